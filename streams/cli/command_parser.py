@@ -21,9 +21,22 @@ class Commands(argparse._SubParsersAction):  # type: ignore[type-arg]  # not sub
 class CommandParser(argparse.ArgumentParser):
     """A parser of one command or group of commands."""
 
+    intermixed = False
+    """Whether options may stand between arguments that may be left out, which the standard parser does not take."""
+
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
         self.register("action", "parsers", Commands)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Returns the arguments, and those that it does not know."""
+        if not self.intermixed:
+            return super().parse_known_args(args, namespace)
+        self.intermixed = False  # the other method calls this one
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self.intermixed = True
 
     @property
     def actions(self) -> list[argparse.Action]:

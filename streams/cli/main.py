@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from streams.cli import completion, config_show, describe, doctor, run, spark
+from streams.cli.cluster import commands as cluster
 from streams.cli.command_parser import CommandParser
 from streams.cli.demo import command as demo
 from streams.cli.failures import CLEAN, report
@@ -55,6 +56,7 @@ def parser(words: Sequence[str] | None = None) -> CommandParser:
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in (run, trial, describe, config_show, doctor):
         command.add_parser(commands)
+    cluster.add_parser(commands, words)
     for group in (state, spark):
         group.add_parser(commands, filled=words is None or not {group.NAME, completion.NAME}.isdisjoint(words))
     for command in (demo, completion):

@@ -70,6 +70,11 @@ def add_parser(commands: Any) -> None:
         help="a file that exists while the application is ready: its tasks run, or it waits for workers of another"
         " topology to leave; for probes of containers",
     )
+    parser.add_argument(
+        "--create-topics",
+        action="store_true",
+        help="first create the topics of APP that do not exist, as `streams topics --create` does; for development",
+    )
     parser.add_argument("--supervised-by", type=int, metavar="FD", help=argparse.SUPPRESS)
     trace = parser.add_argument_group("following records", "with a line of the logger streams.trace for each step")
     trace.add_argument("--trace-keys", metavar="KEY,...", help="follow the records with these keys (trace.keys)")
@@ -148,8 +153,16 @@ def _load(arguments: argparse.Namespace) -> Application:
     config = _config(arguments)
     keep_files_private(group_write=config.allow_os_group_write_access)
     topology = load_topology(arguments.topology, lambda: config)
+    if arguments.create_topics and arguments.supervised_by is None:
+        _create_topics(topology, config)
     make: Runner = arguments.runner or kafka_streams
     return make(topology, config)
+
+
+def _create_topics(topology: Topology, config: StreamsConfig) -> None:
+    from streams.cli.cluster.create_topics import make_topics
+
+    make_topics(topology, config)
 
 
 def _config(arguments: argparse.Namespace) -> StreamsConfig:
@@ -185,7 +198,9 @@ def _supervise(arguments: argparse.Namespace) -> int:
             command, arguments.workers, stop_timeout_s=stop_timeout_s, settings=settings, ready=ready
         )
         with on_stop_signals(supervisor.on_signal):
-            _config(arguments)  # errors are printed once, not by each worker
+            config = _config(arguments)  # errors are printed once, not by each worker
+            if arguments.create_topics:
+                _create_topics(load_topology(arguments.topology, lambda: config), config)
             status = supervisor.run()
     if supervisor.failure is not None:
         sys.stderr.write(f"error: none of {arguments.workers} workers started: {supervisor.failure}\n")

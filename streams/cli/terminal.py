@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["console", "has_colour", "live_view", "table", "write_line"]
+__all__ = ["GAP", "console", "has_colour", "live_view", "table", "write_line"]
 
 MEASURED = 500
 """Rows of a table that its columns are measured by; the table is written while later rows are still read."""

@@ -38,8 +38,8 @@ LONGEST_MS = (1 << 63) - 1
 REPARTITION_SEGMENT_BYTES = 50 * 1024 * 1024
 
 RESET_HINT = (
-    "Let it read topics with the former number of partitions, or stop every worker and reset the application: delete"
-    " its internal topics, committed offsets and local state, so that they are created again"
+    "Let it read topics with the former number of partitions, or stop every worker and reset the application"
+    " (`streams reset`): it deletes internal topics, committed offsets and local state, so that they are created again"
 )
 """Hint for the user when source topics have other partition counts than state was made for."""
 ADDITIONAL_RETENTION = "windowstore.changelog.additional.retention.ms"

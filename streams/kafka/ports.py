@@ -29,6 +29,7 @@ __all__ = [
     "Admin",
     "CommitAgain",
     "Consumer",
+    "GroupInfo",
     "GroupMember",
     "InstanceFenced",
     "KafkaClients",
@@ -315,6 +316,8 @@ class TopicInfo:
 
     name: str
     partitions: int
+    replication_factor: int | None = field(default=None, compare=False)
+    """The number of replicas of its first partition; ``None`` where replicas mean nothing."""
 
 
 @dataclass(frozen=True)
@@ -325,6 +328,21 @@ class GroupMember:
     member_id: str
     instance_id: str | None
     partitions: frozenset[TopicPartition]
+    host: str = field(default="", compare=False)
+    """The address from which it is connected; empty if it has none."""
+
+
+@dataclass(frozen=True)
+class GroupInfo:
+    """A consumer group as the broker describes it."""
+
+    name: str
+    state: str
+    """The state in Kafka's words and small letters: ``stable``, ``preparing_rebalance``, ``completing_rebalance``,
+    ``empty``, or ``dead`` for a group that does not exist."""
+    assignor: str
+    """The assignor that its members have agreed on; empty while they have none."""
+    members: tuple[GroupMember, ...]
 
 
 class Admin(Protocol):
@@ -374,7 +392,25 @@ class Admin(Protocol):
         """Deletes records below the offsets (repartition topics, after a commit)."""
         ...
 
+    def groups(self) -> list[str]:
+        """Returns the names of the consumer groups that may be seen, in order."""
+        ...
+
     def group_members(self, group: str) -> list[GroupMember]: ...
+
+    def describe_group(self, group: str) -> GroupInfo:
+        """Returns a group; one that does not exist is without members, and ``dead``.
+
+        :raises RetryableError: if its coordinator does not answer.
+        """
+        ...
+
+    def remove_members(self, group: str, members: Collection[GroupMember]) -> None:
+        """Removes members from a group; one that runs joins again. Members that are gone are passed over.
+
+        :raises RetryableError: if its coordinator does not answer.
+        """
+        ...
 
     def log_ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """Returns the ends of the logs, with records of open transactions, which :meth:`Consumer.end_offsets` leaves

@@ -47,6 +47,11 @@ class ListSerde(Serde[list[T | None]]):
         write = self._write_variable if self._fixed_size is None else self._write_constant
         super().__init__(write, self._read, name=f"list of {self._inner.name}")
 
+    @property
+    def inner(self) -> Serde[T]:
+        """The serde of the items."""
+        return self._inner
+
     def bind(self, topic: str, *, is_key: bool) -> Serde[list[T | None]]:
         bound = self._inner.bind(topic, is_key=is_key)
         return self if bound is self._inner else ListSerde(bound, fixed_size=self._fixed_size)

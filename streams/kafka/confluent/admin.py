@@ -24,7 +24,7 @@ from streams.kafka.confluent.callbacks import weakly
 from streams.kafka.confluent.errors import AUTHENTICATION, Resources, kafka_error, mapped, mapping, offsets_error
 from streams.kafka.confluent.group_reader import GroupReader
 from streams.kafka.confluent.outage import ClientLog, OutageLog
-from streams.kafka.ports import GroupMember, NewTopic, OffsetAndMetadata, TopicInfo
+from streams.kafka.ports import GroupInfo, GroupMember, NewTopic, OffsetAndMetadata, TopicInfo
 
 __all__ = ["ConfluentAdmin"]
 
@@ -90,7 +90,7 @@ class ConfluentAdmin:
         if names is not None and (absent := sorted(set(names) - found.keys())):
             self._refuse_hidden(absent)
         return {
-            name: TopicInfo(name, len(topic.partitions))
+            name: TopicInfo(name, len(topic.partitions), _replicas(topic))
             for name, topic in found.items()
             if (names is None or name in names) and topic.error is None
         }
@@ -253,8 +253,20 @@ class ConfluentAdmin:
                 place = {"topic": name.topic, "partition": name.partition}
                 raise mapped(error, "delete records", Resources("DELETE"), **place) from error
 
-    @mapping("describe the group")
+    @mapping("list the groups")
+    def groups(self) -> list[str]:
+        self._renew_if_stale()
+        future = self._client.list_consumer_groups(request_timeout=DESCRIBE_S)
+        found = self._result(future, "list the groups")
+        if found.errors and not found.valid:
+            raise KafkaException(found.errors[0])
+        return sorted(group.group_id for group in found.valid)
+
     def group_members(self, group: str) -> list[GroupMember]:
+        return list(self.describe_group(group).members)
+
+    @mapping("describe the group")
+    def describe_group(self, group: str) -> GroupInfo:
         self._renew_if_stale()
         future = self._client.describe_consumer_groups([group], request_timeout=DESCRIBE_S)[group]
         try:
@@ -262,22 +274,18 @@ class ConfluentAdmin:
         except KafkaException as error:
             reason = kafka_error(error)
             if reason is not None and reason.name() in ("GROUP_ID_NOT_FOUND", "_NOENT"):
-                return []
+                return GroupInfo(group, "dead", "", ())
             if reason is not None and reason.name() == "_TIMED_OUT":
                 self._stale = True
             raise mapped(error, "describe the group", Resources(group=group)) from error
-        return [
-            GroupMember(
-                client_id=member.client_id,
-                member_id=member.member_id,
-                instance_id=member.group_instance_id,
-                partitions=frozenset(
-                    TopicPartition(one.topic, one.partition)
-                    for one in (member.assignment.topic_partitions if member.assignment else ())
-                ),
-            )
-            for member in found.members
-        ]
+        members = tuple(map(_member, found.members))
+        return GroupInfo(group, found.state.name.lower(), found.partition_assignor or "", members)
+
+    def remove_members(self, group: str, members: Collection[GroupMember]) -> None:
+        from streams.kafka.wire.leave import remove_members
+
+        settings = {name: value for name, value in self._config.items() if name != "error_cb"}
+        remove_members(settings, group, members, clock=self._clock)
 
     @mapping("read the ends of logs")
     def log_ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
@@ -319,6 +327,22 @@ class ConfluentAdmin:
     def close(self) -> None:
         """Does nothing: the admin client closes with its last reference."""
         self._groups.close()
+
+
+def _replicas(topic: Any) -> int | None:
+    first = topic.partitions.get(0)
+    return None if first is None else len(first.replicas)
+
+
+def _member(found: Any) -> GroupMember:
+    assigned = found.assignment.topic_partitions if found.assignment else ()
+    return GroupMember(
+        client_id=found.client_id,
+        member_id=found.member_id,
+        instance_id=found.group_instance_id,
+        partitions=frozenset(TopicPartition(one.topic, one.partition) for one in assigned),
+        host=(found.host or "").lstrip("/"),
+    )
 
 
 def _raw_id(topic_id: Any) -> bytes:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from processor_api.errors import StreamsError
 from processor_api.task_id import TopicPartition
 from streams.kafka.embedded.broker import EmbeddedBroker
-from streams.kafka.ports import GroupMember, NewTopic, OffsetAndMetadata, TopicInfo, UnknownPartitionError
+from streams.kafka.ports import GroupInfo, GroupMember, NewTopic, OffsetAndMetadata, TopicInfo, UnknownPartitionError
 
 __all__ = ["EmbeddedAdmin"]
 
@@ -81,6 +81,27 @@ class EmbeddedAdmin:
                 GroupMember(member.client_id, member.member_id, member.instance, member.owned)
                 for member in self._broker.groups.group(group).members.values()
             ]
+
+    def groups(self) -> list[str]:
+        with self._broker.lock:
+            return sorted(self._broker.groups.names())
+
+    def describe_group(self, group: str) -> GroupInfo:
+        with self._broker.lock:
+            members = tuple(self.group_members(group))
+            if not members:
+                return GroupInfo(group, "empty" if group in self._broker.groups.names() else "dead", "", ())
+            at_rest = self._broker.groups.group(group).at_rest
+            return GroupInfo(group, "stable" if at_rest else "preparing_rebalance", "cooperative-sticky", members)
+
+    def remove_members(self, group: str, members: Collection[GroupMember]) -> None:
+        with self._broker.lock:
+            found = self._broker.groups.group(group)
+            for one in members:
+                member = found.members.get(one.member_id)
+                if member is not None:
+                    found.leave(member)
+            self._broker.changed()
 
     def log_ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         with self._broker.lock:

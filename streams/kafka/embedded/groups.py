@@ -88,6 +88,11 @@ class Group:
             return None
         return next((member for member in self.members.values() if member.instance == instance), None)
 
+    @property
+    def at_rest(self) -> bool:
+        """Whether every member has what it should have."""
+        return all(one.generation == self.generation and one.owned == one.target for one in self.members.values())
+
     def join(self, member: Member, now_s: float) -> None:
         """Adds a member. One with the instance id of another takes its place at once, in the same generation."""
         member.last_seen_s = now_s
@@ -182,6 +187,10 @@ class GroupCoordinator:
         if found is None:
             found = self._groups[name] = Group(name, self._partition_counts)
         return found
+
+    def names(self) -> list[str]:
+        """Returns the groups that have members or committed offsets."""
+        return [name for name, group in self._groups.items() if group.members or group.offsets]
 
     def new_member_id(self, client_id: str) -> str:
         return f"{client_id}-{next(self._member_numbers)}"

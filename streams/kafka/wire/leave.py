@@ -1,4 +1,4 @@
-"""Takes a static member out of its group.
+"""Takes members out of their group.
 
 librdkafka sends no LeaveGroup for a consumer with a ``group.instance.id``, so that a restart costs no rebalance
 (KIP-345). A member that closes for good would keep its partitions, unread, until its session times out.
@@ -6,17 +6,18 @@ librdkafka sends no LeaveGroup for a consumer with a ``group.instance.id``, so t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from processor_api.clock import Clock
 from processor_api.errors import StreamsError
+from streams.kafka.ports import GroupMember
 from streams.kafka.wire import error_codes
 from streams.kafka.wire.client_settings import ClientSettings
 from streams.kafka.wire.coordinator import Coordinator
 from streams.kafka.wire.messages import LEAVE_GROUP, LeaveGroupRequest, LeavingMember
 
-__all__ = ["leave_group"]
+__all__ = ["leave_group", "remove_members"]
 
 _GONE = frozenset(
     (
@@ -27,6 +28,7 @@ _GONE = frozenset(
     )
 )
 _REASON = "the application closed for good"
+_REMOVED = "removed by an administrator"
 
 
 def leave_group(
@@ -50,15 +52,42 @@ def leave_group(
     :raises RetryableError: if no coordinator was ready within the time.
     :raises StreamsError: if it cannot be done: a refused login or certificate, a missing right, a wrong setting.
     """
-    member = LeavingMember(member_id, instance_id, _REASON)
     try:
-        with Coordinator(ClientSettings.of(settings), group, clock) as coordinator:
-            answer = coordinator.call(LEAVE_GROUP, LeaveGroupRequest(group, (member,)), timeout_s)
-        for code in (answer.error_code, *(one.error_code for one in answer.members)):
-            if code not in _GONE:
-                raise StreamsError(error_codes.described(code))
+        _leave(settings, group, (LeavingMember(member_id, instance_id, _REASON),), timeout_s, clock)
     except StreamsError as error:
         raise type(error)(
             f"static member {instance_id!r} could not leave group {group!r}, so that its partitions stay with it until"
             f" its session times out: {error.message}"
         ) from error
+
+
+def remove_members(
+    settings: Mapping[str, Any],
+    group: str,
+    members: Collection[GroupMember],
+    *,
+    timeout_s: float = 10.0,
+    clock: Clock | None = None,
+) -> None:
+    """Removes members that may still be there, by their ids. One whose process runs joins again.
+
+    :param settings: of a client, under librdkafka's names.
+    :param timeout_s: for all of it, but for finding the hosts' addresses.
+    :raises RetryableError: if no coordinator was ready within the time.
+    :raises StreamsError: if it cannot be done, as for :func:`leave_group`.
+    """
+    leaving = tuple(LeavingMember(one.member_id, one.instance_id, _REMOVED) for one in members)
+    try:
+        _leave(settings, group, leaving, timeout_s, clock)
+    except StreamsError as error:
+        raise type(error)(f"members could not be removed from group {group!r}: {error.message}") from error
+
+
+def _leave(
+    settings: Mapping[str, Any], group: str, members: tuple[LeavingMember, ...], timeout_s: float, clock: Clock | None
+) -> None:
+    with Coordinator(ClientSettings.of(settings), group, clock) as coordinator:
+        answer = coordinator.call(LEAVE_GROUP, LeaveGroupRequest(group, members), timeout_s)
+    for code in (answer.error_code, *(one.error_code for one in answer.members)):
+        if code not in _GONE:
+            raise StreamsError(error_codes.described(code))

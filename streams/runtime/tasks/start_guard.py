@@ -56,7 +56,7 @@ def check_complete(application_id: str, committed: Committed) -> None:
             raise BootstrapIncompleteError(
                 f"the handover {handover!r} of a backfill to application {application_id!r} was begun and is not"
                 " complete: changelogs may lack rows. Run the bootstrap again until it reports success, then start the"
-                " workers; to give it up, reset the application (internal topics, committed offsets, local state)",
+                " workers; to give it up, reset the application by `streams reset`",
                 topic=partition.topic,
                 partition=partition.partition,
                 offset=found.offset,
@@ -130,8 +130,9 @@ def _emptied(application: str, task: GuardedTask, changelog: TopicPartition) -> 
     return BootstrapIncompleteError(
         f"changelog {str(changelog)!r} is empty, but the committed offsets of task {task.id} say that it has had"
         " records: the topic was deleted, or a handover was not completed. The stores would lack everything before"
-        f" these offsets. Run the bootstrap again, or reset application {application!r} (internal topics, committed"
-        " offsets, local state) to process its input again. To go on with empty stores on purpose, set the group's"
+        f" these offsets. Run the bootstrap again, or reset application {application!r} (`streams reset`: internal"
+        " topics, committed offsets, local state) to process its input again. To go on with empty stores on purpose,"
+        " set the group's"
         f" offsets again (kafka-consumer-groups.sh --group {application} --reset-offsets --to-current --execute"
         " --topic ...)",
         task=str(task.id),

@@ -44,7 +44,7 @@ def check_committed(
                 " other records now. Nothing of the new topic was read. Stop every worker and say where to read it"
                 f" from (kafka-consumer-groups.sh --group {application_id} --topic {partition.topic} --reset-offsets"
                 " --to-earliest --execute). Stores keep what was made of the former records: reset the application"
-                " (internal topics, committed offsets, local state) if they must not",
+                " (`streams reset`: internal topics, committed offsets, local state) if they must not",
                 topic=partition.topic,
                 partition=partition.partition,
                 offset=found.offset,
@@ -61,7 +61,7 @@ def check_same(known: Mapping[str, str], now: Mapping[str, str]) -> None:
             raise StateError(
                 f"topic {topic!r} was deleted and made again while this worker used it: its id was {before} and is"
                 f" {now[topic]}. What the stores and the committed offsets stand for is not in it. Stop every worker"
-                " and reset the application (internal topics, committed offsets, local state)",
+                " and reset the application (`streams reset`: internal topics, committed offsets, local state)",
                 topic=topic,
             )
 

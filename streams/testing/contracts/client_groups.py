@@ -413,6 +413,48 @@ class GroupContract:
 
         self.cluster.until("the members are described", described)
 
+    def test_a_group_is_described(self) -> None:
+        """The admin client returns its state and assignor; a group that only has offsets is empty, and one that does
+        not exist is dead. All groups are listed."""
+        topic, group = self.cluster.topic(2), self.cluster.name("group")
+        missing = self.cluster.name("missing")
+        found = self.cluster.admin.describe_group(missing)
+        assert (found.name, found.state, found.members) == (missing, "dead", ())
+        self.cluster.consumer(group_id=group).commit({TopicPartition(topic, 0): OffsetAndMetadata(0)})
+        found = self.cluster.admin.describe_group(group)
+        assert (found.state, found.members) == ("empty", ())
+        groups = self.cluster.admin.groups()
+        assert group in groups
+        assert missing not in groups
+        assert groups == sorted(groups)
+        worker = self.worker(group, [topic], {}, client_id="only")
+        self.poll_until_owned([worker], [2])
+
+        def at_rest() -> bool:
+            worker.poll()
+            return self.cluster.admin.describe_group(group).state == "stable"
+
+        self.cluster.until("the group is at rest", at_rest)
+        found = self.cluster.admin.describe_group(group)
+        assert [member.client_id for member in found.members] == ["only"]
+        assert "sticky" in found.assignor
+
+    def test_members_are_removed(self) -> None:
+        """Members that do not poll any more leave the group, static or not; it can be committed for then. Those that
+        are gone are passed over."""
+        topic, group, owners = self.cluster.topic(2), self.cluster.name("group"), Owners()
+        first = self.worker(group, [topic], owners, group_instance_id="one")
+        second = self.worker(group, [topic], owners)
+        self.poll_until_owned([first, second], [1, 1])
+        members = self.cluster.admin.group_members(group)
+        assert len(members) == 2
+        self.cluster.admin.remove_members(group, members)
+        self.cluster.admin.remove_members(group, members)
+        assert self.cluster.admin.group_members(group) == []
+        offsets = {TopicPartition(topic, 0): OffsetAndMetadata(7)}
+        self.cluster.consumer(group_id=group).commit(offsets)
+        assert self.cluster.admin.group_offsets(group, list(offsets)) == offsets
+
     def test_a_transaction_commits_offsets_of_a_member(self) -> None:
         """Offsets are accepted with the member's current metadata."""
         topic, group = self.cluster.topic(), self.cluster.name("group")

@@ -1,0 +1,1 @@
+"""The commands that work on a cluster: topics, records, groups, and the reset of an application."""

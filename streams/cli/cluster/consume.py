@@ -1,0 +1,296 @@
+"""`streams consume`: prints the records of a topic, with the serdes of a topology."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from processor_api.record import HeaderList
+from processor_api.task_id import TopicPartition
+from processor_api.texts import shown
+from streams.cli.cluster.connection import Connection, partitions_of
+from streams.cli.cluster.positions import start_of, start_offsets
+from streams.cli.cluster.produce import add_serde_options, add_topic_arguments, format_and_target
+from streams.cli.cluster.record_lines import headers_as_json, record_line
+from streams.cli.cluster.record_values import as_json, as_text, iso_time
+from streams.cli.cluster.topic_formats import TopicFormat
+from streams.cli.failures import CLEAN, FAILED, CannotRun
+from streams.cli.settings_options import add_settings_options
+from streams.cli.terminal import GAP
+from streams.kafka.zero_timestamps import as_written
+
+if TYPE_CHECKING:
+    from streams.kafka.ports import Consumer, KafkaClients
+
+__all__ = ["add_parser", "run"]
+
+WAIT_S = 0.2
+BATCH = 500
+_EXAMPLES = """
+examples:
+  streams consume app.py counts
+  streams consume app.py counts --from=-5 --follow
+  streams consume app.py counts --where key=ann --where value.amount=3
+  streams consume app.py counts-store --format json | jq .value
+  streams consume --topic lines --value-serde string --bootstrap-servers localhost:9092
+
+TOPIC is a topic that the topology reads or writes, an internal one of the application, or the name of a store for its
+changelog.
+"""
+
+
+def add_parser(commands: Any, help_text: str) -> None:
+    parser = commands.add_parser(
+        "consume",
+        help=help_text,
+        description="Prints the records of TOPIC, read by the serdes that the topology of APP has for it: aligned text"
+        " on a terminal, else a JSON object a line. It belongs to no group and commits nothing, so the application is"
+        " not disturbed. A record that cannot be read is one line on standard error. Exit status: 1 if there was one,"
+        " else 0.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_topic_arguments(parser)
+    parser.add_argument(
+        "--from",
+        dest="start",
+        metavar="WHERE",
+        default="beginning",
+        help="beginning, end, an offset, -N for the last N offsets of each partition, or an ISO 8601 time"
+        " (default: %(default)s)",
+    )
+    parser.add_argument("--follow", action="store_true", help="wait for more records, until Ctrl-C")
+    parser.add_argument(
+        "--where",
+        metavar="FIELD=VALUE",
+        action="append",
+        default=[],
+        help="only records with key=..., value=..., value.NAME=... or headers.NAME=...; repeatable, all must hold",
+    )
+    parser.add_argument("--limit", metavar="N", type=_limit, help="end after N records")
+    parser.add_argument("--partition", metavar="N", type=int, help="only this partition")
+    parser.add_argument(
+        "--uncommitted", action="store_true", help="also records of transactions that are open or were rolled back"
+    )
+    parser.add_argument("--format", choices=("text", "json"), help="text, or a JSON object a line")
+    add_serde_options(parser)
+    add_settings_options(parser)
+    parser.set_defaults(command=run)
+
+
+def _limit(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise ValueError(text)
+    return number
+
+
+def run(arguments: argparse.Namespace, *, clients: KafkaClients | None = None) -> int:
+    """Prints the records; returns the exit status."""
+    start, conditions = start_of(arguments.start), [_condition(text) for text in arguments.where]
+    target, form = format_and_target(arguments)
+    connection = Connection(target.config, clients)
+    with connection.admin() as admin:
+        existing = admin.topics([form.topic])
+    partitions = partitions_of([form.topic], existing)
+    if not partitions:
+        hint = f"; `streams topics {target.app}` shows those of the application" if target.app is not None else ""
+        raise CannotRun(f"topic {form.topic!r} does not exist{hint}")
+    if arguments.partition is not None:
+        only = TopicPartition(form.topic, arguments.partition)
+        if only not in partitions:
+            raise CannotRun(
+                f"--partition {only.partition}: topic {form.topic!r} has partitions 0 to {len(partitions) - 1}"
+            )
+        partitions = [only]
+    as_lines = (arguments.format or ("text" if sys.stdout.isatty() else "json")) == "json"
+    output = _Output(form, conditions, _json_line if as_lines else _TextLines())
+    with connection.consumer(committed=not arguments.uncommitted) as consumer:
+        ends = consumer.end_offsets(partitions)
+        starts = start_offsets(start, consumer, partitions, ends)
+        reading = _Reading(consumer, starts, None if arguments.follow else ends)
+        if arguments.limit != 0:
+            try:
+                for messages in reading.batches():
+                    if not output.write(messages, arguments.limit):
+                        break
+            except KeyboardInterrupt:
+                if not arguments.follow:
+                    raise
+    return FAILED if output.unreadable else CLEAN
+
+
+# ------------------------------------------------------------------ reading
+
+
+class _Reading:
+    """Reads partitions from their starts: to the ends that they had, or on and on."""
+
+    def __init__(
+        self,
+        consumer: Consumer,
+        starts: Mapping[TopicPartition, int],
+        ends: Mapping[TopicPartition, int] | None,
+    ) -> None:
+        self._consumer, self._starts = consumer, starts
+        self._ends = ends
+        self._left = {one for one, offset in starts.items() if ends is None or offset < ends[one]}
+
+    def batches(self) -> Iterator[list[Any]]:
+        """Yields records as they come."""
+        consumer = self._consumer
+        consumer.assign({one: self._starts[one] for one in self._left})
+        while self._left:
+            messages = list(consumer.consume(BATCH, 0))
+            if not messages:
+                one = consumer.poll(WAIT_S)
+                messages = [] if one is None else [one]
+            records = [message for message in messages if self._is_wanted(message)]
+            if records:
+                yield records
+            if self._ends is not None:
+                self._drop_finished()
+
+    def _is_wanted(self, message: Any) -> bool:
+        if message.error() is not None:
+            if message.error().code() != self._consumer.partition_eof:
+                raise CannotRun(
+                    f"{message.topic()}-{message.partition()} cannot be read: {shown(message.error().str())}"
+                )
+            return False
+        if self._ends is None:
+            return True
+        return bool(message.offset() < self._ends[TopicPartition(message.topic(), message.partition())])
+
+    def _drop_finished(self) -> None:
+        """Ends partitions whose position has reached their ends: their last offsets may hold no record."""
+        assert self._ends is not None
+        for one in list(self._left):
+            position = self._consumer.position(one)
+            if position is not None and position >= self._ends[one]:
+                self._left.discard(one)
+                self._consumer.unassign([one])
+
+
+# ------------------------------------------------------------------ conditions
+
+
+@dataclass(frozen=True)
+class _Condition:
+    """A demand of ``--where``: a field, and what it must be."""
+
+    path: tuple[str, ...]
+    text: str
+
+    def holds(self, fields: Mapping[str, Any]) -> bool:
+        """Returns whether a record has the value in the field."""
+        found: Any = fields
+        for name in self.path:
+            if not isinstance(found, dict) or name not in found:
+                return False
+            found = found[name]
+        if self.path == ("key",) and isinstance(found, dict) and found.keys() == {"key", "start", "end"}:
+            found = found["key"]  # of a key in a window
+        if isinstance(found, str):
+            return found == self.text
+        try:
+            return bool(found == json.loads(self.text)) and type(found) is type(json.loads(self.text))
+        except ValueError:
+            return False
+
+
+def _condition(text: str) -> _Condition:
+    field, equals, value = text.partition("=")
+    path = tuple(field.split("."))
+    if not equals or path[0] not in ("key", "value", "headers") or not all(path):
+        raise CannotRun(f"--where {text!r}: give key=..., value=..., value.NAME=... or headers.NAME=...")
+    return _Condition(path, value)
+
+
+# ------------------------------------------------------------------ printing
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A record that was read."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: Any
+    value: Any
+    headers: HeaderList | None
+
+
+class _Output:
+    """Prints records, and the places of those that cannot be read."""
+
+    def __init__(self, form: TopicFormat, conditions: list[_Condition], line: Callable[[_Row], str]) -> None:
+        self._form, self._conditions, self._line = form, conditions, line
+        self._printed = 0
+        self.unreadable = 0
+
+    def write(self, messages: list[Any], limit: int | None) -> bool:
+        """Prints records; returns whether more may follow."""
+        for message in messages:
+            row = self._read(message)
+            if row is None:
+                continue
+            sys.stdout.write(self._line(row) + "\n")
+            self._printed += 1
+            if limit is not None and self._printed >= limit:
+                sys.stdout.flush()
+                return False
+        sys.stdout.flush()
+        return True
+
+    def _read(self, message: Any) -> _Row | None:
+        key, is_key = self._part(message, "key", message.key(), self._form.read_key)
+        value, is_value = self._part(message, "value", message.value(), self._form.read_value)
+        if not (is_key and is_value):
+            self.unreadable += 1
+            return None
+        times, headers = as_written([message.timestamp()[1]], [message.headers()])
+        if self._conditions:
+            named = dict(headers_as_json(headers[0] or []))
+            if not all(one.holds({"key": key, "value": value, "headers": named}) for one in self._conditions):
+                return None
+        place = (message.topic(), message.partition(), message.offset())
+        return _Row(*place, times[0], key, value, headers[0])
+
+    def _part(self, message: Any, part: str, data: bytes | None, read: Callable[[bytes], Any]) -> tuple[Any, bool]:
+        if data is None:
+            return None, True
+        try:
+            return read(data), True
+        except Exception as error:
+            place = f"{message.topic()}-{message.partition()} at offset {message.offset()}"
+            why = shown(f"{type(error).__name__}: {' '.join(str(error).split())}", 300)
+            sys.stdout.flush()
+            sys.stderr.write(
+                f"cannot be read: the {part} of {place}: {why}; the bytes: {shown(as_text(as_json(data)), 200)}\n"
+            )
+            return None, False
+
+
+def _json_line(row: _Row) -> str:
+    return record_line(row.topic, row.partition, row.offset, row.timestamp, row.key, row.value, row.headers)
+
+
+class _TextLines:
+    """Lines of text in columns, which grow to the widest cell so far."""
+
+    def __init__(self) -> None:
+        self._widths = [0, 0, 0]
+
+    def __call__(self, row: _Row) -> str:
+        cells = [f"{row.partition}@{row.offset}", str(iso_time(row.timestamp)), as_text(row.key)]
+        self._widths = [max(width, min(len(cell), 60)) for width, cell in zip(self._widths, cells, strict=True)]
+        padded = [cell.ljust(width) for cell, width in zip(cells, self._widths, strict=True)]
+        line = GAP.join([*padded, as_text(row.value)])
+        return f"{line}{GAP}{as_text(headers_as_json(row.headers))}" if row.headers else line

@@ -1,0 +1,253 @@
+"""`streams groups`: the members of an application's group, their tasks, and how far they are behind."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from processor_api.errors import StreamsError
+from processor_api.task_id import TaskId, TopicPartition
+from streams.cli.cluster.connection import Connection, Target, partitions_of, target_of
+from streams.cli.cluster.topology_topics import Use, topics_of
+from streams.cli.failures import CLEAN, FAILED
+from streams.cli.settings_options import add_settings_options
+from streams.cli.terminal import table
+from streams.cli.topology_function import APP_HELP
+from streams.kafka.group_topology import control_topic
+
+if TYPE_CHECKING:
+    from streams.kafka.ports import Admin, Consumer, GroupInfo, GroupMember, KafkaClients, TopicInfo
+
+__all__ = ["add_parser", "run"]
+
+_EXAMPLES = """
+examples:
+  streams groups
+  streams groups app.py
+  streams groups --application-id orders --json | jq .total_lag
+"""
+_CLIENT = re.compile(r"(?P<process>.*?)(?:-StreamThread-(?P<thread>\d+))?(?:-consumer)?(?:-topology-[0-9a-f]{8})?")
+MOST_PARTITIONS = 10_000
+"""Partitions of which the offsets of a group without a topology are asked for at most."""
+
+
+def add_parser(commands: Any, help_text: str) -> None:
+    parser = commands.add_parser(
+        "groups",
+        help=help_text,
+        description="Shows the group of APP, or of --application-id: its state, its members with their tasks, and for"
+        " each partition that it reads the committed offset and the lag, which is the number of offsets behind it."
+        " Without either it lists the groups of the cluster. Exit status: 1 if the group does not exist, else 0.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("topology", metavar="APP", nargs="?", help=APP_HELP)
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_settings_options(parser)
+    parser.set_defaults(command=run)
+
+
+@dataclass(frozen=True)
+class _Member:
+    """A member of the group with its tasks."""
+
+    info: GroupMember
+    tasks: tuple[TaskId, ...]
+
+    @property
+    def process(self) -> str:
+        """The process, by the part of its client id that all of its threads have."""
+        match = _CLIENT.fullmatch(self.info.client_id)
+        return self.info.client_id if match is None else match["process"]
+
+    @property
+    def thread(self) -> str:
+        """The number of its stream thread; empty if the client id has none."""
+        match = _CLIENT.fullmatch(self.info.client_id)
+        return "" if match is None else match["thread"] or ""
+
+
+@dataclass(frozen=True)
+class _Lag:
+    """The distance of a group from the end of one partition."""
+
+    place: TopicPartition
+    committed: int | None
+    end: int
+
+    @property
+    def lag(self) -> int | None:
+        """The offsets between; ``None`` where nothing is committed."""
+        return None if self.committed is None else max(0, self.end - self.committed)
+
+
+def run(arguments: argparse.Namespace, *, clients: KafkaClients | None = None) -> int:
+    """Prints the group, or the groups; returns the exit status."""
+    target = target_of(arguments)
+    connection = Connection(target.config, clients)
+    with connection.admin() as admin:
+        if not target.has_id:
+            return _list(admin, as_json=arguments.json)
+        group = admin.describe_group(target.config.application_id)
+        existing = admin.topics()
+        members = _members(target, admin, group, existing)
+        with connection.consumer() as consumer:
+            lags = _lags(target, admin, consumer, existing)
+    if arguments.json:
+        sys.stdout.write(json.dumps(_as_json(group, members, lags)) + "\n")
+    else:
+        _print(group, members, lags)
+    return FAILED if group.state == "dead" and not lags else CLEAN
+
+
+def _list(admin: Admin, *, as_json: bool) -> int:
+    found = []
+    for name in admin.groups():
+        try:
+            found.append(admin.describe_group(name))
+        except StreamsError as error:
+            sys.stderr.write(f"group {name!r} cannot be described: {error.message}\n")
+    if as_json:
+        groups = [{"name": g.name, "state": g.state, "assignor": g.assignor, "members": len(g.members)} for g in found]
+        sys.stdout.write(json.dumps({"groups": groups}) + "\n")
+    else:
+        rows = [(one.name, one.state, str(len(one.members)), one.assignor) for one in found]
+        table(("GROUP", "STATE", "MEMBERS", "ASSIGNOR"), rows)
+    return CLEAN
+
+
+# ------------------------------------------------------------------ members and tasks
+
+
+def _members(target: Target, admin: Admin, group: GroupInfo, existing: Mapping[str, TopicInfo]) -> list[_Member]:
+    """Returns the members with their tasks, as the group's control topics and its plan of exchanged tasks say."""
+    from streams.kafka.task_slots import Plan
+
+    prefix = target.config.application_id
+    subtopologies = _subtopologies(prefix, existing)
+    plan = Plan()
+    if subtopologies:
+        first = TopicPartition(min(subtopologies, key=lambda topic: subtopologies[topic]), 0)
+        committed = admin.group_offsets(prefix, [first])
+        if first in committed:
+            plan = Plan.decode(committed[first].metadata)
+    found = []
+    for member in sorted(group.members, key=lambda one: (one.client_id, one.member_id)):
+        slots = [TaskId(subtopologies[topic], n) for topic, n in member.partitions if topic in subtopologies]
+        found.append(_Member(member, tuple(sorted(map(plan.task, slots)))))
+    return found
+
+
+def _subtopologies(prefix: str, existing: Mapping[str, TopicInfo]) -> dict[str, int]:
+    """Returns the numbers of the subtopologies by their control topics."""
+    found = {}
+    for name in existing:
+        middle = name.removeprefix(f"{prefix}-").removesuffix("-tasks")
+        if middle.isdecimal() and name == control_topic(prefix, int(middle)):
+            found[name] = int(middle)
+    return found
+
+
+# ------------------------------------------------------------------ lags
+
+
+def _lags(target: Target, admin: Admin, consumer: Consumer, existing: Mapping[str, TopicInfo]) -> list[_Lag]:
+    """Returns the lag in each partition that the application reads; without a topology, that it has committed."""
+    counts = {name: info.partitions for name, info in existing.items()}
+    if target.topology is not None:
+        read = [
+            one.name
+            for one in topics_of(target.topology, target.settings, counts)
+            if not {Use.INPUT, Use.REPARTITION}.isdisjoint(one.uses)
+        ]
+    else:
+        control = _subtopologies(target.config.application_id, existing)
+        read = [name for name in existing if not name.startswith("__") and name not in control]
+    places = partitions_of(read, existing)
+    committed = _committed(target.config.application_id, admin, places)
+    if target.topology is None:
+        places = [place for place in places if place in committed]
+    ends = consumer.end_offsets(places) if places else {}
+    return [_Lag(place, committed.get(place), ends[place]) for place in places]
+
+
+def _committed(group: str, admin: Admin, places: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+    listed = list(places)
+    found: dict[TopicPartition, int] = {}
+    for begin in range(0, len(listed), MOST_PARTITIONS):
+        some = admin.group_offsets(group, listed[begin : begin + MOST_PARTITIONS])
+        found |= {place: one.offset for place, one in some.items()}
+    return found
+
+
+# ------------------------------------------------------------------ printing
+
+
+def _print(group: GroupInfo, members: list[_Member], lags: list[_Lag]) -> None:
+    write = sys.stdout.write
+    assignor = f", assignor {group.assignor}" if group.assignor else ""
+    state = "does not exist" if group.state == "dead" else f"is {group.state}"
+    write(f"group {group.name} {state}{assignor}; {_counted(len(members), 'member')}\n")
+    if members:
+        write("\n")
+        rows = [(one.process, one.thread, one.info.host, ", ".join(map(str, one.tasks)) or "none") for one in members]
+        table(("PROCESS", "THREAD", "HOST", "TASKS"), rows)
+    if lags:
+        write("\n")
+        table(("TOPIC", "PARTITION", "COMMITTED", "END", "LAG"), map(_cells, lags))
+        write(f"\ntotal lag: {_total(lags)}{_without(lags)}\n")
+
+
+def _cells(one: _Lag) -> tuple[str, ...]:
+    committed = "-" if one.committed is None else str(one.committed)
+    lag = "-" if one.lag is None else str(one.lag)
+    return one.place.topic, str(one.place.partition), committed, str(one.end), lag
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _total(lags: list[_Lag]) -> int:
+    return sum(one.lag or 0 for one in lags)
+
+
+def _without(lags: list[_Lag]) -> str:
+    number = sum(one.committed is None for one in lags)
+    return f"; nothing is committed for {_counted(number, 'partition')}" if number else ""
+
+
+def _as_json(group: GroupInfo, members: list[_Member], lags: list[_Lag]) -> dict[str, Any]:
+    return {
+        "group": group.name,
+        "state": group.state,
+        "assignor": group.assignor or None,
+        "members": [
+            {
+                "client_id": one.info.client_id,
+                "member_id": one.info.member_id,
+                "instance_id": one.info.instance_id,
+                "host": one.info.host,
+                "process": one.process,
+                "thread": int(one.thread) if one.thread else None,
+                "tasks": list(map(str, one.tasks)),
+            }
+            for one in members
+        ],
+        "partitions": [
+            {
+                "topic": one.place.topic,
+                "partition": one.place.partition,
+                "committed": one.committed,
+                "end": one.end,
+                "lag": one.lag,
+            }
+            for one in lags
+        ],
+        "total_lag": _total(lags),
+    }

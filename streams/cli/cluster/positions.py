@@ -1,0 +1,93 @@
+"""The offsets at which a command begins to read, and those at which an application begins after a reset."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from processor_api.task_id import TopicPartition
+from streams.cli.cluster.record_values import time_ms
+from streams.cli.failures import CannotRun
+
+if TYPE_CHECKING:
+    from streams.kafka.ports import Consumer
+
+__all__ = ["Start", "duration_ms", "start_of", "start_offsets"]
+
+_DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:\.(\d{1,3}))?S)?)?", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Start:
+    """A point in a topic, which is another offset in each of its partitions."""
+
+    kind: str
+    """``beginning``, ``end``, ``offset`` (negative: so many before the end) or ``time``."""
+    number: int = 0
+    """The offset, or the ms since 1970."""
+
+
+def start_of(text: str) -> Start:
+    """Reads a point as the option ``--from`` has it.
+
+    :raises CannotRun: if it is none.
+    """
+    if text in ("beginning", "earliest"):
+        return Start("beginning")
+    if text in ("end", "latest"):
+        return Start("end")
+    if re.fullmatch(r"-?\d{1,19}", text):
+        return Start("offset", int(text))
+    try:
+        return Start("time", time_ms(text))
+    except ValueError:
+        raise CannotRun(
+            f"--from {text!r}: give beginning, end, an offset, -5 for the last five of each partition, or an ISO 8601"
+            " time such as 2026-01-31T12:00:00Z"
+        ) from None
+
+
+def duration_ms(text: str) -> int:
+    """Reads an ISO 8601 duration, such as P1DT2H or PT30M.
+
+    :raises ValueError: if it is none.
+    """
+    match = _DURATION.fullmatch(text)
+    if match is None or not any(match.groups()):
+        raise ValueError(f"{text!r} is no duration: give ISO 8601, such as P1D, PT2H or PT30M")
+    days, hours, minutes, seconds = (int(part or 0) for part in match.groups()[:4])
+    fraction = int((match[5] or "0").ljust(3, "0"))
+    try:
+        return (
+            timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds) // timedelta(milliseconds=1) + fraction
+        )
+    except OverflowError:
+        raise ValueError(f"{text!r} is too long a duration") from None
+
+
+def start_offsets(
+    start: Start,
+    consumer: Consumer,
+    partitions: Collection[TopicPartition],
+    ends: Mapping[TopicPartition, int],
+) -> dict[TopicPartition, int]:
+    """Returns the offset of a point in each partition; offsets that do not exist become the nearest that do.
+
+    :param ends: the ends of the partitions.
+    """
+    if not partitions:
+        return {}
+    if start.kind == "end":
+        return {one: ends[one] for one in partitions}
+    beginnings = consumer.beginning_offsets(partitions)
+    if start.kind == "beginning":
+        return {one: beginnings[one] for one in partitions}
+    if start.kind == "time":
+        found = consumer.offsets_for_time(dict.fromkeys(partitions, start.number))
+        return {one: min(found[one], ends[one]) for one in partitions}
+    number = start.number
+    wanted = {one: ends[one] + number if number < 0 else number for one in partitions}
+    return {one: max(beginnings[one], min(offset, ends[one])) for one, offset in wanted.items()}

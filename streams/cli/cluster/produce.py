@@ -1,0 +1,346 @@
+"""`streams produce`: writes records to a topic, with the serdes of a topology."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from processor_api.clock import SystemClock
+from processor_api.errors import RetryableError, StreamsError
+from processor_api.record import HeaderList
+from processor_api.serde import Serde
+from processor_api.texts import shown
+from streams.cli.cluster.connection import Connection, Target, target_of
+from streams.cli.cluster.record_lines import GivenRecord, header_of_text, record_of_line
+from streams.cli.cluster.record_values import from_json, from_text, time_ms
+from streams.cli.cluster.topic_formats import TopicFormat, format_of
+from streams.cli.command_parser import CommandParser
+from streams.cli.failures import CLEAN, FAILED, CannotRun, described
+from streams.cli.settings_options import add_settings_options
+from streams.cli.topology_function import APP_HELP
+
+if TYPE_CHECKING:
+    from streams.kafka.ports import KafkaClients, Producer
+
+__all__ = ["add_parser", "add_serde_options", "format_and_target", "run"]
+
+ROOM_S = 0.1
+FULL_S = 120.0
+_EXAMPLES = """
+examples:
+  streams produce app.py orders --key ann --value '{"item": "tea", "amount": 2}'
+  streams produce app.py orders '{"key": "ann", "value": {"item": "tea", "amount": 2}}'
+  streams produce app.py orders --file orders.jsonl
+  streams consume app.py orders | streams produce app.py orders-copy
+  streams produce --topic lines --value-serde string --value hello --bootstrap-servers localhost:9092
+
+a line is a JSON object: {"key": ..., "value": ..., "timestamp": "2026-01-31T12:00:00Z", "headers": {"name": "text"}}.
+Only value is needed; null deletes. timestamp is ISO 8601 or ms since 1970. Bytes are text, or {"base64": "..."}.
+"""
+
+
+def add_parser(commands: Any, help_text: str) -> None:
+    parser = commands.add_parser(
+        "produce",
+        help=help_text,
+        description="Writes records to TOPIC with the serdes that the topology of APP has for it, into the partitions"
+        " that the application would choose. Records are arguments, or the lines of --file or of standard input."
+        " It ends when every record is delivered. Exit status: 1 if one could not be delivered or read, else 0.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_topic_arguments(parser)
+    parser.add_argument("records", metavar="RECORD", nargs="*", help="a record as a JSON object")
+    parser.add_argument("--file", metavar="FILE", type=Path, help="a file with a JSON object a line")
+    parser.add_argument("--key", metavar="KEY", help="the key of one record; with --value, in place of an object")
+    parser.add_argument("--value", metavar="VALUE", help="the value of one record; text as it is, else JSON")
+    parser.add_argument("--timestamp", metavar="TIME", help="its time, ISO 8601 or ms since 1970 (default: now)")
+    parser.add_argument(
+        "--header", metavar="NAME=VALUE", action="append", default=[], help="a header of it; repeatable"
+    )
+    parser.add_argument("--partition", metavar="N", type=int, help="writes all records to this partition")
+    add_serde_options(parser)
+    add_settings_options(parser)
+    parser.set_defaults(command=run)
+
+
+def add_topic_arguments(parser: CommandParser) -> None:
+    """Adds APP and TOPIC, or ``--topic`` without an application."""
+    parser.intermixed = True
+    parser.add_argument("topology", metavar="APP", nargs="?", help=APP_HELP)
+    parser.add_argument("topic", metavar="TOPIC", nargs="?", help="a topic of the application, or a store")
+    parser.add_argument("--topic", dest="other_topic", metavar="TOPIC", help="any topic, without an application")
+
+
+def add_serde_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options that name serdes."""
+    for part in ("key", "value"):
+        parser.add_argument(
+            f"--{part}-serde",
+            metavar="SERDE",
+            help=f"the serde of {part}s: string, long, json, or the import path of one (default: the topology's)",
+        )
+
+
+def format_and_target(arguments: argparse.Namespace) -> tuple[Target, TopicFormat]:
+    """Returns the application of a command, and the format of the topic that was named.
+
+    :raises CannotRun: if no topic was named, or two.
+    """
+    if arguments.other_topic is not None and arguments.topology is not None:
+        raise CannotRun(f"--topic {arguments.other_topic} is for use without an application: leave one of them out")
+    topic = arguments.other_topic or arguments.topic
+    if topic is None and arguments.topology is not None:
+        raise CannotRun(f"name a topic too; `streams topics {arguments.topology}` shows those of the application")
+    if topic is None:
+        raise CannotRun("name the application and a topic, such as app.py orders, or only a topic by --topic")
+    target = target_of(arguments)
+    return target, format_of(target, topic, arguments.key_serde, arguments.value_serde)
+
+
+class _Encoded(NamedTuple):
+    """A record as it is written."""
+
+    key: bytes | None
+    value: bytes | None
+    timestamp_ms: int | None
+    headers: HeaderList
+    partitions: Collection[int] | None
+    """The partitions that the application's own partitioner chose; ``None`` for Kafka's default."""
+
+
+def run(arguments: argparse.Namespace, *, clients: KafkaClients | None = None) -> int:
+    """Writes the records; returns the exit status."""
+    _check_one_source(arguments)
+    target, form = format_and_target(arguments)
+    if form.key_serde is None or form.value_serde is None:
+        raise CannotRun(
+            f"topic {form.topic!r} is the application's own: what others write there spoils its state. Write to its"
+            " inputs"
+        )
+    connection = Connection(target.config, clients)
+    with connection.admin() as admin:
+        info = admin.topics([form.topic]).get(form.topic)
+    if info is None:
+        hint = f": streams topics {target.app} --create creates it" if target.app is not None else ""
+        raise CannotRun(f"topic {form.topic!r} does not exist{hint}")
+    if arguments.partition is not None and not 0 <= arguments.partition < info.partitions:
+        raise CannotRun(
+            f"--partition {arguments.partition}: topic {form.topic!r} has partitions 0 to {info.partitions - 1}"
+        )
+    encode = _Encoder(form, info.partitions, arguments.partition)
+    if arguments.file is not None or arguments.records or arguments.value is not None:
+        for _ in encode.all(_numbered(arguments)):  # all of them can be written, or nothing is
+            pass
+    with connection.producer() as producer:
+        sender = _Sender(producer, form.topic)
+        failure: CannotRun | None = None
+        try:
+            for record in encode.all(_numbered(arguments)):
+                sender.send(record)
+        except CannotRun as error:
+            failure = error
+        finally:
+            sender.finish()
+    if failure is None or sender.delivered:
+        sys.stdout.write(sender.summary() + "\n")
+        sys.stdout.flush()
+    if failure is not None:
+        raise failure
+    if sender.failed:
+        why = "; ".join(sender.reasons)
+        sys.stderr.write(f"error: {sender.failed} records were not delivered to topic {form.topic!r}: {why}\n")
+    return FAILED if sender.failed else CLEAN
+
+
+def _check_one_source(arguments: argparse.Namespace) -> None:
+    single = arguments.key is not None or arguments.value is not None
+    given = [single, arguments.file is not None, bool(arguments.records)]
+    if sum(given) > 1:
+        raise CannotRun("give records in one way: as arguments, by --key and --value, or by --file")
+    if single and arguments.value is None:
+        raise CannotRun('--key needs --value; to delete a key, give the record \'{"key": ..., "value": null}\'')
+    if not single and (arguments.timestamp is not None or arguments.header):
+        raise CannotRun("--timestamp and --header go with --value; in a JSON object they are fields")
+
+
+_Numbered = tuple[str, Callable[[TopicFormat], GivenRecord]]
+"""Where a record was given, and what reads it."""
+
+
+def _numbered(arguments: argparse.Namespace) -> Iterator[_Numbered]:
+    if arguments.value is not None:
+        yield "the record", lambda form: _single(arguments, form)
+    elif arguments.records:
+        for number, text in enumerate(arguments.records, 1):
+            yield f"record {number}", lambda _, text=text: record_of_line(text)  # type: ignore[misc]
+    else:
+        yield from _lines(arguments.file)
+
+
+def _lines(path: Path | None) -> Iterator[_Numbered]:
+    where = "standard input" if path is None else str(path)
+    try:
+        if path is None:
+            if sys.stdin.isatty():
+                sys.stderr.write('type a record a line, such as {"key": "ann", "value": 3}; Ctrl-D ends\n')
+            yield from _each(sys.stdin, where)
+        else:
+            with path.open(encoding="utf-8") as file:
+                yield from _each(file, where)
+    except OSError as error:
+        raise CannotRun(f"{where} cannot be read: {error.strerror or error}") from None
+    except UnicodeDecodeError as error:
+        raise CannotRun(f"{where} cannot be read: it is not UTF-8 ({error.reason})") from None
+
+
+def _each(lines: Iterable[str], where: str) -> Iterator[_Numbered]:
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            yield f"{where}, line {number},", lambda _, line=line: record_of_line(line)  # type: ignore[misc]
+
+
+def _single(arguments: argparse.Namespace, form: TopicFormat) -> GivenRecord:
+    key = None if arguments.key is None else _typed("key", form.key_serde, arguments.key)
+    timestamp = None if arguments.timestamp is None else time_ms(arguments.timestamp)
+    value = _typed("value", form.value_serde, arguments.value)
+    return GivenRecord(key, value, timestamp, [header_of_text(text) for text in arguments.header])
+
+
+def _typed(part: str, serde: Serde[Any] | None, text: str) -> Any:
+    known = _known(serde)
+    try:
+        return from_text(known, text)
+    except ValueError as error:
+        raise ValueError(f"has a wrong {part} for the serde {known.name!r}: {error}") from None
+
+
+def _known(serde: Serde[Any] | None) -> Serde[Any]:
+    if serde is None:
+        raise CannotRun("the topic is the application's own")
+    return serde
+
+
+@dataclass(frozen=True)
+class _Encoder:
+    """Makes bytes of records, and chooses their partitions."""
+
+    form: TopicFormat
+    partitions: int
+    only: int | None
+
+    def all(self, records: Iterable[_Numbered]) -> Iterator[_Encoded]:
+        """Yields records as they are written.
+
+        :raises CannotRun: at the first that cannot be, with its place.
+        """
+        for where, read in records:
+            try:
+                given = read(self.form)
+            except ValueError as error:
+                raise CannotRun(f"{where} {shown(str(error))}") from None
+            yield self._encoded(where, given)
+
+    def _encoded(self, where: str, given: GivenRecord) -> _Encoded:
+        key, key_bytes = self._part(where, "key", self.form.key_serde, given.key)
+        value, value_bytes = self._part(where, "value", self.form.value_serde, given.value)
+        chosen: Collection[int] | None = None
+        if self.only is not None:
+            chosen = (self.only,)
+        elif self.form.partitioner is not None:
+            chosen = self._chosen(where, key, value, given.headers)
+        return _Encoded(key_bytes, value_bytes, given.timestamp_ms, given.headers, chosen)
+
+    def _part(self, where: str, part: str, serde: Serde[Any] | None, given: Any) -> tuple[Any, bytes | None]:
+        known = _known(serde)
+        try:
+            made = from_json(known, given)
+            return made, None if made is None else known.serialize(made)
+        except Exception as error:
+            text = str(error) if isinstance(error, ValueError) else described(error)
+            raise CannotRun(
+                f"{where} has a wrong {part} for topic {self.form.topic!r}, whose serde is {known.name!r}:"
+                f" {shown(text)}"
+            ) from None
+
+    def _chosen(self, where: str, key: Any, value: Any, headers: HeaderList) -> Collection[int] | None:
+        assert self.form.partitioner is not None
+        try:
+            found = self.form.partitioner(self.form.topic, key, value, headers, self.partitions)
+        except Exception as error:
+            raise CannotRun(f"{where} fails in the topic's partitioner: {described(error)}") from error
+        if found is not None and not all(0 <= one < self.partitions for one in found):
+            raise CannotRun(
+                f"{where} is for partitions {sorted(found)}; topic {self.form.topic!r} has {self.partitions}"
+            )
+        return found
+
+
+class _Sender:
+    """Writes records and follows their deliveries."""
+
+    def __init__(self, producer: Producer, topic: str) -> None:
+        self._producer, self._topic = producer, topic
+        self._clock = SystemClock()
+        self._spans: dict[int, tuple[int, int, int]] = {}
+        """The first and last offset of the records in each partition, and how many there are."""
+        self.failed = 0
+        self.reasons: dict[str, int] = {}
+
+    def send(self, record: _Encoded) -> None:
+        """Writes a record to each of its partitions."""
+        timestamp = self._clock.time_ms() if record.timestamp_ms is None else record.timestamp_ms
+        timestamp = timestamp or self._producer.zero_timestamp_ms
+        for partition in (-1,) if record.partitions is None else record.partitions:
+            self._produce(record, partition, timestamp)
+        self._producer.poll(0)
+
+    def _produce(self, record: _Encoded, partition: int, timestamp: int) -> None:
+        give_up = self._clock.monotonic() + FULL_S
+        while True:
+            try:
+                self._producer.produce(
+                    self._topic, record.value, record.key, partition, self._delivered, None, timestamp, record.headers
+                )
+                return
+            except BufferError:
+                if self._clock.monotonic() > give_up:
+                    raise RetryableError("no record was delivered for two minutes: is the broker reachable?") from None
+                self._producer.poll(ROOM_S)
+            except (StreamsError, TypeError):
+                raise
+            except Exception as error:
+                self._producer.refused(error, self._topic)
+
+    def _delivered(self, error: Any, message: Any) -> None:
+        if error is not None:
+            self.failed += 1
+            self.reasons.setdefault(shown(str(error)), self.failed)
+            return
+        partition, offset = message.partition(), message.offset()
+        first, last, count = self._spans.get(partition, (offset, offset, 0))
+        self._spans[partition] = (min(first, offset), max(last, offset), count + 1)
+
+    def finish(self) -> None:
+        """Waits until each record is delivered, or has failed."""
+        self._producer.flush()
+
+    @property
+    def delivered(self) -> int:
+        """The number of records that were delivered."""
+        return sum(count for _, _, count in self._spans.values())
+
+    def summary(self) -> str:
+        """Returns how many records were written, and where."""
+        text = f"{self.delivered} record{'' if self.delivered == 1 else 's'} written to {self._topic}"
+        places = [
+            f"partition {partition} at offset {first}"
+            if first == last
+            else f"partition {partition} at offsets {first} to {last}"
+            for partition, (first, last, _) in sorted(self._spans.items())
+        ]
+        return f"{text}: {'; '.join(places)}" if places else text

@@ -1,0 +1,288 @@
+"""Finds how the records of a topic are read and written: by the serdes of a topology, or by those that were named."""
+
+from __future__ import annotations
+
+import base64
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from processor_api.nodes import SinkNode, SourceNode
+from processor_api.partitioner import StreamPartitioner
+from processor_api.serde import Serde, Serdes, with_default
+from processor_api.stores.builder import StoreBuilder
+from processor_api.topology import Topology
+from state.formats.buffer_value import BufferContext, read_any_version
+from state.formats.foreign_keys import read_subscription
+from state.formats.keys import read_window_key_by_time
+from state.formats.list_value import read_items
+from state.formats.windowed_serdes import SessionWindowedSerde, TimeWindowedSerde, windowed_partitioner
+from streams.cli.cluster.connection import Target
+from streams.cli.cluster.record_values import iso_time, json_reader
+from streams.cli.failures import CannotRun
+from streams.kafka.internal_topics import changelog_name, full_name, topic_prefix
+
+__all__ = ["TopicFormat", "format_of"]
+
+Reader = Callable[[bytes], Any]
+"""A function from bytes to what JSON can write."""
+
+_LENGTH = struct.Struct(">i")
+_INSTRUCTIONS = ("delete", "delete and answer", "answer", "answer if found")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopicFormat:
+    """The way in which the records of one topic are read and written."""
+
+    topic: str
+    """The name on the cluster."""
+    read_key: Reader
+    read_value: Reader
+    key_serde: Serde[Any] | None = None
+    """``None`` if records of the topic are only read: it is the application's own."""
+    value_serde: Serde[Any] | None = None
+    partitioner: StreamPartitioner | None = None
+    """Chooses the partition of a record; ``None`` for Kafka's default."""
+
+
+def format_of(target: Target, topic: str, key_serde: str | None = None, value_serde: str | None = None) -> TopicFormat:
+    """Returns the format of a topic.
+
+    :param topic: its name, the name of a repartition topic without the application's id, or a store's, for its
+        changelog.
+    :param key_serde: as a setting names one; wins over that of the topology, as does ``value_serde``.
+    :raises CannotRun: if the topology has no such topic, or nothing says which serdes it has.
+    """
+    named = _Named(_serde_named(key_serde, "--key-serde"), _serde_named(value_serde, "--value-serde"))
+    if target.topology is None:
+        config = target.config
+        key = named.key or config.default_key_serde or Serdes.BYTES
+        value = named.value or config.default_value_serde or Serdes.BYTES
+        return _plain_format(topic, key.bind(topic, is_key=True), value.bind(topic, is_key=False))
+    return _Finder(target, target.topology, named).find(topic)
+
+
+@dataclass(frozen=True)
+class _Named:
+    """The serdes that were named on the command line."""
+
+    key: Serde[Any] | None
+    value: Serde[Any] | None
+
+
+def _serde_named(text: str | None, option: str) -> Serde[Any] | None:
+    from streams.config.values import serde
+
+    try:
+        return None if text is None else serde(text)
+    except ValueError as error:
+        raise CannotRun(f"{option} {text!r} {error}") from None
+
+
+def _plain_format(
+    topic: str, key: Serde[Any], value: Serde[Any], partitioner: StreamPartitioner | None = None
+) -> TopicFormat:
+    return TopicFormat(
+        topic=topic,
+        read_key=json_reader(key),
+        read_value=json_reader(value),
+        key_serde=key,
+        value_serde=value,
+        partitioner=partitioner or windowed_partitioner(key),
+    )
+
+
+class _Finder:
+    """Finds topics of one topology."""
+
+    def __init__(self, target: Target, topology: Topology, named: _Named) -> None:
+        self._topology, self._named = topology, named
+        self._prefix = topic_prefix(target.settings)
+        self._defaults = (target.config.default_key_serde, target.config.default_value_serde)
+
+    def find(self, topic: str) -> TopicFormat:
+        topology = self._topology
+        short = {full_name(topology, self._prefix, name): name for name in topology.repartition_topics}
+        node = self._node(short.get(topic, topic))
+        if node is not None:
+            name = short.get(topic, topic)
+            if name in topology.repartition_topics:
+                return self._repartition(name, node)
+            return self._of_node(topic, node)
+        stores = {changelog_name(self._prefix, name): name for name in topology.stores}
+        store = stores.get(topic, topic)
+        if store in topology.stores:
+            source = topology.source_changelogs.get(store)
+            return self.find(source) if source is not None else self._changelog(store)
+        if topic in topology.global_stores:
+            return self.find(topology.global_stores[topic].topic)
+        extracting = [n for n in topology.nodes.values() if isinstance(n, SinkNode) and n.topic is None]
+        if len(extracting) == 1 or (self._named.key and self._named.value):
+            return self._of_node(topic, extracting[0]) if extracting else self._of_node(topic, SourceNode(name=topic))
+        names = [*self._names(), *stores]
+        raise CannotRun(
+            f"the topology has no topic {topic!r}; it has: {', '.join(names) or 'none'}. For another topic give"
+            " --key-serde and --value-serde"
+        )
+
+    def _names(self) -> list[str]:
+        nodes = self._topology.nodes.values()
+        named = [t for node in nodes if isinstance(node, SourceNode) for t in node.topics]
+        named += [node.topic for node in nodes if isinstance(node, SinkNode) and node.topic is not None]
+        return list(dict.fromkeys(full_name(self._topology, self._prefix, name) for name in named))
+
+    def _node(self, topic: str) -> SourceNode | SinkNode | None:
+        """Returns the node that writes a topic, or else the first that reads it."""
+        nodes = self._topology.nodes.values()
+        for node in nodes:
+            if isinstance(node, SinkNode) and node.topic == topic:
+                return node
+        for node in nodes:
+            if isinstance(node, SourceNode) and (
+                topic in node.topics or (node.pattern is not None and node.pattern.fullmatch(topic))
+            ):
+                return node
+        return None
+
+    def _serdes(self, given: Any, topic: str, what: str) -> tuple[Serde[Any], Serde[Any]]:
+        """Returns the serdes of a node or store for a topic."""
+        found = []
+        chosen = ((self._named.key, given.key_serde), (self._named.value, given.value_serde))
+        for (named, own), default, part in zip(chosen, self._defaults, ("key", "value"), strict=True):
+            serde = named if named is not None else with_default(own, default)
+            if serde is None or not serde.is_complete:
+                raise CannotRun(
+                    f"{what} has no {part} serde and the application has no default: give one there, set"
+                    f' default.{part}.serde, or name it here by --{part}-serde, for instance "string" or "bytes"'
+                )
+            found.append(serde.bind(topic, is_key=part == "key"))
+        return found[0], found[1]
+
+    def _of_node(self, topic: str, node: SourceNode | SinkNode) -> TopicFormat:
+        key, value = self._serdes(node, topic, f"topic {topic!r}")
+        return _plain_format(topic, key, value, node.partitioner if isinstance(node, SinkNode) else None)
+
+    # ------------------------------------------------------------------ the application's own topics
+
+    def _repartition(self, name: str, node: SourceNode | SinkNode) -> TopicFormat:
+        topic = full_name(self._topology, self._prefix, name)
+        key, value = self._serdes(node, topic, f"topic {topic!r}")
+        read_value = json_reader(value)
+        if self._named.value is None and value is Serdes.BYTES:
+            read_value = self._subscriptions(name) or read_value
+        return TopicFormat(topic=topic, read_key=json_reader(key), read_value=read_value)
+
+    def _subscriptions(self, name: str) -> Reader | None:
+        """Returns the reader of the subscriptions of a foreign-key join; ``None`` if the topic has none."""
+        from dsl.processors.joins.foreign_key_right import ForeignKeyAnswer
+
+        for operator in self._operators(ForeignKeyAnswer):
+            if operator.topic == name:
+                return _subscription_reader(self._inner_key(operator.key_serde, f"{name}-pk"))
+        return None
+
+    def _operators(self, kind: type[Any]) -> list[Any]:
+        suppliers = (getattr(node, "supplier", None) for node in self._topology.nodes.values())
+        return [one for one in suppliers if isinstance(one, kind)]
+
+    def _inner_key(self, given: Serde[Any] | None, topic: str) -> Reader:
+        serde = with_default(given, self._defaults[0])
+        if serde is None or not serde.is_complete:
+            serde = Serdes.BYTES
+        return json_reader(serde.bind(f"{self._prefix}-{topic}", is_key=True))
+
+    def _changelog(self, store: str) -> TopicFormat:
+        builder = self._topology.stores[store]
+        topic = changelog_name(self._prefix, store)
+        if not builder.logging:
+            raise CannotRun(f"store {store!r} has no changelog, since its logging is disabled")
+        key, value = self._serdes(builder, topic, f"store {store!r}")
+        read_key, read_value = _changelog_readers(builder, key, value)
+        subscriptions = self._subscription_store(store) if key is Serdes.BYTES and value is Serdes.BYTES else None
+        if subscriptions is not None:
+            read_key, read_value = subscriptions
+        return TopicFormat(topic=topic, read_key=read_key, read_value=read_value)
+
+    def _subscription_store(self, store: str) -> tuple[Reader, Reader] | None:
+        """Returns the readers of the store of a foreign-key join; ``None`` for other stores."""
+        from dsl.processors.joins.foreign_key_right import ForeignKeyAnswer, ForeignKeyReceive
+
+        for operator in self._operators(ForeignKeyReceive):
+            if operator.store != store:
+                continue
+            left = next((o.key_serde for o in self._operators(ForeignKeyAnswer) if o.topic == operator.topic), None)
+            read_left = self._inner_key(left, f"{operator.topic}-pk")
+            read_foreign = self._inner_key(operator.foreign_key_serde, f"{operator.topic}-fk")
+            return _subscription_key_reader(read_foreign, read_left), _subscription_reader(read_left)
+        return None
+
+
+def _changelog_readers(builder: StoreBuilder[Any, Any], key: Serde[Any], value: Serde[Any]) -> tuple[Reader, Reader]:
+    """Returns the readers of keys and values on a store's changelog (formats 11)."""
+    kind, read_value = builder.kind, json_reader(value)
+    if kind.endswith("window"):
+        size = builder.supplier.parameters.get("window_size_ms", 0)
+        return json_reader(TimeWindowedSerde(key, size, changelog=True)), read_value
+    if kind.endswith("session"):
+        return json_reader(SessionWindowedSerde(key)), read_value
+    read_key = json_reader(key)
+    if kind == "list":
+        return read_key, lambda data: [None if item is None else read_value(item) for item in read_items(data)]
+    if kind == "change-buffer":
+        return read_key, _buffer_reader(read_value)
+    if kind == "join-buffer":
+        return _buffer_key_reader(read_key), _buffer_reader(read_value)
+    return read_key, read_value
+
+
+def _buffer_key_reader(read_key: Reader) -> Reader:
+    def read(data: bytes) -> Any:
+        key, time, _ = read_window_key_by_time(data)
+        return {"key": read_key(key), "time": iso_time(time)}
+
+    return read
+
+
+def _buffer_reader(read_value: Reader) -> Reader:
+    def part(data: bytes | None) -> Any:
+        return None if data is None else read_value(data)
+
+    def read(data: bytes) -> Any:
+        context, prior, old, new, time = read_any_version(
+            b"\x03", data, BufferContext(-1, -1, "", -1, []), None, is_buffered=False
+        )
+        record = {
+            "topic": context.topic,
+            "partition": context.partition,
+            "offset": context.offset,
+            "timestamp": iso_time(context.timestamp),
+        }
+        return {"new": part(new), "old": part(old), "prior": part(prior), "time": iso_time(time), "record": record}
+
+    return read
+
+
+def _subscription_reader(read_key: Reader) -> Reader:
+    def read(data: bytes) -> Any:
+        found = read_subscription(data)
+        known = found.instruction < len(_INSTRUCTIONS)
+        return {
+            "instruction": _INSTRUCTIONS[found.instruction] if known else found.instruction,
+            "key": read_key(found.key),
+            "partition": found.partition,
+            "hash": None if found.hash is None else base64.b64encode(found.hash).decode(),
+        }
+
+    return read
+
+
+def _subscription_key_reader(read_foreign: Reader, read_left: Reader) -> Reader:
+    def read(data: bytes) -> Any:
+        if len(data) < _LENGTH.size:
+            raise ValueError(f"a key of subscriptions has at least 4 bytes, this one has {len(data)}")
+        end = _LENGTH.size + _LENGTH.unpack_from(data)[0]
+        return {"foreign_key": read_foreign(data[_LENGTH.size : end]), "key": read_left(data[end:])}
+
+    return read

@@ -1,0 +1,254 @@
+"""`streams topics` shows the topics of an application, and creates those that are missing; so does `streams run
+--create-topics`."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cluster_cli import ClusterCommands, commands
+from processor_api.errors import ConfigError
+from processor_api.topology import Topology
+from streams import StreamsBuilder, StreamsConfig
+from streams.cli.cluster.create_topics import make_topics
+
+ROOT = Path(__file__).resolve().parents[2]
+SHOP = """
+builder = StreamsBuilder(key_serde="string", value_serde="string")
+users = builder.table("users")
+builder.global_table("places")
+builder.stream("orders").join(users, str.__add__).to("out")
+"""
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Iterator[ClusterCommands]:
+    yield from commands(tmp_path)
+
+
+def test_what_is_missing_is_a_problem_with_its_line(cli: ClusterCommands) -> None:
+    """The application's own topics are made by the application, and are none."""
+    found = cli.run("topics", cli.app(SHOP))
+    assert found.out == (
+        "TOPIC                                        USE        PARTITIONS  REPLICAS  CLEANUP  NOTE\n"
+        "orders                                       input      -                              missing\n"
+        "users                                        input      -                              missing\n"
+        "out                                          output     -                              missing\n"
+        "places                                       global     -                              missing\n"
+        "shop-users-STATE-STORE-0000000000-changelog  changelog  -                              made at the start\n"
+        "shop-0-tasks                                 tasks      -                              made at the start\n"
+        "\n"
+        "same number of partitions: orders, users\n"
+        "\n"
+        "problem: input topic 'orders' does not exist (shop.py:6)\n"
+        "problem: input topic 'users' does not exist (shop.py:4)\n"
+        "problem: output topic 'out' does not exist (shop.py:6)\n"
+        "problem: global topic 'places' does not exist (shop.py:5)\n"
+        "create what is missing: streams topics shop.py --create\n"
+    )
+    assert (found.status, found.err) == (1, "")
+    assert cli.kafka.broker.topics == {}
+
+
+def test_create_makes_the_users_topics_and_nothing_else(cli: ClusterCommands) -> None:
+    """A topic that a global table is restored from is compacted. Doing it again changes nothing."""
+    app = cli.app(SHOP)
+    found = cli.run("topics", app, "--create", "--partitions", "3")
+    assert found.out == (
+        "created topic orders with 3 partitions\n"
+        "created topic users with 3 partitions\n"
+        "created topic out with 3 partitions\n"
+        "created topic places with 3 partitions, cleanup.policy=compact\n"
+        "\n"
+        "TOPIC                                        USE        PARTITIONS  REPLICAS  CLEANUP  NOTE\n"
+        "orders                                       input      3                     delete\n"
+        "users                                        input      3                     delete\n"
+        "out                                          output     3                     delete\n"
+        "places                                       global     3                     compact"
+        "  restores places-STATE-STORE-0000000003\n"
+        "shop-users-STATE-STORE-0000000000-changelog  changelog  (3)                            made at the start\n"
+        "shop-0-tasks                                 tasks      -                              made at the start\n"
+        "\n"
+        "same number of partitions: orders, users\n"
+    )
+    assert found.status == 0
+    assert cli.run("topics", app, "--create").lines[0].startswith("TOPIC")
+    assert set(cli.kafka.broker.topics) == {"orders", "users", "out", "places"}
+
+
+def test_topics_read_together_get_the_number_that_one_of_them_has(cli: ClusterCommands) -> None:
+    """Whatever --partitions says; others get that."""
+    cli.kafka.create_topics("users", partitions=5)
+    found = cli.run("topics", cli.app(SHOP), "--create", "--partitions", "2")
+    assert found.lines[:3] == [
+        "created topic orders with 5 partitions",
+        "created topic out with 2 partitions",
+        "created topic places with 2 partitions, cleanup.policy=compact",
+    ]
+    assert found.status == 0
+
+
+def test_a_repartition_with_a_fixed_number_decides_too(cli: ClusterCommands) -> None:
+    app = cli.app(
+        'builder = StreamsBuilder(key_serde="string", value_serde="string")\n'
+        'left = builder.stream("left").repartition(Repartitioned(name="r", number_of_partitions=7))\n'
+        'left.join(builder.table("right"), str.__add__).to("out")\n'
+    )
+    found = cli.run("topics", app, "--create")
+    assert "created topic right with 7 partitions" in found.lines
+    assert "same number of partitions: right, shop-r-repartition" in found.lines
+    assert found.status == 0
+
+
+def test_unequal_partitions_are_a_problem(cli: ClusterCommands) -> None:
+    app = cli.app(SHOP)
+    cli.kafka.create_topics("orders", "out", "places", partitions=2)
+    cli.kafka.create_topics("users", partitions=3)
+    found = cli.run("topics", app)
+    assert found.status == 1
+    assert [line for line in found.lines if line.startswith("problem")] == [
+        "problem: topics that are joined or grouped together need the same number of partitions: 'orders' has 2,"
+        " 'users' has 3. Repartition one side, or give the topics the same number, made at shop.py:6 (topic 'orders'),"
+        " shop.py:4 (topic 'users')"
+    ]
+    assert [line for line in found.lines if line.startswith("note")] == [
+        "note: table 'places-STATE-STORE-0000000003' is restored from topic 'places', whose cleanup.policy is delete:"
+        " rows that Kafka deletes there are missing after a restore; set cleanup.policy=compact"
+    ]
+
+
+def test_unequal_partitions_are_refused_before_anything_is_created(cli: ClusterCommands) -> None:
+    app = cli.app(
+        'builder = StreamsBuilder(key_serde="string", value_serde="string")\n'
+        'joined = builder.stream("a").join(builder.table("b"), str.__add__)\n'
+        'joined.join(builder.table("c"), str.__add__).to("out")\n'
+    )
+    cli.kafka.create_topics("a", partitions=2)
+    cli.kafka.create_topics("b", partitions=3)
+    found = cli.run("topics", app, "--create")
+    assert (found.status, found.out) == (2, "")
+    assert found.err == (
+        "error: topics that are joined or grouped together need the same number of partitions: 'a' has 2, 'b' has 3."
+        " Repartition one side, or give the topics the same number\n"
+    )
+    assert set(cli.kafka.broker.topics) == {"a", "b"}
+
+
+def test_internal_topics_that_do_not_fit_are_problems(cli: ClusterCommands) -> None:
+    """Their number of partitions, and a policy by which rows or records are lost."""
+    app = cli.app(
+        'builder = StreamsBuilder(key_serde="string", value_serde="string")\n'
+        'builder.stream("in").group_by(lambda k, v: v).count(name="n", materialized=Materialized(name="counts"))\n'
+    )
+    cli.kafka.create_topics("in", partitions=2)
+    cli.kafka.create_topics("shop-counts-changelog", partitions=3)
+    cli.kafka.create_topics("shop-counts-repartition", partitions=2, configs={"cleanup.policy": "compact"})
+    found = cli.run("topics", app)
+    assert found.status == 1
+    assert "shop-counts-changelog" in found.lines[3]
+    assert found.lines[3].endswith("needs 2 partitions")
+    problems = [line for line in found.lines if line.startswith("problem")]
+    assert problems[0].startswith(
+        "problem: internal topics exist with another number of partitions than this topology needs:"
+        " 'shop-counts-changelog' has 3, needs 2"
+    )
+    assert sorted(problems[1:]) == [
+        "problem: changelog topic 'shop-counts-changelog' has cleanup.policy=delete, needs compact: rows that Kafka"
+        " deletes there are missing after a restore",
+        "problem: repartition topic 'shop-counts-repartition' has cleanup.policy=compact, needs delete: records that"
+        " have the key of a later one are lost",
+    ]
+
+
+def test_topics_that_records_decide_are_said_not_to_be_listed(cli: ClusterCommands) -> None:
+    """A topic whose name begins as the application's id is the user's all the same."""
+    app = cli.app(
+        "import re\n"
+        'builder = StreamsBuilder(key_serde="string", value_serde="string")\n'
+        'builder.stream(re.compile("shop-.*-in")).to(lambda key, value, context: value)\n'
+    )
+    cli.kafka.create_topics("shop-a-in", "other")
+    found = cli.run("topics", app)
+    assert found.out == (
+        "TOPIC         USE    PARTITIONS  REPLICAS  CLEANUP  NOTE\n"
+        "shop-a-in     input  1                     delete\n"
+        "shop-0-tasks  tasks  -                              made at the start\n"
+        "\n"
+        "note: source 'KSTREAM-SOURCE-0000000000' reads all topics that match 'shop-.*-in': shop-a-in\n"
+        "note: sink 'KSTREAM-SINK-0000000001' chooses a topic for each record: these are not listed\n"
+    )
+    assert found.status == 0
+
+
+def test_the_page_shows_what_is_printed(cli: ClusterCommands) -> None:
+    """For the first application of the README."""
+    (program, *_) = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+    page = (ROOT / "docs" / "topics-and-records.md").read_text()
+    (shown, *_) = re.findall(r"^```text\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert cli.run("topics", cli.app(program, "app", before="")).out == shown
+
+
+def test_json_has_all_of_it(cli: ClusterCommands) -> None:
+    app = cli.app('builder = StreamsBuilder(key_serde="string", value_serde="string")\nbuilder.stream("in").to("out")')
+    cli.kafka.create_topics("in", partitions=2)
+    found = cli.run("topics", app, "--json")
+    assert found.status == 1
+    made = json.loads(found.out)
+    assert made["application_id"] == "shop"
+    assert made["problems"] == ["output topic 'out' does not exist (shop.py:3)"]
+    assert [(one["name"], one["exists"], one["partitions"], one["external"]) for one in made["topics"]] == [
+        ("in", True, 2, True),
+        ("out", False, None, True),
+        ("shop-0-tasks", False, None, False),
+    ]
+    created = json.loads(cli.run("topics", app, "--json", "--create").out)
+    assert (created["created"], created["problems"]) == (["out"], [])
+
+
+def test_creation_options_without_create_are_refused(cli: ClusterCommands) -> None:
+    found = cli.run("topics", cli.app(SHOP), "--partitions", "3")
+    assert (found.status, found.err) == (
+        2,
+        "error: --partitions and --replication-factor say how --create makes topics: give that too\n",
+    )
+
+
+def test_run_creates_topics_first_and_says_so(cli: ClusterCommands, caplog: pytest.LogCaptureFixture) -> None:
+    """As `streams run --create-topics` does, by the same function."""
+    builder = StreamsBuilder(key_serde="string", value_serde="string")
+    builder.stream("in").to("out")
+    config = StreamsConfig.of({"application.id": "a", "bootstrap.servers": "localhost:9092"})
+    with caplog.at_level(logging.INFO, "streams.cli"):
+        make_topics(builder.build(config), config, cli.kafka.clients)
+        make_topics(builder.build(config), config, cli.kafka.clients)
+    assert caplog.messages == [
+        "created topic in with 1 partition (the brokers' default)",
+        "created topic out with 1 partition (the brokers' default)",
+    ]
+
+
+def test_run_creates_nothing_for_a_topology_without_serdes(cli: ClusterCommands) -> None:
+    config = StreamsConfig.of({"application.id": "a", "bootstrap.servers": "localhost:9092"})
+    topology = Topology().add_source("source", "in").add_sink("sink", "out", "source")
+    with pytest.raises(ConfigError, match="serdes are missing"):
+        make_topics(topology, config, cli.kafka.clients)
+    assert cli.kafka.broker.topics == {}
+
+
+def test_a_policy_of_two_words_fits_in_any_order(cli: ClusterCommands) -> None:
+    """Here that of the changelog of windows."""
+    app = cli.app(
+        "from datetime import timedelta\n"
+        'builder = StreamsBuilder(key_serde="string", value_serde="string")\n'
+        "windows = TimeWindows.of_size_with_no_grace(timedelta(minutes=1))\n"
+        'builder.stream("in").group_by_key().windowed_by(windows).count(materialized=Materialized(name="w"))\n'
+    )
+    cli.kafka.create_topics("in")
+    cli.kafka.broker.create_topic("shop-w-changelog", 1, {"cleanup.policy": "delete,compact"})
+    found = cli.run("topics", app)
+    assert (found.status, found.lines[2].split()) == (0, ["shop-w-changelog", "changelog", "1", "delete,compact"])
