@@ -11,7 +11,14 @@ import sys
 import textwrap
 import traceback
 
-from processor_api.errors import ConfigError, MissingTopicError, StreamsError, TopologyError, UserCodeError
+from processor_api.errors import (
+    ConfigError,
+    MissingTopicError,
+    StateDirectoryError,
+    StreamsError,
+    TopologyError,
+    UserCodeError,
+)
 from processor_api.texts import MOST_MESSAGE, cut, error_text, printable, shown
 from processor_api.user_lines import user_frames
 
@@ -56,6 +63,8 @@ def described(error: BaseException) -> str:
     else:
         text = kind_and_text(error)
     cause = error.__cause__
+    if isinstance(error, StateDirectoryError) and isinstance(cause, OSError):
+        return text  # which says in words what the system's error means
     if cause is not None and shown(error_text(cause)) not in text and str(cause) not in text:
         text += f"; caused by {kind_and_text(cause)}"
     return text
