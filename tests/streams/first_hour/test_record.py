@@ -36,14 +36,6 @@ def end(node: str, line: int, key: str = "") -> str:
 
 
 CASES = {
-    "bytes that are no text": (
-        "",
-        STRINGS + 'builder.stream("in").to("out")\n',
-        b"\xff",
-        "error: the value cannot be read: UnicodeDecodeError: 'utf-8' codec can't decode byte 0xff in position 0:"
-        " invalid"
-        " start byte" + READ_HINT + end(SOURCE, 5),
-    ),
     "no JSON": (
         "",
         'builder = StreamsBuilder(key_serde="string", value_serde="json")\nbuilder.stream("in").to("out")\n',
