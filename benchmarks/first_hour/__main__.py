@@ -89,7 +89,7 @@ def _trial(row: Row) -> str:
 
 
 def _seconds(found: Sequence[float]) -> str:
-    return f"{statistics.median(found):.1f}"
+    return f"{statistics.median(found):.2f}"
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -45,10 +45,14 @@ class Contestant:
 
 def ours(python: str) -> Contestant:
     """Returns this library as the interpreter has it, so that an older version can be measured in the same way."""
-    shown = subprocess.run([python, "-m", "streams", "--help"], capture_output=True, text=True, check=True).stdout
+
+    def shown_by(*words: str) -> str:
+        command = [python, "-m", "streams", *words, "--help"]  # elsewhere, so that no package of this folder is found
+        return subprocess.run(command, cwd=APPLICATIONS, capture_output=True, text=True, check=True).stdout
+
+    shown = shown_by()
     commands = frozenset(line.split()[0] for line in shown.splitlines() if line.startswith("    ") and line.split())
-    offered = subprocess.run([python, "-m", "streams", "run", "--help"], capture_output=True, text=True, check=True)
-    makes_topics = "--create-topics" in offered.stdout
+    makes_topics = "--create-topics" in shown_by("run")
     run = ("-m", "streams", "run", "app.py", *(["--create-topics"] if makes_topics else []))
     return Contestant(
         "this library", APPLICATIONS / "app.py", python, run, "lines", "counts-by-word", makes_topics, commands

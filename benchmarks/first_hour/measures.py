@@ -107,7 +107,10 @@ def next_output_s(contestant: Contestant, cluster: Cluster, process: subprocess.
 
 
 def wrong_record(contestant: Contestant, cluster: Cluster, process: subprocess.Popen[bytes], folder: Path) -> list[str]:
-    """Sends a record that the application cannot process, and returns the lines that are shown for it, without those of progress."""
+    """Sends a record that the application cannot process.
+
+    :returns: the lines that are shown for it, without those of progress.
+    """
     before = len((folder / "output").read_text(errors="replace").splitlines())
     cluster.send(contestant.source, WRONG)
     process.wait(DEADLINE_S)
