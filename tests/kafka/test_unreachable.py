@@ -10,7 +10,7 @@ from streams.kafka.confluent.unreachable import UnreachableNotice, plain_reason
 
 def test_it_is_said_after_three_seconds_and_then_every_ten(caplog: pytest.LogCaptureFixture) -> None:
     clock = ManualClock()
-    notice = UnreachableNotice("kafka:9092", clock, 30.0)
+    notice = UnreachableNotice("no broker can be reached at kafka:9092", clock, 30.0)
     said = []
     with caplog.at_level(logging.WARNING):
         for second in range(1, 30):

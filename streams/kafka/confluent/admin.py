@@ -140,7 +140,7 @@ class ConfluentAdmin:
         again until the time-out. Meanwhile the log says that no broker is reached."""
         start = self._clock.monotonic()
         early, late = start + min(REFUSED_S, self._timeout_s), start + self._timeout_s
-        notice = UnreachableNotice(self._servers, self._clock, self._timeout_s)
+        notice = UnreachableNotice(f"no broker can be reached at {self._servers}", self._clock, self._timeout_s)
         self._refused = self._last_error = ""
         while True:
             now = self._clock.monotonic()
@@ -296,10 +296,21 @@ class ConfluentAdmin:
         :raises KafkaException: if that is an error.
         :raises RetryableError: if there is no answer in time; the request may have been carried out.
         """
-        try:
-            return future.result(self._timeout_s)
-        except TimeoutError as error:
-            raise RetryableError(f"cannot {what}: no answer within {self._timeout_s:g} s", **place) from error
+        notice = UnreachableNotice(f"no answer to the request to {what}", self._clock, self._timeout_s)
+        late = self._clock.monotonic() + self._timeout_s
+        self._last_error = ""
+        while True:
+            now = self._clock.monotonic()
+            try:
+                return future.result(max(0.0, min(notice.due, late) - now))
+            except TimeoutError as error:
+                self._client.poll(0)  # says why
+                reason = plain_reason(self._last_error)
+                if self._clock.monotonic() < late:
+                    notice.say(reason)
+                    continue
+                hint = f": {reason}; brokers are reached where their advertised.listeners say" if reason else ""
+                raise RetryableError(f"cannot {what}: no answer within {self._timeout_s:g} s{hint}", **place) from error
 
     def close(self) -> None:
         """Does nothing: the admin client closes with its last reference."""

@@ -18,14 +18,14 @@ _HTTP = f"Invalid response size {int.from_bytes(b'HTTP')}"
 
 
 class UnreachableNotice:
-    """Logs that no broker was reached, ``FIRST_S`` after it was made and then every ``REPEAT_S``.
+    """Logs that there is no answer, ``FIRST_S`` after it was made and then every ``REPEAT_S``.
 
-    :param servers: the ``bootstrap.servers``, for the log.
+    :param what: the beginning of the line, such as ``no broker can be reached at localhost:9092``.
     :param timeout_s: how long is tried in all, for the log.
     """
 
-    def __init__(self, servers: str | None, clock: Clock, timeout_s: float) -> None:
-        self._servers = servers
+    def __init__(self, what: str, clock: Clock, timeout_s: float) -> None:
+        self._what = what
         self._clock = clock
         self._timeout_s = timeout_s
         self._start = clock.monotonic()
@@ -39,10 +39,10 @@ class UnreachableNotice:
             return
         self.due = now + REPEAT_S
         log.warning(
-            "no broker can be reached at %s for %.0f s: %s; trying for %.0f s in all",
-            self._servers,
+            "%s for %.0f s%s; trying for %.0f s in all",
+            self._what,
             now - self._start,
-            reason,
+            f": {reason}" if reason else "",
             self._timeout_s,
         )
 
