@@ -17,6 +17,12 @@ BASE_INSTALLED := $(VENV)/.installed-base
 INSTALLED := $(VENV)/.installed
 DOCS_INSTALLED := $(VENV)/.installed-docs
 
+# Says what is missing before Python would say it in its own way; a line of a recipe.
+NEEDS_PYTHON = command -v "$(PYTHON)" > /dev/null \
+	|| { echo "error: there is no $(PYTHON): install Python 3.11 or later, or give its name: PYTHON=python3.12" >&2; exit 1; }; \
+	"$(PYTHON)" -c 'import sys; sys.version_info >= (3, 11) or sys.exit("error: Python 3.11 or later is needed, and \
+	$(PYTHON) is %d.%d: give the name of another one, as in PYTHON=python3.12" % sys.version_info[:2])'
+
 .DELETE_ON_ERROR:
 .PHONY: demo demo-spark test test-long test-pythons test-busy simulate check format golden kafka pictures bench docs clean
 
@@ -38,6 +44,7 @@ test-long: $(INSTALLED) $(DOCS_INSTALLED)
 
 # What needs no broker, on every supported Python that is on this machine, each in an environment of its own.
 test-pythons:
+	@$(NEEDS_PYTHON)
 	$(PYTHON) -m tools.pythons -n $(JOBS) --dist loadfile
 
 # Everything but the long suites, TIMES times, while a process for each core does nothing but compute.
@@ -64,6 +71,7 @@ golden: $(INSTALLED)
 
 # A single node on the loopback address until Ctrl-C: PORT=... (0 takes a free one), DIR=... keeps the data there.
 kafka:
+	@$(NEEDS_PYTHON)
 	exec $(PYTHON) -m tools.kafka.broker --port $(PORT) $(if $(DIR),--dir "$(DIR)")
 
 # The pictures of docs/pictures, from runs of small topologies.
@@ -84,7 +92,7 @@ clean:
 
 # Only what an application needs: about 50 MB, some seconds. The build backend goes first, and is pinned like all else.
 $(BASE_INSTALLED): pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or later is needed" if sys.version_info < (3, 11) else 0)'
+	@$(NEEDS_PYTHON)
 	@echo "a virtual environment in $(VENV), with streams and what it needs: about 50 MB"
 	@$(PYTHON) -m venv $(VENV)
 	@$(PIP) hatchling

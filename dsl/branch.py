@@ -47,7 +47,7 @@ class BranchedKStream(Generic[K, V, S]):
     ) -> BranchedKStream[K, V, S]:
         """Adds a branch with the records for which ``predicate(key, value)`` holds and no earlier one did."""
         name = self._add(branched, len(self._operator.predicates) + 1)
-        check_function(predicate, "predicate", f"branch {name}", ("key", "value"))
+        check_function(predicate, "predicate", f"branch {name}", ("key", "value"), returns=True)
         self._amend(
             replace(
                 self._operator,

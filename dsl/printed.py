@@ -43,7 +43,7 @@ class Printed(Generic[K, V]):
         if label is not None and not isinstance(label, str):
             raise TopologyError(f"the label of printed records is text, got {label!r}")
         if self.mapper is not None:
-            check_function(self.mapper, "mapper", type(self).__name__, ("key", "value"))
+            check_function(self.mapper, "mapper", type(self).__name__, ("key", "value"), returns=True)
         given: object = self.path
         if given is not None and (not isinstance(given, str | Path) or not str(given)):
             raise TopologyError(f"records are printed to the path of a file, got {given!r}")

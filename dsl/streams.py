@@ -137,7 +137,15 @@ class KStream(Shown, Generic[K, V]):
         return KStream(stream_nodes.map_(self._place, mapper, name))
 
     def map_values(self, mapper: Callable[[V], V2 | None], *, name: NamedLike = None) -> KStream[K, V2]:
-        """Replaces each value by ``mapper(value)``. The mapper is called for null values too."""
+        """Replaces each value by ``mapper(value)``. The mapper is called for null values too.
+
+        ::
+
+            from streams import StreamsBuilder
+
+            names = StreamsBuilder(key_serde="string", value_serde="string").stream("names")
+            names.map_values(str.upper).to("loud-names")
+        """
         return KStream(stream_nodes.map_values(self._place, mapper, False, name))
 
     def map_values_with_key(self, mapper: Callable[[K, V], V2 | None], *, name: NamedLike = None) -> KStream[K, V2]:
@@ -151,7 +159,15 @@ class KStream(Shown, Generic[K, V]):
         return KStream(stream_nodes.flat_map(self._place, mapper, name))
 
     def flat_map_values(self, mapper: Callable[[V], Iterable[V2 | None]], *, name: NamedLike = None) -> KStream[K, V2]:
-        """Replaces each record by one of the same key for each value in ``mapper(value)``."""
+        """Replaces each record by one of the same key for each value in ``mapper(value)``.
+
+        ::
+
+            from streams import StreamsBuilder
+
+            lines = StreamsBuilder(key_serde="string", value_serde="string").stream("lines")
+            lines.flat_map_values(str.split).to("words")
+        """
         return KStream(stream_nodes.flat_map_values(self._place, mapper, False, name))
 
     def flat_map_values_with_key(
@@ -891,7 +907,15 @@ class KGroupedStream(Shown, Generic[K, V]):
         name: NamedLike = None,
         materialized: StoreOptions[K, V2] = None,
     ) -> KTable[K, V2]:
-        """Starts a key with ``initializer()``, goes on with ``aggregator(key, value, so_far)``; ``None`` deletes."""
+        """Starts a key with ``initializer()``, goes on with ``aggregator(key, value, so_far)``; ``None`` deletes.
+
+        ::
+
+            from streams import StreamsBuilder
+
+            sales = StreamsBuilder(key_serde="string", value_serde="json").stream("sales").group_by_key()
+            longest = sales.aggregate(lambda: 0, lambda shop, sale, so_far: max(so_far, len(sale["items"])))
+        """
         return KTable(group_nodes.aggregate(self._grouping, initializer, aggregator, materialized, name))
 
     @overload

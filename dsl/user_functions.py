@@ -8,20 +8,64 @@ from types import MappingProxyType
 from typing import Any
 
 from processor_api.checks import check_function
+from processor_api.function_code import named_function
+from processor_api.texts import MOST_VALUE, shown
 
-__all__ = ["check_user_functions", "user_function"]
+__all__ = ["NoPairError", "check_user_functions", "no_iterable", "no_pair", "user_function"]
 
 
-def user_function(*arguments: str, key_if: str | None = None, generates: bool = False) -> Mapping[str, Any]:
+class NoPairError(TypeError):
+    """Raised for a result that is no pair of key and value, before it is known which function returned it."""
+
+    def __init__(self, given: Any) -> None:
+        super().__init__("no pair (key, value)")
+        self.given = given
+
+
+def no_pair(function: Any, given: Any) -> TypeError:
+    """Returns the error of a function that returned no key with its value."""
+    found = shown(repr(given), MOST_VALUE)
+    return TypeError(f"{named_function(function)} returned {found}; it has to return a pair (key, value)")
+
+
+def no_iterable(function: Any, given: Any, of: str, error: Exception) -> Exception:
+    """Returns the error of a function that returned a text, whose characters are hardly meant, or something else that
+    cannot be gone through, such as nothing at all.
+
+    :param of: what the function returns an iterable of.
+    :param error: what going through the result raised; returned if it is the result's own error.
+    """
+    if isinstance(error, NoPairError):
+        return no_pair(function, error.given)
+    text = isinstance(given, str)
+    if hasattr(given, "__iter__") and not text:
+        return error
+    found = shown(repr(given), MOST_VALUE)
+    hint = "; list(...) of a text gives its characters" if text else ""
+    return TypeError(
+        f"{named_function(function)} returned {found}; it has to return an iterable of {of}, such as a list{hint}"
+    )
+
+
+def user_function(
+    *arguments: str, key_if: str | None = None, generates: bool = False, returns: bool = True
+) -> Mapping[str, Any]:
     """Marks a field of an operator that holds a function of the user, and says what it is called with.
 
     ``mapper: ... = field(metadata=user_function("value", key_if="with_key"))``
 
     :param key_if: the field of the operator that says whether the key comes first.
     :param generates: whether the function may be a generator function.
+    :param returns: whether its result is used.
     """
     return MappingProxyType(
-        {"user_function": True, "arguments": arguments, "key_if": key_if, "generates": generates},
+        {
+            "user_function": True,
+            "arguments": arguments,
+            "key_if": key_if,
+            "generates": generates,
+            "returns": returns,
+        },
     )
 
 
@@ -41,8 +85,9 @@ def check_user_functions(operator: Any, node: str) -> None:
         key_if = one.metadata["key_if"]
         if key_if is not None:
             arguments, hint = _with_key(arguments, getattr(operator, key_if))
-        generates = one.metadata["generates"]
-        check_function(getattr(operator, one.name), one.name, node, arguments, generates=generates, hint=hint)
+        generates, returns = one.metadata["generates"], one.metadata["returns"]
+        given = getattr(operator, one.name)
+        check_function(given, one.name, node, arguments, generates=generates, returns=returns, hint=hint)
 
 
 def _with_key(arguments: tuple[str, ...], takes_key: bool) -> tuple[tuple[str, ...], str]:

@@ -7,6 +7,7 @@ from inspect import Signature, isasyncgenfunction, iscoroutinefunction, isgenera
 from typing import Any
 
 from processor_api.errors import TopologyError
+from processor_api.function_code import named_function, returns_nothing
 from processor_api.offset_reset import AutoOffsetReset
 
 __all__ = ["check_fields", "check_function", "check_method"]
@@ -55,7 +56,7 @@ def check_fields(owner: Any, what: str, **place: Any) -> None:
     for name, arguments in _FUNCTIONS.items():
         value = getattr(owner, name, None)
         if value is not None:
-            check_function(value, name, what, arguments, **place)
+            check_function(value, name, what, arguments, returns=True, **place)
 
 
 def check_function(
@@ -65,6 +66,7 @@ def check_function(
     arguments: tuple[str, ...] | None = None,
     *,
     generates: bool = False,
+    returns: bool = False,
     hint: str = "",
     **place: Any,
 ) -> None:
@@ -75,13 +77,20 @@ def check_function(
     :param arguments: the names of the arguments it is called with; ``None`` leaves them unchecked, as do builtins that
         do not say what they take.
     :param generates: whether it may be a generator function, since it returns any number of results.
+    :param returns: whether its result is used, so that it has to have a ``return``.
     :param hint: the end of the error about other arguments.
     :raises TopologyError: if it cannot be called so, or is made by ``async def`` or has ``yield``: its result would be
-        a coroutine or a generator.
+        a coroutine or a generator; or if its result is used and it returns nothing.
     """
     if not callable(value):
         raise TopologyError(f"{what} takes a function as its {name}, got {value!r}", **place)
     _check_kind(value, f"{what} takes a plain function as its {name}", generates, **place)
+    if returns and returns_nothing(value):
+        raise TopologyError(
+            f"{what} uses what its {name} returns, and {named_function(value)} has no return statement: return the"
+            " result, or write return None where a null is meant",
+            **place,
+        )
     taken = None if arguments is None else _parameters(value)
     if arguments is None or taken is None or _takes(taken, arguments):
         return

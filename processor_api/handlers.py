@@ -190,8 +190,10 @@ def class_name(error: Exception) -> str:
 
 
 def log_and_fail(context: ErrorHandlerContext, record: ConsumedRecord, error: Exception) -> Response:
-    """Fails the task: the default for records that cannot be read (Java: ``LogAndFailExceptionHandler``)."""
-    log.error("record cannot be read", extra=_place(context), exc_info=error)
+    """Fails the task: the default for records that cannot be read (Java: ``LogAndFailExceptionHandler``).
+
+    The error that the task fails with is in the log; this adds a line at debug."""
+    log.debug("record cannot be read", extra=_place(context), exc_info=error)  # the error of the task says the same
     return Response.fail(dead_letter_queue_records(context, error))
 
 
@@ -204,8 +206,10 @@ def log_and_continue(context: ErrorHandlerContext, record: ConsumedRecord, error
 def log_and_fail_processing(
     context: ErrorHandlerContext, record: Record[Any, Any] | None, error: Exception
 ) -> Response:
-    """Fails the task; the default for unprocessable records (Java: ``LogAndFailProcessingExceptionHandler``)."""
-    log.error("record cannot be processed", extra=_place(context), exc_info=error)
+    """Fails the task; the default for unprocessable records (Java: ``LogAndFailProcessingExceptionHandler``).
+
+    The error that the task fails with is in the log; this adds a line at debug."""
+    log.debug("record cannot be processed", extra=_place(context), exc_info=error)
     return Response.fail(dead_letter_queue_records(context, error))
 
 

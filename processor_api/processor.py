@@ -141,7 +141,7 @@ def check_supplier(name: str, supplier: Any) -> None:
             f" not {supplier!r}",
             node=name,
         )
-    check_function(supplier, "supplier", f"processor {name!r}", (), node=name)
+    check_function(supplier, "supplier", f"processor {name!r}", (), returns=True, node=name)
 
 
 def connected_stores(supplier: Any, name: str) -> Iterable[StoreBuilder[Any, Any]]:

@@ -6,7 +6,9 @@ line, and sequences that a terminal obeys.
 
 from __future__ import annotations
 
-__all__ = ["MOST_MESSAGE", "MOST_TEXT", "MOST_VALUE", "cut", "printable", "shown"]
+from typing import Any
+
+__all__ = ["MOST_MESSAGE", "MOST_TEXT", "MOST_VALUE", "cut", "error_text", "printable", "shown"]
 
 MOST_VALUE = 500
 """Characters of one value of data in the text of an error, such as its key."""
@@ -14,6 +16,33 @@ MOST_TEXT = 2_000
 """Characters of a text in a line of the log, and of the reason in an error."""
 MOST_MESSAGE = 10_000
 """Characters of the message of an error, which may list several complaints."""
+
+_MOST_INPUT = 80
+_MOST_FIELDS = 5
+
+
+def error_text(error: BaseException) -> str:
+    """Returns the text of an error, cut; that of pydantic, which has several lines, as one: each field, what was wrong
+    with it, and the value.
+
+    Pydantic's errors are known by their shape, since this package needs the standard library only.
+    """
+    errors = getattr(error, "errors", None)
+    if not (type(error).__name__ == "ValidationError" and callable(errors) and hasattr(error, "title")):
+        return cut(str(error), MOST_TEXT)
+    try:
+        found = [_field_text(one) for one in errors(include_url=False)]
+    except Exception:  # an error of this shape that is not pydantic's
+        return cut(str(error), MOST_TEXT)
+    more = len(found) - _MOST_FIELDS
+    text = "; ".join(found[:_MOST_FIELDS]) + (f"; and {more} more" if more > 0 else "")
+    return cut(f"no valid {error.title}: {text}", MOST_TEXT)
+
+
+def _field_text(one: dict[str, Any]) -> str:
+    place = ".".join(map(str, one["loc"]))
+    text = one["msg"] if not place else f"{place}: {one['msg']}"
+    return text if one["type"] == "missing" else f"{text}, got {cut(repr(one['input']), _MOST_INPUT)}"
 
 
 def shown(text: str, most: int = MOST_TEXT) -> str:

@@ -156,7 +156,9 @@ class Topology(TopologyData):
         if fixed is not None:
             check_topic_name(fixed, f"sink {name!r}", node=name)
         else:
-            check_function(topic, "topic", f"sink {name!r}", ("key", "value", "record_context"), node=name)
+            check_function(
+                topic, "topic", f"sink {name!r}", ("key", "value", "record_context"), returns=True, node=name
+            )
         self._put(
             SinkNode(
                 name=name,

@@ -1,12 +1,16 @@
-"""Lines of the user's script: where a node or a store was made, for the texts of errors."""
+"""Lines of the user's script: where a node or a store was made, and where a function of it raised, for the texts of
+errors."""
 
 from __future__ import annotations
 
 import os
 import sys
+import sysconfig
+import traceback
+from types import TracebackType
 from typing import NamedTuple
 
-__all__ = ["Line", "at", "text_of", "user_line"]
+__all__ = ["Line", "UserFrame", "at", "raised_at", "text_of", "user_frames", "user_line"]
 
 OURS = frozenset({"processor_api", "state", "dsl", "streams"})
 """The packages of this project; frames of others are the user's."""
@@ -29,11 +33,82 @@ class Line(NamedTuple):
 def user_line() -> Line | None:
     """Returns the line of the nearest caller outside of this project's packages; ``None`` if there is none."""
     frame = sys._getframe(1)
-    while str(frame.f_globals.get("__name__")).partition(".")[0] in OURS:
+    while _is_of_project(frame.f_globals):
         if frame.f_back is None:
             return None
         frame = frame.f_back
     return Line(frame.f_code.co_filename, frame.f_lineno)
+
+
+class UserFrame(NamedTuple):
+    """A call in the user's code, on the way to the line that raised an error."""
+
+    line: Line
+    function: str
+    """The function's name, or ``a lambda``; ``the module`` outside of any."""
+    defined_at: Line
+    summary: traceback.FrameSummary
+
+
+def user_frames(error: BaseException) -> list[UserFrame]:
+    """Returns the calls in the user's code that an error came through, the outermost first.
+
+    Left out are this project's packages, Python's library and installed packages: where these are called by the user's
+    code, its own line is the last. If nothing else is left, as in an application that is itself installed, all that is
+    in the folder of the first one is the user's. An error looks at its traceback here alone, so nothing is paid for
+    records without one.
+    """
+    trace: TracebackType | None = error.__traceback__
+    calls = zip(traceback.walk_tb(trace), traceback.extract_tb(trace), strict=True)
+    theirs = [
+        (frame, number, summary)
+        for (frame, number), summary in calls
+        if not _is_of_project(frame.f_globals) and not summary.filename.startswith("<frozen ")
+    ]
+    own = [call for call in theirs if not _is_library(call[2].filename)]
+    if not own and theirs:
+        home = os.path.dirname(theirs[0][2].filename)
+        own = [call for call in theirs if call[2].filename.startswith(home)]
+    return [
+        UserFrame(
+            Line(summary.filename, number),
+            _function_name(frame.f_code.co_qualname),
+            Line(summary.filename, frame.f_code.co_firstlineno),
+            summary,
+        )
+        for frame, number, summary in own
+    ]
+
+
+def raised_at(error: BaseException) -> str:
+    """Returns the words that end a sentence about an error of the user's code: ``, raised at orders.py:14 in price``.
+
+    They name the function that was given to the topology too, if it called the one that raised. Nothing if no line of
+    the user's code is known, as for a function that is written in C.
+    """
+    frames = user_frames(error)
+    if not frames:
+        return ""
+    first, last = frames[0], frames[-1]
+    text = f", raised at {last.line} in {last.function}"
+    return text if first.defined_at == last.defined_at else f"{text}, called by {first.function} at {first.defined_at}"
+
+
+def _is_of_project(names: dict[str, object]) -> bool:
+    return str(names.get("__name__")).partition(".")[0] in OURS
+
+
+def _is_library(filename: str) -> bool:
+    paths = sysconfig.get_paths()
+    folders = {paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    return filename.startswith(tuple(os.path.join(folder, "") for folder in folders)) or any(
+        f"{os.sep}{folder}{os.sep}" in filename for folder in ("site-packages", "dist-packages")
+    )
+
+
+def _function_name(qualified: str) -> str:
+    name = qualified.rpartition("<locals>.")[2]
+    return {"<lambda>": "a lambda", "<module>": "the module"}.get(name.rpartition(".")[2], name)
 
 
 def text_of(line: Line | None) -> str | None:

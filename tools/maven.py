@@ -5,14 +5,19 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import re
 import shutil
 import subprocess
+from functools import cache
 from pathlib import Path
 
 __all__ = ["JavaError", "build", "class_path", "java"]
 
 PHASE = "process-classes"
 """The projects compile, and gather their libraries, up to this phase."""
+OLDEST_JAVA = 17
+_NEEDS_JAVA = f"Java {OLDEST_JAVA} or later is needed"
+_INSTALL_JAVA = "install one, for example by apt-get install openjdk-17-jdk-headless, or set JAVA_HOME to its folder"
 
 
 class JavaError(RuntimeError):
@@ -49,13 +54,31 @@ def class_path(target: Path) -> str:
 def java() -> str:
     """Returns the program that runs Java: that of ``JAVA_HOME``, else the one in the ``PATH``.
 
-    :raises JavaError: if there is none.
+    :raises JavaError: if there is none, or it is too old.
     """
     home = os.environ.get("JAVA_HOME")
     found = shutil.which("java", path=f"{home}/bin" if home else None)
     if found is None:
-        raise JavaError(f"Java 17 or later is needed: no java in {home + '/bin' if home else 'the PATH'}")
+        place = f"{home}/bin, which JAVA_HOME names" if home else "the PATH"
+        raise JavaError(f"{_NEEDS_JAVA}: there is no java in {place}; {_INSTALL_JAVA}")
+    release = _java_release(found)
+    if release < OLDEST_JAVA:
+        raise JavaError(f"{_NEEDS_JAVA}: {found} is Java {release}; {_INSTALL_JAVA}")
     return found
+
+
+@cache
+def _java_release(program: str) -> int:
+    """Returns the release that a ``java`` says it is of; of one that says none, what it is is left to be seen."""
+    try:
+        result = subprocess.run([program, "-version"], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    except OSError as error:
+        raise JavaError(f"{_NEEDS_JAVA}: {program} cannot be run: {error.strerror}; {_INSTALL_JAVA}") from None
+    said = result.stdout + result.stderr
+    if result.returncode != 0:
+        raise JavaError(f"{_NEEDS_JAVA}: {program} does not run; {_INSTALL_JAVA}. It says:\n{said.strip()}")
+    found = re.search(r'version "(?:1\.)?(\d+)', said)
+    return int(found[1]) if found else OLDEST_JAVA
 
 
 def _digest(project: Path) -> str:
@@ -68,7 +91,10 @@ def _digest(project: Path) -> str:
 def _run_maven(project: Path) -> None:
     maven = shutil.which("mvn")
     if maven is None:
-        raise JavaError(f"Maven (mvn) is needed to build {project}, and is not on the PATH")
+        raise JavaError(
+            "Maven is needed, once, to fetch the libraries of Java: there is no mvn in the PATH; install it, for"
+            " example by apt-get install maven"
+        )
     command = [maven, "-q", "-B", "-f", str(project / "pom.xml"), PHASE]
     result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if result.returncode != 0:

@@ -33,7 +33,8 @@ from streams.spark import Backfill, Cut, History, bootstrap, local_session
 from streams.spark.handover.cluster import Cluster
 from streams.spark.handover.finished_run import RunRow
 from streams.spark.handover.rows import Sender
-from tools.kafka.broker import Broker
+from tools.kafka.broker import Broker, BrokerError
+from tools.maven import JavaError, java
 
 PARTITIONS = 4
 CUSTOMERS = 20
@@ -181,7 +182,18 @@ def _shown(total: int | None) -> str:
 
 
 def main() -> int:
-    """Runs the demo on a broker and a session of its own."""
+    """Runs the demo on a broker and a session of its own.
+
+    :raises SystemExit: if Java or Maven is missing, or Kafka does not start; it says so.
+    """
+    try:
+        java()
+        return _run()
+    except (BrokerError, JavaError) as error:
+        raise SystemExit(str(error)) from None
+
+
+def _run() -> int:
     print("starting Kafka and Spark ...", flush=True)
     with Broker() as broker, tempfile.TemporaryDirectory(prefix="streams-demo-") as folder:
         spark = local_session(2, settings={"spark.log.level": "ERROR"})

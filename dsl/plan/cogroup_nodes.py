@@ -41,7 +41,7 @@ def cogroup(before: Cogrouping | None, grouping: Grouping, aggregator: Aggregato
 
     :raises TopologyError: if the function cannot be called, or the stream comes from another builder.
     """
-    check_function(aggregator, "aggregator", "cogroup", ("key", "value", "aggregate"))
+    check_function(aggregator, "aggregator", "cogroup", ("key", "value", "aggregate"), returns=True)
     parts: dict[int, tuple[Grouping, Aggregator]] = {}
     for part in () if before is None else before.parts:
         part[0].place.same_builder(grouping.place)
@@ -54,7 +54,7 @@ def aggregate(
     cogrouping: Cogrouping, initializer: Callable[[], Any], materialized: MaterializedLike, named: NamedLike
 ) -> Place:
     """Adds an aggregation of all records of a key."""
-    check_function(initializer, "initializer", "aggregate", ())
+    check_function(initializer, "initializer", "aggregate", (), returns=True)
     place = cogrouping.first.place
     store = materialize(materialized, place.plan_builder, COGROUP, key_serde=place.key_serde)
 

@@ -193,7 +193,7 @@ def to(place: Place, topic: str | TopicNameExtractor, produced: Produced[Any, An
     if isinstance(topic, str):
         check_topic_name(topic, "a stream")
     else:
-        check_function(topic, "topic", "to", ("key", "value", "record_context"))
+        check_function(topic, "topic", "to", ("key", "value", "record_context"), returns=True)
     complete: Produced[Any, Any] = Produced(
         key_serde=how.key_serde or place.key_serde,
         value_serde=how.value_serde or place.value_serde,

@@ -163,7 +163,7 @@ def _check_transformers(supplier: Any, name: str) -> None:
             f" {supplier!r}",
             node=name,
         )
-    check_function(supplier, "supplier", name, (), node=name)
+    check_function(supplier, "supplier", name, (), returns=True, node=name)
     try:
         first, second = supplier(), supplier()
     except StreamsError as error:

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dsl.batch_processor import BatchProcessor, BatchProcessorSupplier
-from dsl.user_functions import user_function
+from dsl.user_functions import no_iterable, user_function
 from processor_api.checks import check_function
 from processor_api.context import BatchLimits, HeldRecord, OperatorContext
 from processor_api.errors import ProcessingError, StreamsError, TopologyError
+from processor_api.function_code import named_function
 from processor_api.processor import Operator, connected_stores
 from processor_api.record import Forward, Record
 from processor_api.stores.factory import StoreBuilder
@@ -24,7 +25,7 @@ __all__ = ["MapValuesBatch", "ProcessBatch"]
 Resume = Callable[[HeldRecord], None]
 
 
-def _counted(results: Any, records: int, node: str) -> list[Any]:
+def _counted(results: Any, records: int, node: str, function: Any) -> list[Any]:
     """Returns the results of a call.
 
     :raises ValueError: if there is not one for each record.
@@ -32,7 +33,8 @@ def _counted(results: Any, records: int, node: str) -> list[Any]:
     found = list(results)
     if len(found) != records:
         raise ValueError(
-            f"node {node!r} got {len(found)} results for a batch of {records} records: return one for each"
+            f"node {node!r} got {len(found)} results for a batch of {records} records from"
+            f" {named_function(function)}: return one for each"
         )
     return found
 
@@ -65,21 +67,30 @@ class MapValuesBatch(Operator):
     def _results(self, node: str) -> Callable[[list[HeldRecord]], Iterator[Any]]:
         function = self.function
 
+        def call(values: list[Any]) -> list[Any]:
+            found: Any = function(values)
+            try:
+                if type(found) is str:
+                    raise TypeError
+                return list(found)
+            except Exception as error:
+                raise no_iterable(function, found, "values", error) from None
+
         def one(value: Any) -> Any:
             try:
-                return _counted(function([value]), 1, node)[0]
+                return _counted(call([value]), 1, node, function)[0]
             except Exception as error:
                 return error
 
         def results_of(records: list[HeldRecord]) -> Iterator[Any]:
             try:
-                results = list(function([record[1] for record in records]))
+                results = call([record[1] for record in records])
             except Exception as error:
                 if len(records) == 1 or isinstance(error, StreamsError):
                     return iter([error] * len(records))
                 return (one(record[1]) for record in records)
             try:
-                return iter(_counted(results, len(records), node))
+                return iter(_counted(results, len(records), node, function))
             except ValueError as error:
                 return iter([error] * len(records))
 
@@ -105,7 +116,7 @@ class ProcessBatch(Operator):
         def outcomes(records: list[HeldRecord]) -> list[Any]:
             try:
                 given: list[Record[Any, Any]] = [Record(*record[:4]) for record in records]
-                return _counted(process_batch(given), len(records), node)
+                return _counted(process_batch(given), len(records), node, process_batch)
             except Exception as error:
                 return [error] * len(records)
 

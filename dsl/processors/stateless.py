@@ -10,11 +10,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from dsl.user_functions import user_function
+from dsl.user_functions import NoPairError, no_iterable, no_pair, user_function
 from processor_api.context import OperatorContext
 from processor_api.processor import Operator
 from processor_api.record import Forward, HeaderList
-from processor_api.texts import MOST_VALUE, shown
 
 __all__ = [
     "Branch",
@@ -55,52 +54,37 @@ class Filter(Operator):
 
         def keep(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
             try:
-                hit = predicate(key, value)
+                if not predicate(key, value):
+                    return
             except Exception as error:
                 fail(error, key, value, timestamp, headers)
                 return
-            if hit:
-                forward(key, value, timestamp, headers)
+            forward(key, value, timestamp, headers)
 
         def drop(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
             try:
-                hit = predicate(key, value)
+                if predicate(key, value):
+                    return
             except Exception as error:
                 fail(error, key, value, timestamp, headers)
                 return
-            if not hit:
-                forward(key, value, timestamp, headers)
+            forward(key, value, timestamp, headers)
 
         return drop if self.negate else keep
-
-
-def no_pair(given: Any) -> TypeError:
-    """Returns the error of a function that returned no key with its value."""
-    return TypeError(f"the function returned {shown(repr(given), MOST_VALUE)}; it returns a pair (key, value)")
 
 
 def paired(given: Any) -> KeyAndValue:
     """Returns the key and value that a function returned.
 
-    :raises TypeError: if it is no pair. A text of two characters is none, though Python would take it for one.
+    :raises NoPairError: if it is no pair. A text of two characters is none, though Python would take it for one.
     """
     try:
         key, value = given
     except (TypeError, ValueError):
-        raise no_pair(given) from None
+        raise NoPairError(given) from None
     if type(given) is str:
-        raise no_pair(given)
+        raise NoPairError(given)
     return key, value
-
-
-def no_iterable(given: Any, of: str) -> TypeError:
-    """Returns the error of a function that returned a text, whose characters are hardly meant, or nothing at all.
-
-    :param of: what the function returns an iterable of.
-    """
-    text = "; list(text) gives its characters" if isinstance(given, str) else ""
-    found = shown(repr(given), MOST_VALUE)
-    return TypeError(f"the function returned {found}; it returns an iterable of {of}, such as a list{text}")
 
 
 @dataclass(frozen=True)
@@ -121,10 +105,10 @@ class Map(Operator):
             try:
                 new_key, new_value = pair
             except (TypeError, ValueError):
-                fail(no_pair(pair), key, value, timestamp, headers)
+                fail(no_pair(mapper, pair), key, value, timestamp, headers)
                 return
             if type(pair) is str:  # of two characters
-                fail(no_pair(pair), key, value, timestamp, headers)
+                fail(no_pair(mapper, pair), key, value, timestamp, headers)
                 return
             forward(new_key, new_value, timestamp, headers)
 
@@ -195,11 +179,15 @@ class FlatMap(Operator):
         def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
             try:
                 found: Any = mapper(key, value)
-                if found is None or type(found) is str:
-                    raise no_iterable(found, "pairs (key, value)")
-                results = [paired(each) for each in found]
             except Exception as error:
                 fail(error, key, value, timestamp, headers)
+                return
+            try:
+                if type(found) is str:
+                    raise TypeError
+                results = [paired(each) for each in found]
+            except Exception as error:
+                fail(no_iterable(mapper, found, "pairs (key, value)", error), key, value, timestamp, headers)
                 return
             for new_key, new_value in results:
                 forward(new_key, new_value, timestamp, headers)
@@ -220,11 +208,15 @@ class FlatMapValues(Operator):
         def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
             try:
                 found: Any = mapper(value)
-                if found is None or type(found) is str:
-                    raise no_iterable(found, "values")
-                results = tuple(found)
             except Exception as error:
                 fail(error, key, value, timestamp, headers)
+                return
+            try:
+                if type(found) is str:
+                    raise TypeError
+                results = tuple(found)
+            except Exception as error:
+                fail(no_iterable(mapper, found, "values", error), key, value, timestamp, headers)
                 return
             for new in results:
                 forward(key, new, timestamp, headers)
@@ -232,11 +224,15 @@ class FlatMapValues(Operator):
         def process_with_key(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
             try:
                 found: Any = mapper(key, value)
-                if found is None or type(found) is str:
-                    raise no_iterable(found, "values")
-                results = tuple(found)
             except Exception as error:
                 fail(error, key, value, timestamp, headers)
+                return
+            try:
+                if type(found) is str:
+                    raise TypeError
+                results = tuple(found)
+            except Exception as error:
+                fail(no_iterable(mapper, found, "values", error), key, value, timestamp, headers)
                 return
             for new in results:
                 forward(key, new, timestamp, headers)
@@ -248,7 +244,7 @@ class FlatMapValues(Operator):
 class Peek(Operator):
     """Calls a function for each record and passes the record on."""
 
-    action: Callable[[Any, Any], object] = field(metadata=user_function("key", "value"))
+    action: Callable[[Any, Any], object] = field(metadata=user_function("key", "value", returns=False))
 
     def bind(self, context: OperatorContext) -> Forward:
         action, forward, fail = self.action, context.forward, context.fail
@@ -268,7 +264,7 @@ class Peek(Operator):
 class Foreach(Operator):
     """Calls a function for each record, which ends there."""
 
-    action: Callable[[Any, Any], object] = field(metadata=user_function("key", "value"))
+    action: Callable[[Any, Any], object] = field(metadata=user_function("key", "value", returns=False))
 
     def bind(self, context: OperatorContext) -> Forward:
         action, fail = self.action, context.fail

@@ -8,7 +8,7 @@ from typing import Any
 
 from dsl.processors.stateless import paired
 from dsl.table_operator import ChangeReader, TableOperator, marking_late_puts, send_on_flush
-from dsl.user_functions import user_function
+from dsl.user_functions import NoPairError, no_pair, user_function
 from processor_api.context import OperatorContext
 from processor_api.record import Forward, HeaderList
 
@@ -56,6 +56,9 @@ class TableGroupBy(ChangeReader):
                 removes = old_key is not None and old is not None
                 adds = new_key is not None and new is not None
                 same = together and removes and adds and type(old_key) is type(new_key) and old_key == new_key
+            except NoPairError as error:
+                fail(no_pair(selector, error.given), key, value, timestamp, headers)
+                return
             except Exception as error:
                 fail(error, key, value, timestamp, headers)
                 return

@@ -124,7 +124,7 @@ def reduce(
     windowed: WindowedGrouping, reducer: Callable[[Any, Any], Any], materialized: MaterializedLike, named: NamedLike
 ) -> Place:
     """Adds a reduction."""
-    check_function(reducer, "reducer", "reduce", ("aggregate", "value"))
+    check_function(reducer, "reducer", "reduce", ("aggregate", "value"), returns=True)
     value_serde = windowed.grouping.place.value_serde
     store = windowed_store(windowed, materialized, REDUCE, value_serde=value_serde)
     return _aggregated(windowed, _reducing(reducer), store, REDUCE, named)

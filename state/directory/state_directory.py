@@ -47,6 +47,7 @@ log = logging.getLogger("streams.state")
 
 _MOST_SLOTS = 1024
 _REMOVING = "removing-"
+_OF_NO_TASK = {METADATA_FILE, "locks", "slots"}
 
 
 @dataclass(frozen=True)
@@ -97,10 +98,14 @@ class TaskLock(_Held):
 class StateDirectory:
     """The directory of one application, opened; get it by :meth:`open`. May be used by any thread."""
 
-    def __init__(self, path: Path, process_uuid: uuid.UUID, mode: int, locks: FileLocks = FileLock) -> None:
+    def __init__(
+        self, path: Path, process_uuid: uuid.UUID, mode: int, locks: FileLocks = FileLock, *, is_new: bool = False
+    ) -> None:
         self._locks = locks
         self.path = path
         self.process_uuid = process_uuid
+        self.is_new = is_new
+        """Whether :meth:`open` has made it."""
         self._mode = mode
 
     @classmethod
@@ -117,22 +122,47 @@ class StateDirectory:
         path = root / application_id
         mode = 0o770 if group_write else 0o750
         with explained(path):
-            root.mkdir(parents=True, exist_ok=True)
-            refuse_java(path)
-            for directory in (path, path / "slots", path / "locks"):
-                make_own_directory(directory, mode)
-            with locks.acquire(path / "locks" / "directory.lock", mode & 0o666):
-                process_uuid = read_metadata(path, application_id)
-                if process_uuid is None:
-                    if has_own_tasks(path):
-                        log.warning(
-                            "the metadata of the state directory are lost: they are written again",
-                            extra={"path": str(path)},
-                        )
-                    process_uuid = _write_metadata(path, application_id, mode)
-                for leftover in path.glob(_REMOVING + "*"):
-                    shutil.rmtree(leftover, ignore_errors=True)
-        return cls(path, process_uuid, mode, locks)
+            while True:
+                root.mkdir(parents=True, exist_ok=True)
+                refuse_java(path)
+                is_new = not path.exists()
+                for directory in (path, path / "slots", path / "locks"):
+                    make_own_directory(directory, mode)
+                with locks.acquire(path / "locks" / "directory.lock", mode & 0o666):
+                    if not (path / "slots").is_dir():  # another process has discarded it meanwhile
+                        continue
+                    process_uuid = read_metadata(path, application_id)
+                    if process_uuid is None:
+                        if has_own_tasks(path):
+                            log.warning(
+                                "the metadata of the state directory are lost: they are written again",
+                                extra={"path": str(path)},
+                            )
+                        process_uuid = _write_metadata(path, application_id, mode)
+                    for leftover in path.glob(_REMOVING + "*"):
+                        shutil.rmtree(leftover, ignore_errors=True)
+                return cls(path, process_uuid, mode, locks, is_new=is_new)
+
+    def discard_new(self) -> None:
+        """Deletes the directory after a start that failed, if :meth:`open` has made it and nothing else came into it.
+
+        A process that opens it at the same time makes it again, or keeps an identity of its own that nothing else has.
+        """
+        if not self.is_new:
+            return
+        held: list[Held] = []
+        try:
+            with explained(self.path), self._locks.acquire(self.path / "locks" / "directory.lock", self._mode & 0o666):
+                names = {entry.name for entry in self.path.iterdir()}
+                slots = sorted((self.path / "slots").iterdir())
+                held = [lock for slot in slots if (lock := self._try_lock(slot)) is not None]
+                if names <= _OF_NO_TASK and len(held) == len(slots):
+                    aside = self.path.with_name(f"{_REMOVING}{self.path.name}-{uuid.uuid4().hex}")
+                    self.path.rename(aside)
+                    shutil.rmtree(aside, ignore_errors=True)
+        finally:
+            for lock in held:
+                lock.release()
 
     def claim_slot(self) -> Slot:
         """The lowest slot that no living process holds, for this process.

@@ -93,10 +93,11 @@ def open_application(
     :param on_global_failure: called on the thread of global stores when it dies of an error.
     :raises StreamsError: see `KafkaStreams.start`.
     """
-    closing = ExitStack()
+    closing, started = ExitStack(), False
     try:
         raise_open_files(topology)
         clock, directory = platform.clock, _open_directory(config, platform)
+        closing.callback(lambda: None if started else directory.discard_new())
         slot = directory.claim_slot()
         closing.callback(slot.release)
         identity = directory.identity(slot)
@@ -118,6 +119,7 @@ def open_application(
         global_stores = GlobalStoresLifecycle(topology, process, slot, client_id, on_global_failure)
         closing.callback(global_stores.close)
         global_stores.open()
+        started = True
     except BaseException:
         _close_after_failure(closing)
         raise

@@ -15,6 +15,7 @@ from streams.cli.failures import CLEAN, FAILED, CannotRun
 from streams.cli.findings import Finding, Verdict, fails, warn
 from streams.cli.settings_options import add_settings_options, given_settings
 from streams.cli.topology_function import APP_HELP, load_topology
+from streams.cli.waiting_notice import WaitingNotice
 
 if TYPE_CHECKING:  # pydantic is not needed to print the help
     from streams.config import StreamsConfig
@@ -42,11 +43,13 @@ def run(arguments: argparse.Namespace) -> int:
     """Prints findings as they come; returns the exit status."""
     logging.getLogger("streams").addHandler(logging.NullHandler())  # the findings say what clients would log
     status = CLEAN
-    for finding in _findings(arguments):
-        sys.stdout.write(f"{finding}\n")
-        sys.stdout.flush()
-        if finding.verdict is Verdict.FAIL:
-            status = FAILED
+    with WaitingNotice("the next check") as notice:
+        for finding in _findings(arguments):
+            notice.answered()
+            sys.stdout.write(f"{finding}\n")
+            sys.stdout.flush()
+            if finding.verdict is Verdict.FAIL:
+                status = FAILED
     return status
 
 

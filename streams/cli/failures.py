@@ -10,10 +10,17 @@ import os
 import sys
 import textwrap
 import traceback
-from types import TracebackType
 
-from processor_api.errors import ConfigError, MissingTopicError, StreamsError, TopologyError
-from processor_api.texts import MOST_MESSAGE, MOST_TEXT, cut, printable, shown
+from processor_api.errors import (
+    ConfigError,
+    MissingTopicError,
+    StateDirectoryError,
+    StreamsError,
+    TopologyError,
+    UserCodeError,
+)
+from processor_api.texts import MOST_MESSAGE, cut, error_text, printable, shown
+from processor_api.user_lines import user_frames
 
 __all__ = [
     "CANNOT_RUN",
@@ -27,6 +34,7 @@ __all__ = [
     "place_of",
     "report",
     "trace_of",
+    "user_trace",
 ]
 
 CLEAN = 0
@@ -35,10 +43,7 @@ CANNOT_RUN = 2
 
 MOST_TRACE = 32_000
 """Characters of a traceback; what is more is left out of its middle."""
-
-_HOME = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-_PACKAGES = ("streams", "dsl", "state", "processor_api")
-_OURS = ("<frozen importlib", *(os.path.join(_HOME, package) + os.sep for package in _PACKAGES))
+_MOST_FRAMES = 10
 
 
 class CannotRun(Exception):
@@ -58,7 +63,9 @@ def described(error: BaseException) -> str:
     else:
         text = kind_and_text(error)
     cause = error.__cause__
-    if cause is not None and shown(str(cause)) not in text and str(cause) not in text:
+    if isinstance(error, StateDirectoryError) and isinstance(cause, OSError):
+        return text  # which says in words what the system's error means
+    if cause is not None and shown(error_text(cause)) not in text and str(cause) not in text:
         text += f"; caused by {kind_and_text(cause)}"
     return text
 
@@ -86,26 +93,39 @@ def place_of(error: BaseException) -> str:
     unknown."""
     if isinstance(error, SyntaxError) and error.filename:
         return f" ({os.path.basename(error.filename)}, line {error.lineno})"
-    trace: TracebackType | None = error.__traceback__
-    frames = [frame for frame in traceback.extract_tb(trace) if not _is_ours(frame.filename)]
-    return f" ({os.path.basename(frames[-1].filename)}, line {frames[-1].lineno})" if frames else ""
+    frames = user_frames(error)
+    return f" ({os.path.basename(frames[-1].line.file)}, line {frames[-1].line.number})" if frames else ""
 
 
 def kind_and_text(error: BaseException) -> str:
     """Returns the class and the text of an error, on one line."""
-    text = shown(" ".join(cut(str(error), MOST_TEXT).split()))
+    text = shown(" ".join(error_text(error).split()))
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-def _is_ours(filename: str) -> bool:
-    return filename.startswith(_OURS) or os.sep + "importlib" + os.sep in filename
+def user_trace(error: BaseException) -> str:
+    """Returns the lines of the user's code that an error of it came through, the last ones if they are many; empty for
+    errors of others, and where no such line is known."""
+    if not isinstance(error, (UserCodeError, CannotRun)) or error.__cause__ is None:
+        return ""
+    cause = error.__cause__
+    if isinstance(cause, SyntaxError):
+        lines = traceback.format_exception_only(cause)[:-1]
+    else:
+        lines = traceback.StackSummary.from_list(
+            [frame.summary for frame in user_frames(cause)[-_MOST_FRAMES:]]
+        ).format()
+    return indented("".join(lines), "")
 
 
 def report(error: BaseException, *, trace: bool) -> int:
-    """Writes an error to standard error as one line, and its traceback if asked; returns the exit status."""
+    """Writes an error to standard error as one line, and behind it the lines of the user's code that raised it; the
+    whole traceback in front of it if asked. Returns the exit status."""
     if trace:
         sys.stderr.write(trace_of(error) + "\n")
     sys.stderr.write(f"error: {described(error)}\n")
+    if lines := user_trace(error):
+        sys.stderr.write(lines + "\n")
     sys.stderr.flush()
     hopeless = isinstance(error, (CannotRun, ConfigError, TopologyError)) and not isinstance(error, MissingTopicError)
     return CANNOT_RUN if hopeless else FAILED

@@ -337,7 +337,8 @@ class StreamsConfig(BaseModel):
 
 REQUIRED = {
     "application.id": "it names the consumer group, the internal topics and the state directory",
-    "bootstrap.servers": "it says where Kafka is, as host:port",
+    "bootstrap.servers": "it says where Kafka is, as host:port; set it in streams.toml beside the application, by the"
+    " variable STREAMS_BOOTSTRAP_SERVERS, or by -c bootstrap.servers=host:port",
 }
 """The settings without a default, and what each is for."""
 

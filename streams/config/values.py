@@ -60,6 +60,10 @@ __all__ = [
 _LEGAL_ID = re.compile(r"[a-zA-Z0-9._-]+")
 _MAX_TOPIC_NAME = 249
 _MAX_TAGS = 5
+_BOOTSTRAP = re.compile(
+    r"(?:(?:sasl_)?(?:plaintext|ssl)://)?(?:\[[0-9a-f:.%\w]+\]|[^:/\s\[\]]+)(?::(?P<port>[0-9]{1,5}))?/?", re.IGNORECASE
+)
+"""An address as librdkafka reads it: a protocol may be in front, which it ignores, and the port may be missing."""
 _SERVER = re.compile(r"(?:[a-zA-Z0-9_.\-]+|\[[0-9a-fA-F:.%]+\]):(\d{1,5})")
 _JAVA_DSL_SUPPLIERS = {
     "BuiltInDslStoreSuppliers$RocksDBDslStoreSuppliers": BuiltInDslStoreSuppliers.ROCKS_DB,
@@ -240,6 +244,10 @@ def servers(value: Any) -> str:
     found = [server.strip() for server in given if server.strip()]
     if not found:
         raise ValueError("must name at least one broker as host:port")
+    for server in found:
+        match = _BOOTSTRAP.fullmatch(server)
+        if match is None or not 0 < int(match["port"] or 9092) < 1 << 16:
+            raise ValueError(f"has {server!r}, which is not host:port, such as localhost:9092")
     return ",".join(found)
 
 

@@ -22,7 +22,8 @@ RIDDLES = re.compile(r"(Of|What|As|See) |:(param|raises)")
 """Beginnings of a sentence that does not stand alone, or is none."""
 EXAMPLE = re.compile(r"^::\n\n((?:    .*\n|\n)+)|.*[^:]::\n\n((?:    .*\n|\n)+)", re.MULTILINE)
 FIRST_MET = (
-    *("StreamsBuilder", "KStream.map", "KStream.filter", "KStream.group_by_key", "KTable", "Materialized", "Serdes"),
+    *("StreamsBuilder", "KStream.map", "KStream.map_values", "KStream.flat_map_values", "KGroupedStream.aggregate"),
+    *("KStream.filter", "KStream.group_by_key", "KTable", "Materialized", "Serdes"),
     *("Processor", "Topology", "KafkaStreams", "TopologyTestDriver", "KeyValueStore"),
 )
 """What a newcomer meets first: each has an example."""

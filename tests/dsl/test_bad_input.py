@@ -517,7 +517,8 @@ def test_a_mapper_that_returns_no_pair_is_told_what_is_wanted(add: Any, wrong: A
     add(builder, lambda key, value: wrong)
     message = failure_at_a_record(builder)
     assert message.startswith("TypeError in node '")
-    assert message.endswith(f": the function returned {wrong!r}; it returns a pair (key, value)")
+    assert f": the lambda at {__file__.rpartition('/')[2]}" in message.replace("tests/dsl/", "")
+    assert f" returned {wrong!r}; it has to return a pair (key, value); correct it, or set " in message
 
 
 def test_an_aggregate_of_another_type_than_its_serde_asks_for_a_serde() -> None:
@@ -536,7 +537,7 @@ def test_an_aggregate_of_another_type_than_its_serde_asks_for_a_serde() -> None:
     ],
     ids=["flat_map", "flat_map_values", "flat_map_values_with_key"],
 )
-@pytest.mark.parametrize("wrong", [None, "text"])
+@pytest.mark.parametrize("wrong", [None, "text", 5])
 def test_a_mapper_that_returns_a_text_or_nothing_for_many_is_told_what_is_wanted(
     add: Any, wanted: str, wrong: Any
 ) -> None:
@@ -544,7 +545,7 @@ def test_a_mapper_that_returns_a_text_or_nothing_for_many_is_told_what_is_wanted
     builder = StreamsBuilder()
     add(builder.stream("in"), wrong).to("out")
     message = failure_at_a_record(builder)
-    assert f"the function returned {wrong!r}; it returns an iterable of {wanted}, such as a list" in message
+    assert f" returned {wrong!r}; it has to return an iterable of {wanted}, such as a list" in message
 
 
 def test_two_topologies_of_one_builder_do_not_share_what_they_keep() -> None:

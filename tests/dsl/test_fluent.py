@@ -135,6 +135,7 @@ stream.group_by_key().reduce(lambda a, b: a + "x")  # Unsupported operand types 
 wrong: KTable[str, Total] = grouped.aggregate(lambda: Total(0), lambda k, o, t: o.cents)
 # ^ Incompatible return value type (got "int"
 grouped.aggregate(lambda: Total(0), lambda k, order, total: Total(order.total))  # "Order" has no attribute "total"
+grouped.aggregate(lambda: Total(0), lambda k, order, total: Total(total.total))  # "Total" has no attribute "total"
 grouped.aggregate(Total(0), lambda k, order, total: total)  # expected "Callable[[], Never]"
 
 # windows

@@ -10,7 +10,10 @@ from integration_support.topics import Topics
 from integration_support.workers import Workers, alive, supervised
 from waiting import wait_until
 
-WAITS = "waiting: the application runs another topology already; this worker joins when its workers have left"
+WAITS = (
+    "waiting: the application runs another topology already; this worker joins when its workers have left. If it is"
+    " another application, give this one an application.id of its own"
+)
 CLOSED = "tasks stay closed: members of the group run another topology; stop them, or this worker"
 SOON_S = 90.0
 NEVER_MS = 280_000

@@ -19,7 +19,10 @@ RECORDS = 200
 CHANGELOG_RECORDS = 60_000
 NEVER_MS = 3_600_000
 SETTINGS = {"commit.interval.ms": NEVER_MS, "restore.consumer.max.partition.fetch.bytes": 1000}
-WAITS = "waiting: the application runs another topology already; this worker joins when its workers have left"
+WAITS = (
+    "waiting: the application runs another topology already; this worker joins when its workers have left. If it is"
+    " another application, give this one an application.id of its own"
+)
 
 
 class Scene:

@@ -114,9 +114,9 @@ def test_without_a_topic_there_is_no_dead_letter() -> None:
 @pytest.mark.parametrize(
     ("handler", "record", "result", "level"),
     [
-        (log_and_fail, CONSUMED, Result.FAIL, logging.ERROR),
+        (log_and_fail, CONSUMED, Result.FAIL, logging.DEBUG),
         (log_and_continue, CONSUMED, Result.RESUME, logging.WARNING),
-        (log_and_fail_processing, RECORD, Result.FAIL, logging.ERROR),
+        (log_and_fail_processing, RECORD, Result.FAIL, logging.DEBUG),
         (log_and_continue_processing, RECORD, Result.RESUME, logging.WARNING),
         (log_and_continue_processing, None, Result.RESUME, logging.WARNING),
     ],

@@ -269,7 +269,10 @@ def test_a_wrong_number_of_results_is_an_error_of_every_record(tmp_path: Path) -
         assert (sizes, out(kit), kit.dropped) == ([3], [], 3)
     with TaskKit(failing(without_doubles), tmp_path / "failing") as kit:
         add(kit, "1", "1", "2")
-        with pytest.raises(ProcessingError, match="got 2 results for a batch of 3 records: return one for each"):
+        with pytest.raises(
+            ProcessingError,
+            match=r"got 2 results for a batch of 3 records from .*without_doubles at .*: return one for each",
+        ):
             kit.task.process(10)
 
 

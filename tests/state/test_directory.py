@@ -19,6 +19,7 @@ from processor_api.errors import StateDirectoryError
 from processor_api.task_id import TaskId, TopicPartition
 from state.custom.offsets_file import CHECKPOINT, OffsetsFile
 from state.directory.errors import directory_error, explained
+from state.directory.file_lock import FileLock
 from state.directory.state_directory import METADATA_FILE, ProcessIdentity, StateDirectory
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -465,3 +466,43 @@ def test_metadata_that_are_no_metadata_are_told(root: Path, content: bytes) -> N
     StateDirectory.open(root, "app")
     (root / "app" / METADATA_FILE).write_bytes(content)
     assert "is damaged: move" in refusal(root)
+
+
+def test_a_new_directory_is_discarded_after_a_start_that_failed(root: Path) -> None:
+    """It was left behind by a start without a broker."""
+    directory = StateDirectory.open(root, "app")
+    directory.claim_slot().release()
+    directory.discard_new()
+    assert list(root.iterdir()) == []
+    assert StateDirectory.open(root, "app").process_uuid != directory.process_uuid
+
+
+def test_a_directory_that_was_there_or_is_in_use_is_not_discarded(root: Path) -> None:
+    first = StateDirectory.open(root, "app")
+    second = StateDirectory.open(root, "app")
+    second.discard_new()
+    assert first.path.exists()
+    with second.claim_slot():
+        first.discard_new()
+        assert first.path.exists()
+    first.global_directory(first.claim_slot())
+    first.discard_new()
+    assert first.path.exists()
+
+
+def test_a_directory_that_is_discarded_meanwhile_is_made_again(root: Path) -> None:
+    """A process that waits for the lock of a directory gets it when the directory is gone."""
+    first = StateDirectory.open(root, "app")
+
+    class DiscardsFirst(FileLock):
+        @classmethod
+        def acquire(cls, path: Path, mode: int = 0o640) -> FileLock:
+            if first.path.exists() and first.is_new:
+                first.discard_new()
+                first.is_new = False
+                (root / "app" / "locks").mkdir(parents=True)  # as its file was open already
+            return super().acquire(path, mode)
+
+    second = StateDirectory.open(root, "app", locks=DiscardsFirst)
+    assert second.process_uuid != first.process_uuid
+    assert StateDirectory.open(root, "app").process_uuid == second.process_uuid

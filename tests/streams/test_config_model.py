@@ -163,7 +163,8 @@ def test_each_wrong_setting_has_its_sentence() -> None:
         "5 settings are wrong:",
         "  security.protocol must be one of plaintext, ssl, sasl_plaintext, sasl_ssl; got 'TLS'",
         "  application.id is missing: it names the consumer group, the internal topics and the state directory",
-        "  bootstrap.servers is missing: it says where Kafka is, as host:port",
+        "  bootstrap.servers is missing: it says where Kafka is, as host:port; set it in streams.toml beside the"
+        " application, by the variable STREAMS_BOOTSTRAP_SERVERS, or by -c bootstrap.servers=host:port",
         "  num.stream.threads must be at least 1, got 0",
         "  application.server must be host:port, got 'here'",
     ]

@@ -24,6 +24,7 @@ from streams.kafka.confluent.callbacks import weakly
 from streams.kafka.confluent.errors import AUTHENTICATION, Resources, kafka_error, mapped, mapping, offsets_error
 from streams.kafka.confluent.group_reader import GroupReader
 from streams.kafka.confluent.outage import ClientLog, OutageLog
+from streams.kafka.confluent.unreachable import UnreachableNotice, plain_reason
 from streams.kafka.ports import GroupInfo, GroupMember, NewTopic, OffsetAndMetadata, TopicInfo
 
 __all__ = ["ConfluentAdmin"]
@@ -154,20 +155,20 @@ class ConfluentAdmin:
 
     def _list_topics(self) -> Mapping[str, Any]:
         """Lists all topics; errors of TLS and of the login are raised after `REFUSED_S`, while the client would try
-        again until the time-out."""
+        again until the time-out. Meanwhile the log says that no broker is reached."""
         start = self._clock.monotonic()
         early, late = start + min(REFUSED_S, self._timeout_s), start + self._timeout_s
+        notice = UnreachableNotice(f"no broker can be reached at {self._servers}", self._clock, self._timeout_s)
         self._refused = self._last_error = ""
         while True:
             now = self._clock.monotonic()
+            until = early if now < early else min(late, notice.due)
             try:
-                topics: Mapping[str, Any] = self._client.list_topics(
-                    timeout=max(PAUSE_S, (early if now < early else late) - now)
-                ).topics
+                topics: Mapping[str, Any] = self._client.list_topics(timeout=max(PAUSE_S, until - now)).topics
                 return topics
             except KafkaException as error:
                 self._client.poll(PAUSE_S)  # says why
-                now, reason = self._clock.monotonic(), self._last_error
+                now, reason = self._clock.monotonic(), plain_reason(self._last_error)
                 found = mapped(error, f"reach a broker at {self._servers}", self.resources)
                 if self._refused and now >= early:
                     raise AuthenticationError(
@@ -175,12 +176,14 @@ class ConfluentAdmin:
                     ) from error
                 if not isinstance(found, RetryableError):
                     raise found from error
-                if now >= late:
-                    raise RetryableError(
-                        f"cannot reach a broker at {self._servers} within {self._timeout_s:g} s:"
-                        f" {reason or found.message}; see whether it runs, and whether security.protocol is that of its"
-                        " listener"
-                    ) from error
+                if now < late:
+                    notice.say(reason or found.message)
+                    continue
+                raise RetryableError(
+                    f"cannot reach a broker at {self._servers} within {self._timeout_s:g} s: {reason or found.message};"
+                    " see whether it runs, whether bootstrap.servers is its address, and whether security.protocol is"
+                    " that of its listener"
+                ) from None
 
     def create_topics(self, topics: Collection[NewTopic]) -> None:
         if not topics:
@@ -319,10 +322,21 @@ class ConfluentAdmin:
         :raises KafkaException: if that is an error.
         :raises RetryableError: if there is no answer in time; the request may have been carried out.
         """
-        try:
-            return future.result(self._timeout_s)
-        except TimeoutError as error:
-            raise RetryableError(f"cannot {what}: no answer within {self._timeout_s:g} s", **place) from error
+        notice = UnreachableNotice(f"no answer to the request to {what}", self._clock, self._timeout_s)
+        late = self._clock.monotonic() + self._timeout_s
+        self._last_error = ""
+        while True:
+            now = self._clock.monotonic()
+            try:
+                return future.result(max(0.0, min(notice.due, late) - now))
+            except TimeoutError as error:
+                self._client.poll(0)  # says why
+                reason = plain_reason(self._last_error)
+                if self._clock.monotonic() < late:
+                    notice.say(reason)
+                    continue
+                hint = f": {reason}; brokers are reached where their advertised.listeners say" if reason else ""
+                raise RetryableError(f"cannot {what}: no answer within {self._timeout_s:g} s{hint}", **place) from error
 
     def close(self) -> None:
         """Does nothing: the admin client closes with its last reference."""

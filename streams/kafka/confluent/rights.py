@@ -10,6 +10,7 @@ from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from processor_api.errors import RetryableError
 from streams.kafka.confluent.errors import kafka_error, mapped
 from streams.kafka.confluent.outage import ClientLog
 
@@ -60,6 +61,8 @@ def read_rights(config: Mapping[str, Any], topics: Collection[str], to_be_made: 
         return Rights(found, frozenset(hidden), _operations(asked.result(TIMEOUT_S)), _refused(client, to_be_made))
     except KafkaException as error:
         raise mapped(error, "ask for the rights of this client") from error
+    except TimeoutError:
+        raise RetryableError(f"cannot ask for the rights of this client: no answer within {TIMEOUT_S:g} s") from None
 
 
 def _described(client: AdminClient, topics: Collection[str]) -> Mapping[str, Any]:

@@ -38,7 +38,9 @@ from processor_api.handlers import (
 )
 from processor_api.record import HeaderList, Record
 from processor_api.task_id import TaskId
+from processor_api.texts import error_text
 from processor_api.timestamps import ConsumedRecord
+from processor_api.user_lines import raised_at
 from state.write_buffer.record_context import Cursor
 
 if TYPE_CHECKING:
@@ -62,6 +64,14 @@ BUILT_IN = (default_production, log_and_continue_processing, log_and_fail_proces
 DESERIALIZATION = "deserialization.exception.handler"
 PROCESSING = "processing.exception.handler"
 PRODUCTION = "production.exception.handler"
+
+FAILS = (default_production, log_and_fail, log_and_fail_processing)
+"""The built-in handlers that fail the task; errors then say which one to set in their place."""
+DROPS = {
+    DESERIALIZATION: "LogAndContinueExceptionHandler",
+    PROCESSING: "LogAndContinueProcessingExceptionHandler",
+}
+"""The names of the built-in handlers that drop the record."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,6 +157,7 @@ class ErrorPolicy:
             str(topic), partition, message.offset(), timestamp, message.key(), message.value(), headers
         )
         what = f"the {part} cannot be read: {_shown(error)}; see the serde of source {node!r}"
+        what += self._drop_hint(DESERIALIZATION, self._handlers.deserialization)
         self._handle(
             DESERIALIZATION, self._handlers.deserialization, (context, record, error), DeserializationError, what
         )
@@ -154,7 +165,7 @@ class ErrorPolicy:
     def extraction(self, node: str, error: Exception, cursor: Cursor) -> NoReturn:
         """Raises the error of a timestamp extractor that raised or returned no number: always fatal (semantics 9)."""
         context = self._context(node, cursor, cursor.timestamp, None)
-        what = f"the timestamp extractor of source {node!r} failed: {_shown(error)}"
+        what = f"the timestamp extractor of source {node!r} failed: {_shown(error)}; correct it: no handler is asked"
         raise self._failure(ProcessingError, what, context, None) from error
 
     # ------------------------------------------------------------------ processing
@@ -189,7 +200,8 @@ class ErrorPolicy:
         key: Any,
     ) -> None:
         where = "node" if record is not None else "a punctuation of node"
-        what = f"{type(error).__name__} in {where} {node!r}: {error}"
+        what = f"{type(error).__name__} in {where} {node!r}: {error_text(error)}{raised_at(error)}; correct it"
+        what += self._drop_hint(PROCESSING, self._handlers.processing)
         self._handle(PROCESSING, self._handlers.processing, (context, record, error), ProcessingError, what, key)
 
     # ------------------------------------------------------------------ writing
@@ -203,6 +215,7 @@ class ErrorPolicy:
         context = self._context(node, cursor, record.timestamp or 0, record.headers)
         origin = SerializationExceptionOrigin[part.upper()]
         hint = f"; give the sink a {part}_serde for such a {part}" if isinstance(error, TypeError) else ""
+        hint += self._drop_hint(PRODUCTION, self._handlers.production)
         what = f"the {part} cannot be written to topic {record.topic!r}: {_shown(error)}{hint}"
         asked = (context, record, error, origin)
         self._handle(PRODUCTION, self._handlers.production, asked, SerializationError, what, record.key)
@@ -242,6 +255,15 @@ class ErrorPolicy:
         return (failure if retry else _final(failure)), letters
 
     # ------------------------------------------------------------------ responses
+
+    @staticmethod
+    def _drop_hint(setting: str, handler: Callable[..., Any]) -> str:
+        """Returns how to drop such records, unless a handler of the user's has just decided not to."""
+        if handler not in FAILS:
+            return ""
+        drops = DROPS.get(setting)
+        name = "a handler of yours that answers Response.resume()" if drops is None else drops
+        return f", or set {setting} to {name} to drop such records"
 
     def _handle(
         self,
@@ -333,7 +355,7 @@ def _final(failure: StreamsError) -> StreamsError:
 
 
 def _shown(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
+    return f"{type(error).__name__}: {error_text(error)}{raised_at(error)}"
 
 
 def _name(handler: Any) -> str:

@@ -195,7 +195,7 @@ class ThreadResources:
                 logged = True
                 log.warning(
                     "waiting: the application runs another topology already; this worker joins when its workers have"
-                    " left",
+                    " left. If it is another application, give this one an application.id of its own",
                     extra={"members": ", ".join(others)},
                 )
             self._clock.wait(OTHER_TOPOLOGY_WAIT_S)

@@ -34,7 +34,8 @@ class Outcome:
 
     @property
     def last(self) -> str:
-        return (self.err.strip().splitlines() or [""])[-1]
+        """The last line that is not one of the user's code, which come behind an error."""
+        return ([line for line in self.err.strip().splitlines() if not line.startswith(" ")] or [""])[-1]
 
     @property
     def facts(self) -> dict[str, Any]:

@@ -1,0 +1,62 @@
+"""Says on standard error that a command still waits, so that it is not taken for one that hangs."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+__all__ = ["WaitingNotice"]
+
+
+def _write(line: str) -> None:
+    sys.stderr.write(line)
+    sys.stderr.flush()
+
+
+class WaitingNotice:
+    """Writes a line after some seconds without an answer, and then again and again; a context manager.
+
+    :param what: what is waited for, as the end of a sentence.
+    :param first_s: the seconds until the first line.
+    :param again_s: the seconds between further ones.
+    """
+
+    def __init__(
+        self, what: str, *, first_s: float = 3.0, again_s: float = 10.0, write: Callable[[str], object] = _write
+    ) -> None:
+        self._what = what
+        self._first_s = first_s
+        self._again_s = again_s
+        self._write = write
+        self._answered = threading.Event()
+        self._over = False
+        self._thread = threading.Thread(target=self._run, name="waiting-notice", daemon=True)
+
+    def answered(self) -> None:
+        """Begins to count again: there was an answer, and the next one is waited for."""
+        self._answered.set()
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over = True
+        self._answered.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        begin, wait_s = time.monotonic(), self._first_s
+        while not self._over:
+            if self._answered.wait(wait_s):
+                self._answered.clear()
+                begin, wait_s = time.monotonic(), self._first_s
+            else:
+                self._write(f"no answer for {time.monotonic() - begin:.0f} s: waiting for {self._what}\n")
+                wait_s = self._again_s

@@ -1,0 +1,151 @@
+"""The first wrong record is one line: what is wrong, the user's line, what to do, topic, partition, offset and node."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from first_hour_support import Said, left_behind, python
+
+SCRIPT = """{imports}
+from streams import StreamsBuilder, run
+from streams.testing import EmbeddedKafka
+{code}
+if __name__ == "__main__":
+    with EmbeddedKafka() as kafka:
+        kafka.create_topics("in", "out")
+        kafka.create_input_topic("in", key_serde="string", value_serde="bytes").pipe_input("ann", {value!r})
+        run(builder, {{"bootstrap.servers": "embedded:9092"{settings}}}, clients=kafka.clients)
+"""
+STRINGS = 'builder = StreamsBuilder(key_serde="string", value_serde="string")\n'
+AT_ERROR = re.compile(r'\[error *\]|"level": "error"')
+PLACE = "[topic='in', partition=0, offset=0, task='0_0', node='{node}'{key}], made at app.py:{line}\n"
+SOURCE, MAPPER = "KSTREAM-SOURCE-0000000000", "KSTREAM-{kind}-0000000001"
+READ_HINT = (
+    "; see the serde of source 'KSTREAM-SOURCE-0000000000', or set deserialization.exception.handler to"
+    " LogAndContinueExceptionHandler to drop such records "
+)
+PROCESS_HINT = "; correct it, or set processing.exception.handler to LogAndContinueProcessingExceptionHandler"
+PROCESS_HINT += " to drop such records "
+
+
+def end(node: str, line: int, key: str = "") -> str:
+    return PLACE.format(node=node, line=line, key=key)
+
+
+CASES = {
+    "no JSON": (
+        "",
+        'builder = StreamsBuilder(key_serde="string", value_serde="json")\nbuilder.stream("in").to("out")\n',
+        b"{x",
+        "error: the value cannot be read: JSONDecodeError: {json}" + READ_HINT + end(SOURCE, 5),
+    ),
+    "no such model": (
+        "from pydantic import BaseModel",
+        "class Order(BaseModel):\n    cents: int\n    name: str\n"
+        'builder = StreamsBuilder(key_serde="string", value_serde=Order)\nbuilder.stream("in").to("out")\n',
+        b'{"cents": "many"}',
+        "error: the value cannot be read: ValidationError: no valid Order: cents: Input should be a valid integer,"
+        " unable"
+        " to parse string as an integer, got 'many'; name: Field required" + READ_HINT + end(SOURCE, 8),
+    ),
+    "function that raises": (
+        "",
+        "def fourth(line):\n    return line.split()[3]\n\ndef loud(line):\n    return fourth(line).upper()\n\n"
+        + STRINGS
+        + 'builder.stream("in").map_values(loud).to("out")\n',
+        b"a b",
+        "error: IndexError in node 'KSTREAM-MAPVALUES-0000000001': list index out of range, raised at app.py:5 in"
+        " fourth,"
+        " called by loud at app.py:7"
+        + PROCESS_HINT
+        + end("KSTREAM-MAPVALUES-0000000001", 11, ", key='ann'")
+        + '  File "{app}", line 8, in loud\n'
+        "    return fourth(line).upper()\n"
+        "           ^^^^^^^^^^^^\n"
+        '  File "{app}", line 5, in fourth\n'
+        "    return line.split()[3]\n"
+        "           ~~~~~~~~~~~~^^^\n",
+    ),
+    "lambda that returns nothing": (
+        "",
+        STRINGS + 'builder.stream("in").flat_map_values(lambda line: print(end="")).to("out")\n',
+        b"a b",
+        "error: TypeError in node 'KSTREAM-FLATMAPVALUES-0000000001': the lambda at app.py:5 returned None; it has to"
+        " return an iterable of values, such as a list"
+        + PROCESS_HINT
+        + end("KSTREAM-FLATMAPVALUES-0000000001", 5, ", key='ann'"),
+    ),
+    "value that is not of the serde": (
+        "",
+        STRINGS + 'builder.stream("in").map_values(len).to("out")\n',
+        b"a b",
+        "error: the value cannot be written to topic 'out': TypeError: string: expected a str, got int; give the sink a"
+        " value_serde for such a value, or set production.exception.handler to a handler of yours that answers"
+        " Response.resume() to drop such records "
+        + end("KSTREAM-SINK-0000000002", 5, ", key='ann'"),
+    ),
+}  # fmt: skip
+
+
+def ran(folder: Path, name: str, settings: str = "") -> tuple[Said, str]:
+    imports, code, value, wanted = CASES[name]
+    script = folder / "app.py"
+    script.write_text(SCRIPT.format(imports=imports, code=code, value=value, settings=settings))
+    return python(folder, "app.py"), wanted
+
+
+def reason_of_json() -> str:
+    """The words of the JSON library that is installed."""
+    from streams import Serdes
+
+    with pytest.raises(ValueError) as caught:  # noqa: PT011
+        Serdes.JSON.deserialize(b"{x")
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_first_wrong_record_is_one_line(tmp_path: Path, name: str) -> None:
+    found, wanted = ran(tmp_path, name)
+    wanted = wanted.replace("{json}", reason_of_json()).replace("{app}", str(tmp_path / "app.py"))
+    assert found.err == wanted
+    assert (found.status, found.out) == (1, "")
+    assert sum(bool(AT_ERROR.search(line)) for line in found.log) == 1, found.log
+    assert not any("Traceback" in line for line in found.log)
+
+
+def test_such_records_are_dropped_by_the_setting_that_the_error_names(tmp_path: Path) -> None:
+    for name, handler in (
+        ("no JSON", "deserialization.exception.handler=LogAndContinueExceptionHandler"),
+        ("function that raises", "processing.exception.handler=LogAndContinueProcessingExceptionHandler"),
+    ):
+        setting, _, value = handler.partition("=")
+        imports, code, record, _ = CASES[name]
+        stop = "import os, signal, logging\nclass Stop(logging.Handler):\n    def emit(self, record):\n"
+        stop += "        if 'record dropped' in record.getMessage(): os.kill(os.getpid(), signal.SIGINT)\n"
+        stop += "logging.getLogger('streams.errors').addHandler(Stop())\n"
+        script = SCRIPT.format(imports=imports, code=stop + code, value=record, settings=f", {setting!r}: {value!r}")
+        (tmp_path / "app.py").write_text(script)
+        found = python(tmp_path, "app.py")
+        assert (found.status, found.err) == (0, ""), found
+        assert any("record dropped" in line for line in found.log)
+
+
+def test_debug_shows_the_frames_of_this_library_too(tmp_path: Path) -> None:
+    _, code, value, _ = CASES["function that raises"]
+    script = SCRIPT.format(imports="", code=code, value=value, settings="").replace(
+        "clients=kafka.clients", 'clients=kafka.clients, log_level="debug"'
+    )
+    (tmp_path / "app.py").write_text(script)
+    found = python(tmp_path, "app.py")
+    assert found.status == 1
+    assert "Traceback (most recent call last):\n" in found.err
+    assert "dsl/processors/stateless.py" in found.err
+    assert "The above exception was the direct cause of the following exception:" in found.err
+
+
+def test_nothing_is_left_behind_but_the_state_of_its_tasks(tmp_path: Path) -> None:
+    ran(tmp_path, "no JSON")
+    assert left_behind(tmp_path) == ["state/app"]
