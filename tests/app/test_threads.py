@@ -334,10 +334,16 @@ def test_threads_are_neither_added_nor_removed_outside_of_a_run(cluster: Cluster
 
 def test_a_close_that_takes_too_long_says_so_and_goes_on(cluster: Cluster) -> None:
     """It stops when the record in work is done."""
+    begun: list[str] = []
     go: list[bool] = []
-    app = cluster.app(passing_on(lambda value: wait_until("it may go on", lambda: go) and None))
+
+    def wait_to_go_on(value: str) -> None:
+        begun.append(value)
+        wait_until("it may go on", lambda: go)
+
+    app = cluster.app(passing_on(wait_to_go_on))
     cluster.send("slow")
-    wait_until("it is at work", lambda: app.metadata_for_local_threads() and cluster.states[app][-1][1] is C.RUNNING)
+    wait_until("it is at work", lambda: begun)
     assert not app.close(50)
     assert app.state is C.PENDING_SHUTDOWN
     assert not app.close(0)

@@ -143,6 +143,7 @@ def test_a_stop_does_not_wait_for_a_broker_that_is_away(
         "state.dir": str(tmp_path),
         "default.key.serde": Serdes.STRING,
         "default.value.serde": Serdes.STRING,
+        "commit.interval.ms": 600_000,  # a commit would wait for the broker, and nothing would tick meanwhile
     }
     app = KafkaStreams(topology.add_sink("sink", target, "ticking"), settings)
     app.start()

@@ -14,6 +14,7 @@ from processor_api.task_id import TopicPartition
 from streams.kafka.embedded.messages import PARTITION_EOF, as_bytes
 from streams.kafka.embedded.producer import EmbeddedProducer
 from streams.kafka.ports import (
+    GroupInfo,
     GroupMember,
     NewTopic,
     OffsetAndMetadata,
@@ -279,6 +280,9 @@ class RemoteAdmin(_RemoteClient):
     def topic_ids(self, names: Collection[str]) -> dict[str, str]:
         return self._call("topic_ids", list(names))  # type: ignore[no-any-return]
 
+    def topic_settings(self, names: Collection[str]) -> dict[str, dict[str, str]]:
+        return self._call("topic_settings", list(names))  # type: ignore[no-any-return]
+
     def create_topics(self, topics: Collection[NewTopic]) -> None:
         self._call("create_topics", list(topics))
 
@@ -291,8 +295,17 @@ class RemoteAdmin(_RemoteClient):
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
         self._call("delete_records", dict(before))
 
+    def groups(self) -> list[str]:
+        return self._call("groups")  # type: ignore[no-any-return]
+
     def group_members(self, group: str) -> list[GroupMember]:
         return self._call("group_members", group)  # type: ignore[no-any-return]
+
+    def describe_group(self, group: str) -> GroupInfo:
+        return self._call("describe_group", group)  # type: ignore[no-any-return]
+
+    def remove_members(self, group: str, members: Collection[GroupMember]) -> None:
+        self._call("remove_members", group, list(members))
 
     def log_ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         return self._call("log_ends", list(partitions))  # type: ignore[no-any-return]
