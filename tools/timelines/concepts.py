@@ -32,5 +32,5 @@ def stream_and_table() -> Picture:
         Lane("table", LaneKind.SPANS, spans=rows),
         Lane("changes", LaneKind.RESULTS, changes),
     )
-    told = "; ".join(f"at {seconds(step.time)} the row becomes {step.value}" for step in play.steps)
-    return Picture("Prices of one product, as a stream and as a table", f"{told}.", lanes, extra_ms=20 * SECOND)
+    described = "; ".join(f"at {seconds(step.time)} the row becomes {step.value}" for step in play.steps)
+    return Picture("Prices of one product, as a stream and as a table", f"{described}.", lanes, extra_ms=20 * SECOND)
