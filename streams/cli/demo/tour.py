@@ -34,7 +34,7 @@ class Stop:
     title: str
     module: str
     before: str
-    """What to look at, before the records."""
+    """The words before the records: what to look at."""
     lines: Sequence[str]
     """The lines that go in, as `streams try` takes them."""
     after: str
