@@ -13,9 +13,10 @@ from types import ModuleType
 from processor_api.topology_function import topology_of
 from streams.cli.demo.crash import Crash
 from streams.cli.failures import CLEAN, FAILED
+from streams.cli.terminal import has_colour
 from streams.cli.trial.held_back import held_back
 from streams.cli.trial.lines import BadRecord, LineReader, TimeStep
-from streams.cli.trial.output import Table, is_styled
+from streams.cli.trial.output import Table
 from streams.cli.trial.session import Session
 from streams.cli.trial.times import time_ms
 from streams.testing.settings import config_for_tests
@@ -33,7 +34,7 @@ class Stop:
     title: str
     module: str
     before: str
-    """What to look at, before the records."""
+    """The words before the records: what to look at."""
     lines: Sequence[str]
     """The lines that go in, as `streams try` takes them."""
     after: str
@@ -86,7 +87,7 @@ class Tour:
 
     def __init__(self, *, waits: bool) -> None:
         self._waits = waits and sys.stdin.isatty() and sys.stdout.isatty()
-        self._styled = is_styled()
+        self._styled = has_colour(sys.stdout)
 
     def show(self) -> int:
         """Shows all of them; returns the exit status."""

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol, TextIO
 from unicodedata import combining, east_asian_width
 
 from processor_api.texts import MOST_VALUE, cut
+from streams.cli.terminal import has_colour
 from streams.cli.trial.forms import as_text, bytes_as_json
 from streams.cli.trial.lines import headers_to_json
 from streams.cli.trial.session import Output
 from streams.cli.trial.times import iso
 
-__all__ = ["JsonLines", "Printer", "Table", "is_styled", "json_line", "printer_of"]
+__all__ = ["JsonLines", "Printer", "Table", "json_line", "printer_of"]
 
 MOST_CELL = 60
 """Characters of a key in a table."""
@@ -157,12 +157,6 @@ def printer_of(form: str | None, topics: Sequence[str]) -> Printer:
     :param form: ``text`` or ``json``; by itself text on a terminal, and JSON lines elsewhere.
     :param topics: the topics that will be written.
     """
-    on_terminal = sys.stdout.isatty()
-    if form == "json" or (form is None and not on_terminal):
+    if form == "json" or (form is None and not sys.stdout.isatty()):
         return JsonLines(sys.stdout)
-    return Table(sys.stdout, topics, styled=is_styled())
-
-
-def is_styled() -> bool:
-    """Returns whether standard output shows bold and dim text."""
-    return sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+    return Table(sys.stdout, topics, styled=has_colour(sys.stdout))

@@ -40,7 +40,7 @@ class BrokerServer:
         self, broker: EmbeddedBroker, address: str | tuple[str, int] | None = None, threads: Threads = SYSTEM_THREADS
     ) -> None:
         self.key = os.urandom(32)
-        """What a client has to know to connect."""
+        """The secret that a client has to know to connect."""
         self._clients = EmbeddedClients(broker)
         self._threads = threads
         self._listener = Listener(address, authkey=self.key)
