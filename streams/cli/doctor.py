@@ -43,13 +43,11 @@ def run(arguments: argparse.Namespace) -> int:
     """Prints findings as they come; returns the exit status."""
     logging.getLogger("streams").addHandler(logging.NullHandler())  # the findings say what clients would log
     status = CLEAN
-    with WaitingNotice("the next check") as notice:
-        for finding in _findings(arguments):
-            notice.answered()
-            sys.stdout.write(f"{finding}\n")
-            sys.stdout.flush()
-            if finding.verdict is Verdict.FAIL:
-                status = FAILED
+    for finding in _findings(arguments):
+        sys.stdout.write(f"{finding}\n")
+        sys.stdout.flush()
+        if finding.verdict is Verdict.FAIL:
+            status = FAILED
     return status
 
 
@@ -76,9 +74,17 @@ def _findings(arguments: argparse.Namespace) -> Iterable[Finding]:
     if not named:
         yield warn("settings", "application.id is not given, so the group is not checked")
     if "bootstrap.servers" in given:
-        yield from _on_the_cluster(config, topology, named=named)
+        yield from _noticed(_on_the_cluster(config, topology, named=named))
     else:
         yield warn("settings", "bootstrap.servers is not given, so no broker is checked")
+
+
+def _noticed(findings: Iterable[Finding]) -> Iterable[Finding]:
+    """Passes findings on, and says while the next one takes long that it is waited for."""
+    with WaitingNotice("the cluster") as notice:
+        for finding in findings:
+            notice.answered()
+            yield finding
 
 
 def _config(given: dict[str, Any]) -> StreamsConfig:

@@ -41,7 +41,7 @@ def doctor(folder: Path, *arguments: str) -> tuple[int, str]:
         text=True,
         timeout=120,
     )
-    assert found.stderr == ""
+    assert [line for line in found.stderr.splitlines() if not line.startswith("no answer for ")] == []
     return found.returncode, found.stdout
 
 

@@ -57,7 +57,8 @@ def doctor(folder: Path, *arguments: str, before: str = "") -> tuple[int, dict[s
     command = ["sh", "-c", f'{before} exec "$0" "$@"', sys.executable, "-m", "streams", "doctor", *arguments]
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), "XDG_STATE_HOME": str(folder / "state-home")}
     found = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60)
-    assert found.stderr == ""
+    # on a busy machine it may say that it still waits for the cluster
+    assert [line for line in found.stderr.splitlines() if not line.startswith("no answer for ")] == []
     lines: dict[str, list[str]] = {}
     for line in found.stdout.splitlines():
         verdict, _, rest = line.partition("  ")
