@@ -155,8 +155,10 @@ def _load(arguments: argparse.Namespace) -> Application:
     topology = load_topology(arguments.topology, lambda: config)
     if arguments.create_topics and arguments.supervised_by is None:
         _create_topics(topology, config)
-    make: Runner = arguments.runner or kafka_streams
-    return make(topology, config)
+    if arguments.runner is not None:
+        make: Runner = arguments.runner
+        return make(topology, config)
+    return kafka_streams(topology, config, alone=arguments.supervised_by is None)
 
 
 def _create_topics(topology: Topology, config: StreamsConfig) -> None:
@@ -217,13 +219,18 @@ def say_derived_id(given: Given, application_id: str) -> None:
         )
 
 
-def kafka_streams(topology: TopologyLike, config: StreamsConfig, clients: KafkaClients | None = None) -> Application:
-    """Returns the application, not started; on a terminal its restores are shown as a bar."""
+def kafka_streams(
+    topology: TopologyLike, config: StreamsConfig, clients: KafkaClients | None = None, *, alone: bool = True
+) -> Application:
+    """Returns the application, not started; on a terminal its restores are shown as a bar.
+
+    :param alone: whether no other process writes to the terminal, which would write over the bar.
+    """
     from streams.app.kafka_streams import KafkaStreams
     from streams.cli.restore_bar import RestoreBar
 
     application = KafkaStreams(topology, config, clients)
-    if sys.stderr.isatty():
+    if alone and sys.stderr.isatty():
         application.set_global_state_restore_listener(RestoreBar(sys.stderr))
     return application
 

@@ -93,3 +93,19 @@ def test_calls_of_a_client_know_what_it_works_on() -> None:
 
     with pytest.raises(AuthorizationError, match="allow READ on group 'g'"):
         Client().call()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "BROKER_NOT_AVAILABLE",
+        "FENCED_LEADER_EPOCH",
+        "KAFKA_STORAGE_ERROR",
+        "OFFSET_NOT_AVAILABLE",
+        "REPLICA_NOT_AVAILABLE",
+        "UNKNOWN_LEADER_EPOCH",
+    ],
+)
+def test_a_leader_that_has_just_changed_is_asked_again(name: str) -> None:
+    """A thread died of offsets that it asked for just after its broker had come back; Java's client tries again."""
+    assert type(mapped(told(name), "read offsets of partitions")) is RetryableError

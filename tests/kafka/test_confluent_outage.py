@@ -79,6 +79,13 @@ def test_brokers_that_answer_were_not_lost(outage: OutageLog, caplog: pytest.Log
     assert lines(caplog) == []
 
 
+def test_a_call_that_takes_long_has_brokers_asked(outage: OutageLog, caplog: pytest.LogCaptureFixture) -> None:
+    """A commit waited for its coordinator, and nobody took the report of the client meanwhile: nothing was logged."""
+    outage.suspect()
+    outage.check(Asked(away=True))
+    assert [text for _, text, _ in lines(caplog)] == ["the brokers are lost: records wait until one answers"]
+
+
 def test_nobody_is_asked_without_a_report(outage: OutageLog) -> None:
     client = Asked(away=True)
     outage.check(client)

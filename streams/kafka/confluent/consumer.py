@@ -331,6 +331,8 @@ class ConfluentConsumer:
 
     def _check_brokers(self) -> None:
         """Looks after a call that takes long, while the client's reports are not taken."""
+        self._outage.suspect()
+        self._check_outage()
         self._lost.suspect()
         self._lost.check(self._answers)
 

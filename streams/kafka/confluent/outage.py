@@ -37,9 +37,10 @@ class ClientLog:
 class OutageLog:
     """Logs the errors of connections that the clients of one cluster report. May be used by any thread.
 
-    When a client reports that a connection failed, or that all brokers are down, the next call of :meth:`check` asks a
-    broker for an answer: the report may be old, or about one broker of several, and the one about all of them does not
-    come each time. The outage is logged when there is no answer, and its end when there is one again.
+    When a client reports that a connection failed, or that all brokers are down, or a call takes long, the next call of
+    :meth:`check` asks a broker for an answer: the report may be old, or about one broker of several, and the one about
+    all of them does not come each time. The outage is logged when there is no answer, and its end when there is one
+    again.
 
     :param servers: the ``bootstrap.servers``, for the log.
     """
@@ -72,10 +73,7 @@ class OutageLog:
         if name in CONNECTION:
             self._reason = error.str()
         if error.code() == KafkaError._ALL_BROKERS_DOWN or name in CONNECTION:
-            with self._lock:
-                self._last_sign = now
-                if not self.suspected:
-                    self.suspected, self._since, self._next_probe = True, now, now
+            self.suspect()
         text = f"{error.str()} ({name})"
         if error.code() == KafkaError._ALL_BROKERS_DOWN or name in CONNECTION:
             log.debug("client error", extra={"error": text})
@@ -84,6 +82,17 @@ class OutageLog:
         if logged_at is None or now - logged_at >= REPEAT_S:
             self._logged_at[name] = now
             log.warning("client error", extra={"error": text})
+
+    def suspect(self) -> None:
+        """Has the next :meth:`check` ask, as if a client had reported that all brokers are down.
+
+        For calls that take long: a client reports nothing while its thread is inside of one.
+        """
+        now = self._clock.monotonic()
+        with self._lock:
+            self._last_sign = now
+            if not self.suspected:
+                self.suspected, self._since, self._next_probe = True, now, now
 
     def check(self, client: Any, topic: str | None = None) -> None:
         """Asks a broker for an answer, if all seem to be down and none was asked in the last seconds.

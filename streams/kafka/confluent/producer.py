@@ -122,6 +122,7 @@ class ConfluentProducer:
                 again = isinstance(found, RetryableError) and not isinstance(found, TransactionAborted)
                 if not again or self._clock.monotonic() > deadline:
                     raise found from error
+                self._outage.suspect()
                 self._check_outage()
 
     def init_transactions(self) -> None:
