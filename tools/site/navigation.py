@@ -15,6 +15,7 @@ NAVIGATION: tuple[tuple[str, tuple[str, ...]], ...] = (
             "README.md",
             "docs/install.md",
             "docs/first-topology.md",
+            "docs/try.md",
             "docs/concepts.md",
             "examples/README.md",
             "docs/glossary.md",
@@ -67,6 +68,7 @@ NAVIGATION: tuple[tuple[str, tuple[str, ...]], ...] = (
         "Running and testing",
         (
             "docs/command-line.md",
+            "docs/topics-and-records.md",
             "docs/configuration.md",
             "docs/running.md",
             "docs/metrics.md",
