@@ -133,7 +133,8 @@ def test_a_wrong_step_is_one_line_and_status_2(folder: Path, file: str, text: st
     (folder / file).write_text(text)
     found = streams(folder, "run", "shop.py", "--bootstrap-servers", "localhost:1")
     assert found.returncode == 2
-    assert words in found.stderr.splitlines()[-1]
+    errors = [line for line in found.stderr.splitlines() if not line.startswith(" ")]
+    assert words in errors[-1]
     assert "Traceback" not in found.stderr
 
 

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +35,11 @@ class Outcome:
 
     @property
     def last(self) -> str:
-        """The last line that is not one of the user's code, which come behind an error."""
-        return ([line for line in self.err.strip().splitlines() if not line.startswith(" ")] or [""])[-1]
+        """The last message, without the lines of the user's code behind it."""
+        lines = self.err.strip().splitlines()
+        begin = max((number for number, line in enumerate(lines) if not line.startswith(" ")), default=0)
+        message = takewhile(lambda line: not line.startswith('  File "'), lines[begin:])
+        return "\n".join(message)
 
     @property
     def facts(self) -> dict[str, Any]:
