@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import struct
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -95,6 +96,7 @@ class ConfluentConsumer:
         self._outage = outage or OutageLog(config.get("bootstrap.servers"))
         self._lost = LostBrokers(partial(reaches_brokers, config), SystemClock())
         self._executor = TimedExecutor(f"{config.get('client.id', 'consumer')}-executor")
+        self._is_calling_back = False
         self._is_committing = False
         """Whether a commit has not come back."""
         self._assigned: set[TopicPartition] = set()
@@ -200,15 +202,18 @@ class ConfluentConsumer:
         def on_assign(client: Client, partitions: list[ClientPartition]) -> None:
             client.incremental_assign([])  # marks it as assigned: otherwise the binding would assign it, and fetch
             self._owned.update(_plain(partitions))
-            listener.on_assigned(_plain(partitions))
+            with self._calling_back():
+                listener.on_assigned(_plain(partitions))
 
         def on_revoke(client: Client, partitions: list[ClientPartition]) -> None:
-            listener.on_revoked(_plain(partitions))
+            with self._calling_back():
+                listener.on_revoked(_plain(partitions))
             client.incremental_unassign([])
             self._owned.difference_update(_plain(partitions))
 
         def on_lost(client: Client, partitions: list[ClientPartition]) -> None:
-            listener.on_lost(_plain(partitions))
+            with self._calling_back():
+                listener.on_lost(_plain(partitions))
             client.incremental_unassign([])
             self._owned.difference_update(_plain(partitions))
 
@@ -216,6 +221,14 @@ class ConfluentConsumer:
             self._client.subscribe(sorted(topics), on_assign=on_assign, on_revoke=on_revoke, on_lost=on_lost)
         except KafkaException as error:
             raise mapped(error, "subscribe", self.resources) from error
+
+    @contextmanager
+    def _calling_back(self) -> Iterator[None]:
+        self._is_calling_back = True
+        try:
+            yield
+        finally:
+            self._is_calling_back = False
 
     @mapping("read the group's metadata")
     def group_metadata(self) -> Any:
@@ -303,30 +316,42 @@ class ConfluentConsumer:
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """Commits on a thread of its own: the client's call waits for a coordinator without a limit, for ever if the
         client has lost all brokers. After ``max.poll.interval.ms``, when the group has given this member up, or once it
-        is known that its brokers are lost, this client is given up too."""
+        is known that its brokers are lost, this client is given up too. Inside of a rebalance the call is made here: a
+        client that is in a callback takes no calls of other threads, and its brokers have just answered."""
         if not offsets:
             return
         self.group_metadata()
         wanted = [ClientPartition(*name, one.offset, one.metadata) for name, one in offsets.items()]
         commit = self._client.commit
-        limit_s = int(self._settings.get("max.poll.interval.ms", MAX_POLL_INTERVAL_MS)) / 1000
-        self._is_committing = True
+
+        def call() -> None:
+            self._raise_first(commit(offsets=wanted, asynchronous=False))
+
         try:
-            self._executor.call(
-                lambda: self._raise_first(commit(offsets=wanted, asynchronous=False)), limit_s, self._check_brokers
-            )
-        except CallTimedOutError:
-            raise RetryableError(
-                f"the coordinator of group {self.resources.group!r} did not answer within {limit_s:.0f} s; a new client"
-                " finds out what is committed"
-            ) from None
+            if self._is_calling_back:
+                call()
+            else:
+                self._call_aside(call)
         except (KafkaException, SystemError) as error:
-            self._is_committing = False
             found = kafka_error(error)
             if found is not None and found.code() == KafkaError._FATAL:
                 self._fenced = True
                 raise instance_fenced() from error
             raise mapped(error, "commit offsets", self.resources) from error
+
+    def _call_aside(self, commit: Callable[[], None]) -> None:
+        limit_s = int(self._settings.get("max.poll.interval.ms", MAX_POLL_INTERVAL_MS)) / 1000
+        self._is_committing = True
+        try:
+            self._executor.call(commit, limit_s, self._check_brokers)
+        except CallTimedOutError:
+            raise RetryableError(
+                f"the coordinator of group {self.resources.group!r} did not answer within {limit_s:.0f} s; a new client"
+                " finds out what is committed"
+            ) from None
+        except (KafkaException, SystemError):
+            self._is_committing = False
+            raise
         self._is_committing = False
 
     def _check_brokers(self) -> None:

@@ -8,10 +8,10 @@ before anything is committed for it. The second start finds the same.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple, Protocol
 
-from processor_api.errors import BootstrapIncompleteError
+from processor_api.errors import BootstrapIncompleteError, RetryableError
 from processor_api.task_id import TaskId, TopicPartition
 from streams.kafka.offset_metadata import TopicPartitionMetadata, changelog_mark
 from streams.kafka.ports import Consumer, OffsetAndMetadata
@@ -64,7 +64,11 @@ def check_complete(application_id: str, committed: Committed) -> None:
 
 
 def check_changelogs(
-    application_id: str, tasks: Collection[GuardedTask], committed: Committed, consumer: Consumer
+    application_id: str,
+    tasks: Collection[GuardedTask],
+    committed: Committed,
+    consumer: Consumer,
+    read_again: Callable[[Collection[TopicPartition]], Committed],
 ) -> None:
     """Refuses changelogs that hold records although no input has a committed offset, and the other way round.
 
@@ -73,7 +77,10 @@ def check_changelogs(
 
     :param committed: offsets of the tasks' inputs that the group has.
     :param consumer: reads committed records.
+    :param read_again: reads committed offsets of the group. They are read again before a task is refused for lack of
+        them: another worker may have committed the first ones, and filled the changelogs, since they were read.
     :raises BootstrapIncompleteError: with what to do about it.
+    :raises RetryableError: if the offsets have been committed meanwhile.
     """
     marked: dict[TopicPartition, GuardedTask] = {}
     unread: dict[TopicPartition, GuardedTask] = {}
@@ -91,7 +98,8 @@ def check_changelogs(
     for changelog, task in marked.items():
         if not ends[changelog]:
             raise _emptied(application_id, task, changelog)
-    _check_unread(application_id, {name: task for name, task in unread.items() if ends[name]}, ends, consumer)
+    filled = {name: task for name, task in unread.items() if ends[name]}
+    _check_unread(application_id, filled, ends, consumer, read_again)
 
 
 def _check_unread(
@@ -99,6 +107,7 @@ def _check_unread(
     unread: Mapping[TopicPartition, GuardedTask],
     ends: Mapping[TopicPartition, int],
     consumer: Consumer,
+    read_again: Callable[[Collection[TopicPartition]], Committed],
 ) -> None:
     """Refuses changelogs with records, of tasks none of whose inputs has an offset, unless no input had any record."""
     if not unread:
@@ -109,6 +118,11 @@ def _check_unread(
     written = {name for name, end in consumer.end_offsets(inputs).items() if end} if inputs else set()
     for changelog, task in filled.items():
         lost = [name for name in _inputs(task) if name in written]
+        if lost and read_again(_inputs(task)):
+            raise RetryableError(
+                f"the first offsets of task {task.id} were committed by another worker while they were read",
+                task=str(task.id),
+            )
         if lost:
             raise _unread(application_id, task, changelog, lost)
 

@@ -58,6 +58,7 @@ class StartOffsets:
         All tasks are checked before anything is committed for one of them.
 
         :raises BootstrapIncompleteError: if changelogs and committed offsets do not belong together.
+        :raises RetryableError: if another worker has committed the first offsets meanwhile.
         :raises StateError: if a topic was deleted and made again, or committed offsets are gone that stores rely on.
         :raises StreamsError: if the reset policy is "none".
         """
@@ -74,7 +75,7 @@ class StartOffsets:
             check_positions(task, known.keys() | task.absent)
         if tasks:
             application = next(iter(tasks)).environment.settings.application_id
-            check_changelogs(application, tasks, committed, self._restore_consumer)
+            check_changelogs(application, tasks, committed, self._restore_consumer, self._consumer.committed)
         for task in tasks:
             names = inputs[task.id]
             known = {name: committed[name] for name in names if name in committed}

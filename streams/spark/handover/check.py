@@ -98,7 +98,7 @@ def _problems(cluster: Cluster, plan: HandoverPlan, committed: Mapping[TopicPart
         for number in range(one.tasks):
             try:
                 task = PlannedTask(TaskId(one.subtopology, number), one)
-                check_changelogs(plan.application_id, [task], committed, cluster.reader)
+                check_changelogs(plan.application_id, [task], committed, cluster.reader, cluster.reader.committed)
             except BootstrapIncompleteError as error:
                 found[str(error)] = None
     return list(found)
