@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 import pytest
 
 from processor_api.serde import Serdes
-from streams.app import demo
 
 TEXT, NUMBER = Serdes.STRING, Serdes.LONG
 
@@ -36,10 +34,3 @@ def test_the_words_go_through_a_repartition_topic(script: Callable[[str], Module
     described = script("01_word_count/word_count").topology().describe()
     assert "Sub-topology: 1" in described
     assert "Source: from-words (topics: [words-repartition])" in described
-
-
-def test_the_demo_runs_this_very_code(script: Callable[[str], ModuleType]) -> None:
-    """`make demo` has it built in, since an installed package has no examples."""
-    module = script("01_word_count/word_count")
-    for name in ("SplitLines", "CountWords", "topology"):
-        assert inspect.getsource(getattr(module, name)) == inspect.getsource(getattr(demo, name))

@@ -166,7 +166,7 @@ def test_two_actions_see_the_same_rows_though_the_topic_grows(spark: Any, app: A
 
 def test_stores_without_a_table_are_refused_before_anything_is_read(spark: Any, kafka: str, app: Any) -> None:
     settings = {"bootstrap.servers": kafka, "application.id": app[0]}
-    with pytest.raises(UnsupportedStore, match="no store 'plane'; it has: doubles, headers"):
+    with pytest.raises(UnsupportedStore, match="no store 'plane'; it has: doubles, expiring, headers"):
         read_table(spark, settings, topology, "plane")
     with pytest.raises(UnsupportedStore, match=r"no key serde .* raw=True"):
         read_table(spark, settings, topology, "plain")

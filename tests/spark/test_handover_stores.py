@@ -100,7 +100,7 @@ def test_live_reads_what_it_would_have_kept(
 ) -> None:
     """Versions before the cut, headers, the order of lists, sessions and duplicates in windows are all there, from
     changelogs or from snapshots."""
-    caplog.set_level(logging.INFO, "streams.restore")
+    caplog.set_level(logging.DEBUG, "streams.restore")
     records = history()
     cut = len(records) // 2
     with Cluster(tmp_path / "whole", topics=TOPICS) as whole:
