@@ -1,10 +1,11 @@
 """A backfill in Spark, beside the same task without Spark and a count written with DataFrames.
 
-    python -m benchmarks backfill [ROWS] [--cores N] [--keys N] [--rounds N] [--partitions N]
+    python -m benchmarks backfill [ROWS] [--cores N] [--keys N] [--rounds N] [--partitions N] [--live]
 
 Counts by key with and without outputs, joins two windowed streams (half of the rows each), and prints rows per second
 of wall time and core, and per second of processor time of all processes, by turns. The last column is the peak of the
-resident memory of the largest Python worker. ``--partitions 1`` is one hot partition.
+resident memory of the largest Python worker. ``--partitions 1`` is one hot partition. With ``--live``, a worker with
+one thread runs the same topologies over the same rows on a real broker, whose time is not counted.
 """
 
 from __future__ import annotations
@@ -12,38 +13,31 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
+import uuid
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from confluent_kafka import Producer
 
-from benchmarks.bench_runner import counted
+from benchmarks.bench_message_sizes import Cluster, watch
 from benchmarks.bench_runner import run as run_alone
-from processor_api.serde import Serdes
-from streams import Consumed, JoinWindows, Produced, StreamJoined, StreamsBuilder
+from benchmarks.histories import counted, joined
 from streams.runtime.runner.task_runner import RunnerOptions
 from streams.spark import Backfill, History, local_session
 from streams.spark.backfill.murmur2 import partitions_of_keys
+from tools.kafka.broker import Broker
 
 FILE_ROWS = 500_000
 TICKS = os.sysconf("SC_CLK_TCK")
-
-
-def joined() -> StreamsBuilder:
-    builder = StreamsBuilder()
-    texts = Consumed(key_serde=Serdes.STRING, value_serde=Serdes.BYTES)
-    serdes = StreamJoined(key_serde=Serdes.STRING, value_serde=Serdes.BYTES, other_value_serde=Serdes.BYTES)
-    left, right = builder.stream("left", texts), builder.stream("right", texts)
-    windows = JoinWindows.of_time_difference_with_no_grace(10_000)
-    pairs = left.join(right, lambda one, other: one, windows=windows, joined=serdes)
-    pairs.to("out", Produced(key_serde=Serdes.STRING, value_serde=Serdes.BYTES))
-    return builder
 
 
 def write_lake(path: Path, rows: int, keys: int, partitions: int) -> None:
@@ -116,6 +110,46 @@ def measured(what: str, rows: int, cores: int, work: Callable[[], Any]) -> None:
     )
 
 
+class Live:
+    """A broker with the rows of the lakes in topics."""
+
+    def __init__(self, cluster: Cluster, root: Path, partitions: int) -> None:
+        self._cluster, self._prefix = cluster, f"live-{uuid.uuid4().hex[:8]}-"
+        cluster.create(*(self._prefix + topic for topic in ("in", "left", "right", "out")), partitions=partitions)
+        for topic in ("in", "left", "right"):
+            self._fill(root / topic, self._prefix + topic)
+
+    def _fill(self, lake: Path, topic: str) -> None:
+        producer = Producer({"bootstrap.servers": self._cluster.bootstrap, "linger.ms": 20})
+        for path in sorted(lake.iterdir()):
+            rows = pq.read_table(path).sort_by("offset").to_pydict()
+            columns = (rows[name] for name in ("partition", "timestamp", "key", "value"))
+            for partition, timestamp, key, value in zip(*columns, strict=True):
+                while True:
+                    try:
+                        producer.produce(topic, value, key, partition, timestamp=timestamp)
+                        break
+                    except BufferError:
+                        producer.poll(0.1)
+        assert producer.flush(600) == 0
+
+    def run(self, topology: str, topics: list[str]) -> str:
+        """Runs a worker over topics; returns what is printed of it."""
+        inputs, output, name = [self._prefix + topic for topic in topics], self._prefix + "out", uuid.uuid4().hex[:8]
+        due = self._cluster.end(inputs)
+        with tempfile.TemporaryDirectory() as directory:
+            words = [sys.executable, "-m", "benchmarks.histories", topology, "--bootstrap", self._cluster.bootstrap]
+            words += ["--app-id", name, "--state-dir", directory, "--prefix", self._prefix]
+            with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
+                try:
+                    rate, seconds = watch(self._cluster, process, name, inputs, output, due)
+                finally:
+                    process.terminate()
+        for deleted in self._cluster.admin.delete_topics(self._cluster.topics(name)).values():
+            deleted.result()
+        return f"{rate:>9,.0f} rows/s and core, {due / seconds:>9,.0f} per CPU s"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("rows", nargs="?", type=int, default=1_000_000)
@@ -123,21 +157,23 @@ def main() -> None:
     parser.add_argument("--keys", type=int, default=100_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--partitions", type=int, default=4)
+    parser.add_argument("--live", action="store_true")
     given = parser.parse_args()
     root = Path(tempfile.mkdtemp(prefix="backfill-bench-"))
     os.environ.setdefault("PYTHONPATH", os.getcwd())
-    try:
+    with ExitStack() as stack:
+        stack.callback(shutil.rmtree, root, ignore_errors=True)
+        for topic, rows in (("in", given.rows), ("left", given.rows // 2), ("right", given.rows // 2)):
+            write_lake(root / topic, rows, given.keys, given.partitions)
+        live = None
+        if given.live:
+            live = Live(Cluster(stack.enter_context(Broker()).bootstrap), root, given.partitions)
         spark = local_session(given.cores, settings={"spark.log.level": "ERROR", "spark.driver.memory": "3g"})
-        _run(spark, root, given)
+        _run(spark, root, given, live)
         spark.stop()
-    finally:
-        shutil.rmtree(root, ignore_errors=True)
 
 
-def _run(spark: Any, root: Path, given: argparse.Namespace) -> None:
-    write_lake(root / "in", given.rows, given.keys, given.partitions)
-    write_lake(root / "left", given.rows // 2, given.keys, given.partitions)
-    write_lake(root / "right", given.rows // 2, given.keys, given.partitions)
+def _run(spark: Any, root: Path, given: argparse.Namespace, live: Live | None) -> None:
 
     def backfill(topology: Any, topics: list[str], outputs: Any) -> Callable[[], Any]:
         inputs = {topic: History.parquet(spark, str(root / topic)) for topic in topics}
@@ -172,6 +208,8 @@ def _run(spark: Any, root: Path, given: argparse.Namespace) -> None:
             seconds, _rows = run_alone(given.rows // 4, given.keys, options)
             what = f"runner without Spark, {'outputs' if outputs else 'state only'}"
             print(f"{what:>34}: {given.rows // 4 / seconds:>28,.0f} per CPU s", flush=True)
+        for topology, topics in (("count", ["in"]), ("join", ["left", "right"])) if live is not None else ():
+            print(f"{f'live worker, {topology}':>34}: {live.run(topology, topics)}", flush=True)
 
 
 if __name__ == "__main__":

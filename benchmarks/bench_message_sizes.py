@@ -26,6 +26,7 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from processor_api.task_id import TopicPartition
 from streams.kafka.confluent.group_reader import GroupReader
+from streams.kafka.confluent.outage import OutageLog
 from tools.kafka.broker import Broker
 
 WORKLOADS = ("W2", "W4", "W5", "W7")
@@ -62,10 +63,10 @@ class Cluster:
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
         self.admin = AdminClient({"bootstrap.servers": bootstrap})
-        self.reader = GroupReader({"bootstrap.servers": bootstrap})
+        self.reader = GroupReader({"bootstrap.servers": bootstrap}, OutageLog(bootstrap))
 
-    def create(self, *topics: str) -> None:
-        for made in self.admin.create_topics([NewTopic(topic, PARTITIONS, 1) for topic in topics]).values():
+    def create(self, *topics: str, partitions: int = PARTITIONS) -> None:
+        for made in self.admin.create_topics([NewTopic(topic, partitions, 1) for topic in topics]).values():
             made.result()
 
     def fill(self, topic: str, workload: str, second: bool, records: int, size: int) -> None:
@@ -84,14 +85,18 @@ class Cluster:
 
     def end(self, topics: list[str]) -> int:
         """The number of records of topics from which none is deleted."""
-        places = [ClientPartition(*place) for place in places_of(topics)]
+        places = [ClientPartition(*place) for place in self.places_of(topics)]
         latest = dict.fromkeys(places, OffsetSpec.latest())
         found = self.admin.list_offsets(latest, isolation_level=IsolationLevel.READ_COMMITTED)
         return sum(each.result().offset for each in found.values())
 
     def committed(self, group: str, topics: list[str]) -> int:
-        found = self.reader.offsets(group, [TopicPartition(*place) for place in places_of(topics)], DEADLINE_S)
+        found = self.reader.offsets(group, [TopicPartition(*place) for place in self.places_of(topics)], DEADLINE_S)
         return sum(one.offset for one in found.values())
+
+    def places_of(self, topics: list[str]) -> list[tuple[str, int]]:
+        known = self.admin.list_topics(timeout=30).topics
+        return [(topic, number) for topic in topics for number in known[topic].partitions]
 
     def topics(self, prefix: str) -> list[str]:
         return [topic for topic in self.admin.list_topics(timeout=30).topics if topic.startswith(prefix)]
@@ -100,10 +105,6 @@ class Cluster:
         """Whether all that the group reads is committed, also the internal topics, however few records they have."""
         read = [topic for topic in self.topics(group) if topic != output and not topic.endswith("-changelog")]
         return self.committed(group, read) == self.end(read)
-
-
-def places_of(topics: list[str]) -> list[tuple[str, int]]:
-    return [(topic, number) for topic in topics for number in range(PARTITIONS)]
 
 
 def seconds_of(pid: int) -> float:

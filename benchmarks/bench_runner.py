@@ -13,8 +13,7 @@ import resource
 import time
 from itertools import repeat
 
-from processor_api.serde import Serdes
-from streams import Consumed, Materialized, Produced, StreamsBuilder
+from benchmarks.histories import counted
 from streams.runtime.runner.task_runner import RunnerOptions, TaskRunner
 from streams.runtime.threads.gc_tuning import relax_collector
 
@@ -23,14 +22,6 @@ ROUNDS = 3
 CONFIG = {"application.id": "app", "bootstrap.servers": "unused:9092"}
 COUNTS = {"in": 1, "out": 1}
 VALUE = b"x" * 60
-
-
-def counted() -> StreamsBuilder:
-    builder = StreamsBuilder()
-    source = builder.stream("in", Consumed(key_serde=Serdes.STRING, value_serde=Serdes.BYTES))
-    table = source.group_by_key().count(materialized=Materialized(name="counts", caching=False))
-    table.to_stream().to("out", Produced(key_serde=Serdes.STRING, value_serde=Serdes.LONG))
-    return builder
 
 
 def run(records: int, keys: int, options: RunnerOptions) -> tuple[float, int]:
