@@ -7,8 +7,8 @@ from processor_api.errors import StreamsError
 
 __all__ = ["Retry", "TaskTimeoutError"]
 
-FEWEST_TRIES = 3
-"""Errors before it gives up: a machine that slept for hours between two tries has not tried for hours."""
+MOST_OF_ONE_TRY = 0.5
+"""Part of the time-out that counts between two errors: a process that stood still for hours has not tried for hours."""
 
 
 class TaskTimeoutError(StreamsError):
@@ -39,13 +39,13 @@ class Retry:
         self._longest_s = max(backoff_ms, backoff_max_ms) / 1000
         self._timeout_s = timeout_ms / 1000
         self._next_s = self._first_s
-        self._failing_since: float | None = None
-        self._tries = 0
+        self._last_failure: float | None = None
+        self._failing_for_s = 0.0
 
     @property
     def is_failing(self) -> bool:
         """Whether a failure was recorded since the last reset."""
-        return self._failing_since is not None
+        return self._last_failure is not None
 
     def backoff_s(self) -> float:
         """Returns how long to wait now, in seconds, and doubles the next wait."""
@@ -55,16 +55,16 @@ class Retry:
     def record_failure(self, error: StreamsError) -> float:
         """Records an error; returns how long to wait before the next try, in seconds.
 
-        :raises TaskTimeoutError: once ``task.timeout.ms`` has passed since the first, and some tries have failed.
+        :raises TaskTimeoutError: once ``task.timeout.ms`` has passed since the first; at once if that is 0.
         """
         now = self._clock.monotonic()
-        self._tries += 1
-        if self._failing_since is None:
-            self._failing_since = now
-        elif now - self._failing_since >= self._timeout_s and self._tries >= FEWEST_TRIES:
+        if self._last_failure is not None:
+            self._failing_for_s += min(now - self._last_failure, MOST_OF_ONE_TRY * self._timeout_s)
+        self._last_failure = now
+        if self._failing_for_s >= self._timeout_s:
             raise TaskTimeoutError.after(error, self._timeout_s) from error
         return self.backoff_s()
 
     def reset(self) -> None:
         """Forgets the errors: a commit has succeeded, or nothing is left to be committed."""
-        self._failing_since, self._next_s, self._tries = None, self._first_s, 0
+        self._last_failure, self._failing_for_s, self._next_s = None, 0.0, self._first_s
