@@ -80,3 +80,10 @@ def test_checks_are_seconds_apart(cluster: Cluster) -> None:
     for _ in range(10):
         cluster.lost.check(lambda timeout_s: asked.append(timeout_s) or True)
     assert len(asked) == 1
+
+
+def test_a_client_that_was_asked_just_now_is_not_asked_again(cluster: Cluster) -> None:
+    cluster.lost.check(lambda timeout_s: pytest.fail("asked twice"), answered=False)
+    assert cluster.lost.suspected
+    cluster.lost.check(lambda timeout_s: pytest.fail("asked twice"), answered=True)
+    assert not cluster.lost.suspected

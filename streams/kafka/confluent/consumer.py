@@ -28,7 +28,7 @@ from streams.kafka.confluent.errors import (
 )
 from streams.kafka.confluent.known_topics import learn_topics
 from streams.kafka.confluent.lost_brokers import LostBrokers
-from streams.kafka.confluent.outage import ClientLog, OutageLog
+from streams.kafka.confluent.outage import ClientLog, OutageLog, failure_of_request
 from streams.kafka.confluent.read_ahead import ReadAhead
 from streams.kafka.confluent.timed_executor import CallTimedOutError, TimedExecutor
 from streams.kafka.ports import AT_BEGINNING, AT_END, OffsetAndMetadata, RebalanceListener, UnknownPartitionError
@@ -75,7 +75,7 @@ def reaches_brokers(config: Mapping[str, Any], timeout_s: float) -> bool:
         client = Client(
             {name: value for name, value in config.items() if name != "group.instance.id"}, logger=ClientLog()
         )
-        found = client.list_topics(config["group.id"], timeout=timeout_s)
+        found = client.list_topics(config["group.id"], timeout=timeout_s)  # no such topic: the answer stays small
     except (KafkaException, SystemError):
         return False
     return bool(found.brokers)
@@ -118,18 +118,6 @@ class ConfluentConsumer:
             if error.code() in (KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT):
                 self._lost.suspect()
 
-    def _answers(self, timeout_s: float) -> bool:
-        """Whether a broker answers this client."""
-        topic = next((partition.topic for partition in self._assigned), None)
-        try:
-            if topic is None:
-                self._client.list_topics(timeout=timeout_s)
-            else:
-                self._client.list_topics(topic, timeout=timeout_s)
-        except (KafkaException, SystemError):
-            return False
-        return True
-
     def _check(self, last: Any) -> None:
         """Raises, from then on, the only fatal error of a classic consumer: another member has taken its place in the
         group."""
@@ -161,14 +149,16 @@ class ConfluentConsumer:
             raise mapped(error, "consume", self.resources) from error
         if self._fenced or messages:
             self._check(messages[-1] if messages else None)
-        elif self._lost.suspected:
-            self._lost.check(self._answers)
-        if self._outage.suspected:
-            self._check_outage()
+        if self._outage.suspected or (self._lost.suspected and not messages):
+            self._check_brokers()
         return messages
 
-    def _check_outage(self) -> None:
-        self._outage.check(self._client, next((partition.topic for partition in self._assigned), None))
+    def _check_brokers(self) -> None:
+        """Asks a broker for an answer if none seems to be there: once, for the log and for this client itself."""
+        topic = next((partition.topic for partition in self._assigned), None)
+        answered = self._outage.check(self._client, topic) if self._outage.suspected else None
+        if self._lost.suspected:
+            self._lost.check(lambda timeout_s: failure_of_request(self._client, topic, timeout_s) is None, answered)
 
     def poll(self, timeout_s: float) -> Any:
         ahead = self._ahead
@@ -193,7 +183,7 @@ class ConfluentConsumer:
         if self._fenced or message is not None:
             self._check(message)
         elif self._lost.suspected:
-            self._lost.check(self._answers)
+            self._check_brokers()
         return message
 
     # ------------------------------------------------------------------ group
@@ -343,7 +333,7 @@ class ConfluentConsumer:
         limit_s = int(self._settings.get("max.poll.interval.ms", MAX_POLL_INTERVAL_MS)) / 1000
         self._is_committing = True
         try:
-            self._executor.call(commit, limit_s, self._check_brokers)
+            self._executor.call(commit, limit_s, self._suspect_brokers)
         except CallTimedOutError:
             raise RetryableError(
                 f"the coordinator of group {self.resources.group!r} did not answer within {limit_s:.0f} s; a new client"
@@ -354,12 +344,11 @@ class ConfluentConsumer:
             raise
         self._is_committing = False
 
-    def _check_brokers(self) -> None:
+    def _suspect_brokers(self) -> None:
         """Looks after a call that takes long, while the client's reports are not taken."""
         self._outage.suspect()
-        self._check_outage()
         self._lost.suspect()
-        self._lost.check(self._answers)
+        self._check_brokers()
 
     def _raise_first(self, partitions: Sequence[ClientPartition] | None) -> None:
         for one in partitions or ():

@@ -41,17 +41,18 @@ class LostBrokers:
         """Takes the client's report that a connection failed, or that all brokers are down."""
         self.suspected = True
 
-    def check(self, own: Callable[[float], bool]) -> None:
+    def check(self, own: Callable[[float], bool], answered: bool | None = None) -> None:
         """Asks for an answer if none was asked for in the last seconds; takes a second at most.
 
         :param own: returns whether a broker answers this client within a time in seconds.
+        :param answered: whether one did just now, if the client was asked for another reason: it is not asked again.
         :raises RetryableError: if new clients have reached the cluster for a while, and this one has not.
         """
         now = self._clock.monotonic()
-        if now < self._next_check:
+        if not answered and now < self._next_check:
             return
         self._next_check = now + CHECK_INTERVAL_S
-        if own(OWN_ANSWER_S):
+        if own(OWN_ANSWER_S) if answered is None else answered:
             self.suspected, self._reached_since = False, None
             return
         reached = self._reached_since

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, KafkaException
 from processor_api.clock import Clock, SystemClock
 from streams.log import watch_outage
 
-__all__ = ["ClientLog", "OutageLog"]
+__all__ = ["ClientLog", "OutageLog", "failure_of_request"]
 
 log = logging.getLogger("streams.kafka.client")
 
@@ -22,6 +22,18 @@ SILENT_S = 120.0
 """Time after which an outage of which no client says anything more is forgotten: the clients were closed."""
 CONNECTION = frozenset({"_RESOLVE", "_TIMED_OUT", "_TRANSPORT"})
 """Errors of one connection. The client connects again, or goes on with another broker."""
+
+
+def failure_of_request(client: Any, topic: str | None, timeout_s: float) -> str | None:
+    """Asks for metadata; returns the text of the error, or ``None`` if a broker answers in time.
+
+    :param topic: an existing topic to ask for; without one, the answer is about all topics.
+    """
+    try:
+        client.list_topics(topic, timeout=timeout_s) if topic is not None else client.list_topics(timeout=timeout_s)
+    except (KafkaException, SystemError, RuntimeError) as error:
+        return str(error)  # the error itself would keep the frames, and so the client, alive
+    return None
 
 
 class ClientLog:
@@ -94,27 +106,28 @@ class OutageLog:
             if not self.suspected:
                 self.suspected, self._since, self._next_probe = True, now, now
 
-    def check(self, client: Any, topic: str | None = None) -> None:
+    def check(self, client: Any, topic: str | None = None) -> bool | None:
         """Asks a broker for an answer, if all seem to be down and none was asked in the last seconds.
 
         It takes a second at most. To be called where the thread waits for the brokers in any case.
 
         :param client: the client that asks.
         :param topic: an existing topic to ask for; without one, the answer is about all topics.
+        :returns: whether a broker has answered this client, ``None`` if none was asked.
         """
         now = self._clock.monotonic()
         with self._lock:
             if not self.suspected or now < self._next_probe:
-                return
+                return None
             self._next_probe = now + PROBE_INTERVAL_S
-        try:
-            client.list_topics(topic, timeout=PROBE_S) if topic is not None else client.list_topics(timeout=PROBE_S)
-        except (KafkaException, SystemError, RuntimeError) as error:
+        error = failure_of_request(client, topic, PROBE_S)
+        if error is not None:
             self._no_answer(error)
         else:
             self._answer()
+        return error is None
 
-    def _no_answer(self, error: Exception) -> None:
+    def _no_answer(self, error: str) -> None:
         with self._lock:
             self._last_sign = self._clock.monotonic()
             if self._is_logged or not self.suspected:
@@ -122,7 +135,7 @@ class OutageLog:
             self._is_logged = True
         log.warning(
             "the brokers are lost: records wait until one answers",
-            extra={"servers": self._servers, "error": self._reason or str(error)},
+            extra={"servers": self._servers, "error": self._reason or error},
         )
 
     def _answer(self) -> None:
