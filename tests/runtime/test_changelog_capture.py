@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from processor_api.errors import StateError, StreamsError
+from state.formats.keys import window_key
 from state.rocksdb.engine import RocksEngine
 from streams.runtime.runner.changelog_capture import RECORD_OVERHEAD_BYTES, ChangelogCapture
 
@@ -64,6 +65,47 @@ def test_what_is_in_memory_is_counted_exactly(open_engine: Callable[[list[str]],
     for value in (None, b"12345", None, b"12"):
         log(b"key", value, 1, None)
     assert capture.bytes_in_memory == len("key") + len("12") + RECORD_OVERHEAD_BYTES
+
+
+@pytest.mark.parametrize("records", [1, 40, 100_000])
+@pytest.mark.parametrize("seed", range(4))
+def test_rows_of_windows_that_may_be_dropped_are_those_that_are_too_old(
+    seed: int, records: int, open_engine: Callable[[list[str]], Any]
+) -> None:
+    """The same rows whether there is memory for all or for one; late ones and other changelogs stay."""
+    chosen = random.Random(seed)
+    most_bytes = records * (RECORD_OVERHEAD_BYTES + 20)
+    capture = ChangelogCapture(("joined", "log"), (), open_engine, most_bytes, {"joined": 50})
+    writers = {topic: capture.writer(topic) for topic in capture.topics}
+    model: dict[str, list[tuple[int, Any]]] = {"joined": [], "log": []}
+    latest = -1
+    for number in range(600):
+        topic = chosen.choice(list(model))
+        start = max(0, number - chosen.choice([0, 3, 50, 200]))
+        row = window_key(b"k", start, number), b"v", start, chosen.choice(HEADERS)
+        writers[topic](*row)
+        model[topic].append((start, (*row[:3], row[3] or None)))
+        latest = max(latest, start) if topic == "joined" else latest
+        if number % 9 == 0:
+            capture.settle()
+    assert rows(capture, "joined") == [row for start, row in model["joined"] if start >= latest - 50]
+    assert rows(capture, "log") == [row for _, row in model["log"]]
+    assert capture.spilled == (records < 100_000)
+    capture.close()
+
+
+def test_windows_that_pass_by_never_open_a_database() -> None:
+    def never(families: list[str]) -> Any:
+        raise AssertionError(families)
+
+    capture = ChangelogCapture(("joined",), (), never, 1000 * RECORD_OVERHEAD_BYTES, {"joined": 100})
+    log = capture.writer("joined")
+    for number in range(20_000):
+        log(window_key(b"k", number, 0), b"v", number, [("h", b"1")])
+        capture.settle()
+        assert capture.bytes_in_memory <= 1000 * RECORD_OVERHEAD_BYTES
+    assert [start for _, _, start, _ in capture.rows("joined")] == list(range(19_899, 20_000))
+    capture.close()
 
 
 def test_few_records_never_open_a_database() -> None:

@@ -2,18 +2,22 @@
 
 A task over years of history writes each row of its stores many times, and only the last record of a key is of use. The
 rows of a store's engine cannot take their place: they lack the timestamps and headers of the changelog.
+
+In a store that keeps duplicates every put is a row of its own, so all of the history would be kept for a join whose
+windows are seconds long. Their rows are dropped once they have expired.
 """
 
 from __future__ import annotations
 
 import pickle
 import struct
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from processor_api.errors import StreamsError
 from processor_api.record import HeaderList
 from state.engine.port import Batch, Engine
+from state.formats.keys import read_window_key
 
 __all__ = ["CAPTURE_BYTES", "ChangelogCapture", "ChangelogRow"]
 
@@ -46,10 +50,18 @@ class _Topic:
     """The records of one changelog."""
 
     versioned: bool
+    lasts_ms: int | None = None
+    """Time after which a row may be dropped, counted from its window's start to that of the latest row."""
+    latest_ms: int = -1
+    """The start of the latest window."""
     waiting: dict[bytes, _Record] = field(default_factory=dict)
     """Records that are not on disk, in the order in which they were written."""
     spilled: bool = False
     """Whether records are on disk."""
+
+    def is_over(self, key: bytes) -> bool:
+        """Whether a row has expired."""
+        return self.lasts_ms is not None and read_window_key(key)[1] < self.latest_ms - self.lasts_ms
 
 
 class ChangelogCapture:
@@ -59,6 +71,7 @@ class ChangelogCapture:
     :param versioned: those of them in which every timestamp of a key is a record of its own, deletions included.
     :param open_engine: opens a database with some families, for the records that are too many; called at most once.
     :param most_bytes: the bytes of all records that may be in memory, objects included.
+    :param lasting: changelogs of window stores whose rows are dropped when they are older than so many ms.
     """
 
     def __init__(
@@ -67,8 +80,10 @@ class ChangelogCapture:
         versioned: Collection[str],
         open_engine: Callable[[list[str]], Engine],
         most_bytes: int = CAPTURE_BYTES,
+        lasting: Mapping[str, int] | None = None,
     ) -> None:
-        self._topics = {topic: _Topic(topic in versioned) for topic in changelogs}
+        lasting = lasting or {}
+        self._topics = {topic: _Topic(topic in versioned, lasting.get(topic)) for topic in changelogs}
         self._open_engine = open_engine
         self._most_bytes = most_bytes
         self._engine: Engine | None = None
@@ -112,6 +127,14 @@ class ChangelogCapture:
         def log_version(key: bytes, value: bytes | None, timestamp: int, headers: HeaderList | None) -> None:
             log(key + pack(timestamp), value, timestamp, headers)
 
+        def log_window(key: bytes, value: bytes | None, timestamp: int, headers: HeaderList | None) -> None:
+            start = read_window_key(key)[1]
+            if start > found.latest_ms:
+                found.latest_ms = start
+            log(key, value, timestamp, headers)
+
+        if found.lasts_ms is not None:
+            return log_window
         return log_version if found.versioned else log
 
     def settle(self) -> None:
@@ -120,14 +143,17 @@ class ChangelogCapture:
         :raises StateError: if they cannot be written; they are in memory still.
         """
         if self._bytes > self._most_bytes:
-            self._spill()
+            self._drop_expired()
+            if self._bytes > self._most_bytes // 2:  # else the next look would soon follow
+                self._spill()
 
     # ------------------------------------------------------------------ the records
 
     def rows(self, topic: str) -> Iterator[ChangelogRow]:
         """Yields the last record of each key, in the order in which they were written.
 
-        Keys that were deleted last are left out; of a versioned changelog, deletions are records like others.
+        Keys that were deleted last are left out; of a versioned changelog, deletions are records like others. Rows that
+        have expired are left out where they may be dropped.
 
         :raises StreamsError: if the capture is closed.
         """
@@ -140,6 +166,8 @@ class ChangelogCapture:
             self._spill()
             rows = self._in_order(topic)
         for place, value, timestamp, headers in rows:
+            if found.is_over(place):
+                continue
             if found.versioned:
                 yield place[: -_TIME.size], value, timestamp, headers
             elif value is not None:
@@ -161,6 +189,15 @@ class ChangelogCapture:
         for _, both in engine.family(order).range():
             end = _ORDER.size + _ORDER.unpack_from(both)[0]
             yield _read_row(both[_ORDER.size : end], both[end:])
+
+    def _drop_expired(self) -> None:
+        for found in self._topics.values():
+            if found.lasts_ms is not None:
+                for key in [key for key in found.waiting if found.is_over(key)]:
+                    value, _, headers = found.waiting.pop(key)
+                    self._bytes -= len(key) + len(value or b"") + RECORD_OVERHEAD_BYTES
+                    if headers:
+                        self._bytes -= _header_bytes(headers)
 
     def _spill(self) -> None:
         """Writes what is in memory to disk."""

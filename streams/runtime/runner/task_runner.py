@@ -20,6 +20,7 @@ from processor_api.task_id import TaskId, TopicPartition
 from processor_api.topology import Topology
 from processor_api.topology_function import TopologyLike
 from state.engine.port import Engine
+from state.windowed.segments import Retention
 from state.write_buffer.memory_budget import Budget
 from streams.config import StreamsConfig
 from streams.kafka.internal_topics import internal_topic_counts
@@ -100,7 +101,13 @@ class TaskRunner:
         def open_engine(families: list[str]) -> Engine:
             return engines.open(ROCKSDB, self._directory / "changelogs", families)
 
-        return ChangelogCapture(own.values(), versioned, open_engine, self._options.capture_bytes)
+        lasting = {
+            own[store]: retention.at_least_ms + retention.interval_ms  # no store shows a row for longer
+            for store in own
+            if kinds[store].supplier.parameters.get("retain_duplicates")
+            for retention in [Retention.of(kinds[store], persistent=True)]
+        }
+        return ChangelogCapture(own.values(), versioned, open_engine, self._options.capture_bytes, lasting)
 
     def _open_task(self) -> Task:
         config, resources = self.config, self._resources
