@@ -25,6 +25,7 @@ __all__ = [
     "window_key",
     "window_key_by_key",
     "window_key_by_time",
+    "window_start",
     "window_topic_key",
 ]
 
@@ -75,6 +76,12 @@ def read_window_key(data: bytes) -> tuple[bytes, int, int]:
     _check(data, 12)
     start, sequence = _TIME_AND_SEQUENCE.unpack_from(data, len(data) - 12)
     return data[:-12], start, sequence
+
+
+def window_start(data: bytes) -> int:
+    """Returns the window start of a key that :func:`window_key` made."""
+    start: int = _TIME.unpack_from(data, len(data) - 12)[0]
+    return start
 
 
 def window_key_by_time(key: bytes, start: int, sequence: int = 0) -> bytes:

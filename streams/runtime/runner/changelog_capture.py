@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from processor_api.errors import StreamsError
 from processor_api.record import HeaderList
 from state.engine.port import Batch, Engine
-from state.formats.keys import read_window_key
+from state.formats.keys import window_start
 
 __all__ = ["CAPTURE_BYTES", "ChangelogCapture", "ChangelogRow"]
 
@@ -61,7 +61,7 @@ class _Topic:
 
     def is_over(self, key: bytes) -> bool:
         """Whether a row has expired."""
-        return self.lasts_ms is not None and read_window_key(key)[1] < self.latest_ms - self.lasts_ms
+        return self.lasts_ms is not None and window_start(key) < self.latest_ms - self.lasts_ms
 
 
 class ChangelogCapture:
@@ -128,7 +128,7 @@ class ChangelogCapture:
             log(key + pack(timestamp), value, timestamp, headers)
 
         def log_window(key: bytes, value: bytes | None, timestamp: int, headers: HeaderList | None) -> None:
-            start = read_window_key(key)[1]
+            start = window_start(key)
             if start > found.latest_ms:
                 found.latest_ms = start
             log(key, value, timestamp, headers)
@@ -193,7 +193,8 @@ class ChangelogCapture:
     def _drop_expired(self) -> None:
         for found in self._topics.values():
             if found.lasts_ms is not None:
-                for key in [key for key in found.waiting if found.is_over(key)]:
+                oldest = found.latest_ms - found.lasts_ms
+                for key in [key for key in found.waiting if window_start(key) < oldest]:
                     value, _, headers = found.waiting.pop(key)
                     self._bytes -= len(key) + len(value or b"") + RECORD_OVERHEAD_BYTES
                     if headers:
