@@ -1,4 +1,4 @@
-"""What a count costs by the number of keys in its store, on a real broker, and what that of another library costs.
+"""Measures a count by the number of keys in its store, on a real broker, and beside it other libraries.
 
     python -m benchmarks keys [--keys N ...] [--records N] [--bootstrap HOST:PORT] [--command NAME=COMMAND ...]
 
