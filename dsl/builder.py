@@ -58,6 +58,12 @@ class StreamsBuilder:
     ) -> None:
         """Makes a builder without streams and tables.
 
+        ::
+
+            builder = StreamsBuilder(key_serde="string", value_serde="json")
+            big = builder.stream("orders").filter(lambda customer, order: order["cents"] > 10_000)
+            # ("ann", {"cents": 25_000}), ("bob", {"cents": 300}) -> ("ann", {"cents": 25_000})
+
         :param config: for :meth:`build` where that is given none (Kafka Streams' ``TopologyConfig``).
         :param key_serde: for all sources, sinks and stores of this builder that are given none, before the
             application's ``default.key.serde``; a serde, a name such as ``"string"``, a pydantic model or a dataclass.

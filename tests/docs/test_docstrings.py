@@ -70,6 +70,8 @@ def documented() -> dict[str, str | None]:
             if inspect.isclass(value):
                 found[f"{module_name}.{name}"] = class_text(value)
                 found |= {f"{module_name}.{name}.{member}": text for member, text in members(value)}
+                if (own := vars(value).get("__init__")) and inspect.isfunction(own) and own.__doc__:
+                    found[f"{module_name}.{name}.__init__"] = inspect.cleandoc(own.__doc__)
             elif inspect.isfunction(value):
                 found[f"{module_name}.{name}"] = inspect.getdoc(value)
     return found
@@ -165,6 +167,8 @@ def wanted() -> Iterator[str]:
         for name in classes:
             kind = getattr(importlib.import_module(module_name), name)
             yield f"{module_name}.{name}"
+            if getattr(vars(kind).get("__init__"), "__doc__", None):
+                yield f"{module_name}.{name}.__init__"  # an editor shows it where the class is called
             for member, _ in members(kind):
                 found = inspect.getattr_static(kind, member)
                 if not isinstance(found, property | functools.cached_property):
