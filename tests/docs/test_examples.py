@@ -154,6 +154,15 @@ FAMILIES = (
 )
 
 
+WHERE_TIME_MATTERS = ("windows", "joins", "table-joins", "suppression", "versioned-tables", "processors-in-a-dsl")
+
+
+@pytest.mark.parametrize("family", WHERE_TIME_MATTERS)
+def test_a_family_in_which_time_matters_has_a_picture(family: str) -> None:
+    assert set(WHERE_TIME_MATTERS) < set(FAMILIES)
+    assert "](pictures/" in (ROOT / "docs" / f"{family}.md").read_text()
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_family_of_operators_has_examples_with_results_and_the_names_of_java(family: str) -> None:
     page = ROOT / "docs" / f"{family}.md"
