@@ -8,6 +8,7 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +91,7 @@ class LanguageServer:
 
 def documented(name: str) -> set[str]:
     """Returns the first lines of the examples of all public classes, functions and methods of a name."""
-    found = set()
+    found: set[str] = set()
     for module in (streams, streams.testing):
         for public in module.__all__:
             value = getattr(module, public)
@@ -99,11 +100,14 @@ def documented(name: str) -> set[str]:
                 texts.append(value.__init__.__doc__)  # which is shown where it is called
             if inspect.isclass(value) and inspect.isroutine(getattr(value, name, None)):
                 texts.append(getattr(value, name).__doc__)
-            for text in texts:
-                example = re.search(r"::\n\n *(\S.*)", inspect.cleandoc(text or ""))
-                if example is not None:
-                    found.add(example.group(1))
+            found |= {first for text in texts if (first := first_line(text))}
     return found
+
+
+def first_line(text: str | None) -> str | None:
+    """Returns the first line of the example of a docstring, or `None` if it has none."""
+    example = re.search(r"::\n\n *(\S.*)", inspect.cleandoc(text or ""))
+    return None if example is None else example.group(1)
 
 
 def named(source: str) -> dict[str, tuple[int, int]]:
@@ -119,17 +123,36 @@ def named(source: str) -> dict[str, tuple[int, int]]:
     return places
 
 
+def everything() -> Iterator[str]:
+    """Yields the full name of each public class, function and method that has an example."""
+    for module in (streams, streams.testing):
+        for name in sorted(module.__all__):
+            value, full = getattr(module, name), f"{module.__name__}.{name}"
+            if (inspect.isclass(value) or inspect.isfunction(value)) and first_line(value.__doc__):
+                yield full
+            for member in sorted(vars(value)) if inspect.isclass(value) else ():
+                found = getattr(value, member)
+                if not member.startswith("_") and inspect.isroutine(found) and first_line(found.__doc__):
+                    yield f"{full}.{member}"
+
+
 def hover_problems(programs: Path, folder: Path, source: str) -> tuple[int, list[str]]:
     """Returns how many names were hovered over, and what is wrong with what they show."""
-    document = {"uri": (folder / "program.py").as_uri(), "languageId": "python", "version": 1, "text": source}
-    places, problems = named(source), []
+    names = list(everything())
+    listed = "import streams\nimport streams.testing\n\n" + "".join(f"_ = {name}\n" for name in names)
+    lines = listed.splitlines()
+    every = {name: (number, len(lines[number]) - 1) for number, name in enumerate(names, start=3)}
+    problems: list[str] = []
     with LanguageServer(programs / "basedpyright-langserver", folder) as server:
-        server.notify("textDocument/didOpen", {"textDocument": document})
-        for name, (line, column) in places.items():
-            where = {"textDocument": {"uri": document["uri"]}, "position": {"line": line, "character": column}}
-            answer = server.request("textDocument/hover", where)
-            text = answer["contents"]["value"] if answer else ""
-            code = "".join(CODE.findall(text))
-            if not any(first in code for first in documented(name)):
-                problems.append(f"the hover over {name} in line {line + 1} shows no example as code: {text!r}")
-    return len(places), problems
+        for file, text, places in (("program.py", source, named(source)), ("names.py", listed, every)):
+            uri = (folder / file).as_uri()
+            document = {"uri": uri, "languageId": "python", "version": 1, "text": text}
+            server.notify("textDocument/didOpen", {"textDocument": document})
+            for name, (line, column) in places.items():
+                where = {"textDocument": {"uri": uri}, "position": {"line": line, "character": column}}
+                answer = server.request("textDocument/hover", where)
+                shown = answer["contents"]["value"] if answer else ""
+                code = "".join(CODE.findall(shown))
+                if not any(first in code for first in documented(name.rpartition(".")[2])):
+                    problems.append(f"{file}, line {line + 1}: the hover over {name} has no example as code: {shown!r}")
+    return len(named(source)) + len(every), problems

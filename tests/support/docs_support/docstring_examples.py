@@ -127,7 +127,7 @@ def prelude(example: str, names: set[str], opened: contextlib.ExitStack) -> dict
     if "topology" in names:
         space["topology"] = Topology().add_source("source", "lines").add_processor("shout", Shout, "source")
     if names & FOR_TESTS:
-        space |= test_parts(opened)
+        space |= driver_parts(opened)
     if names & FOR_APPLICATIONS:
         space |= application_parts(opened, example)
     return space
@@ -247,7 +247,7 @@ def counting() -> StreamsBuilder:
     return builder
 
 
-def test_parts(opened: contextlib.ExitStack) -> dict[str, Any]:
+def driver_parts(opened: contextlib.ExitStack) -> dict[str, Any]:
     """Returns a driver with its input and its output."""
     driver = opened.enter_context(TopologyTestDriver(counting()))
     return {
@@ -255,9 +255,6 @@ def test_parts(opened: contextlib.ExitStack) -> dict[str, Any]:
         "inputs": driver.create_input_topic("lines"),
         "outputs": driver.create_output_topic("loud"),
     }
-
-
-test_parts.__test__ = False  # type: ignore[attr-defined]
 
 
 def application_parts(opened: contextlib.ExitStack, example: str) -> dict[str, Any]:
