@@ -195,6 +195,8 @@ READINGS = "hot = readings.filter(lambda sensor, degrees: degrees > 30)\n"
         'lines.to("loud")\n# ("ann", "hi") -> loud("ann", "HI")\n',
         'lines.foreach(lambda name, line: print(line))\n# ("ann", "hi") -> print("HI")\n',
         "inputs.pipe_value(1)\nassert outputs.is_empty\n",
+        READINGS.strip() + '  # ("roof", 40) -> ("roof", 40)\n',
+        READINGS + '# ("roof", 40) -> ("roof", 40)\n# ("roof", 12) -> ("roof", 12)\n',
     ],
 )
 def test_an_example_that_shows_something_else_fails(example: str) -> None:

@@ -156,7 +156,10 @@ STARTS = re.compile(r"with app\b|app\.(start|set_\w+|clean_up)\(")
 
 def records_shown(example: str) -> tuple[list[Shown], list[Shown]] | None:
     """Returns the records on both sides of an arrow, or `None` if there is no arrow."""
-    found = re.search(r"^# (.*->.*(?:\n#.*)*)", example.replace("\n#   ", " "), re.MULTILINE)
+    joined = example.replace("\n#   ", " ")
+    found = re.search(r"^# (.*->.*)", joined, re.MULTILINE)
+    arrows = len(re.findall(r"#.*->", joined))
+    assert arrows == (found is not None), "one comment has an arrow, on a line of its own: else it is not checked"
     if found is None:
         return None
     before, _, after = found.group(1).partition("->")
