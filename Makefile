@@ -9,6 +9,7 @@ TIMES ?= 3
 PORT ?= 9092
 DIR ?=
 SEED ?=
+BASEDPYRIGHT ?= 1.40.2
 
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -16,6 +17,8 @@ PIP = $(PY) -m pip install --disable-pip-version-check -c constraints.txt
 BASE_INSTALLED := $(VENV)/.installed-base
 INSTALLED := $(VENV)/.installed
 DOCS_INSTALLED := $(VENV)/.installed-docs
+EDITORS := $(VENV)-editors
+EDITORS_INSTALLED := $(EDITORS)/.installed-$(BASEDPYRIGHT)
 
 # Says what is missing before Python would say it in its own way; a line of a recipe.
 NEEDS_PYTHON = command -v "$(PYTHON)" > /dev/null \
@@ -24,7 +27,7 @@ NEEDS_PYTHON = command -v "$(PYTHON)" > /dev/null \
 	$(PYTHON) is %d.%d: give the name of another one, as in PYTHON=python3.12" % sys.version_info[:2])'
 
 .DELETE_ON_ERROR:
-.PHONY: demo demo-spark test test-long test-pythons test-busy simulate check format golden kafka pictures bench docs clean
+.PHONY: demo demo-spark test test-long test-pythons test-busy simulate check format editors golden kafka pictures bench docs clean
 
 demo: $(BASE_INSTALLED)
 	$(PY) -m streams demo
@@ -60,6 +63,10 @@ check: $(INSTALLED)
 format: $(INSTALLED)
 	$(VENV)/bin/ruff check --fix
 	$(VENV)/bin/ruff format
+
+# What an editor that checks with pyright says of good and of wrong lambdas, and its hovers; docs/decisions/0102.
+editors: $(INSTALLED) $(EDITORS_INSTALLED)
+	$(PY) -m tools.editors $(EDITORS)/bin
 
 # Seeds of the simulation, two at a time: SEEDS=n, FIRST=k the first of them, SCENARIO=name one application alone.
 simulate: $(INSTALLED)
@@ -110,4 +117,12 @@ $(INSTALLED): $(BASE_INSTALLED)
 $(DOCS_INSTALLED): $(INSTALLED)
 	@echo "what builds the documentation: about 80 MB"
 	@$(PIP) --no-build-isolation -e '.[docs]'
+	@touch $@
+
+# An environment of its own, which holds nothing but the checker and the Node that it brings.
+$(EDITORS_INSTALLED):
+	@$(NEEDS_PYTHON)
+	@echo "a virtual environment in $(EDITORS) with basedpyright, which brings Node: about 310 MB"
+	@$(PYTHON) -m venv $(EDITORS)
+	@$(EDITORS)/bin/python -m pip install --disable-pip-version-check basedpyright==$(BASEDPYRIGHT)
 	@touch $@

@@ -25,6 +25,12 @@ class BranchedKStream(Generic[K, V, S]):
 
     The dict that both return holds a stream per branch. Its keys are the splitter's name (``split(name="sp-")`` or
     generated) followed by the branch's name or number; the default branch has number 0.
+
+    ::
+
+        split = payments.split(name="paid-").branch(lambda customer, cents: cents >= 10_000, Branched.as_("much"))
+        parts = split.branch(lambda customer, cents: cents >= 1_000).default_branch(Branched.as_("little"))
+        assert list(parts) == ["paid-much", "paid-2", "paid-little"]
     """
 
     __slots__ = ("_branches", "_finished", "_make", "_operator", "_place", "_splitter")
@@ -45,7 +51,14 @@ class BranchedKStream(Generic[K, V, S]):
     def branch(
         self, predicate: Callable[[K, V], object], branched: Branched[S] | None = None
     ) -> BranchedKStream[K, V, S]:
-        """Adds a branch with the records for which ``predicate(key, value)`` holds and no earlier one did."""
+        """Adds a branch with the records for which ``predicate(key, value)`` holds and no earlier one did.
+
+        ::
+
+            split = payments.split(name="paid-").branch(lambda customer, cents: cents >= 10_000, Branched.as_("much"))
+            much = split.no_default_branch()["paid-much"]
+            # ("ann", 25_000), ("bob", 300) -> much("ann", 25_000)
+        """
         name = self._add(branched, len(self._operator.predicates) + 1)
         check_function(predicate, "predicate", f"branch {name}", ("key", "value"), returns=True)
         self._amend(
@@ -59,7 +72,14 @@ class BranchedKStream(Generic[K, V, S]):
         return self
 
     def default_branch(self, branched: Branched[S] | None = None) -> dict[str, S]:
-        """Adds a branch with all other records; returns the streams by name."""
+        """Adds a branch with all other records; returns the streams by name.
+
+        ::
+
+            split = payments.split(name="paid-").branch(lambda customer, cents: cents >= 10_000, Branched.as_("much"))
+            little = split.default_branch(Branched.as_("little"))["paid-little"]
+            # ("ann", 25_000), ("bob", 300) -> little("bob", 300)
+        """
         name = self._add(branched, 0)
         self._finished = True
         self._amend(replace(self._operator, default=name))
@@ -67,7 +87,13 @@ class BranchedKStream(Generic[K, V, S]):
         return self._branches
 
     def no_default_branch(self) -> dict[str, S]:
-        """Drops all other records; returns the streams by name."""
+        """Drops all other records; returns the streams by name.
+
+        ::
+
+            parts = payments.split(name="paid-").branch(lambda customer, cents: cents >= 10_000).no_default_branch()
+            assert list(parts) == ["paid-1"]
+        """
         self._finished = True
         return self._branches
 

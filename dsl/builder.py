@@ -58,6 +58,12 @@ class StreamsBuilder:
     ) -> None:
         """Makes a builder without streams and tables.
 
+        ::
+
+            builder = StreamsBuilder(key_serde="string", value_serde="json")
+            big = builder.stream("orders").filter(lambda customer, order: order["cents"] > 10_000)
+            # ("ann", {"cents": 25_000}), ("bob", {"cents": 300}) -> ("ann", {"cents": 25_000})
+
         :param config: for :meth:`build` where that is given none (Kafka Streams' ``TopologyConfig``).
         :param key_serde: for all sources, sinks and stores of this builder that are given none, before the
             application's ``default.key.serde``; a serde, a name such as ``"string"``, a pydantic model or a dataclass.
@@ -81,6 +87,14 @@ class StreamsBuilder:
         Streams of the same topics share one source. Types come from the serdes in ``consumed``; without them, annotate:
         ``lines: KStream[str, str] = builder.stream("lines")``.
 
+        ::
+
+            lines: KStream[str, str] = builder.stream("lines")
+            orders = builder.stream("orders", Consumed(key_serde="string", value_serde="json"))
+            both = builder.stream(["clicks", "pages"])
+            all_logs = builder.stream(re.compile("logs-.*"))
+            # orders("ann", {"item": "tea"}) -> orders("ann", {"item": "tea"})
+
         :raises TopologyError: if no topic is given.
         """
         return KStream(stream_nodes.stream(self._plan_builder, topics, consumed))
@@ -103,6 +117,11 @@ class StreamsBuilder:
         """Returns a table of the latest values of a topic: null values delete, records without a key are dropped.
 
         The same serdes serve the topic and the store; those of ``consumed`` win.
+
+        ::
+
+            customers: KTable[str, str] = builder.table("customers", materialized="customers-by-id")
+            # customers("ann", "Oslo"), customers("ann", None) -> customers("ann", "Oslo"), customers("ann", None)
 
         :raises TopologyError: if no topic is given.
         """
@@ -129,6 +148,13 @@ class StreamsBuilder:
         caching have no effect; serdes as in :meth:`table`. ``consumed.offset_reset`` has none either: a global table
         is read from the beginning.
 
+        ::
+
+            catalogue: GlobalKTable[str, int] = builder.global_table("catalogue")
+            orders = builder.stream("orders")
+            priced = orders.join(catalogue, lambda item, cents: cents, key_selector=lambda customer, item: item)
+            # catalogue("tea", 320), orders("ann", "tea") -> priced("ann", 320)
+
         :raises TopologyError: if no topic is given, or the store is versioned.
         """
         return GlobalKTable(global_nodes.global_table(self._plan_builder, topic, consumed, materialized))
@@ -146,6 +172,15 @@ class StreamsBuilder:
         by its name without being connected to it; only this one writes to it. See
         :meth:`processor_api.topology.Topology.add_global_store`.
 
+        ::
+
+            class Names(Processor):
+                def process(self, record):
+                    self.context.get_state_store("names").put(record.key, record.value.title())
+
+            names = Stores.key_value_store("names", "string", "string").with_logging_disabled()
+            builder.add_global_store(names, "names", Consumed(key_serde="string", value_serde="string"), Names)
+
         :param builder: its logging is switched off: the topic is the changelog.
         :param supplier: makes the processor; what it forwards goes nowhere.
         :raises TopologyError: if no topic is given.
@@ -156,6 +191,19 @@ class StreamsBuilder:
     def add_state_store(self, builder: StoreBuilder[Any, Any] | StateStoreBuilder) -> StreamsBuilder:
         """Adds a store for processors to be connected to by its name; returns the builder.
 
+        ::
+
+            class Changes(Processor):
+                def process(self, record):
+                    last = self.context.get_state_store("last")
+                    if last.get(record.key) != record.value:
+                        last.put(record.key, record.value)
+                        self.context.forward(record)
+
+            builder.add_state_store(Stores.key_value_store("last", "string", "long"))
+            changes = readings.process(Changes, "last")
+            # ("roof", 40), ("roof", 40), ("roof", 41) -> ("roof", 40), ("roof", 41)
+
         :raises TopologyError: if it is no builder of a store.
         """
         self._plan_builder.add(StateStore(builder=as_builder(builder)))
@@ -163,6 +211,12 @@ class StreamsBuilder:
 
     def build(self, config: Mapping[str, Any] | Dotted | None = None) -> Topology:
         """Returns the topology of all calls so far; it may be called again.
+
+        ::
+
+            orders.filter(lambda customer, item: item == "tea").to("teas")
+            topology = builder.build({"topology.optimization": "all"})
+            assert "Source: KSTREAM-SOURCE-0000000000 (topics: [orders])" in topology.describe()
 
         :param config: the application's settings under Kafka's dotted names, or an object with a method ``dotted()``
             that gives them; those given to the builder if left out. Only with them do ``topology.optimization``,

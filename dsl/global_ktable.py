@@ -19,6 +19,12 @@ class GlobalKTable(Shown, Generic[K, V]):
     It is filled before the application's tasks start and follows the topic from then on, on a thread of its own, which
     is not synchronised with tasks: a record may meet an older or a newer value (semantics 11). Processors read its
     store by ``context.get_state_store(name)`` without being connected to it.
+
+    ::
+
+        catalogue = builder.global_table("catalogue", materialized="prices")
+        priced = orders.join(catalogue, lambda item, cents: cents, key_selector=lambda customer, item: item)
+        # catalogue("tea", 320), orders("ann", "tea") -> priced("ann", 320)
     """
 
     __slots__ = ("_table",)

@@ -107,6 +107,12 @@ def _check(name: str | None) -> None:
 class Named:
     """A name for an operator. Wherever one is taken, a plain string will do.
 
+    ::
+
+        big = payments.filter(lambda customer, cents: cents > 10_000, name=Named("big-payments"))
+        same = payments.filter(lambda customer, cents: cents > 10_000, name="too")
+        assert repr(big) == "KStream(big-payments)"
+
     :raises TopologyError: if the name is illegal (see :func:`~dsl.naming.validate_name`).
     """
 
@@ -117,7 +123,13 @@ class Named:
 
     @classmethod
     def as_(cls, name: str) -> Named:
-        """Returns a name, as the constructor does (Java: ``Named.as``)."""
+        """Returns a name, as the constructor does (Java: ``Named.as``).
+
+        ::
+
+            big = payments.filter(lambda customer, cents: cents > 10_000, name=Named.as_("big-payments"))
+            assert repr(big) == "KStream(big-payments)"
+        """
         return cls(name)
 
 
@@ -144,6 +156,12 @@ class Consumed(Generic[K, V]):
 
     ``timestamp_extractor`` decides over the application's; ``offset_reset`` says where to start without a committed
     offset (KIP-1106).
+
+    ::
+
+        consumed = Consumed(key_serde="string", value_serde="long", offset_reset=AutoOffsetReset.earliest())
+        readings = builder.stream("readings", consumed)
+        # readings("roof", 40) -> readings("roof", 40)
     """
 
     key_serde: SerdeOption[K] = serde_option()
@@ -158,7 +176,13 @@ class Consumed(Generic[K, V]):
 
     @classmethod
     def as_(cls, name: str) -> Consumed[Any, Any]:
-        """Returns options with a name, and nothing else set (Java: ``Consumed.as``)."""
+        """Returns options with a name, and nothing else set (Java: ``Consumed.as``).
+
+        ::
+
+            readings = builder.stream("readings", Consumed.as_("read-sensors"))
+            assert repr(readings) == "KStream(read-sensors)"
+        """
         return Consumed(name=name)
 
 
@@ -167,6 +191,11 @@ class Produced(Generic[K, V]):
     """Options of a sink: how records are written to a topic.
 
     Without a ``partitioner``, Kafka's default chooses by the key.
+
+    ::
+
+        lines.to("loud", Produced(value_serde="string", name="write-loud"))
+        # ("ann", "hello") -> loud("ann", "hello")
     """
 
     key_serde: SerdeOption[K] = serde_option()
@@ -180,7 +209,13 @@ class Produced(Generic[K, V]):
 
     @classmethod
     def as_(cls, name: str) -> Produced[Any, Any]:
-        """Returns options with a name, and nothing else set (Java: ``Produced.as``)."""
+        """Returns options with a name, and nothing else set (Java: ``Produced.as``).
+
+        ::
+
+            lines.to("loud", Produced.as_("write-loud"))
+            assert "Sink: write-loud (topic: loud)" in builder.build().describe()
+        """
         return Produced(name=name)
 
 
@@ -189,6 +224,12 @@ class Grouped(Generic[K, V]):
     """Options of a group: how records are grouped.
 
     A ``name`` gives the repartition topic the name ``<name>-repartition``, should one be needed.
+
+    ::
+
+        by_item = Grouped(name="by-item", key_serde="string", value_serde="string")
+        sold = orders.group_by(lambda customer, item: item, by_item).count()
+        # ("ann", "tea"), ("bob", "tea") -> ("tea", 1), ("tea", 2)
     """
 
     name: str | None = None
@@ -201,13 +242,24 @@ class Grouped(Generic[K, V]):
 
     @classmethod
     def as_(cls, name: str) -> Grouped[Any, Any]:
-        """Returns options with a name, and nothing else set (Java: ``Grouped.as``)."""
+        """Returns options with a name, and nothing else set (Java: ``Grouped.as``).
+
+        ::
+
+            sold = orders.group_by(lambda customer, item: item, Grouped.as_("by-item")).count()
+            assert "topics: [by-item-repartition]" in builder.build().describe()
+        """
         return Grouped(name=name)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Repartitioned(Generic[K, V]):
     """Options of a repartition: the topic is called ``<name>-repartition``.
+
+    ::
+
+        spread = orders.repartition(Repartitioned(name="spread", number_of_partitions=12))
+        # ("ann", "tea") -> ("ann", "tea")
 
     :raises TopologyError: if the number of partitions is below 1.
     """
@@ -228,7 +280,13 @@ class Repartitioned(Generic[K, V]):
 
     @classmethod
     def as_(cls, name: str) -> Repartitioned[Any, Any]:
-        """Returns options with a name, and nothing else set (Java: ``Repartitioned.as``)."""
+        """Returns options with a name, and nothing else set (Java: ``Repartitioned.as``).
+
+        ::
+
+            spread = orders.repartition(Repartitioned.as_("spread"))
+            assert "topics: [spread-repartition]" in builder.build().describe()
+        """
         return Repartitioned(name=name)
 
 
@@ -302,7 +360,13 @@ class Materialized(Generic[K, V]):
 
     @classmethod
     def as_(cls, store: str | StoreSupplier | KeyValueBytesStoreSupplier | DslStoreSuppliers) -> Materialized[Any, Any]:
-        """Returns options with a store's name, supplier or choice, and nothing else set (Java: ``Materialized.as``)."""
+        """Returns options with a store's name, supplier or choice, and nothing else set (Java: ``Materialized.as``).
+
+        ::
+
+            counts = clicks.group_by_key().count(materialized=Materialized.as_("clicks-per-user"))
+            assert counts.queryable_store_name == "clicks-per-user"
+        """
         if isinstance(store, str):
             return Materialized(name=store)
         if isinstance(store, DslStoreSuppliers):
@@ -317,6 +381,12 @@ class Branched(Generic[S]):
     Its name in the resulting dict is the splitter's name with ``name``, or with the branch's number, appended. A
     ``function`` puts the stream it returns into the dict (nothing if it returns ``None``); a ``consumer`` takes the
     branch and leaves nothing in the dict.
+
+    ::
+
+        split = payments.split(name="paid-").branch(lambda customer, cents: cents >= 10_000, Branched(name="much"))
+        split.default_branch(Branched(consumer=lambda little: little.to("little")))
+        # ("ann", 25_000), ("bob", 300) -> little("bob", 300)
 
     :raises TopologyError: if both a function and a consumer are given.
     """
@@ -336,5 +406,11 @@ class Branched(Generic[S]):
 
     @classmethod
     def as_(cls, name: str) -> Branched[Any]:
-        """Returns options with a name, and nothing else set (Java: ``Branched.as``)."""
+        """Returns options with a name, and nothing else set (Java: ``Branched.as``).
+
+        ::
+
+            parts = payments.split(name="paid-").default_branch(Branched.as_("all"))
+            assert list(parts) == ["paid-all"]
+        """
         return Branched(name=name)

@@ -23,6 +23,11 @@ class Printed(Generic[K, V]):
 
     A line is ``[label]: key, value``.
 
+    ::
+
+        orders.print(Printed(label="order", mapper=lambda customer, item: f"{item} for {customer}"))
+        # ("ann", "tea") -> print("[order]: tea for ann")
+
     :raises TopologyError: if the name is illegal, or the path is no path.
     """
 
@@ -50,10 +55,21 @@ class Printed(Generic[K, V]):
 
     @classmethod
     def to_sys_out(cls) -> Printed[Any, Any]:
-        """Returns options that print to the standard output (Java: ``Printed.toSysOut``)."""
+        """Returns options that print to the standard output (Java: ``Printed.toSysOut``).
+
+        ::
+
+            orders.print(Printed.to_sys_out())
+            # ("ann", "tea") -> print("[KSTREAM-SOURCE-0000000000]: ann, tea")
+        """
         return Printed()
 
     @classmethod
     def to_file(cls, path: str | Path) -> Printed[Any, Any]:
-        """Returns options that print to the end of a file (Java: ``Printed.toFile``, which empties the file first)."""
+        """Returns options that print to the end of a file (Java: ``Printed.toFile``, which empties the file first).
+
+        ::
+
+            orders.print(Printed.to_file("orders.txt"))
+        """
         return Printed(path=path)

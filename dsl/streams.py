@@ -89,6 +89,14 @@ class KStream(Shown, Generic[K, V]):
 
     Every method that takes functions or options raises :class:`~processor_api.errors.TopologyError` if one of them is
     of the wrong kind, or a name is illegal or taken.
+
+    ::
+
+        minutes = TimeWindows.of_size_with_no_grace(timedelta(minutes=1))
+        clicks = builder.stream("clicks")
+        pages = clicks.filter(lambda user, page: user is not None).group_by(lambda user, page: page)
+        views = pages.windowed_by(minutes).count()
+        # ("ann", "home") @ 0, ("bob", "home") @ 5_000 -> (("home", (0, 60_000)), 1), (("home", (0, 60_000)), 2)
     """
 
     __slots__ = ("_place",)
@@ -103,20 +111,19 @@ class KStream(Shown, Generic[K, V]):
 
         ::
 
-            from streams import StreamsBuilder, TopologyTestDriver
-
-            builder = StreamsBuilder()
-            builder.stream("readings").filter(lambda sensor, degrees: degrees > 30).to("hot")
-
-            settings = {"default.key.serde": "string", "default.value.serde": "long"}
-            with TopologyTestDriver(builder.build(), settings) as driver:
-                driver.create_input_topic("readings").pipe_key_values([("roof", 40), ("cellar", 12)])
-                assert driver.create_output_topic("hot").read_key_values() == [("roof", 40)]
+            hot = readings.filter(lambda sensor, degrees: degrees > 30)
+            # ("roof", 40), ("cellar", 12) -> ("roof", 40)
         """
         return KStream(stream_nodes.filter_(self._place, predicate, False, name))
 
     def filter_not(self, predicate: Callable[[K, V], object], *, name: NamedLike = None) -> KStream[K, V]:
-        """Drops the records for which ``predicate(key, value)`` holds."""
+        """Drops the records for which ``predicate(key, value)`` holds.
+
+        ::
+
+            known = orders.filter_not(lambda customer, item: customer is None)
+            # ("ann", "tea"), (None, "milk") -> ("ann", "tea")
+        """
         return KStream(stream_nodes.filter_(self._place, predicate, True, name))
 
     def map(self, mapper: Callable[[K, V], tuple[K2 | None, V2 | None]], *, name: NamedLike = None) -> KStream[K2, V2]:
@@ -124,15 +131,8 @@ class KStream(Shown, Generic[K, V]):
 
         ::
 
-            from streams import StreamsBuilder, TopologyTestDriver
-
-            builder = StreamsBuilder()
-            builder.stream("orders").map(lambda customer, city: (city, customer.upper())).to("by-city")
-
-            settings = {"default.key.serde": "string", "default.value.serde": "string"}
-            with TopologyTestDriver(builder.build(), settings) as driver:
-                driver.create_input_topic("orders").pipe_input("ann", "Oslo")
-                assert driver.create_output_topic("by-city").read_key_value() == ("Oslo", "ANN")
+            by_item = orders.map(lambda customer, item: (item, customer.upper()))
+            # ("ann", "tea") -> ("tea", "ANN")
         """
         return KStream(stream_nodes.map_(self._place, mapper, name))
 
@@ -141,21 +141,31 @@ class KStream(Shown, Generic[K, V]):
 
         ::
 
-            from streams import StreamsBuilder
-
-            names = StreamsBuilder(key_serde="string", value_serde="string").stream("names")
-            names.map_values(str.upper).to("loud-names")
+            loud = lines.map_values(str.upper)
+            # ("ann", "hello") -> ("ann", "HELLO")
         """
         return KStream(stream_nodes.map_values(self._place, mapper, False, name))
 
     def map_values_with_key(self, mapper: Callable[[K, V], V2 | None], *, name: NamedLike = None) -> KStream[K, V2]:
-        """Replaces each value by ``mapper(key, value)``."""
+        """Replaces each value by ``mapper(key, value)``.
+
+        ::
+
+            said = lines.map_values_with_key(lambda name, line: f"{name}: {line}")
+            # ("ann", "hello") -> ("ann", "ann: hello")
+        """
         return KStream(stream_nodes.map_values(self._place, mapper, True, name))
 
     def flat_map(
         self, mapper: Callable[[K, V], Iterable[tuple[K2 | None, V2 | None]]], *, name: NamedLike = None
     ) -> KStream[K2, V2]:
-        """Replaces each record by any number of ``(key, value)``; the iterable is read to its end first."""
+        """Replaces each record by any number of ``(key, value)``; the iterable is read to its end first.
+
+        ::
+
+            both = orders.flat_map(lambda customer, item: [(customer, item), (item, customer)])
+            # ("ann", "tea") -> ("ann", "tea"), ("tea", "ann")
+        """
         return KStream(stream_nodes.flat_map(self._place, mapper, name))
 
     def flat_map_values(self, mapper: Callable[[V], Iterable[V2 | None]], *, name: NamedLike = None) -> KStream[K, V2]:
@@ -163,33 +173,60 @@ class KStream(Shown, Generic[K, V]):
 
         ::
 
-            from streams import StreamsBuilder
-
-            lines = StreamsBuilder(key_serde="string", value_serde="string").stream("lines")
-            lines.flat_map_values(str.split).to("words")
+            words = lines.flat_map_values(str.split)
+            # ("ann", "to be") -> ("ann", "to"), ("ann", "be")
         """
         return KStream(stream_nodes.flat_map_values(self._place, mapper, False, name))
 
     def flat_map_values_with_key(
         self, mapper: Callable[[K, V], Iterable[V2 | None]], *, name: NamedLike = None
     ) -> KStream[K, V2]:
-        """Replaces each record by one of the same key for each value in ``mapper(key, value)``."""
+        """Replaces each record by one of the same key for each value in ``mapper(key, value)``.
+
+        ::
+
+            words = lines.flat_map_values_with_key(lambda name, line: [word for word in line.split() if word != name])
+            # ("ann", "ann is here") -> ("ann", "is"), ("ann", "here")
+        """
         return KStream(stream_nodes.flat_map_values(self._place, mapper, True, name))
 
     def select_key(self, mapper: Callable[[K, V], K2 | None], *, name: NamedLike = None) -> KStream[K2, V]:
-        """Replaces each key by ``mapper(key, value)``."""
+        """Replaces each key by ``mapper(key, value)``.
+
+        ::
+
+            by_item = orders.select_key(lambda customer, item: item)
+            # ("ann", "tea") -> ("tea", "tea")
+        """
         return KStream(stream_nodes.select_key(self._place, mapper, name))
 
     def peek(self, action: Callable[[K, V], object], *, name: NamedLike = None) -> KStream[K, V]:
-        """Calls ``action(key, value)`` for each record and passes the record on as it is."""
+        """Calls ``action(key, value)`` for each record and passes the record on as it is.
+
+        ::
+
+            seen = readings.peek(lambda sensor, degrees: print(f"{sensor} has {degrees}"))
+            # ("roof", 40) -> print("roof has 40")
+        """
         return KStream(stream_nodes.peek(self._place, action, name))
 
     def foreach(self, action: Callable[[K, V], object], *, name: NamedLike = None) -> None:
-        """Calls ``action(key, value)`` for each record; the stream ends here."""
+        """Calls ``action(key, value)`` for each record; the stream ends here.
+
+        ::
+
+            readings.foreach(lambda sensor, degrees: print(f"{sensor} has {degrees}"))
+            # ("roof", 40) -> print("roof has 40")
+        """
         stream_nodes.foreach(self._place, action, name)
 
     def print(self, printed: Printed[K, V] | None = None) -> None:
         """Prints a line ``[label]: key, value`` for each record; the stream ends here.
+
+        ::
+
+            orders.print(Printed(label="order"))
+            # ("ann", "tea") -> print("[order]: ann, tea")
 
         :param printed: a label, a function for the text, and a file; left out, the standard output with the name of the
             stream's node as label. To go on with the stream, use :meth:`peek`.
@@ -200,6 +237,11 @@ class KStream(Shown, Generic[K, V]):
 
     def merge(self, other: KStream[K, V], *, name: NamedLike = None) -> KStream[K, V]:
         """Joins the records of both streams into one, in no particular order between them.
+
+        ::
+
+            moved = orders.merge(returns)
+            # orders("ann", "tea"), returns("bob", "milk") -> ("ann", "tea"), ("bob", "milk")
 
         :raises TopologyError: if ``other`` is no stream, or comes from another builder.
         """
@@ -212,14 +254,10 @@ class KStream(Shown, Generic[K, V]):
 
         ::
 
-            from streams import Branched, StreamsBuilder
-
-            builder = StreamsBuilder()
-            orders = builder.stream("orders")
-            split = orders.split(name="orders-").branch(lambda customer, cents: cents > 10_000, Branched.as_("big"))
-            parts = split.default_branch(Branched.as_("small"))
-            parts["orders-big"].to("big-orders")
-            parts["orders-small"].to("small-orders")
+            split = payments.split(name="paid-").branch(lambda customer, cents: cents >= 10_000, Branched.as_("much"))
+            parts = split.default_branch(Branched.as_("little"))
+            parts["paid-much"].to("review")
+            # ("ann", 25_000), ("bob", 300) -> review("ann", 25_000)
         """
         return BranchedKStream(self._place, KStream, name)
 
@@ -229,6 +267,12 @@ class KStream(Shown, Generic[K, V]):
         The topic is ``<application.id>-<name>-repartition``. Records without a key are dropped before it
         (semantics 28). What is grouped or joined after a key change is repartitioned anyway; this is for choosing the
         number of partitions or the partitioner.
+
+        ::
+
+            by_item = orders.select_key(lambda customer, item: item)
+            spread = by_item.repartition(Repartitioned(name="by-item", number_of_partitions=12))
+            # ("ann", "tea") -> ("tea", "tea")
         """
         return KStream(stream_nodes.repartition(self._place, repartitioned))
 
@@ -237,6 +281,12 @@ class KStream(Shown, Generic[K, V]):
 
         Topics must exist; they are not created. Serdes that ``produced`` leaves out come from the operators before, if
         they are known there, else from the application's defaults.
+
+        ::
+
+            lines.map_values(str.upper).to("loud", Produced(value_serde="string"))
+            lines.to(lambda name, line, record_context: f"lines_of_{name}")  # a topic for each name
+            # ("ann", "hello") -> loud("ann", "HELLO"), lines_of_ann("ann", "hello")
 
         :raises TopologyError: if it is neither the name of a topic nor a function.
         """
@@ -251,13 +301,36 @@ class KStream(Shown, Generic[K, V]):
 
         Keys may change in it; where they do not, use :meth:`process_values`. Add the stores to the builder first, or
         let the supplier bring them along in a method ``stores()``.
+
+        ::
+
+            class Twice(Processor):
+                def process(self, record):
+                    self.context.forward(record)
+                    self.context.forward(record.with_key(f"copy for {record.key}"))
+
+            twice = orders.process(Twice)
+            # ("ann", "tea") -> ("ann", "tea"), ("copy for ann", "tea")
         """
         return KStream(stream_nodes.process(self._place, supplier, stores, False, name))
 
     def process_values(
         self, supplier: Callable[[], FixedKeyProcessor[K, V, V2]], *stores: str, name: NamedLike = None
     ) -> KStream[K, V2]:
-        """Runs a processor that cannot change keys, so that no repartition follows; otherwise as :meth:`process`."""
+        """Runs a processor that cannot change keys, so that no repartition follows; otherwise as :meth:`process`.
+
+        ::
+
+            class Numbered(FixedKeyProcessor):
+                def process(self, record):
+                    numbers = self.context.get_state_store("numbers")
+                    numbers.put(record.key, (numbers.get(record.key) or 0) + 1)
+                    self.context.forward(record.with_value(numbers.get(record.key)))
+
+            builder.add_state_store(Stores.key_value_store("numbers", "string", "long"))
+            numbered = orders.process_values(Numbered, "numbers")
+            # ("ann", "tea"), ("ann", "milk") -> ("ann", 1), ("ann", 2)
+        """
         return KStream(stream_nodes.process(self._place, supplier, stores, True, name))
 
     # ------------------------------------------------------------------ beyond Kafka Streams
@@ -275,6 +348,12 @@ class KStream(Shown, Generic[K, V]):
 
         With ``id_selector(key, value)`` records are equal if keys and ids are. A record that comes more than ``grace``
         behind stream time (left out: as long as ``within``) is dropped and counted (semantics 147).
+
+        ::
+
+            once = orders.deduplicate(within=timedelta(minutes=10))
+            # ("ann", "tea") @ 0, ("ann", "tea") @ 5_000, ("ann", "tea") @ 700_000
+            #   -> ("ann", "tea") @ 0, ("ann", "tea") @ 700_000
         """
         return KStream(deduplicate_nodes.deduplicate(self._place, within, grace, id_selector, materialized, name))
 
@@ -290,6 +369,11 @@ class KStream(Shown, Generic[K, V]):
 
         An exception in place of a value is the error of that record. Batches end with the round in which their records
         came, or ``max_wait`` later, and before each commit (semantics 144, 145; ``docs/beyond-java.md``).
+
+        ::
+
+            lengths = lines.map_values_batch(lambda batch: [len(line) for line in batch], max_records=500)
+            # ("ann", "hello"), ("bob", "hi") -> ("ann", 5), ("bob", 2)
         """
         return KStream(batch_nodes.map_values_batch(self._place, function, max_records, max_wait, name))
 
@@ -301,7 +385,17 @@ class KStream(Shown, Generic[K, V]):
         max_wait: Duration | None = None,
         name: NamedLike = None,
     ) -> KStream[K2, V2]:
-        """Runs a processor of batches, as :meth:`map_values_batch` and :meth:`process` do (semantics 146)."""
+        """Runs a processor of batches, as :meth:`map_values_batch` and :meth:`process` do (semantics 146).
+
+        ::
+
+            class Words(BatchProcessor):
+                def process_batch(self, records):
+                    return [[record.with_value(word) for word in record.value.split()] for record in records]
+
+            words = lines.process_batch(Words, max_records=500)
+            # ("ann", "tea and milk") -> ("ann", "tea"), ("ann", "and"), ("ann", "milk")
+        """
         return KStream(batch_nodes.process_batch(self._place, supplier, stores, max_records, max_wait, name))
 
     # ------------------------------------------------------------------ joins
@@ -355,18 +449,12 @@ class KStream(Shown, Generic[K, V]):
 
         ::
 
-            from streams import JoinWindows, StreamsBuilder, TopologyTestDriver
-
-            builder = StreamsBuilder()
-            paid = builder.stream("payments")
-            within = JoinWindows.of_time_difference_with_no_grace(1000)
-            builder.stream("orders").join(paid, lambda order, payment: f"{order}: {payment}", windows=within).to("done")
-
-            settings = {"default.key.serde": "string", "default.value.serde": "string"}
-            with TopologyTestDriver(builder.build(), settings) as driver:
-                driver.create_input_topic("orders").pipe_input("ann", "tea", timestamp=0)
-                driver.create_input_topic("payments").pipe_input("ann", "3 EUR", timestamp=700)
-                assert driver.create_output_topic("done").read_key_value() == ("ann", "tea: 3 EUR")
+            within = JoinWindows.of_time_difference_with_no_grace(timedelta(minutes=5))
+            paid = orders.join(payments, lambda item, cents: f"{item} for {cents}", windows=within)
+            sent = orders.join(customers, lambda item, city: f"{item} to {city}")
+            priced = orders.join(catalogue, lambda item, cents: cents, key_selector=lambda customer, item: item)
+            # catalogue("tea", 320), customers("ann", "Oslo"), orders("ann", "tea") @ 0, payments("ann", 300) @ 700
+            #   -> paid("ann", "tea for 300") @ 700, sent("ann", "tea to Oslo") @ 0, priced("ann", 320) @ 0
 
         :param windows: for a stream: how far apart two records may be.
         :param joined: names, serdes and stores; for a stream a ``StreamJoined``, for a table a ``Joined``. A plain
@@ -414,7 +502,13 @@ class KStream(Shown, Generic[K, V]):
         key_selector: Callable[..., Any] | None = None,
         name: NamedLike = None,
     ) -> KStream[Any, Any]:
-        """Joins as :meth:`join` does, with ``joiner(key, value, other)``; the key is that of this stream."""
+        """Joins as :meth:`join` does, with ``joiner(key, value, other)``; the key is that of this stream.
+
+        ::
+
+            sent = orders.join_with_key(customers, lambda customer, item, city: f"{item} to {customer} in {city}")
+            # customers("ann", "Oslo"), orders("ann", "tea") -> ("ann", "tea to ann in Oslo")
+        """
         given = JoinArguments(joiner=joiner, windows=windows, joined=joined, key_selector=key_selector, name=name)
         return self._join(other, JoinKind(takes_key=True), given)
 
@@ -458,6 +552,12 @@ class KStream(Shown, Generic[K, V]):
 
         In a join with a stream such a result comes when the record's window has closed and the grace period is over,
         and a later record has shown that (semantics 56, 57). A record without a key has no partner.
+
+        ::
+
+            sent = orders.left_join(customers, lambda item, city: f"{item} to {city or 'the shop'}")
+            # customers("ann", "Oslo"), orders("ann", "tea"), orders("bob", "milk")
+            #   -> ("ann", "tea to Oslo"), ("bob", "milk to the shop")
         """
         given = JoinArguments(joiner=joiner, windows=windows, joined=joined, key_selector=key_selector, name=name)
         return self._join(other, JoinKind(keeps_left=True), given)
@@ -498,7 +598,13 @@ class KStream(Shown, Generic[K, V]):
         key_selector: Callable[..., Any] | None = None,
         name: NamedLike = None,
     ) -> KStream[Any, Any]:
-        """Joins as :meth:`left_join` does, with ``joiner(key, value, other)``; the key may be ``None``."""
+        """Joins as :meth:`left_join` does, with ``joiner(key, value, other)``; the key may be ``None``.
+
+        ::
+
+            sent = orders.left_join_with_key(customers, lambda customer, item, city: f"{item} to {city or customer}")
+            # orders("bob", "milk") -> ("bob", "milk to bob")
+        """
         given = JoinArguments(joiner=joiner, windows=windows, joined=joined, key_selector=key_selector, name=name)
         return self._join(other, JoinKind(keeps_left=True, takes_key=True), given)
 
@@ -514,6 +620,13 @@ class KStream(Shown, Generic[K, V]):
 
         Without a partner it is ``joiner(value, None)`` for a record of this stream and ``joiner(None, other)`` for one
         of the other, when the record's window has closed (semantics 56, 57).
+
+        ::
+
+            within = JoinWindows.of_time_difference_with_no_grace(timedelta(seconds=1))
+            pairs = payments.outer_join(refunds, lambda paid, refunded: (paid or 0) - (refunded or 0), windows=within)
+            # payments("ann", 300) @ 0, refunds("ann", 100) @ 500, refunds("bob", 50) @ 700, payments("eve", 1) @ 9_000
+            #   -> ("ann", 200) @ 500, ("bob", -50) @ 700
         """
         given = JoinArguments(joiner=joiner, windows=windows, joined=joined)
         return self._join(other, JoinKind(keeps_left=True, keeps_right=True), given)
@@ -526,7 +639,14 @@ class KStream(Shown, Generic[K, V]):
         windows: JoinWindows,
         joined: StreamOptions[K, V, V2] = None,
     ) -> KStream[K, V3]:
-        """Joins as :meth:`outer_join` does, with ``joiner(key, value, other)``; the key may be ``None``."""
+        """Joins as :meth:`outer_join` does, with ``joiner(key, value, other)``; the key may be ``None``.
+
+        ::
+
+            within = JoinWindows.of_time_difference_with_no_grace(timedelta(seconds=1))
+            pairs = orders.outer_join_with_key(returns, lambda who, new, old: f"{who}: {new}, {old}", windows=within)
+            # orders("ann", "tea") @ 0, returns("ann", "milk") @ 500 -> ("ann", "ann: tea, milk")
+        """
         given = JoinArguments(joiner=joiner, windows=windows, joined=joined)
         return self._join(other, JoinKind(keeps_left=True, keeps_right=True, takes_key=True), given)
 
@@ -538,7 +658,17 @@ class KStream(Shown, Generic[K, V]):
         key_selector: Selector[K, V, K2],
         name: NamedLike = None,
     ) -> KStream[K, V3]:
-        """Joins with a global table as :meth:`join` does, with ``joiner(key, mapped_key, value, other)`` (KIP-1340)."""
+        """Joins with a global table as :meth:`join` does, with ``joiner(key, mapped_key, value, other)`` (KIP-1340).
+
+        ::
+
+            priced = orders.join_with_mapped_key(
+                catalogue,
+                lambda customer, item, order, cents: f"{customer} pays {cents} for {item}",
+                key_selector=lambda customer, order: order,
+            )
+            # catalogue("tea", 320), orders("ann", "tea") -> ("ann", "ann pays 320 for tea")
+        """
         given = JoinArguments(joiner=joiner, key_selector=key_selector, name=name)
         return self._join(other, JoinKind(takes_mapped_key=True), given)
 
@@ -550,7 +680,17 @@ class KStream(Shown, Generic[K, V]):
         key_selector: Selector[K, V, K2],
         name: NamedLike = None,
     ) -> KStream[K, V3]:
-        """Joins as :meth:`join_with_mapped_key`, and keeps each record of this stream, also if no key is selected."""
+        """Joins as :meth:`join_with_mapped_key`, and keeps each record of this stream, also if no key is selected.
+
+        ::
+
+            priced = orders.left_join_with_mapped_key(
+                catalogue,
+                lambda customer, item, order, cents: f"{item} for {cents or 'nothing'}",
+                key_selector=lambda customer, order: order,
+            )
+            # orders("ann", "tea") -> ("ann", "tea for nothing")
+        """
         given = JoinArguments(joiner=joiner, key_selector=key_selector, name=name)
         return self._join(other, JoinKind(keeps_left=True, takes_mapped_key=True), given)
 
@@ -576,6 +716,11 @@ class KStream(Shown, Generic[K, V]):
         """Reads the records as updates of a table: the latest value of each key; a null value deletes.
 
         With ``ttl`` a row is there for so long after the time of its record (``docs/time-to-live.md``).
+
+        ::
+
+            latest = payments.to_table(materialized="latest")
+            # ("ann", 300), ("ann", None) -> ("ann", 300), ("ann", None)
         """
         return KTable(stream_nodes.to_table(self._place, ttl, materialized, name))
 
@@ -584,17 +729,8 @@ class KStream(Shown, Generic[K, V]):
 
         ::
 
-            from streams import StreamsBuilder, TopologyTestDriver
-
-            builder = StreamsBuilder()
-            sums = builder.stream("points").group_by_key().reduce(lambda total, points: total + points)
-            sums.to_stream().to("totals")
-
-            settings = {"default.key.serde": "string", "default.value.serde": "long"}
-            with TopologyTestDriver(builder.build(), settings) as driver:
-                driver.create_input_topic("points").pipe_key_values([("ann", 3), ("bob", 1), ("ann", 4)])
-                totals = driver.create_output_topic("totals").read_key_values_to_map()
-                assert totals == {"ann": 7, "bob": 1}
+            totals = payments.group_by_key().reduce(lambda total, cents: total + cents)
+            # ("ann", 300), ("bob", 10), ("ann", 40) -> ("ann", 300), ("bob", 10), ("ann", 340)
 
         :param grouped: a name and serdes; a plain string is the name of the repartition topic, should one be needed.
         """
@@ -606,6 +742,11 @@ class KStream(Shown, Generic[K, V]):
         """Groups the records by ``selector(key, value)``; always through an internal topic.
 
         The topic is named after ``grouped``, if it (or a plain string in its place) gives a name, else after the store.
+
+        ::
+
+            sold = orders.group_by(lambda customer, item: item, "by-item").count()
+            # ("ann", "tea"), ("bob", "tea") -> ("tea", 1), ("tea", 2)
         """
         return KGroupedStream(group_nodes.group_by(self._place, selector, grouped))
 
@@ -655,25 +796,48 @@ class KTable(Shown, Generic[K, V]):
 
         A row that does not pass any more is deleted downstream. Where old values are not known, a row that never passed
         is deleted too (semantics 32); materialize the table before the filter to avoid that.
+
+        ::
+
+            low = stock.filter(lambda item, count: count < 10)
+            # ("tea", 3), ("tea", 50) -> ("tea", 3), ("tea", None)
         """
         return KTable(table_nodes.filter_(self._place, predicate, False, materialized, name))
 
     def filter_not(
         self, predicate: Callable[[K, V], object], *, name: NamedLike = None, materialized: StoreOptions[K, V] = None
     ) -> KTable[K, V]:
-        """Keeps the rows for which ``predicate(key, value)`` does not hold; see :meth:`filter`."""
+        """Keeps the rows for which ``predicate(key, value)`` does not hold; see :meth:`filter`.
+
+        ::
+
+            enough = stock.filter_not(lambda item, count: count < 10, materialized="enough")
+            # ("tea", 50), ("tea", 3) -> ("tea", 50), ("tea", None)
+        """
         return KTable(table_nodes.filter_(self._place, predicate, True, materialized, name))
 
     def map_values(
         self, mapper: Callable[[V], V2 | None], *, name: NamedLike = None, materialized: StoreOptions[K, V2] = None
     ) -> KTable[K, V2]:
-        """Replaces each value by ``mapper(value)``; ``None`` deletes the row."""
+        """Replaces each value by ``mapper(value)``; ``None`` deletes the row.
+
+        ::
+
+            words = stock.map_values(lambda count: "few" if count < 10 else "many")
+            # ("tea", 3), ("tea", None) -> ("tea", "few"), ("tea", None)
+        """
         return KTable(table_nodes.map_values(self._place, mapper, False, materialized, name))
 
     def map_values_with_key(
         self, mapper: Callable[[K, V], V2 | None], *, name: NamedLike = None, materialized: StoreOptions[K, V2] = None
     ) -> KTable[K, V2]:
-        """Replaces each value by ``mapper(key, value)``; ``None`` deletes the row."""
+        """Replaces each value by ``mapper(key, value)``; ``None`` deletes the row.
+
+        ::
+
+            texts = stock.map_values_with_key(lambda item, count: f"{count} of {item}")
+            # ("tea", 3) -> ("tea", "3 of tea")
+        """
         return KTable(table_nodes.map_values(self._place, mapper, True, materialized, name))
 
     def transform_values(
@@ -688,6 +852,15 @@ class KTable(Shown, Generic[K, V]):
         It is connected to the named stores. Unlike the function of :meth:`map_values` it is called for deletions too
         (semantics 29). Where rows are looked up, as in a join, and the result has no store, each reader has a
         transformer of its own: name the result by ``materialized`` if its values depend on what it saw before.
+
+        ::
+
+            class Dated(ValueTransformerWithKey):
+                def transform(self, item, count):
+                    return None if count is None else f"{count} at {self.context.current_stream_time_ms()}"
+
+            dated = stock.transform_values(Dated, materialized="dated")
+            # ("tea", 3) @ 700 -> ("tea", "3 at 700")
 
         :raises TopologyError: if the supplier makes no transformers, or the same one twice.
         """
@@ -710,18 +883,9 @@ class KTable(Shown, Generic[K, V]):
 
         ::
 
-            from streams import StreamsBuilder, TopologyTestDriver
-
-            builder = StreamsBuilder()
-            names, cities = builder.table("names"), builder.table("cities")
-            names.join(cities, lambda name, city: f"{name} from {city}").to_stream().to("people")
-
-            settings = {"default.key.serde": "string", "default.value.serde": "string"}
-            with TopologyTestDriver(builder.build(), settings) as driver:
-                driver.create_input_topic("names").pipe_input("7", "Ann")
-                driver.create_input_topic("cities").pipe_key_values([("7", "Oslo"), ("7", None)])
-                people = driver.create_output_topic("people").read_key_values()
-                assert people == [("7", "Ann from Oslo"), ("7", None)]
+            debts = customers.join(balances, lambda city, cents: f"{cents} in {city}")
+            # customers("ann", "Oslo"), balances("ann", 300), customers("ann", None)
+            #   -> ("ann", "300 in Oslo"), ("ann", None)
 
         :raises TopologyError: if ``other`` is no table, or comes from another builder.
         """
@@ -735,7 +899,13 @@ class KTable(Shown, Generic[K, V]):
         name: NamedLike = None,
         materialized: StoreOptions[K, V2] = None,
     ) -> KTable[K, V2]:
-        """Joins as :meth:`join`, and keeps the rows of this table without a partner: ``joiner(value, None)``."""
+        """Joins as :meth:`join`, and keeps the rows of this table without a partner: ``joiner(value, None)``.
+
+        ::
+
+            debts = customers.left_join(balances, lambda city, cents: f"{cents or 0} in {city}")
+            # customers("ann", "Oslo"), balances("ann", 300) -> ("ann", "0 in Oslo"), ("ann", "300 in Oslo")
+        """
         right = self._place_of(other, "left_join")
         return KTable(table_table.join(self._place, right, joiner, materialized, name, keeps_left=True))
 
@@ -747,7 +917,13 @@ class KTable(Shown, Generic[K, V]):
         name: NamedLike = None,
         materialized: StoreOptions[K, V2] = None,
     ) -> KTable[K, V2]:
-        """Joins as :meth:`join`, and keeps the rows of both tables; the value that is missing is ``None``."""
+        """Joins as :meth:`join`, and keeps the rows of both tables; the value that is missing is ``None``.
+
+        ::
+
+            debts = customers.outer_join(balances, lambda city, cents: f"{cents or 0} in {city or 'no city'}")
+            # balances("ann", 300), customers("ann", "Oslo") -> ("ann", "300 in no city"), ("ann", "300 in Oslo")
+        """
         right = self._place_of(other, "outer_join")
         return KTable(
             table_table.join(self._place, right, joiner, materialized, name, keeps_left=True, keeps_right=True)
@@ -771,21 +947,11 @@ class KTable(Shown, Generic[K, V]):
 
         ::
 
-            from streams import StreamsBuilder, TopologyTestDriver
-
-            builder = StreamsBuilder()
-            orders, customers = builder.table("orders"), builder.table("customers")  # an order: "customer:product"
-            shown = orders.foreign_key_join(
-                customers, lambda order: order.split(":")[0], lambda order, name: f"{order.split(':')[1]} for {name}"
+            sent = baskets.foreign_key_join(
+                customers, lambda basket: basket["of"], lambda basket, city: f"{basket['item']} to {city}"
             )
-            shown.to_stream().to("shown")
-
-            settings = {"default.key.serde": "string", "default.value.serde": "string"}
-            with TopologyTestDriver(builder.build(), settings) as driver:
-                driver.create_input_topic("orders").pipe_key_values([("1", "ann:tea"), ("2", "ann:milk")])
-                driver.create_input_topic("customers").pipe_input("ann", "Ann Lee")
-                rows = driver.create_output_topic("shown").read_key_values()
-                assert rows == [("1", "tea for Ann Lee"), ("2", "milk for Ann Lee")]
+            # baskets("7", {"of": "ann", "item": "tea"}), customers("ann", "Oslo"), customers("ann", "Rome")
+            #   -> ("7", "tea to Oslo"), ("7", "tea to Rome")
 
         :param joined: the name of the join, and partitioners for tables that were not written with Kafka's
             default; a plain string is the name.
@@ -802,7 +968,15 @@ class KTable(Shown, Generic[K, V]):
         joined: TableJoined[K, KO] | str | None = None,
         materialized: StoreOptions[K, V2] = None,
     ) -> KTable[K, V2]:
-        """Joins as :meth:`foreign_key_join`; the foreign key is ``extractor(key, value)``."""
+        """Joins as :meth:`foreign_key_join`; the foreign key is ``extractor(key, value)``.
+
+        ::
+
+            counted = stock.foreign_key_join_with_key(  # the keys are such as "tea/green"
+                balances, lambda item, count: item.split("/")[0], lambda count, cents: count * cents
+            )
+            # stock("tea/green", 3), balances("tea", 320) -> ("tea/green", 960)
+        """
         return self._foreign_key_join(other, extractor, joiner, joined, materialized, with_key=True, left=False)
 
     def foreign_key_left_join(
@@ -814,7 +988,15 @@ class KTable(Shown, Generic[K, V]):
         joined: TableJoined[K, KO] | str | None = None,
         materialized: StoreOptions[K, V2] = None,
     ) -> KTable[K, V2]:
-        """Joins as :meth:`foreign_key_join`, and keeps rows without a partner: ``joiner(value, None)``."""
+        """Joins as :meth:`foreign_key_join`, and keeps rows without a partner: ``joiner(value, None)``.
+
+        ::
+
+            sent = baskets.foreign_key_left_join(
+                customers, lambda basket: basket["of"], lambda basket, city: f"{basket['item']} to {city or 'the shop'}"
+            )
+            # baskets("7", {"of": "ann", "item": "tea"}) -> ("7", "tea to the shop")
+        """
         return self._foreign_key_join(other, extractor, joiner, joined, materialized, with_key=False, left=True)
 
     def foreign_key_left_join_with_key(
@@ -826,7 +1008,15 @@ class KTable(Shown, Generic[K, V]):
         joined: TableJoined[K, KO] | str | None = None,
         materialized: StoreOptions[K, V2] = None,
     ) -> KTable[K, V2]:
-        """Joins as :meth:`foreign_key_left_join`; the foreign key is ``extractor(key, value)``."""
+        """Joins as :meth:`foreign_key_left_join`; the foreign key is ``extractor(key, value)``.
+
+        ::
+
+            counted = stock.foreign_key_left_join_with_key(
+                balances, lambda item, count: item.split("/")[0], lambda count, cents: count * (cents or 100)
+            )
+            # stock("tea/green", 3) -> ("tea/green", 300)
+        """
         return self._foreign_key_join(other, extractor, joiner, joined, materialized, with_key=True, left=True)
 
     def _foreign_key_join(self, other: object, *given: Any, with_key: bool, left: bool) -> KTable[K, Any]:
@@ -842,6 +1032,13 @@ class KTable(Shown, Generic[K, V]):
         which reach this operator: while none come, nothing is sent on. The table gets a store, since the value before
         the changes must be known.
 
+        ::
+
+            minutes = TimeWindows.of_size_with_no_grace(timedelta(minutes=1))
+            counts = clicks.group_by_key().windowed_by(minutes).count()
+            final = counts.suppress(Suppressed.until_window_closes(BufferConfig.unbounded()))
+            # ("ann", "home") @ 0, ("ann", "cart") @ 9_000, ("bob", "home") @ 60_000 -> (("ann", (0, 60_000)), 2)
+
         :param suppressed: :meth:`Suppressed.until_time_limit <dsl.suppressed.Suppressed.until_time_limit>` or
             :meth:`~dsl.suppressed.Suppressed.until_window_closes`.
         :raises TopologyError: if it waits for windows and there are none; when the topology is built, if the table is
@@ -856,6 +1053,14 @@ class KTable(Shown, Generic[K, V]):
     def to_stream(self, key_mapper: Callable[[K, V], Any] | None = None, *, name: NamedLike = None) -> KStream[Any, V]:
         """Makes a stream of the table's changes; a deletion has a null value.
 
+        ::
+
+            stock.to_stream().to("changes")
+            minutes = TimeWindows.of_size_with_no_grace(timedelta(minutes=1))
+            counts = clicks.group_by_key().windowed_by(minutes).count()
+            plain = counts.to_stream(lambda windowed, count: f"{windowed.key} from {windowed.window.start}")
+            # clicks("ann", "home") @ 61_000 -> plain("ann from 60000", 1)
+
         :param key_mapper: gives each record the key ``key_mapper(key, value)``; it is called for null values too.
         """
         stream: KStream[K, V] = KStream(table_nodes.to_stream(self._place, name))
@@ -868,6 +1073,11 @@ class KTable(Shown, Generic[K, V]):
 
         Goes through an internal topic and gives the table a store, since a change of a row must be taken out of its old
         group. A row whose new key or value is ``None`` is in no group.
+
+        ::
+
+            per_city = customers.group_by(lambda customer, city: (city, customer)).count()
+            # ("ann", "Oslo"), ("bob", "Oslo"), ("ann", "Rome") -> ("Oslo", 1), ("Oslo", 2), ("Oslo", 1), ("Rome", 1)
         """
         return KGroupedTable(table_nodes.group_by(self._place, selector, grouped))
 
@@ -877,6 +1087,13 @@ class KGroupedStream(Shown, Generic[K, V]):
 
     A result has the largest timestamp of its records. With a cache (the default) only the last result of a key is sent
     on per commit; see :class:`~dsl.options.Materialized`.
+
+    ::
+
+        grouped = payments.group_by_key()
+        totals = grouped.reduce(lambda total, cents: total + cents)
+        largest = grouped.aggregate(int, lambda customer, cents, so_far: max(cents, so_far))
+        # ("ann", 300), ("ann", 40) -> totals("ann", 300), totals("ann", 340), largest("ann", 300), largest("ann", 300)
     """
 
     __slots__ = ("_grouping",)
@@ -890,13 +1107,25 @@ class KGroupedStream(Shown, Generic[K, V]):
         return self._grouping
 
     def count(self, *, name: NamedLike = None, materialized: StoreOptions[K, int] = None) -> KTable[K, int]:
-        """Counts the records of each key; counts are written as 64-bit integers unless a serde says otherwise."""
+        """Counts the records of each key; counts are written as 64-bit integers unless a serde says otherwise.
+
+        ::
+
+            counts = clicks.group_by_key().count(materialized="clicks-per-user")
+            # ("ann", "home"), ("ann", "cart") -> ("ann", 1), ("ann", 2)
+        """
         return KTable(group_nodes.count(self._grouping, materialized, name))
 
     def reduce(
         self, reducer: Callable[[V, V], V | None], *, name: NamedLike = None, materialized: StoreOptions[K, V] = None
     ) -> KTable[K, V]:
-        """Combines the values of a key: the first as it is, then ``reducer(so_far, value)``; ``None`` deletes."""
+        """Combines the values of a key: the first as it is, then ``reducer(so_far, value)``; ``None`` deletes.
+
+        ::
+
+            totals = payments.group_by_key().reduce(lambda total, cents: total + cents)
+            # ("ann", 300), ("ann", 40) -> ("ann", 300), ("ann", 340)
+        """
         return KTable(group_nodes.reduce(self._grouping, reducer, materialized, name))
 
     def aggregate(
@@ -911,10 +1140,8 @@ class KGroupedStream(Shown, Generic[K, V]):
 
         ::
 
-            from streams import StreamsBuilder
-
-            sales = StreamsBuilder(key_serde="string", value_serde="json").stream("sales").group_by_key()
-            longest = sales.aggregate(lambda: 0, lambda shop, sale, so_far: max(so_far, len(sale["items"])))
+            pages = clicks.group_by_key().aggregate(list, lambda user, page, pages: [*pages, page])
+            # ("ann", "home"), ("ann", "cart") -> ("ann", ["home"]), ("ann", ["home", "cart"])
         """
         return KTable(group_nodes.aggregate(self._grouping, initializer, aggregator, materialized, name))
 
@@ -929,22 +1156,10 @@ class KGroupedStream(Shown, Generic[K, V]):
 
         ::
 
-            from datetime import timedelta
-
-            from streams import StreamsBuilder, TimeWindows, TopologyTestDriver
-
-            builder = StreamsBuilder()
             minutes = TimeWindows.of_size_with_no_grace(timedelta(minutes=1))
-            clicks = builder.stream("clicks").group_by_key().windowed_by(minutes).count()
-            clicks.to_stream(lambda windowed, count: f"{windowed.key}@{windowed.window.start}").to("counts")
-
-            settings = {"default.key.serde": "string", "default.value.serde": "string"}
-            with TopologyTestDriver(builder.build(), settings) as driver:
-                pages = driver.create_input_topic("clicks")
-                for time in (1_000, 2_000, 61_000):
-                    pages.pipe_input("home", "click", timestamp=time)
-                keys = [record.key for record in driver.create_output_topic("counts").read_records()]
-                assert keys == ["home@0", "home@0", "home@60000"]
+            counts = clicks.group_by_key().windowed_by(minutes).count()
+            # ("ann", "home") @ 1_000, ("ann", "cart") @ 2_000, ("ann", "home") @ 61_000
+            #   -> (("ann", (0, 60_000)), 1), (("ann", (0, 60_000)), 2), (("ann", (60_000, 120_000)), 1)
 
         :param windows: :class:`~dsl.windows.definitions.TimeWindows` (tumbling, hopping), ``SlidingWindows``,
             ``SessionWindows``, ``UnlimitedWindows``, or ``Windows`` of your own.
@@ -960,20 +1175,10 @@ class KGroupedStream(Shown, Generic[K, V]):
 
         ::
 
-            from streams import StreamsBuilder, TopologyTestDriver
-
-            builder = StreamsBuilder()
-            bought = builder.stream("bought").group_by_key()
-            returned = builder.stream("returned").group_by_key()
-            together = bought.cogroup(lambda customer, cents, total: total + cents)
-            balances = together.cogroup(returned, lambda customer, cents, total: total - cents).aggregate(int)
-            balances.to_stream().to("balances")
-
-            settings = {"default.key.serde": "string", "default.value.serde": "long"}
-            with TopologyTestDriver(builder.build(), settings) as driver:
-                driver.create_input_topic("bought").pipe_input("ann", 100)
-                driver.create_input_topic("returned").pipe_input("ann", 30)
-                assert driver.create_output_topic("balances").read_key_values() == [("ann", 100), ("ann", 70)]
+            paid = payments.group_by_key().cogroup(lambda customer, cents, total: total + cents)
+            both = paid.cogroup(refunds.group_by_key(), lambda customer, cents, total: total - cents)
+            balances = both.aggregate(int)
+            # payments("ann", 300), refunds("ann", 100) -> ("ann", 300), ("ann", 200)
 
         :param aggregator: ``(key, value, so_far)`` to the new aggregate, for the records of this stream.
         """
@@ -981,7 +1186,14 @@ class KGroupedStream(Shown, Generic[K, V]):
 
 
 class CogroupedKStream(Shown, Generic[K, V]):
-    """Grouped streams that are aggregated into one table. Their topics must have equal numbers of partitions."""
+    """Grouped streams that are aggregated into one table. Their topics must have equal numbers of partitions.
+
+    ::
+
+        paid = payments.group_by_key().cogroup(lambda customer, cents, total: total + cents)
+        balances = paid.cogroup(refunds.group_by_key(), lambda customer, cents, total: total - cents).aggregate(int)
+        # payments("ann", 300), refunds("ann", 100) -> ("ann", 300), ("ann", 200)
+    """
 
     __slots__ = ("_cogrouping",)
 
@@ -992,6 +1204,13 @@ class CogroupedKStream(Shown, Generic[K, V]):
         self, grouped: KGroupedStream[K, V2], aggregator: Callable[[K, V2, V], V | None]
     ) -> CogroupedKStream[K, V]:
         """Adds another grouped stream, whose records ``aggregator(key, value, so_far)`` adds to the same aggregate.
+
+        ::
+
+            paid = payments.group_by_key().cogroup(lambda customer, cents, total: total + cents)
+            both = paid.cogroup(refunds.group_by_key(), lambda customer, cents, total: total - cents)
+            balances = both.aggregate(int)
+            # refunds("ann", 100), payments("ann", 300) -> ("ann", -100), ("ann", 200)
 
         :raises TopologyError: if it is none, or comes from another builder.
         """
@@ -1004,7 +1223,14 @@ class CogroupedKStream(Shown, Generic[K, V]):
     def aggregate(
         self, initializer: Callable[[], V], *, name: NamedLike = None, materialized: StoreOptions[K, V] = None
     ) -> KTable[K, V]:
-        """Aggregates the records of each key: it starts with ``initializer()``; an aggregate of ``None`` deletes."""
+        """Aggregates the records of each key: it starts with ``initializer()``; an aggregate of ``None`` deletes.
+
+        ::
+
+            paid = payments.group_by_key().cogroup(lambda customer, cents, total: total + cents)
+            balances = paid.aggregate(lambda: 0, materialized="balances")
+            # ("ann", 300), ("ann", 40) -> ("ann", 300), ("ann", 340)
+        """
         return KTable(cogroup_nodes.aggregate(self._cogrouping, initializer, materialized, name))
 
     @overload
@@ -1014,7 +1240,16 @@ class CogroupedKStream(Shown, Generic[K, V]):
     def windowed_by(
         self, windows: Windows | SlidingWindows | SessionWindows
     ) -> TimeWindowedCogroupedKStream[K, V] | SessionWindowedCogroupedKStream[K, V]:
-        """Groups the records of each key by windows of time too; see :meth:`KGroupedStream.windowed_by`."""
+        """Groups the records of each key by windows of time too; see :meth:`KGroupedStream.windowed_by`.
+
+        ::
+
+            paid = payments.group_by_key().cogroup(lambda customer, cents, total: total + cents)
+            days = TimeWindows.of_size_with_no_grace(timedelta(days=1))
+            balances = paid.windowed_by(days).aggregate(int)
+            # ("ann", 300) @ 0, ("ann", 40) @ 90_000_000
+            #   -> (("ann", (0, 86_400_000)), 300), (("ann", (86_400_000, 172_800_000)), 40)
+        """
         windowed = windowed_cogroup.window_all(self._cogrouping, windows)
         if isinstance(windows, SessionWindows):
             return SessionWindowedCogroupedKStream(windowed)
@@ -1022,7 +1257,17 @@ class CogroupedKStream(Shown, Generic[K, V]):
 
 
 class TimeWindowedCogroupedKStream(Shown, Generic[K, V]):
-    """Grouped streams that are aggregated into one table, in windows of time."""
+    """Grouped streams that are aggregated into one table, in windows of time.
+
+    ::
+
+        paid = payments.group_by_key().cogroup(lambda customer, cents, total: total + cents)
+        both = paid.cogroup(refunds.group_by_key(), lambda customer, cents, total: total - cents)
+        days = TimeWindows.of_size_with_no_grace(timedelta(days=1))
+        balances = both.windowed_by(days).aggregate(int)
+        # payments("ann", 300) @ 0, refunds("ann", 100) @ 5_000
+        #   -> (("ann", (0, 86_400_000)), 300), (("ann", (0, 86_400_000)), 200)
+    """
 
     __slots__ = ("_windowed",)
 
@@ -1032,13 +1277,30 @@ class TimeWindowedCogroupedKStream(Shown, Generic[K, V]):
     def aggregate(
         self, initializer: Callable[[], V], *, name: NamedLike = None, materialized: StoreOptions[K, V] = None
     ) -> KTable[Windowed[K], V]:
-        """Aggregates the records of each key and window: it starts with ``initializer()``; ``None`` deletes."""
+        """Aggregates the records of each key and window: it starts with ``initializer()``; ``None`` deletes.
+
+        ::
+
+            paid = payments.group_by_key().cogroup(lambda customer, cents, total: total + cents)
+            minutes = TimeWindows.of_size_with_no_grace(timedelta(minutes=1))
+            balances = paid.windowed_by(minutes).aggregate(lambda: 0, materialized="balances")
+            # ("ann", 300) @ 0, ("ann", 40) @ 9_000 -> (("ann", (0, 60_000)), 300), (("ann", (0, 60_000)), 340)
+        """
         functions = Functions(initializer=initializer)
         return KTable(windowed_cogroup.aggregate(self._windowed, functions, materialized, name))
 
 
 class SessionWindowedCogroupedKStream(Shown, Generic[K, V]):
-    """Grouped streams that are aggregated into one table, in sessions."""
+    """Grouped streams that are aggregated into one table, in sessions.
+
+    ::
+
+        paid = payments.group_by_key().cogroup(lambda customer, cents, total: total + cents)
+        both = paid.cogroup(refunds.group_by_key(), lambda customer, cents, total: total - cents)
+        sessions = SessionWindows.of_inactivity_gap_with_no_grace(timedelta(minutes=5))
+        balances = both.windowed_by(sessions).aggregate(int, lambda customer, one, other: one + other)
+        # payments("ann", 300) @ 0 -> (("ann", (0, 0)), 300)
+    """
 
     __slots__ = ("_windowed",)
 
@@ -1055,6 +1317,14 @@ class SessionWindowedCogroupedKStream(Shown, Generic[K, V]):
     ) -> KTable[Windowed[K], V]:
         """Aggregates the records of each key and session: it starts with ``initializer()``; ``None`` deletes.
 
+        ::
+
+            paid = payments.group_by_key().cogroup(lambda customer, cents, total: total + cents)
+            sessions = SessionWindows.of_inactivity_gap_with_no_grace(timedelta(minutes=5))
+            balances = paid.windowed_by(sessions).aggregate(lambda: 0, lambda customer, one, other: one + other)
+            # ("ann", 300) @ 0, ("ann", 40) @ 9_000
+            #   -> (("ann", (0, 0)), 300), (("ann", (0, 0)), None), (("ann", (0, 9_000)), 340)
+
         :param session_merger: ``(key, aggregate, other)`` to the aggregate of two sessions that a record joins.
         """
         functions = Functions(initializer=initializer, merger=session_merger)
@@ -1066,6 +1336,13 @@ class WindowedKStream(Shown, Generic[K, V]):
 
     The tables have keys that are :class:`~processor_api.stores.windowed.Windowed`: ``key`` and ``window.start``,
     ``window.end`` in ms.
+
+    ::
+
+        minutes = TimeWindows.of_size_with_no_grace(timedelta(minutes=1))
+        per_minute = clicks.group_by_key().windowed_by(minutes)
+        counts = per_minute.count()
+        # ("ann", "home") @ 61_000 -> (("ann", (60_000, 120_000)), 1)
     """
 
     __slots__ = ("_windowed",)
@@ -1076,6 +1353,13 @@ class WindowedKStream(Shown, Generic[K, V]):
     def emit_strategy(self, strategy: EmitStrategy) -> Self:
         """Returns the same windows with another rule for when results are sent on (KIP-825).
 
+        ::
+
+            minutes = TimeWindows.of_size_with_no_grace(timedelta(minutes=1))
+            windowed = clicks.group_by_key().windowed_by(minutes)
+            final = windowed.emit_strategy(EmitStrategy.on_window_close()).count()
+            # ("ann", "home") @ 0, ("ann", "cart") @ 9_000, ("bob", "home") @ 60_000 -> (("ann", (0, 60_000)), 2)
+
         :param strategy: :meth:`EmitStrategy.on_window_close() <dsl.windows.definitions.EmitStrategy.on_window_close>`
             sends each result once, when its window has closed; ``on_window_update()``, the default, each update.
         :raises TopologyError: if windows of the user's own or unlimited ones are to close.
@@ -1083,7 +1367,15 @@ class WindowedKStream(Shown, Generic[K, V]):
         return type(self)(aggregations.emit(self._windowed, strategy))
 
     def count(self, *, name: NamedLike = None, materialized: StoreOptions[K, int] = None) -> KTable[Windowed[K], int]:
-        """Counts the records of each key and window, as 64-bit integers unless a serde says otherwise."""
+        """Counts the records of each key and window, as 64-bit integers unless a serde says otherwise.
+
+        ::
+
+            sessions = SessionWindows.of_inactivity_gap_with_no_grace(timedelta(minutes=5))
+            counts = clicks.group_by_key().windowed_by(sessions).count()
+            # ("ann", "home") @ 0, ("ann", "cart") @ 9_000
+            #   -> (("ann", (0, 0)), 1), (("ann", (0, 0)), None), (("ann", (0, 9_000)), 2)
+        """
         return KTable(aggregations.count(self._windowed, materialized, name))
 
     def reduce(
@@ -1092,6 +1384,12 @@ class WindowedKStream(Shown, Generic[K, V]):
         """Combines the values of a key and window: the first as it is, then ``reducer(so_far, value)``.
 
         The results of sessions that merge are combined by it too.
+
+        ::
+
+            minutes = TimeWindows.of_size_with_no_grace(timedelta(minutes=1))
+            hottest = readings.group_by_key().windowed_by(minutes).reduce(max)
+            # ("roof", 40) @ 0, ("roof", 12) @ 9_000 -> (("roof", (0, 60_000)), 40), (("roof", (0, 60_000)), 40)
         """
         return KTable(aggregations.reduce(self._windowed, reducer, materialized, name))
 
@@ -1101,6 +1399,13 @@ class TimeWindowedKStream(WindowedKStream[K, V]):
 
     A window takes records until stream time, seen by the operator, has passed its end by the grace period; records that
     come later count as dropped. A result has the largest timestamp of its records.
+
+    ::
+
+        minutes = TimeWindows.of_size_with_no_grace(timedelta(minutes=1))
+        per_minute = readings.group_by_key().windowed_by(minutes)
+        hottest = per_minute.reduce(max)
+        # ("roof", 12) @ 0, ("roof", 40) @ 9_000 -> (("roof", (0, 60_000)), 12), (("roof", (0, 60_000)), 40)
     """
 
     __slots__ = ()
@@ -1116,6 +1421,13 @@ class TimeWindowedKStream(WindowedKStream[K, V]):
         """Starts each window with ``initializer()``, goes on with ``aggregator(key, value, so_far)``.
 
         ``None`` deletes.
+
+        ::
+
+            minutes = TimeWindows.of_size_with_no_grace(timedelta(minutes=1))
+            pages = clicks.group_by_key().windowed_by(minutes).aggregate(list, lambda user, page, pages: [*pages, page])
+            # ("ann", "home") @ 0, ("ann", "cart") @ 9_000
+            #   -> (("ann", (0, 60_000)), ["home"]), (("ann", (0, 60_000)), ["home", "cart"])
         """
         functions = Functions(initializer=initializer, aggregator=aggregator)
         return KTable(aggregations.aggregate(self._windowed, functions, materialized, name))
@@ -1126,6 +1438,13 @@ class SessionWindowedKStream(WindowedKStream[K, V]):
 
     Both ends of a session are records of it. A session that grows is deleted and comes back with other bounds. A result
     has the end of its session as timestamp.
+
+    ::
+
+        sessions = SessionWindows.of_inactivity_gap_with_no_grace(timedelta(minutes=5))
+        visits = clicks.group_by_key().windowed_by(sessions)
+        lengths = visits.count().to_stream().filter(lambda windowed, count: count is not None)
+        # ("ann", "home") @ 0, ("ann", "cart") @ 9_000 -> (("ann", (0, 0)), 1), (("ann", (0, 9_000)), 2)
     """
 
     __slots__ = ()
@@ -1141,6 +1460,14 @@ class SessionWindowedKStream(WindowedKStream[K, V]):
     ) -> KTable[Windowed[K], V2]:
         """Aggregates the records of each key and session.
 
+        ::
+
+            sessions = SessionWindows.of_inactivity_gap_with_no_grace(timedelta(minutes=5))
+            visits = clicks.group_by_key().windowed_by(sessions)
+            pages = visits.aggregate(list, lambda user, page, seen: [*seen, page], lambda user, one, other: one + other)
+            # ("ann", "home") @ 0, ("ann", "cart") @ 9_000
+            #   -> (("ann", (0, 0)), ["home"]), (("ann", (0, 0)), None), (("ann", (0, 9_000)), ["home", "cart"])
+
         :param initializer: makes the value that a session begins with.
         :param aggregator: ``(key, value, so_far)`` to the new aggregate; ``None`` deletes the session.
         :param session_merger: ``(key, aggregate, other)`` to the aggregate of both: it is called with the initializer's
@@ -1151,7 +1478,14 @@ class SessionWindowedKStream(WindowedKStream[K, V]):
 
 
 class KGroupedTable(Shown, Generic[K, V]):
-    """A table grouped by new keys. Every change takes the old value out of its group and puts the new one in."""
+    """A table grouped by new keys. Every change takes the old value out of its group and puts the new one in.
+
+    ::
+
+        by_city = customers.group_by(lambda customer, city: (city, customer))
+        counts = by_city.count()
+        # ("ann", "Oslo"), ("bob", "Oslo"), ("ann", "Rome") -> ("Oslo", 1), ("Oslo", 2), ("Oslo", 1), ("Rome", 1)
+    """
 
     __slots__ = ("_grouping",)
 
@@ -1159,7 +1493,13 @@ class KGroupedTable(Shown, Generic[K, V]):
         self._grouping = grouping
 
     def count(self, *, name: NamedLike = None, materialized: StoreOptions[K, int] = None) -> KTable[K, int]:
-        """Counts the rows of each group; counts are written as 64-bit integers unless a serde says otherwise."""
+        """Counts the rows of each group; counts are written as 64-bit integers unless a serde says otherwise.
+
+        ::
+
+            per_city = customers.group_by(lambda customer, city: (city, customer)).count()
+            # ("ann", "Oslo"), ("ann", "Rome") -> ("Oslo", 1), ("Oslo", 0), ("Rome", 1)
+        """
         return KTable(table_nodes.count(self._grouping, materialized, name))
 
     def reduce(
@@ -1170,7 +1510,14 @@ class KGroupedTable(Shown, Generic[K, V]):
         name: NamedLike = None,
         materialized: StoreOptions[K, V] = None,
     ) -> KTable[K, V]:
-        """Combines the values of a group: ``subtractor(so_far, old)`` first, then ``adder(so_far, new)``."""
+        """Combines the values of a group: ``subtractor(so_far, old)`` first, then ``adder(so_far, new)``.
+
+        ::
+
+            by_letter = stock.group_by(lambda item, count: (item[0], count))
+            totals = by_letter.reduce(lambda total, count: total + count, lambda total, count: total - count)
+            # ("tea", 3), ("toast", 4), ("tea", 1) -> ("t", 3), ("t", 7), ("t", 5)
+        """
         return KTable(table_nodes.reduce(self._grouping, adder, subtractor, materialized, name))
 
     def aggregate(
@@ -1185,5 +1532,15 @@ class KGroupedTable(Shown, Generic[K, V]):
         """Starts a group with ``initializer()``; a change is ``subtractor(key, old, so_far)``, then ``adder`` likewise.
 
         An aggregate of ``None`` deletes the group.
+
+        ::
+
+            by_city = customers.group_by(lambda customer, city: (city, customer))
+            names = by_city.aggregate(
+                list,
+                lambda city, name, names: [*names, name],
+                lambda city, name, names: [one for one in names if one != name],
+            )
+            # ("ann", "Oslo"), ("ann", "Rome") -> ("Oslo", ["ann"]), ("Oslo", []), ("Rome", ["ann"])
         """
         return KTable(table_nodes.aggregate(self._grouping, initializer, adder, subtractor, materialized, name))

@@ -29,6 +29,12 @@ class BufferConfig:
     It is made by :meth:`max_records`, :meth:`max_bytes` or :meth:`unbounded`. The other methods return a changed copy.
 
     Bytes are counted as Kafka Streams counts them: keys, values and the contexts of the records.
+
+    ::
+
+        buffer = BufferConfig.max_records(10_000).with_max_bytes(64_000_000)
+        calm = stock.suppress(Suppressed.until_time_limit(timedelta(seconds=5), buffer))
+        # ("tea", 3) @ 0, ("tea", 4) @ 1_000, ("milk", 9) @ 6_000 -> ("tea", 4)
     """
 
     record_limit: int | None = None
@@ -47,6 +53,12 @@ class BufferConfig:
     def max_records(records: int) -> EagerBufferConfig:
         """Limits the keys that wait; when there are more, the oldest is sent on early.
 
+        ::
+
+            buffer = BufferConfig.max_records(1)
+            calm = stock.suppress(Suppressed.until_time_limit(timedelta(seconds=5), buffer))
+            # ("tea", 3) @ 0, ("milk", 9) @ 1_000 -> ("tea", 3)
+
         :raises TopologyError: if the number is negative.
         """
         return EagerBufferConfig(record_limit=_limit(records, "the records"))
@@ -55,21 +67,44 @@ class BufferConfig:
     def max_bytes(size: int) -> EagerBufferConfig:
         """Limits the bytes that wait; when there are more, the oldest keys are sent on early.
 
+        ::
+
+            buffer = BufferConfig.max_bytes(64_000_000)
+            calm = stock.suppress(Suppressed.until_time_limit(timedelta(seconds=5), buffer))
+
         :raises TopologyError: if the number is negative.
         """
         return EagerBufferConfig(byte_limit=_limit(size, "the bytes"))
 
     @staticmethod
     def unbounded() -> StrictBufferConfig:
-        """Sets no limit to what may wait."""
+        """Sets no limit to what may wait.
+
+        ::
+
+            calm = stock.suppress(Suppressed.until_time_limit(timedelta(seconds=5), BufferConfig.unbounded()))
+            # ("tea", 3) @ 0, ("tea", 4) @ 1_000, ("milk", 9) @ 6_000 -> ("tea", 4)
+        """
         return StrictBufferConfig()
 
     def shut_down_when_full(self) -> StrictBufferConfig:
-        """Ends the application with an error when the buffer is full; nothing is sent on early."""
+        """Ends the application with an error when the buffer is full; nothing is sent on early.
+
+        ::
+
+            buffer = BufferConfig.max_records(10_000).shut_down_when_full()
+            final = Suppressed.until_window_closes(buffer)
+        """
         return StrictBufferConfig(**self._values())
 
     def emit_early_when_full(self) -> EagerBufferConfig:
-        """Sends the oldest keys on early when the buffer is full. Not for results that must be final."""
+        """Sends the oldest keys on early when the buffer is full. Not for results that must be final.
+
+        ::
+
+            buffer = BufferConfig.unbounded().with_max_records(10_000).emit_early_when_full()
+            calm = stock.suppress(Suppressed.until_time_limit(timedelta(seconds=5), buffer))
+        """
         return EagerBufferConfig(**self._values())
 
     def _values(self) -> dict[str, Any]:
@@ -78,6 +113,11 @@ class BufferConfig:
     def with_max_records(self, records: int) -> Self:
         """Returns a copy with another limit of keys.
 
+        ::
+
+            buffer = BufferConfig.max_bytes(64_000_000).with_max_records(10_000)
+            assert (buffer.byte_limit, buffer.record_limit) == (64_000_000, 10_000)
+
         :raises TopologyError: if the number is negative.
         """
         return replace(self, record_limit=_limit(records, "the records"))
@@ -85,36 +125,77 @@ class BufferConfig:
     def with_max_bytes(self, size: int) -> Self:
         """Returns a copy with another limit of bytes.
 
+        ::
+
+            buffer = BufferConfig.max_records(10_000).with_max_bytes(64_000_000)
+            assert (buffer.byte_limit, buffer.record_limit) == (64_000_000, 10_000)
+
         :raises TopologyError: if the number is negative.
         """
         return replace(self, byte_limit=_limit(size, "the bytes"))
 
     def with_logging_disabled(self) -> Self:
-        """Leaves out the changelog topic: what waits is lost with its worker."""
+        """Leaves out the changelog topic: what waits is lost with its worker.
+
+        ::
+
+            buffer = BufferConfig.unbounded().with_logging_disabled()
+            calm = stock.suppress(Suppressed.until_time_limit(timedelta(seconds=5), buffer))
+        """
         return replace(self, logging=False, topic_config={})
 
     def with_logging_enabled(self, topic_config: Mapping[str, str] | None = None) -> Self:
-        """Keeps what waits in a changelog topic, created with ``topic_config`` over the built-in settings."""
+        """Keeps what waits in a changelog topic, created with ``topic_config`` over the built-in settings.
+
+        ::
+
+            buffer = BufferConfig.unbounded().with_logging_enabled({"min.insync.replicas": "2"})
+            calm = stock.suppress(Suppressed.until_time_limit(timedelta(seconds=5), buffer))
+        """
         return replace(self, logging=True, topic_config=dict(topic_config or {}))
 
     def with_no_bound(self) -> StrictBufferConfig:
-        """Sets no limit to what may wait."""
+        """Sets no limit to what may wait.
+
+        ::
+
+            buffer = BufferConfig.max_records(10_000).with_no_bound()
+            assert buffer.record_limit is None
+        """
         return StrictBufferConfig(logging=self.logging, topic_config=self.topic_config)
 
 
 @dataclass(frozen=True, kw_only=True)
 class EagerBufferConfig(BufferConfig):
-    """The configuration of a buffer that sends its oldest keys on early when it is full."""
+    """The configuration of a buffer that sends its oldest keys on early when it is full.
+
+    ::
+
+        buffer = BufferConfig.max_records(10_000)
+        assert isinstance(buffer, EagerBufferConfig)
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
 class StrictBufferConfig(BufferConfig):
-    """The configuration of a buffer that ends the application when it is full; nothing is sent on early."""
+    """The configuration of a buffer that ends the application when it is full; nothing is sent on early.
+
+    ::
+
+        buffer = BufferConfig.max_records(10_000).shut_down_when_full()
+        assert isinstance(buffer, StrictBufferConfig)
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Suppressed:
-    """Options of a suppression, made by :meth:`until_time_limit` or :meth:`until_window_closes`."""
+    """Options of a suppression, made by :meth:`until_time_limit` or :meth:`until_window_closes`.
+
+    ::
+
+        calm = stock.suppress(Suppressed.until_time_limit(timedelta(seconds=5), BufferConfig.unbounded()))
+        # ("tea", 3) @ 0, ("tea", 4) @ 1_000, ("milk", 9) @ 6_000 -> ("tea", 4)
+    """
 
     buffer: BufferConfig
     wait_ms: int | None = None
@@ -131,6 +212,11 @@ class Suppressed:
 
         That is when stream time has passed the first change that waits by ``time_to_wait``.
 
+        ::
+
+            calm = stock.suppress(Suppressed.until_time_limit(timedelta(seconds=5), BufferConfig.max_records(10_000)))
+            # ("tea", 3) @ 0, ("tea", 4) @ 1_000, ("milk", 9) @ 6_000 -> ("tea", 4)
+
         :param time_to_wait: a ``timedelta`` or integer milliseconds.
 
         :raises TopologyError: if the time is negative.
@@ -144,6 +230,13 @@ class Suppressed:
     def until_window_closes(buffer: StrictBufferConfig) -> Suppressed:
         """Sends only the final result of each window on, when its grace period is over in stream time.
 
+        ::
+
+            minutes = TimeWindows.of_size_with_no_grace(timedelta(minutes=1))
+            counts = clicks.group_by_key().windowed_by(minutes).count()
+            final = counts.suppress(Suppressed.until_window_closes(BufferConfig.unbounded()))
+            # ("ann", "home") @ 0, ("ann", "cart") @ 9_000, ("bob", "home") @ 60_000 -> (("ann", (0, 60_000)), 2)
+
         :raises TopologyError: if the buffer sends on early when it is full: such results would not be final.
         """
         if not isinstance(_config(buffer), StrictBufferConfig):
@@ -155,6 +248,11 @@ class Suppressed:
 
     def with_name(self, name: str) -> Suppressed:
         """Returns a copy with a name for the operator, its store and its changelog.
+
+        ::
+
+            suppressed = Suppressed.until_time_limit(timedelta(seconds=5), BufferConfig.unbounded()).with_name("calm")
+            assert repr(stock.suppress(suppressed)) == "KTable(calm)"
 
         :raises TopologyError: if the name is illegal.
         """

@@ -31,7 +31,17 @@ V = TypeVar("V")
 
 
 class ProcessingContext(Protocol):
-    """The part of a context that does not depend on record types. Use it only on the thread that runs the task."""
+    """The part of a context that does not depend on record types. Use it only on the thread that runs the task.
+
+    ::
+
+        class Located(FixedKeyProcessor):
+            def process(self, record):
+                self.context.forward(record.with_value(f"{record.value} in task {self.context.task_id}"))
+
+        located = orders.process_values(Located)
+        # ("ann", "tea") -> ("ann", "tea in task 0_0")
+    """
 
     @property
     def application_id(self) -> str:
@@ -67,6 +77,18 @@ class ProcessingContext(Protocol):
     def get_state_store(self, name: str) -> Any:
         """Returns a store that is connected to this processor, or a global store.
 
+        ::
+
+            class Latest(Processor):
+                def process(self, record):
+                    latest = self.context.get_state_store("latest")
+                    self.context.forward(record.with_value([latest.get(record.key), record.value]))
+                    latest.put(record.key, record.value)
+
+            builder.add_state_store(Stores.key_value_store("latest", "string", "long"))
+            pairs = readings.process(Latest, "latest")
+            # ("roof", 40), ("roof", 41) -> ("roof", [None, 40]), ("roof", [40, 41])
+
         :raises TopologyError: if the store is not connected to it.
         """
         ...
@@ -75,6 +97,24 @@ class ProcessingContext(Protocol):
         self, interval: Duration, kind: PunctuationType, callback: Punctuator, *, start_time: int | None = None
     ) -> Cancellable:
         """Calls ``callback`` every ``interval``; anchored at ``start_time`` if given (semantics 90, 91).
+
+        ::
+
+            class Hourly(Processor):
+                def init(self, context):
+                    super().init(context)
+                    self.count = 0
+                    context.schedule(timedelta(hours=1), PunctuationType.STREAM_TIME, self.send)
+
+                def process(self, record):
+                    self.count += 1
+
+                def send(self, time):
+                    self.context.forward(Record("orders so far", self.count, time))
+
+            counts = orders.process(Hourly)
+            # ("ann", "tea") @ 0, ("bob", "milk") @ 3_600_000
+            #   -> ("orders so far", 1) @ 0, ("orders so far", 2) @ 3_600_000
 
         :param interval: a ``timedelta`` or integer milliseconds.
         :param kind: which time it follows.
@@ -85,31 +125,113 @@ class ProcessingContext(Protocol):
         ...
 
     def commit(self) -> None:
-        """Asks for a commit soon after the current record; it does not commit by itself (semantics 81)."""
+        """Asks for a commit soon after the current record; it does not commit by itself (semantics 81).
+
+        ::
+
+            class Careful(Processor):
+                def process(self, record):
+                    self.context.forward(record)
+                    if record.value == "gold":
+                        self.context.commit()
+
+            careful = orders.process(Careful)
+            # ("ann", "gold") -> ("ann", "gold")
+        """
         ...
 
     def app_configs(self) -> Mapping[str, Any]:
-        """Returns the application's configuration under Kafka's dotted names, secrets masked."""
+        """Returns the application's configuration under Kafka's dotted names, secrets masked.
+
+        ::
+
+            class Marked(Processor):
+                def process(self, record):
+                    guarantee = self.context.app_configs()["processing.guarantee"]
+                    self.context.forward(record.with_value(f"{record.value}, {guarantee}"))
+
+            marked = orders.process(Marked)
+            # ("ann", "tea") -> ("ann", "tea, at_least_once")
+        """
         ...
 
     def metrics(self) -> StreamsMetrics:
-        """Returns the registry for metrics of the user's own; ask in ``init`` and keep the sensor."""
+        """Returns the registry for metrics of the user's own; ask in ``init`` and keep the sensor.
+
+        ::
+
+            class Measured(Processor):
+                def init(self, context):
+                    super().init(context)
+                    self.sensor = context.metrics().add_rate_total_sensor("shop", "tea", "orders", RecordingLevel.INFO)
+
+                def process(self, record):
+                    self.sensor.record()
+                    self.context.forward(record)
+
+            measured = orders.process(Measured)
+            # ("ann", "tea") -> ("ann", "tea")
+        """
         ...
 
     def current_system_time_ms(self) -> int:
-        """Returns the wall-clock time in ms since 1970."""
+        """Returns the wall-clock time in ms since 1970.
+
+        ::
+
+            class Late(Processor):
+                def process(self, record):
+                    late_ms = self.context.current_system_time_ms() - record.timestamp
+                    self.context.forward(record.with_value(late_ms))
+
+            late = orders.process(Late)
+            # ("ann", "tea") @ 0 -> ("ann", 0)
+        """
         ...
 
     def current_stream_time_ms(self) -> int:
-        """Returns the task's stream time in ms; -1 before the first record (semantics 1)."""
+        """Returns the task's stream time in ms; -1 before the first record (semantics 1).
+
+        ::
+
+            class Behind(Processor):
+                def process(self, record):
+                    behind_ms = self.context.current_stream_time_ms() - record.timestamp
+                    self.context.forward(record.with_value(behind_ms))
+
+            behind = orders.process(Behind)
+            # ("ann", "tea") @ 5_000, ("bob", "milk") @ 3_000 -> ("ann", 0), ("bob", 2_000)
+        """
         ...
 
 
 class ProcessorContext(ProcessingContext, Protocol[K, V]):
-    """The context of a processor that may change keys."""
+    """The context of a processor that may change keys.
+
+    ::
+
+        class Located(Processor):
+            def process(self, record):
+                place = self.context.record_metadata
+                self.context.forward(record.with_value(f"{place.topic}, offset {place.offset}"))
+
+        located = orders.process(Located)
+        # ("ann", "tea"), ("ann", "milk") -> ("ann", "orders, offset 0"), ("ann", "orders, offset 1")
+    """
 
     def forward(self, record: Record[K, V], child: str | None = None) -> None:
         """Sends the record to all children, or to one, and returns when they have processed it.
+
+        ::
+
+            class Routed(Processor):
+                def process(self, record):
+                    self.context.forward(record.with_key(record.value))
+                    self.context.forward(record, "audit")  # to the child of this name alone
+
+            topology = Topology().add_source("source", "lines").add_processor("routed", Routed, "source")
+            topology.add_sink("audit", "audit", "routed").add_sink("out", "loud", "routed")
+            # lines("ann", "hi") -> audit("hi", "hi"), audit("ann", "hi"), loud("hi", "hi")
 
         :param child: the name of a node below this one; ``None`` is all of them.
         :raises TopologyError: if there is no such child.
@@ -118,10 +240,30 @@ class ProcessorContext(ProcessingContext, Protocol[K, V]):
 
 
 class FixedKeyProcessorContext(ProcessingContext, Protocol[K, V]):
-    """The context of a processor that keeps keys as they are."""
+    """The context of a processor that keeps keys as they are.
+
+    ::
+
+        class Dated(FixedKeyProcessor):
+            def process(self, record):
+                self.context.forward(record.with_value(f"{record.value} at {record.timestamp}"))
+
+        dated = orders.process_values(Dated)
+        # ("ann", "tea") @ 700 -> ("ann", "tea at 700")
+    """
 
     def forward(self, record: FixedKeyRecord[K, V], child: str | None = None) -> None:
         """Sends the record to all children, or to one, and returns when they have processed it.
+
+        ::
+
+            class Teas(FixedKeyProcessor):
+                def process(self, record):
+                    if record.value == "tea":
+                        self.context.forward(record)
+
+            teas = orders.process_values(Teas)
+            # ("ann", "tea"), ("bob", "milk") -> ("ann", "tea")
 
         :param child: the name of a node below this one; ``None`` is all of them.
         :raises TopologyError: if there is no such child.

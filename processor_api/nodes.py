@@ -26,7 +26,13 @@ __all__ = [
 
 
 class RecordContext(NamedTuple):
-    """The place, timestamp and headers of the current record, for a topic name extractor."""
+    """The place, timestamp and headers of the current record, for a topic name extractor.
+
+    ::
+
+        lines.to(lambda name, line, record_context: f"from_{record_context.topic}")
+        # ("ann", "hello") -> from_lines("ann", "hello")
+    """
 
     topic: str | None
     """The source topic; ``None`` in a punctuation."""
@@ -94,7 +100,14 @@ Node = SourceNode | ProcessorNode | SinkNode
 
 @dataclass(frozen=True, kw_only=True)
 class RepartitionTopic:
-    """An internal topic between two subtopologies; its real name is ``<application.id>-<name>``."""
+    """An internal topic between two subtopologies; its real name is ``<application.id>-<name>``.
+
+    ::
+
+        topology = Topology().add_repartition_topic(RepartitionTopic(name="by-word-repartition", partitions=12))
+        topology.add_source("source", "lines").add_sink("sink", "by-word-repartition", "source")
+        topology.add_source("again", "by-word-repartition").add_processor("shout", Shout, "again")
+    """
 
     name: str
     partitions: int | None = None

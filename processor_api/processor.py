@@ -60,6 +60,20 @@ class Processor(ABC, Generic[KIn, VIn, KOut, VOut]):
         """Prepares the processor; called once before the first record.
 
         The default keeps the context as ``self.context``: call ``super().init(context)``.
+
+        ::
+
+            class Numbered(Processor):
+                def init(self, context):
+                    super().init(context)
+                    self.count = 0
+
+                def process(self, record):
+                    self.count += 1
+                    self.context.forward(record.with_value(f"{self.count} {record.value}"))
+
+            numbered = orders.process(Numbered)
+            # ("ann", "tea"), ("bob", "milk") -> ("ann", "1 tea"), ("bob", "2 milk")
         """
         self.context = context
 
@@ -68,25 +82,86 @@ class Processor(ABC, Generic[KIn, VIn, KOut, VOut]):
         """Handles a record; called for every one.
 
         What it raises goes to the processing exception handler (semantics 113).
+
+        ::
+
+            class Split(Processor):
+                def process(self, record):
+                    for word in record.value.split():
+                        self.context.forward(record.with_value(word))
+
+            words = lines.process(Split)
+            # ("ann", "to be") -> ("ann", "to"), ("ann", "be")
         """
 
     def close(self) -> None:
-        """Frees what the processor holds; called once when the task closes. It is never initialised again."""
+        """Frees what the processor holds; called once when the task closes. It is never initialised again.
+
+        ::
+
+            class Logged(Processor):
+                def init(self, context):
+                    super().init(context)
+                    self.file = open("records.log", "a")
+
+                def process(self, record):
+                    print(record.key, record.value, file=self.file)
+
+                def close(self):
+                    self.file.close()
+
+            orders.process(Logged)
+        """
 
 
 class FixedKeyProcessor(ABC, Generic[K, VIn, VOut]):
-    """A processor that cannot change keys, so that no repartition follows. Each task has its own."""
+    """A processor that cannot change keys, so that no repartition follows. Each task has its own.
+
+    ::
+
+        class Dated(FixedKeyProcessor):
+            def process(self, record):
+                self.context.forward(record.with_value(f"{record.value} at {record.timestamp}"))
+
+        dated = orders.process_values(Dated)
+        # ("ann", "tea") @ 700 -> ("ann", "tea at 700")
+    """
 
     def init(self, context: FixedKeyProcessorContext[K, VOut]) -> None:
         """Prepares the processor; called once before the first record.
 
         The default keeps the context as ``self.context``: call ``super().init(context)``.
+
+        ::
+
+            class Numbered(FixedKeyProcessor):
+                def init(self, context):
+                    super().init(context)
+                    self.count = 0
+
+                def process(self, record):
+                    self.count += 1
+                    self.context.forward(record.with_value(self.count))
+
+            numbered = orders.process_values(Numbered)
+            # ("ann", "tea"), ("ann", "milk") -> ("ann", 1), ("ann", 2)
         """
         self.context = context
 
     @abstractmethod
     def process(self, record: FixedKeyRecord[K, VIn]) -> None:
-        """Handles a record; called for every one."""
+        """Handles a record; called for every one.
+
+        ::
+
+            class Long(FixedKeyProcessor):
+                def process(self, record):
+                    if len(record.value) > 3:
+                        self.context.forward(record)
+
+            long = orders.process_values(Long)
+            # ("ann", "tea"), ("ann", "milk") -> ("ann", "milk")
+        """
 
     def close(self) -> None:
         """Frees what the processor holds; called once when the task closes."""

@@ -48,28 +48,58 @@ class TimestampType(enum.IntEnum):
 
 
 class Headers(list[tuple[str, bytes | None]]):
-    """The headers of a record: a list of ``(name, value)`` in which names may repeat."""
+    """The headers of a record: a list of ``(name, value)`` in which names may repeat.
+
+    ::
+
+        headers = Headers([("trace", b"7")]).add("source", b"web")
+        assert headers.last("source") == b"web"
+    """
 
     __slots__ = ()
 
     def add(self, name: str, value: bytes | None) -> Headers:
-        """Appends a header; returns the headers."""
+        """Appends a header; returns the headers.
+
+        ::
+
+            headers = Headers().add("source", b"web")
+            assert headers == [("source", b"web")]
+        """
         self.append((name, value))
         return self
 
     def last(self, name: str) -> bytes | None:
-        """Returns the value of the last header of this name, or ``None``."""
+        """Returns the value of the last header of this name, or ``None``.
+
+        ::
+
+            headers = Headers().add("source", b"web").add("source", b"app")
+            assert headers.last("source") == b"app"
+        """
         for found, value in reversed(self):
             if found == name:
                 return value
         return None
 
     def all(self, name: str) -> list[bytes | None]:
-        """Returns the values of all headers of this name, in order."""
+        """Returns the values of all headers of this name, in order.
+
+        ::
+
+            headers = Headers().add("source", b"web").add("source", b"app")
+            assert headers.all("source") == [b"web", b"app"]
+        """
         return [value for found, value in self if found == name]
 
     def remove_all(self, name: str) -> Headers:
-        """Removes every header of this name; returns the headers."""
+        """Removes every header of this name; returns the headers.
+
+        ::
+
+            headers = Headers().add("source", b"web").remove_all("source")
+            assert headers == []
+        """
         self[:] = [header for header in self if header[0] != name]
         return self
 
@@ -78,6 +108,16 @@ class RecordMetadata(NamedTuple):
     """The topic, partition and offset of the current record.
 
     In a punctuation the topic is ``None``, partition and offset are -1 (semantics 20).
+
+    ::
+
+        class Located(Processor):
+            def process(self, record):
+                place = self.context.record_metadata
+                self.context.forward(record.with_value(f"{place.topic}, offset {place.offset}"))
+
+        located = orders.process(Located)
+        # ("ann", "tea") -> ("ann", "orders, offset 0")
     """
 
     topic: str | None
@@ -131,28 +171,56 @@ class _Fields(Generic[K, V]):
 class Record(_Fields[K, V]):
     """A key, a value, a timestamp in ms (not negative) and headers. The ``with_*`` methods return a changed copy.
 
+    ::
+
+        record = Record("ann", "tea", 1_700_000_000_000, [("source", b"web")])
+        assert record.with_value("milk").headers.last("source") == b"web"
+
     :raises ValueError: if the timestamp is negative.
     """
 
     __slots__ = ()
 
     def with_key(self, key: K2) -> Record[K2, V]:
-        """Returns a copy with another key."""
+        """Returns a copy with another key.
+
+        ::
+
+            record = Record("ann", "tea", 0).with_key("bob")
+            assert record == Record("bob", "tea", 0)
+        """
         return Record(key, self.value, self.timestamp, self._copied())
 
     def with_value(self, value: V2) -> Record[K, V2]:
-        """Returns a copy with another value."""
+        """Returns a copy with another value.
+
+        ::
+
+            record = Record("ann", "tea", 0).with_value("milk")
+            assert record == Record("ann", "milk", 0)
+        """
         return Record(self.key, value, self.timestamp, self._copied())
 
     def with_timestamp(self, timestamp: int) -> Record[K, V]:
         """Returns a copy with another timestamp in ms.
+
+        ::
+
+            record = Record("ann", "tea", 0).with_timestamp(1_000)
+            assert record == Record("ann", "tea", 1_000)
 
         :raises ValueError: if it is negative.
         """
         return Record(self.key, self.value, timestamp, self._copied())
 
     def with_headers(self, headers: Iterable[tuple[str, bytes | None]]) -> Record[K, V]:
-        """Returns a copy with other headers."""
+        """Returns a copy with other headers.
+
+        ::
+
+            record = Record("ann", "tea", 0).with_headers([("source", b"web")])
+            assert record.headers.last("source") == b"web"
+        """
         return Record(self.key, self.value, self.timestamp, Headers(headers))
 
     def _copied(self) -> Any:
@@ -161,23 +229,50 @@ class Record(_Fields[K, V]):
 
 
 class FixedKeyRecord(_Fields[K, V]):
-    """A record whose key cannot be changed, so that what follows needs no repartition."""
+    """A record whose key cannot be changed, so that what follows needs no repartition.
+
+    ::
+
+        class Upper(FixedKeyProcessor):
+            def process(self, record):
+                self.context.forward(record.with_value(record.value.upper()))
+
+        loud = orders.process_values(Upper)
+        # ("ann", "tea") -> ("ann", "TEA")
+    """
 
     __slots__ = ()
 
     def with_value(self, value: V2) -> FixedKeyRecord[K, V2]:
-        """Returns a copy with another value."""
+        """Returns a copy with another value.
+
+        ::
+
+            record = FixedKeyRecord("ann", "tea", 0).with_value("milk")
+            assert record.value == "milk"
+        """
         return FixedKeyRecord(self.key, value, self.timestamp, self._copied())
 
     def with_timestamp(self, timestamp: int) -> FixedKeyRecord[K, V]:
         """Returns a copy with another timestamp in ms.
+
+        ::
+
+            record = FixedKeyRecord("ann", "tea", 0).with_timestamp(1_000)
+            assert record.timestamp == 1_000
 
         :raises ValueError: if it is negative.
         """
         return FixedKeyRecord(self.key, self.value, timestamp, self._copied())
 
     def with_headers(self, headers: Iterable[tuple[str, bytes | None]]) -> FixedKeyRecord[K, V]:
-        """Returns a copy with other headers."""
+        """Returns a copy with other headers.
+
+        ::
+
+            record = FixedKeyRecord("ann", "tea", 0).with_headers([("source", b"web")])
+            assert record.headers.last("source") == b"web"
+        """
         return FixedKeyRecord(self.key, self.value, self.timestamp, Headers(headers))
 
     def _copied(self) -> Any:

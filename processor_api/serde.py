@@ -22,6 +22,12 @@ _UUID = re.compile(rb"-".join([rb"([0-9a-fA-F]{1,15})"] * 5))
 class Serde(Generic[T]):
     """A serde: a pair of functions from a value to bytes and from bytes to a value.
 
+    ::
+
+        cents = Serde(lambda euros: str(round(euros * 100)).encode(), lambda data: int(data) / 100, name="cents")
+        prices = builder.table("prices", Consumed(key_serde="string", value_serde=cents))
+        assert cents.serialize(3.2) == b"320"
+
     :param serialize: called with a value that is not ``None``; returns ``bytes``.
     :param deserialize: called with ``bytes``; returns the value.
     :param name: for messages and ``describe``.

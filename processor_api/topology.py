@@ -86,6 +86,12 @@ class Topology(TopologyData):
     ) -> Topology:
         """Adds a source, which reads one or more topics, or every topic that one compiled pattern matches.
 
+        ::
+
+            topology = Topology().add_source("source", "lines", "more-lines", value_serde="string")
+            topology.add_processor("shout", Shout, "source").add_sink("sink", "loud", "shout")
+            assert topology.describe().splitlines()[2] == "    Source: source (topics: [lines, more-lines])"
+
         :raises TopologyError: if the name is taken, there is no topic, or another source reads one of the topics.
         """
         self._check_new_name(name)
@@ -122,6 +128,12 @@ class Topology(TopologyData):
     ) -> Topology:
         """Adds a processor below its parents; stores of the supplier are added and connected.
 
+        ::
+
+            topology = Topology().add_source("source", "lines")
+            topology.add_processor("shout", Shout, "source").add_sink("sink", "loud", "shout")  # Shout is a Processor
+            # lines("ann", "hi") -> loud("ann", "HI")
+
         :param supplier: makes a new processor at each call; it is called twice here to check that (semantics 110).
         :raises TopologyError: if the name is taken, a parent is unknown or the supplier returns one object twice.
         """
@@ -143,6 +155,13 @@ class Topology(TopologyData):
         partitioner: StreamPartitioner | None = None,
     ) -> Topology:
         """Adds a sink, which writes records to a topic, or to the topic that a function names for each record.
+
+        ::
+
+            topology = Topology().add_source("source", "lines").add_processor("shout", Shout, "source")
+            topology.add_sink("sink", "loud", "shout")
+            topology.add_sink("by-name", lambda name, line, record_context: f"lines_of_{name}", "shout")
+            # lines("ann", "hi") -> loud("ann", "HI"), lines_of_ann("ann", "HI")
 
         :raises TopologyError: if the name is taken or a parent is unknown.
         """
@@ -174,6 +193,15 @@ class Topology(TopologyData):
 
     def add_state_store(self, builder: StoreBuilder[Any, Any] | StateStoreBuilder, *processors: str) -> Topology:
         """Adds a store and connects it to the processors. The very same builder may be added again.
+
+        ::
+
+            class Latest(Processor):
+                def process(self, record):
+                    self.context.get_state_store("latest").put(record.key, record.value)
+
+            topology = Topology().add_source("source", "lines").add_processor("latest", Latest, "source")
+            topology.add_state_store(Stores.key_value_store("latest", "string", "string"), "latest")
 
         :raises TopologyError: if another store has the name, a processor is unknown, or no changelog can have the name.
         """
@@ -212,6 +240,17 @@ class Topology(TopologyData):
         are, without the processor. The processor must therefore store records unchanged. Other processors are connected
         by :meth:`connect_processor_and_state_stores`; what they get can only be read. The topic is read from its
         beginning.
+
+        ::
+
+            class Keep(Processor):
+                def process(self, record):
+                    self.context.get_state_store("cities").put(record.key, record.value)
+
+            cities = Stores.key_value_store("cities", "string", "string")
+            topology = Topology().add_read_only_state_store(cities, "cities-source", "cities", "keep", Keep)
+            topology.add_source("source", "lines").add_processor("shout", Shout, "source")
+            topology.connect_processor_and_state_stores("shout", "cities")  # which reads it
 
         :param store_builder: its logging is switched off.
         :param source_name: the name of the source node that reads the topic.
@@ -255,6 +294,16 @@ class Topology(TopologyData):
         Every processor may read it without being connected; only the processor given here writes to it. It has no
         children: what it forwards goes nowhere. The topic is the store's changelog.
 
+        ::
+
+            class Keep(Processor):
+                def process(self, record):
+                    self.context.get_state_store("cities").put(record.key, record.value)
+
+            cities = Stores.key_value_store("cities", "string", "string").with_logging_disabled()
+            topology = Topology().add_source("source", "lines").add_processor("shout", Shout, "source")
+            topology.add_global_store(cities, "cities-source", "cities", "keep", Keep)
+
         :param store_builder: with its logging disabled.
         :param source_name: the name of the source node that reads the topic.
         :param processor_name: the name of the node that keeps the store up to date.
@@ -288,6 +337,12 @@ class Topology(TopologyData):
     def connect_processor_and_state_stores(self, processor: str, *stores: str) -> Topology:
         """Lets a processor use stores that were added; processors that share a store form one subtopology.
 
+        ::
+
+            topology = Topology().add_source("source", "lines").add_processor("shout", Shout, "source")
+            topology.add_state_store(Stores.key_value_store("counts", "string", "long"))
+            topology.connect_processor_and_state_stores("shout", "counts")
+
         :raises TopologyError: if the processor or a store is unknown.
         """
         if not isinstance(self._nodes.get(processor), ProcessorNode):
@@ -319,6 +374,12 @@ class Topology(TopologyData):
     def add_repartition_topic(self, topic: RepartitionTopic) -> Topology:
         """Declares an internal topic that a sink writes and a source of another subtopology reads.
 
+        ::
+
+            topology = Topology().add_repartition_topic(RepartitionTopic(name="by-word-repartition"))
+            topology.add_source("source", "lines").add_sink("sink", "by-word-repartition", "source")
+            topology.add_source("again", "by-word-repartition").add_processor("shout", Shout, "again")
+
         :raises TopologyError: if it is declared already with another number of partitions.
         """
         known = self._repartition_topics.get(topic.name)
@@ -328,7 +389,13 @@ class Topology(TopologyData):
         return self
 
     def copartition(self, sources: Iterable[str]) -> Topology:
-        """Demands that the topics of these sources have the same number of partitions (semantics 103)."""
+        """Demands that the topics of these sources have the same number of partitions (semantics 103).
+
+        ::
+
+            topology = Topology().add_source("left", "lines").add_source("right", "more-lines")
+            topology.add_processor("shout", Shout, "left", "right").copartition(["left", "right"])
+        """
         group = tuple(sorted(set(sources)))
         if len(group) > 1 and group not in self._copartition_groups:
             self._copartition_groups.append(group)
@@ -336,6 +403,12 @@ class Topology(TopologyData):
 
     def use_source_as_changelog(self, store: str, topic: str) -> Topology:
         """Lets a source topic serve as the store's changelog (semantics 108).
+
+        ::
+
+            topology = Topology().add_source("source", "lines").add_processor("shout", Shout, "source")
+            topology.add_state_store(Stores.key_value_store("latest", "string", "string"), "shout")
+            topology.use_source_as_changelog("latest", "lines")  # restored from the topic itself
 
         :raises TopologyError: if the store's keys expire.
         """
@@ -357,6 +430,12 @@ class Topology(TopologyData):
 
         Without it a node belongs to the line of the call that adds it.
 
+        ::
+
+            topology = Topology()
+            with topology.on_behalf_of(None):  # a line of the user's script, or None for that of the call
+                topology.add_source("source", "lines").add_processor("shout", Shout, "source")
+
         :raises TopologyError: what is raised meanwhile, with the line.
         """
         self._line = line
@@ -368,11 +447,29 @@ class Topology(TopologyData):
             self._line = None
 
     def describe(self) -> str:
-        """Returns the text of Kafka Streams' ``Topology.describe()``, byte for byte (semantics 138)."""
+        """Returns the text of Kafka Streams' ``Topology.describe()``, byte for byte (semantics 138).
+
+        ::
+
+            topology = Topology().add_source("source", "lines").add_processor("shout", Shout, "source")
+            print(topology.describe())
+            assert "Processor: shout (stores: [])" in topology.describe()
+        """
         return describe(self)
 
     def wrapped_by(self, wrapper: Any, configs: Mapping[str, Any]) -> Topology:
         """Returns a new topology with every processor wrapped; the same one if this wrapper made it.
+
+        ::
+
+            class Quiet(ProcessorWrapper):
+                def wrap_processor_supplier(self, name, supplier):
+                    print(f"wraps {name}")
+                    return supplier
+
+            topology = Topology().add_source("source", "lines").add_processor("shout", Shout, "source")
+            wrapped = topology.wrapped_by(Quiet(), {})
+            assert wrapped.children_of("source") == ("shout",)
 
         :param wrapper: a :class:`~processor_api.wrapper.ProcessorWrapper`, or a function ``(node name, supplier)`` that
             gives a supplier.

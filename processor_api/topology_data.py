@@ -70,17 +70,42 @@ class TopologyData:
         return tuple(self._copartition_groups)
 
     def line_of(self, node: str) -> str | None:
-        """Returns the line of the user's script that made a node, such as ``orders.py:14``, if it is known."""
+        """Returns the line of the user's script that made a node, such as ``orders.py:14``, if it is known.
+
+        ::
+
+            topology = Topology().add_source("source", "lines").add_processor("shout", Shout, "source")
+            print(topology.line_of("shout"))  # such as: app.py:12
+        """
         return text_of(self._lines.get(node))
 
     def line_of_store(self, store: str) -> str | None:
-        """Returns the line of the user's script that made a store, if it is known."""
+        """Returns the line of the user's script that made a store, if it is known.
+
+        ::
+
+            topology = Topology().add_state_store(Stores.key_value_store("counts", "string", "long"))
+            print(topology.line_of_store("counts"))  # such as: app.py:12
+        """
         return text_of(self._store_lines.get(store))
 
     def stores_of(self, processor: str) -> tuple[str, ...]:
-        """Returns the names of the stores connected to a processor, in the order of connection."""
+        """Returns the names of the stores connected to a processor, in the order of connection.
+
+        ::
+
+            topology = Topology().add_source("source", "lines").add_processor("shout", Shout, "source")
+            topology.add_state_store(Stores.key_value_store("counts", "string", "long"), "shout")
+            assert topology.stores_of("shout") == ("counts",)
+        """
         return tuple(self._connections.get(processor, ()))
 
     def children_of(self, name: str) -> tuple[str, ...]:
-        """Returns the names of the nodes below a node, in the order in which they were added."""
+        """Returns the names of the nodes below a node, in the order in which they were added.
+
+        ::
+
+            topology = Topology().add_source("source", "lines").add_processor("shout", Shout, "source")
+            assert topology.children_of("source") == ("shout",)
+        """
         return tuple(child.name for child in self._nodes.values() if name in child.parents)

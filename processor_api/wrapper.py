@@ -22,6 +22,15 @@ class ProcessorWrapper:
 
     A supplier that is given back is called once for each task, and its ``stores()``, if it has the method, are added
     and connected to the node. It should make processors of the kind it wraps.
+
+    ::
+
+        class Timed(ProcessorWrapper):
+            def wrap_processor_supplier(self, name, supplier):
+                print(f"{name} is made")
+                return supplier
+
+        topology = builder.build({"processor.wrapper.class": Timed})
     """
 
     def configure(self, configs: Mapping[str, Any]) -> None:

@@ -42,6 +42,16 @@ class TableJoined(Generic[K, KO]):
     """Options of a foreign-key join: the name of its nodes, topics and store, and how its messages are partitioned.
 
     With a name N the internal topics are ``N-subscription-registration-topic`` and ``N-subscription-response-topic``.
+
+    ::
+
+        sent = baskets.foreign_key_join(
+            customers,
+            lambda basket: basket["of"],
+            lambda basket, city: f"{basket['item']} to {city}",
+            joined=TableJoined(name="with-city"),
+        )
+        # baskets("7", {"of": "ann", "item": "tea"}), customers("ann", "Oslo") -> ("7", "tea to Oslo")
     """
 
     name: str | None = None
@@ -58,7 +68,15 @@ class TableJoined(Generic[K, KO]):
 
     @classmethod
     def as_(cls, name: str) -> TableJoined[Any, Any]:
-        """Returns options with a name, and nothing else set (Java: ``TableJoined.as``)."""
+        """Returns options with a name, and nothing else set (Java: ``TableJoined.as``).
+
+        ::
+
+            cities = baskets.foreign_key_join(
+                customers, lambda basket: basket["of"], lambda basket, city: city, joined=TableJoined.as_("with-city")
+            )
+            assert "with-city-subscription-registration-topic" in builder.build().describe()
+        """
         return TableJoined(name=name)
 
 

@@ -56,6 +56,13 @@ class JoinWindows:
     def of_time_difference_with_no_grace(cls, difference: Duration) -> JoinWindows:
         """Returns the window of records at most ``difference`` apart, without time for late ones.
 
+        ::
+
+            within = JoinWindows.of_time_difference_with_no_grace(timedelta(minutes=5))
+            paid = orders.join(payments, lambda item, cents: f"{item} for {cents}", windows=within)
+            # orders("ann", "tea") @ 0, payments("ann", 300) @ 300_000, payments("ann", 9) @ 300_001
+            #   -> ("ann", "tea for 300")
+
         :param difference: a ``timedelta`` or integer milliseconds.
         """
         return cls.of_time_difference_and_grace(difference, 0)
@@ -63,6 +70,13 @@ class JoinWindows:
     @classmethod
     def of_time_difference_and_grace(cls, difference: Duration, grace: Duration) -> JoinWindows:
         """Returns the window of records at most ``difference`` apart, with time for late ones.
+
+        ::
+
+            within = JoinWindows.of_time_difference_and_grace(timedelta(minutes=5), timedelta(minutes=1))
+            paid = orders.join(payments, lambda item, cents: f"{item} for {cents}", windows=within)
+            # orders("ann", "tea") @ 60_000, payments("ann", 300) @ 400_000, payments("ann", 9) @ 350_000
+            #   -> ("ann", "tea for 9")
 
         :param difference: a ``timedelta`` or integer milliseconds.
         :param grace: how long a window takes records after its end, seen from stream time: likewise.
@@ -73,12 +87,25 @@ class JoinWindows:
     def before(self, difference: Duration) -> JoinWindows:
         """Returns the same window but for its beginning: how much earlier a right record may be than a left one.
 
+        ::
+
+            within = JoinWindows.of_time_difference_with_no_grace(timedelta(minutes=5))
+            paid = orders.join(payments, lambda item, cents: f"{item} for {cents}", windows=within.before(0))
+            # payments("ann", 9) @ 0, orders("ann", "tea") @ 1_000, payments("ann", 300) @ 2_000
+            #   -> ("ann", "tea for 300")
+
         :param difference: a ``timedelta`` or integer milliseconds; a negative one asks that it be later.
         """
         return replace(self, before_ms=to_ms(difference, "before"))
 
     def after(self, difference: Duration) -> JoinWindows:
         """Returns the same window but for its end: how much later a right record may be than a left one.
+
+        ::
+
+            within = JoinWindows.of_time_difference_with_no_grace(timedelta(minutes=5))
+            paid = orders.join(payments, lambda item, cents: f"{item} for {cents}", windows=within.after(0))
+            # payments("ann", 9) @ 0, orders("ann", "tea") @ 1_000, payments("ann", 300) @ 2_000 -> ("ann", "tea for 9")
 
         :param difference: a ``timedelta`` or integer milliseconds; a negative one asks that it be earlier.
         """
@@ -89,6 +116,12 @@ class JoinWindows:
 
         This is what Kafka Streams does with its deprecated ``JoinWindows.of``; a left or outer join has no third store
         then. Without it a record is forwarded either with its partners or, later, without one (semantics 56, 63).
+
+        ::
+
+            within = JoinWindows.of_time_difference_with_no_grace(timedelta(minutes=5)).emitting_early()
+            paid = orders.left_join(payments, lambda item, cents: f"{item} for {cents}", windows=within)
+            # orders("ann", "tea") @ 0, payments("ann", 300) @ 700 -> ("ann", "tea for None"), ("ann", "tea for 300")
         """
         return replace(self, emits_early=True)
 

@@ -35,6 +35,12 @@ class Joined(Generic[K, V1, V2]):
 
     A ``name`` is the operator's, and gives the repartition topic the name ``<name>-repartition``, should one be needed.
 
+    ::
+
+        with_city = Joined(name="with-city", key_serde="string", value_serde="string")
+        sent = orders.join(customers, lambda item, city: f"{item} to {city}", joined=with_city)
+        # customers("ann", "Oslo"), orders("ann", "tea") -> ("ann", "tea to Oslo")
+
     :raises TopologyError: if the grace period is negative.
     """
 
@@ -57,13 +63,26 @@ class Joined(Generic[K, V1, V2]):
 
     @classmethod
     def as_(cls, name: str) -> Joined[Any, Any, Any]:
-        """Returns options with a name, and nothing else set (Java: ``Joined.as``)."""
+        """Returns options with a name, and nothing else set (Java: ``Joined.as``).
+
+        ::
+
+            sent = orders.join(customers, lambda item, city: f"{item} to {city}", joined=Joined.as_("with-city"))
+            assert repr(sent) == "KStream(with-city)"
+        """
         return Joined(name=name)
 
 
 @dataclass(frozen=True, kw_only=True)
 class StreamJoined(Generic[K, V1, V2]):
     """Options of a join of two streams.
+
+    ::
+
+        within = JoinWindows.of_time_difference_with_no_grace(timedelta(minutes=5))
+        stores = StreamJoined(name="paid", store_name="paid", value_serde="string", other_value_serde="long")
+        paid = orders.join(payments, lambda item, cents: f"{item} for {cents}", windows=within, joined=stores)
+        # orders("ann", "tea") @ 0, payments("ann", 300) @ 700 -> ("ann", "tea for 300")
 
     :raises TopologyError: if settings contradict each other.
     """
@@ -108,5 +127,12 @@ class StreamJoined(Generic[K, V1, V2]):
 
     @classmethod
     def as_(cls, store_name: str) -> StreamJoined[Any, Any, Any]:
-        """Returns options with a name for the stores, and nothing else set (Java: ``StreamJoined.as``)."""
+        """Returns options with a name for the stores, and nothing else set (Java: ``StreamJoined.as``).
+
+        ::
+
+            within = JoinWindows.of_time_difference_with_no_grace(timedelta(minutes=5))
+            paid = orders.join(payments, lambda item, cents: cents, windows=within, joined=StreamJoined.as_("paid"))
+            assert set(builder.build().stores) == {"paid-this-join-store", "paid-other-join-store"}
+        """
         return StreamJoined(store_name=store_name)

@@ -29,6 +29,13 @@ class EmitStrategy(enum.Enum):
     """When the results of windows are sent on (KIP-825).
 
     Wherever one is taken, :meth:`on_window_close` or :meth:`on_window_update` gives it, as in Kafka Streams.
+
+    ::
+
+        minutes = TimeWindows.of_size_with_no_grace(timedelta(minutes=1))
+        windowed = clicks.group_by_key().windowed_by(minutes)
+        final = windowed.emit_strategy(EmitStrategy.on_window_close()).count()
+        # ("ann", "home") @ 0, ("ann", "cart") @ 9_000, ("bob", "home") @ 60_000 -> (("ann", (0, 60_000)), 2)
     """
 
     ON_WINDOW_UPDATE = "on window update"
@@ -38,12 +45,28 @@ class EmitStrategy(enum.Enum):
 
     @classmethod
     def on_window_update(cls) -> EmitStrategy:
-        """Returns the strategy that sends each update on."""
+        """Returns the strategy that sends each update on.
+
+        ::
+
+            minutes = TimeWindows.of_size_with_no_grace(timedelta(minutes=1))
+            windowed = clicks.group_by_key().windowed_by(minutes)
+            counts = windowed.emit_strategy(EmitStrategy.on_window_update()).count()
+            # ("ann", "home") @ 0, ("ann", "cart") @ 9_000 -> (("ann", (0, 60_000)), 1), (("ann", (0, 60_000)), 2)
+        """
         return cls.ON_WINDOW_UPDATE
 
     @classmethod
     def on_window_close(cls) -> EmitStrategy:
-        """Returns the strategy that sends only final results on."""
+        """Returns the strategy that sends only final results on.
+
+        ::
+
+            minutes = TimeWindows.of_size_with_no_grace(timedelta(minutes=1))
+            windowed = clicks.group_by_key().windowed_by(minutes)
+            final = windowed.emit_strategy(EmitStrategy.on_window_close()).count()
+            # ("ann", "home") @ 0, ("ann", "cart") @ 9_000, ("bob", "home") @ 60_000 -> (("ann", (0, 60_000)), 2)
+        """
         return cls.ON_WINDOW_CLOSE
 
 
@@ -98,10 +121,6 @@ class TimeWindows(Windows):
 
     ::
 
-        from datetime import timedelta
-
-        from streams import TimeWindows
-
         minutes = TimeWindows.of_size_and_grace(timedelta(minutes=1), timedelta(seconds=10))
         assert minutes.windows_for(61_000) == [(60_000, 120_000)]
         hopping = minutes.advance_by(timedelta(seconds=30))
@@ -129,6 +148,13 @@ class TimeWindows(Windows):
     def of_size_with_no_grace(cls, size: Duration) -> TimeWindows:
         """Returns tumbling windows that take no records after their end.
 
+        ::
+
+            minutes = TimeWindows.of_size_with_no_grace(timedelta(minutes=1))
+            counts = clicks.group_by_key().windowed_by(minutes).count()
+            # ("ann", "home") @ 0, ("ann", "cart") @ 60_000, ("ann", "late") @ 9_000
+            #   -> (("ann", (0, 60_000)), 1), (("ann", (60_000, 120_000)), 1)
+
         :param size: a ``timedelta`` or integer milliseconds.
         """
         return cls(size_ms=to_ms(size, "size"))
@@ -136,6 +162,13 @@ class TimeWindows(Windows):
     @classmethod
     def of_size_and_grace(cls, size: Duration, grace: Duration) -> TimeWindows:
         """Returns tumbling windows that take records for a while after their end.
+
+        ::
+
+            minutes = TimeWindows.of_size_and_grace(timedelta(minutes=1), timedelta(seconds=10))
+            counts = clicks.group_by_key().windowed_by(minutes).count()
+            # ("ann", "home") @ 0, ("bob", "cart") @ 65_000, ("ann", "late") @ 9_000
+            #   -> (("ann", (0, 60_000)), 1), (("bob", (60_000, 120_000)), 1), (("ann", (0, 60_000)), 2)
 
         :param size: a ``timedelta`` or integer milliseconds.
         :param grace: how long a window takes records after its end, by stream time: likewise.
@@ -145,12 +178,24 @@ class TimeWindows(Windows):
     def advance_by(self, advance: Duration) -> TimeWindows:
         """Returns windows of this size that start so far from each other: hopping windows.
 
+        ::
+
+            hopping = TimeWindows.of_size_with_no_grace(timedelta(minutes=1)).advance_by(timedelta(seconds=30))
+            counts = clicks.group_by_key().windowed_by(hopping).count()
+            # ("ann", "home") @ 61_000 -> (("ann", (30_000, 90_000)), 1), (("ann", (60_000, 120_000)), 1)
+
         :param advance: a ``timedelta`` or integer milliseconds, from 1 ms to the size.
         """
         return replace(self, advance_ms=_at_least(advance, 1, "the advance of windows"))
 
     def windows_for(self, timestamp: int) -> list[Window]:
-        """Returns the windows that a record of this time belongs to, the oldest first."""
+        """Returns the windows that a record of this time belongs to, the oldest first.
+
+        ::
+
+            minutes = TimeWindows.of_size_with_no_grace(timedelta(minutes=1))
+            assert minutes.windows_for(61_000) == [Window(60_000, 120_000)]
+        """
         size, advance = self.size_ms, self.advance_ms
         first = max(0, timestamp - size + advance) // advance * advance
         return [Window(start, window_end(start, size)) for start in range(first, timestamp + 1, advance)]
@@ -159,6 +204,11 @@ class TimeWindows(Windows):
 @dataclass(frozen=True, kw_only=True)
 class UnlimitedWindows(Windows):
     """One window without an end, from a start on; records before it are ignored.
+
+    ::
+
+        counts = clicks.group_by_key().windowed_by(UnlimitedWindows.of().start_on(60_000)).count()
+        # ("ann", "home") @ 0, ("ann", "cart") @ 61_000 -> (("ann", (60_000, 9_223_372_036_854_775_807)), 1)
 
     :raises TopologyError: if the start is negative.
     """
@@ -172,15 +222,33 @@ class UnlimitedWindows(Windows):
 
     @classmethod
     def of(cls) -> UnlimitedWindows:
-        """Returns the window that begins at 0."""
+        """Returns the window that begins at 0.
+
+        ::
+
+            always = UnlimitedWindows.of()
+            assert always.start_ms == 0
+        """
         return cls()
 
     def start_on(self, start: datetime | int) -> UnlimitedWindows:
-        """Returns the window that begins at a time: a ``datetime`` with a time zone, or integer ms since 1970."""
+        """Returns the window that begins at a time: a ``datetime`` with a time zone, or integer ms since 1970.
+
+        ::
+
+            from_2026 = UnlimitedWindows.of().start_on(datetime(2026, 1, 1, tzinfo=UTC))
+            assert from_2026.start_ms == 1_767_225_600_000
+        """
         return replace(self, start_ms=to_timestamp_ms(start, "start"))
 
     def windows_for(self, timestamp: int) -> list[Window]:
-        """Returns the window, if it has begun."""
+        """Returns the window, if it has begun.
+
+        ::
+
+            later = UnlimitedWindows.of().start_on(60_000)
+            assert later.windows_for(0) == []
+        """
         return [Window(self.start_ms, MAX_TIME)] if timestamp >= self.start_ms else []
 
 
@@ -189,6 +257,13 @@ class SlidingWindows:
     """Windows that end with a record, or start just behind one, so that each set of records close in time has its own.
 
     A window holds records that are at most the time difference apart; both ends belong to it (KIP-450, semantics 46).
+
+    ::
+
+        sliding = SlidingWindows.of_time_difference_and_grace(timedelta(seconds=10), timedelta(seconds=5))
+        hottest = readings.group_by_key().windowed_by(sliding).reduce(max)
+        # ("roof", 40) @ 20_000, ("roof", 12) @ 25_000
+        #   -> (("roof", (10_000, 20_000)), 40), (("roof", (20_001, 30_001)), 12), (("roof", (15_000, 25_000)), 40)
 
     :raises TopologyError: if a duration is negative.
     """
@@ -204,6 +279,12 @@ class SlidingWindows:
     def of_time_difference_with_no_grace(cls, difference: Duration) -> SlidingWindows:
         """Returns windows that take no records after their end.
 
+        ::
+
+            sliding = SlidingWindows.of_time_difference_with_no_grace(timedelta(seconds=10))
+            hottest = readings.group_by_key().windowed_by(sliding).reduce(max)
+            # ("roof", 40) @ 20_000 -> (("roof", (10_000, 20_000)), 40)
+
         :param difference: how far apart two records of a window may be: a ``timedelta`` or integer milliseconds.
         """
         return cls(difference_ms=to_ms(difference, "difference"))
@@ -211,6 +292,12 @@ class SlidingWindows:
     @classmethod
     def of_time_difference_and_grace(cls, difference: Duration, grace: Duration) -> SlidingWindows:
         """Returns windows that take records for a while after their end.
+
+        ::
+
+            sliding = SlidingWindows.of_time_difference_and_grace(timedelta(seconds=10), timedelta(seconds=5))
+            hottest = readings.group_by_key().windowed_by(sliding).reduce(max)
+            # ("roof", 40) @ 20_000 -> (("roof", (10_000, 20_000)), 40)
 
         :param difference: how far apart two records of a window may be: a ``timedelta`` or integer milliseconds.
         :param grace: how long a window takes records after its end, by stream time: likewise.
@@ -223,6 +310,13 @@ class SessionWindows:
     """Sessions: records of a key with no more than a gap of inactivity between one and the next (KIP-94).
 
     A record between two sessions merges them; both ends of a session are records of it (semantics 48).
+
+    ::
+
+        sessions = SessionWindows.of_inactivity_gap_with_no_grace(timedelta(minutes=5))
+        visits = clicks.group_by_key().windowed_by(sessions).count()
+        # ("ann", "home") @ 0, ("ann", "cart") @ 9_000
+        #   -> (("ann", (0, 0)), 1), (("ann", (0, 0)), None), (("ann", (0, 9_000)), 2)
 
     :raises TopologyError: if a duration is negative.
     """
@@ -238,6 +332,12 @@ class SessionWindows:
     def of_inactivity_gap_with_no_grace(cls, gap: Duration) -> SessionWindows:
         """Returns sessions that take no records once the gap has passed.
 
+        ::
+
+            sessions = SessionWindows.of_inactivity_gap_with_no_grace(timedelta(minutes=5))
+            visits = clicks.group_by_key().windowed_by(sessions).count()
+            # ("ann", "home") @ 0, ("ann", "home") @ 300_001 -> (("ann", (0, 0)), 1), (("ann", (300_001, 300_001)), 1)
+
         :param gap: a ``timedelta`` or integer milliseconds.
         """
         return cls(gap_ms=to_ms(gap, "gap"))
@@ -245,6 +345,12 @@ class SessionWindows:
     @classmethod
     def of_inactivity_gap_and_grace(cls, gap: Duration, grace: Duration) -> SessionWindows:
         """Returns sessions that take records for a while after the gap has passed.
+
+        ::
+
+            sessions = SessionWindows.of_inactivity_gap_and_grace(timedelta(minutes=5), timedelta(minutes=1))
+            visits = clicks.group_by_key().windowed_by(sessions).count()
+            # ("ann", "home") @ 0 -> (("ann", (0, 0)), 1)
 
         :param gap: a ``timedelta`` or integer milliseconds.
         :param grace: how long a session takes records after the gap, by stream time: likewise.

@@ -29,6 +29,11 @@ class StoreBuilder(Generic[K, V]):
 
     A serde of ``None`` is the application's default serde. Logging is on and caching off unless said otherwise, as with
     Kafka Streams' ``Stores`` builders.
+
+    ::
+
+        counts = Stores.key_value_store("counts", "string", "long").with_caching_enabled()
+        builder.add_state_store(counts)
     """
 
     supplier: StoreSupplier
@@ -55,21 +60,43 @@ class StoreBuilder(Generic[K, V]):
     def on_engine(self, engine: str) -> StoreBuilder[K, V]:
         """Puts the store on another engine: ``Stores.key_value_store("visits").on_engine("sqlite")``.
 
+        ::
+
+            counts = Stores.key_value_store("counts", "string", "long").on_engine("memory")
+            builder.add_state_store(counts)
+
         :param engine: ``rocksdb``, ``memory``, or the name of an engine that is registered.
         :raises TopologyError: if the store cannot be on another engine.
         """
         return replace(self, supplier=self.supplier.on_engine(engine))
 
     def with_logging_enabled(self, topic_config: Mapping[str, str] | None = None) -> StoreBuilder[K, V]:
-        """Logs changes to a changelog topic, created with ``topic_config`` over the built-in settings."""
+        """Logs changes to a changelog topic, created with ``topic_config`` over the built-in settings.
+
+        ::
+
+            counts = Stores.key_value_store("counts", "string", "long")
+            builder.add_state_store(counts.with_logging_enabled({"min.insync.replicas": "2"}))
+        """
         return replace(self, logging=True, topic_config=dict(topic_config or {}))
 
     def with_logging_disabled(self) -> StoreBuilder[K, V]:
-        """Leaves out the changelog topic: the store cannot be restored on another worker."""
+        """Leaves out the changelog topic: the store cannot be restored on another worker.
+
+        ::
+
+            counts = Stores.key_value_store("counts", "string", "long").with_logging_disabled()
+            builder.add_state_store(counts)
+        """
         return replace(self, logging=False, topic_config={})
 
     def with_caching_enabled(self) -> StoreBuilder[K, V]:
         """Forwards and logs one change of each key per commit (or eviction) rather than each change.
+
+        ::
+
+            counts = Stores.key_value_store("counts", "string", "long").with_caching_enabled()
+            builder.add_state_store(counts)
 
         :raises TopologyError: if the store is of a kind that is never cached.
         """
@@ -82,7 +109,13 @@ class StoreBuilder(Generic[K, V]):
         return replace(self, caching=True)
 
     def with_caching_disabled(self) -> StoreBuilder[K, V]:
-        """Forwards and logs each change at once; the default."""
+        """Forwards and logs each change at once; the default.
+
+        ::
+
+            counts = Stores.key_value_store("counts", "string", "long").with_caching_disabled()
+            builder.add_state_store(counts)
+        """
         return replace(self, caching=False)
 
     def with_time_to_live(self, duration: Duration, by: str = RECORD_TIME) -> StoreBuilder[K, V]:
@@ -90,6 +123,11 @@ class StoreBuilder(Generic[K, V]):
 
         An expired key is invisible at once. Its row is deleted in the background, with a tombstone on the changelog;
         nothing is forwarded. Time is the task's stream time.
+
+        ::
+
+            visits = Stores.key_value_store("visits", "string", "long").with_time_to_live(timedelta(days=30))
+            builder.add_state_store(visits)
 
         :raises TopologyError: if the duration is not positive, ``by`` is neither ``"record_time"`` nor ``"access"``, or
             the store is of a kind that has a retention or a size of its own.

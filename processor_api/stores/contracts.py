@@ -114,6 +114,13 @@ class KeyValueIterator(Iterator[tuple[K, V]], Protocol[K, V]):
 
     It is a context manager and must be closed: an open one keeps resources of its store. Rows come in the order of the
     keys' bytes unless the call that opened it says otherwise.
+
+    ::
+
+        inputs.pipe_key_values([("ann", "hi"), ("bob", "hi")])
+        with driver.get_key_value_store("counts").all() as rows:
+            assert rows.peek_next_key() == "ann"
+            assert next(rows) == ("ann", 1)
     """
 
     def __enter__(self) -> KeyValueIterator[K, V]: ...
@@ -144,6 +151,12 @@ class ReadOnlyKeyValueStore(StateStore, Protocol[K, V]):
     def get(self, key: K) -> V | None:
         """Returns the value of the key, or ``None`` if there is none.
 
+        ::
+
+            inputs.pipe_key_values([("ann", "hi"), ("ann", "hello")])
+            counts = driver.get_key_value_store("counts")
+            assert (counts.get("ann"), counts.get("bob")) == (2, None)
+
         :raises StoreError: if the key is ``None`` or cannot be written by its serde.
         """
         ...
@@ -151,32 +164,72 @@ class ReadOnlyKeyValueStore(StateStore, Protocol[K, V]):
     def range(self, from_key: K | None = None, to_key: K | None = None) -> KeyValueIterator[K, V]:
         """Returns the rows from one key to another, in the order of the keys' bytes.
 
+        ::
+
+            inputs.pipe_key_values([("ann", "hi"), ("bob", "hi"), ("eve", "hi")])
+            with driver.get_key_value_store("counts").range("b", "e") as rows:
+                assert list(rows) == [("bob", 1)]
+
         :param from_key: the first key, included; ``None`` starts at the first row.
         :param to_key: the last key, included; ``None`` ends at the last row.
         """
         ...
 
     def reverse_range(self, from_key: K | None = None, to_key: K | None = None) -> KeyValueIterator[K, V]:
-        """Returns the rows of :meth:`range` in the opposite order; ``from_key`` is still the lower end."""
+        """Returns the rows of :meth:`range` in the opposite order; ``from_key`` is still the lower end.
+
+        ::
+
+            inputs.pipe_key_values([("ann", "hi"), ("bob", "hi"), ("eve", "hi")])
+            with driver.get_key_value_store("counts").reverse_range("ann", "bob") as rows:
+                assert list(rows) == [("bob", 1), ("ann", 1)]
+        """
         ...
 
     def all(self) -> KeyValueIterator[K, V]:
-        """Returns all rows, in the order of the keys' bytes."""
+        """Returns all rows, in the order of the keys' bytes.
+
+        ::
+
+            inputs.pipe_key_values([("ann", "hi"), ("bob", "hi")])
+            with driver.get_key_value_store("counts").all() as rows:
+                assert list(rows) == [("ann", 1), ("bob", 1)]
+        """
         ...
 
     def reverse_all(self) -> KeyValueIterator[K, V]:
-        """Returns all rows, in the opposite order of the keys' bytes."""
+        """Returns all rows, in the opposite order of the keys' bytes.
+
+        ::
+
+            inputs.pipe_key_values([("ann", "hi"), ("bob", "hi")])
+            with driver.get_key_value_store("counts").reverse_all() as rows:
+                assert list(rows) == [("bob", 1), ("ann", 1)]
+        """
         ...
 
     def prefix_scan(self, prefix: Any, prefix_serde: Serde[Any] | None = None) -> KeyValueIterator[K, V]:
         """Returns the rows whose key's bytes start with the bytes of the prefix (KIP-614).
+
+        ::
+
+            inputs.pipe_key_values([("shop-1", "hi"), ("shop-2", "hi"), ("ann", "hi")])
+            with driver.get_key_value_store("counts").prefix_scan("shop-") as rows:
+                assert [key for key, count in rows] == ["shop-1", "shop-2"]
 
         :param prefix_serde: writes the prefix; the key serde if left out.
         """
         ...
 
     def approximate_num_entries(self) -> int:
-        """Returns about how many keys there are: an estimate on RocksDB, exact in memory after a commit."""
+        """Returns about how many keys there are: an estimate on RocksDB, exact in memory after a commit.
+
+        ::
+
+            inputs.pipe_key_values([("ann", "hi"), ("bob", "hi")])
+            counts = driver.get_key_value_store("counts")
+            assert counts.approximate_num_entries() == 2
+        """
         ...
 
 
@@ -217,23 +270,49 @@ class KeyValueStore(ReadOnlyKeyValueStore[K, V], Protocol[K, V]):
     def put(self, key: K, value: V | None) -> None:
         """Sets the value of the key; ``None`` deletes the key.
 
+        ::
+
+            counts = driver.get_key_value_store("counts")
+            counts.put("ann", 7)
+            assert counts.get("ann") == 7
+
         :raises StoreError: if the key is ``None``, or the key or value cannot be written by its serde.
         """
         ...
 
     def put_if_absent(self, key: K, value: V | None) -> V | None:
-        """Sets the value of the key if it has none; returns the value that was there before, or ``None``."""
+        """Sets the value of the key if it has none; returns the value that was there before, or ``None``.
+
+        ::
+
+            counts = driver.get_key_value_store("counts")
+            assert counts.put_if_absent("ann", 7) is None
+            assert counts.put_if_absent("ann", 8) == 7
+        """
         ...
 
     def put_all(self, entries: Iterable[tuple[K, V | None]]) -> None:
         """Puts all ``(key, value)`` in order, or none of them if one cannot be put.
+
+        ::
+
+            counts = driver.get_key_value_store("counts")
+            counts.put_all([("ann", 7), ("bob", 1)])
+            assert counts.get("bob") == 1
 
         :raises StoreError: if an entry is no pair, or cannot be put.
         """
         ...
 
     def delete(self, key: K) -> V | None:
-        """Removes the key; returns the value it had, or ``None``."""
+        """Removes the key; returns the value it had, or ``None``.
+
+        ::
+
+            counts = driver.get_key_value_store("counts")
+            counts.put("ann", 7)
+            assert counts.delete("ann") == 7
+        """
         ...
 
 
@@ -246,7 +325,21 @@ class TimestampedKeyValueStoreWithHeaders(KeyValueStore[K, ValueTimestampHeaders
 
 
 class ListStore(StateStore, Protocol[K, V]):
-    """A store with a list of values for each key."""
+    """A store with a list of values for each key.
+
+    ::
+
+        class Waiting(Processor):
+            def process(self, record):
+                waiting = self.context.get_state_store("waiting")
+                waiting.put(record.key, record.value)
+                self.context.forward(record.with_value(waiting.get(record.key)))
+
+        waiting = Stores.list_store_builder(Stores.in_memory_list_store("waiting"), "string", "string")
+        builder.add_state_store(waiting)
+        lists = orders.process(Waiting, "waiting")
+        # ("ann", "tea"), ("ann", "milk") -> ("ann", ["tea"]), ("ann", ["tea", "milk"])
+    """
 
     def put(self, key: K, value: V | None) -> None:
         """Adds a value to the end of the key's list; ``None`` deletes the list."""
@@ -318,6 +411,20 @@ class VersionedKeyValueStore(StateStore, Protocol[K, V]):
     A version is valid from its timestamp until that of the next version or deletion of its key; times are in ms and not
     negative. The store's time is the highest timestamp put. Puts older than that by more than the history retention are
     dropped, and so are versions that ended before, by whole segments; the latest version of a key never expires.
+
+    ::
+
+        class Limits(Processor):
+            def process(self, record):
+                limits = self.context.get_state_store("limits")
+                limits.put(record.key, record.value, record.timestamp)
+                before = limits.get(record.key, as_of=record.timestamp - 1)
+                self.context.forward(record.with_value([before and before.value, record.value]))
+
+        supplier = Stores.persistent_versioned_key_value_store("limits", timedelta(days=1))
+        builder.add_state_store(Stores.versioned_key_value_store_builder(supplier, "string", "long"))
+        changes = payments.process(Limits, "limits")
+        # ("ann", 500) @ 1_000, ("ann", 100) @ 2_000 -> ("ann", [None, 500]), ("ann", [500, 100])
     """
 
     def put(self, key: K, value: V | None, timestamp: int) -> int:
@@ -470,7 +577,22 @@ class ReadOnlyWindowStore(StateStore, Protocol[K, V]):
 
 
 class WindowStore(ReadOnlyWindowStore[K, V], Protocol[K, V]):
-    """A window store for reading and writing."""
+    """A window store for reading and writing.
+
+    ::
+
+        class Minutes(Processor):
+            def process(self, record):
+                counts = self.context.get_state_store("counts")
+                start = record.timestamp // 60_000 * 60_000
+                counts.put(record.key, (counts.fetch(record.key, start) or 0) + 1, start)
+                with counts.fetch_range(record.key, start - 3_600_000, start) as windows:
+                    self.context.forward(record.with_value(list(windows)))
+
+        builder.add_state_store(Stores.window_store("counts", 7_200_000, 60_000, "string", "long"))
+        counts = clicks.process(Minutes, "counts")
+        # ("ann", "home") @ 0, ("ann", "cart") @ 61_000 -> ("ann", [(0, 1)]), ("ann", [(0, 1), (60_000, 1)])
+    """
 
     def put(self, key: K, value: V | None, window_start: int) -> None:
         """Sets the value of the key in the window that starts at ``window_start`` (ms).
@@ -562,7 +684,21 @@ class ReadOnlySessionStore(StateStore, Protocol[K, V]):
 
 
 class SessionStore(ReadOnlySessionStore[K, V], Protocol[K, V]):
-    """A session store for reading and writing."""
+    """A session store for reading and writing.
+
+    ::
+
+        class Visits(Processor):
+            def process(self, record):
+                visits = self.context.get_state_store("visits")
+                visits.put(Windowed(record.key, Window(record.timestamp, record.timestamp)), 1)
+                with visits.fetch(record.key) as found:
+                    self.context.forward(record.with_value([windowed.window.start for windowed, count in found]))
+
+        builder.add_state_store(Stores.session_store("visits", timedelta(hours=1), "string", "long"))
+        starts = clicks.process(Visits, "visits")
+        # ("ann", "home") @ 0, ("ann", "cart") @ 61_000 -> ("ann", [0]), ("ann", [0, 61_000])
+    """
 
     def put(self, session_key: Windowed[K], aggregate: V | None) -> None:
         """Sets the aggregate of a session; ``None`` removes it. A session that has expired is dropped and counted.

@@ -66,6 +66,13 @@ class Stores:
     :meth:`key_value_store`, :meth:`window_store` and :meth:`session_store` make a builder in one call, and keyword
     arguments choose the kind. The others have Kafka Streams' names: a supplier says what kind of store on which engine,
     and a builder of it adds serdes.
+
+    ::
+
+        counts = Stores.key_value_store("counts", "string", "long", in_memory=True)
+        builder.add_state_store(counts)
+        java = Stores.key_value_store_builder(Stores.in_memory_key_value_store("the-same"), "string", "long")
+        builder.add_state_store(java)
     """
 
     @staticmethod
@@ -79,6 +86,12 @@ class Stores:
         in_memory: bool = False,
     ) -> StoreBuilder[K, V]:
         """Returns a builder of a key-value store.
+
+        ::
+
+            counts = Stores.key_value_store("counts", "string", "long")
+            recent = Stores.key_value_store("recent", "string", "json", with_timestamps=True, in_memory=True)
+            builder.add_state_store(counts).add_state_store(recent)
 
         :param key_serde: the application's default key serde if left out; so ``value_serde``.
         :param with_timestamps: values are :class:`~processor_api.stores.contracts.ValueAndTimestamp` (KIP-258).
@@ -110,6 +123,11 @@ class Stores:
         The keyword arguments that :meth:`key_value_store` has mean the same here, the others what they mean to
         :meth:`persistent_window_store`.
 
+        ::
+
+            counts = Stores.window_store("counts", timedelta(hours=1), timedelta(minutes=1), "string", "long")
+            builder.add_state_store(counts)
+
         :param retention: how long rows are kept behind the largest window start put: a ``timedelta`` or integer
             milliseconds.
         :param window_size: the length of windows: likewise.
@@ -136,6 +154,11 @@ class Stores:
     ) -> StoreBuilder[K, V]:
         """Returns a builder of a session store.
 
+        ::
+
+            visits = Stores.session_store("visits", timedelta(hours=1), "string", "long", in_memory=True)
+            builder.add_state_store(visits)
+
         :param retention: how long rows are kept behind the largest session end put: a ``timedelta`` or integer
             milliseconds.
         :param with_timestamps: aggregates are :class:`~processor_api.stores.contracts.ValueAndTimestamp`.
@@ -157,22 +180,46 @@ class Stores:
 
     @staticmethod
     def persistent_key_value_store(name: str) -> StoreSupplier:
-        """Returns a supplier of a key-value store on RocksDB."""
+        """Returns a supplier of a key-value store on RocksDB.
+
+        ::
+
+            counts = Materialized(supplier=Stores.persistent_key_value_store("counts"))
+            clicks.group_by_key().count(materialized=counts)
+        """
         return StoreSupplier(name=name, kind=_KEY_VALUE, engine=ROCKSDB, can_expire=True)
 
     @staticmethod
     def persistent_timestamped_key_value_store(name: str) -> StoreSupplier:
-        """Returns a supplier of a key-value store with timestamps on RocksDB (KIP-258)."""
+        """Returns a supplier of a key-value store with timestamps on RocksDB (KIP-258).
+
+        ::
+
+            counts = Stores.persistent_timestamped_key_value_store("counts")
+            builder.add_state_store(Stores.timestamped_key_value_store_builder(counts, "string", "long"))
+        """
         return StoreSupplier(name=name, kind=_TIMESTAMPED, engine=ROCKSDB, can_expire=True)
 
     @staticmethod
     def in_memory_key_value_store(name: str) -> StoreSupplier:
-        """Returns a supplier of a key-value store in memory, restored from the changelog at every start."""
+        """Returns a supplier of a key-value store in memory, restored from the changelog at every start.
+
+        ::
+
+            counts = Materialized(supplier=Stores.in_memory_key_value_store("counts"))
+            clicks.group_by_key().count(materialized=counts)
+        """
         return StoreSupplier(name=name, kind=_KEY_VALUE, engine=MEMORY, can_expire=True)
 
     @staticmethod
     def persistent_timestamped_key_value_store_with_headers(name: str) -> StoreSupplier:
-        """Returns a supplier of a key-value store with timestamps and headers on RocksDB (KIP-1271)."""
+        """Returns a supplier of a key-value store with timestamps and headers on RocksDB (KIP-1271).
+
+        ::
+
+            counts = Stores.persistent_timestamped_key_value_store_with_headers("counts")
+            builder.add_state_store(Stores.timestamped_key_value_store_with_headers_builder(counts, "string", "long"))
+        """
         return StoreSupplier(name=name, kind=_HEADERS, engine=ROCKSDB, can_expire=True)
 
     @staticmethod
@@ -180,6 +227,11 @@ class Stores:
         """Returns a supplier of an LRU map: the ``max_entries`` keys that were put or read last, in memory.
 
         Keys that are dropped are deleted from the changelog.
+
+        ::
+
+            last_1000 = Stores.lru_map("recent", max_entries=1000)
+            builder.add_state_store(Stores.key_value_store_builder(last_1000, "string", "json"))
 
         :raises TopologyError: if ``max_entries`` is not a positive number.
         """
@@ -200,6 +252,14 @@ class Stores:
     ) -> StoreSupplier:
         """Returns a supplier of a store of versions on RocksDB (KIP-889).
 
+        ::
+
+            limits = Stores.persistent_versioned_key_value_store("limits", timedelta(days=1))
+            table = builder.table("limits", materialized=Materialized(supplier=limits))
+            at_the_time = payments.join(table, lambda cents, limit: cents <= limit)
+            # limits("ann", 500) @ 0, limits("ann", 100) @ 5_000, payments("ann", 300) @ 1_000
+            #   -> at_the_time("ann", True)
+
         :param history_retention: how long versions stay readable after they ended, and how late a put may come: a
             ``timedelta`` or integer milliseconds. 0 keeps no history.
         :param segment_interval: older versions go by segments of this length: by the third of a history of a minute, up
@@ -215,17 +275,34 @@ class Stores:
         """Returns a supplier of a store of versions in memory, restored from the changelog at every start.
 
         The parameters are those of :meth:`persistent_versioned_key_value_store`.
+
+        ::
+
+            limits = Stores.in_memory_versioned_key_value_store("limits", timedelta(days=1))
+            table = builder.table("limits", materialized=Materialized(supplier=limits))
         """
         return _versioned(name, MEMORY, history_retention, segment_interval)
 
     @staticmethod
     def persistent_list_store(name: str) -> StoreSupplier:
-        """Returns a supplier of a store of lists on RocksDB, as outer joins of streams need it."""
+        """Returns a supplier of a store of lists on RocksDB, as outer joins of streams need it.
+
+        ::
+
+            counts = Stores.persistent_list_store("counts")
+            builder.add_state_store(Stores.list_store_builder(counts, "string", "long"))
+        """
         return StoreSupplier(name=name, kind="list", engine=ROCKSDB, can_be_cached=False)
 
     @staticmethod
     def in_memory_list_store(name: str) -> StoreSupplier:
-        """Returns a supplier of a store of lists in memory, restored from the changelog at every start."""
+        """Returns a supplier of a store of lists in memory, restored from the changelog at every start.
+
+        ::
+
+            counts = Stores.in_memory_list_store("counts")
+            builder.add_state_store(Stores.list_store_builder(counts, "string", "long"))
+        """
         return StoreSupplier(name=name, kind="list", engine=MEMORY, can_be_cached=False)
 
     @staticmethod
@@ -239,6 +316,12 @@ class Stores:
         time_ordered: bool = False,
     ) -> StoreSupplier:
         """Returns a supplier of a window store on RocksDB, kept for ``retention`` behind the largest window start put.
+
+        ::
+
+            counts = Stores.persistent_window_store("counts", timedelta(hours=1), timedelta(minutes=1))
+            minutes = TimeWindows.of_size_with_no_grace(timedelta(minutes=1))
+            clicks.group_by_key().windowed_by(minutes).count(materialized=Materialized(supplier=counts))
 
         :param retention: a ``timedelta`` or integer milliseconds.
         :param window_size: the length of windows, from which the store knows their ends: likewise.
@@ -266,6 +349,12 @@ class Stores:
         """Returns a supplier of a window store on RocksDB with timestamps beside the values (KIP-258).
 
         The parameters are those of :meth:`persistent_window_store`.
+
+        ::
+
+            counts = Stores.persistent_timestamped_window_store("counts", timedelta(hours=1), timedelta(minutes=1))
+            minutes = TimeWindows.of_size_with_no_grace(timedelta(minutes=1))
+            clicks.group_by_key().windowed_by(minutes).count(materialized=Materialized(supplier=counts))
         """
         return _window_supplier(
             name, ROCKSDB, retention, window_size, retain_duplicates, segment_interval, time_ordered, _WITH_TIMESTAMPS
@@ -284,6 +373,13 @@ class Stores:
         """Returns a supplier of a window store on RocksDB with timestamps and headers beside the values (KIP-1271).
 
         The parameters are those of :meth:`persistent_window_store`.
+
+        ::
+
+            hour, minute = timedelta(hours=1), timedelta(minutes=1)
+            counts = Stores.persistent_timestamped_window_store_with_headers("counts", hour, minute)
+            minutes = TimeWindows.of_size_with_no_grace(minute)
+            clicks.group_by_key().windowed_by(minutes).count(materialized=Materialized(supplier=counts))
         """
         return _window_supplier(
             name, ROCKSDB, retention, window_size, retain_duplicates, segment_interval, time_ordered, _WITH_HEADERS
@@ -301,6 +397,12 @@ class Stores:
         """Returns a supplier of a window store in memory, restored from the changelog at every start.
 
         Reads over several keys go by time, then key. The parameters are those of :meth:`persistent_window_store`.
+
+        ::
+
+            counts = Stores.in_memory_window_store("counts", timedelta(hours=1), timedelta(minutes=1))
+            minutes = TimeWindows.of_size_with_no_grace(timedelta(minutes=1))
+            clicks.group_by_key().windowed_by(minutes).count(materialized=Materialized(supplier=counts))
         """
         return _window_supplier(name, MEMORY, retention, window_size, retain_duplicates, None, time_ordered, _ALONE)
 
@@ -311,6 +413,11 @@ class Stores:
         """Returns a supplier of a session store on RocksDB, kept for ``retention`` behind the largest session end put.
 
         The other parameters are those of :meth:`persistent_window_store`.
+
+        ::
+
+            visits = Stores.persistent_session_store("visits", timedelta(hours=1))
+            builder.add_state_store(Stores.session_store_builder(visits, "string", "long"))
 
         :raises TopologyError: if a duration is negative, or the interval 0.
         """
@@ -324,6 +431,11 @@ class Stores:
 
         It was planned in KIP-258 and is not in Kafka Streams. The changelog is that of a session store. The parameters
         are those of :meth:`persistent_session_store`.
+
+        ::
+
+            visits = Stores.persistent_timestamped_session_store("visits", timedelta(hours=1))
+            builder.add_state_store(Stores.timestamped_session_store_builder(visits, "string", "long"))
         """
         return _session_supplier(name, ROCKSDB, retention, segment_interval, time_ordered, _WITH_TIMESTAMPS)
 
@@ -334,6 +446,11 @@ class Stores:
         """Returns a supplier of a session store on RocksDB with headers beside the aggregates (KIP-1271).
 
         The parameters are those of :meth:`persistent_session_store`.
+
+        ::
+
+            visits = Stores.persistent_session_store_with_headers("visits", timedelta(hours=1))
+            builder.add_state_store(Stores.session_store_with_headers_builder(visits, "string", "long"))
         """
         return _session_supplier(name, ROCKSDB, retention, segment_interval, time_ordered, _WITH_HEADERS)
 
@@ -342,6 +459,11 @@ class Stores:
         """Returns a supplier of a session store in memory, restored from the changelog at every start.
 
         Reads over several keys go by time, then key. The parameters are those of :meth:`persistent_session_store`.
+
+        ::
+
+            visits = Stores.in_memory_session_store("visits", timedelta(hours=1))
+            builder.add_state_store(Stores.session_store_builder(visits, "string", "long"))
         """
         return _session_supplier(name, MEMORY, retention, None, time_ordered, _ALONE)
 
@@ -350,6 +472,21 @@ class Stores:
         """Returns a builder of a store that brings everything of its own.
 
         Processors get it by ``context.get_state_store(name)``.
+
+        ::
+
+            class Tally(CustomStateStore):
+                name, persistent, is_open = "tally", False, False
+
+                def init(self, context):
+                    self.is_open, self.total = True, 0
+
+                def commit(self, offsets): ...
+
+                def close(self):
+                    self.is_open = False
+
+            builder.add_state_store(Stores.custom("tally", Tally).with_logging_disabled())
 
         :param supplier: makes a new store, not open yet, at each call; it is called twice here to check that.
         :raises TopologyError: if it does not, or what it makes is not a
@@ -365,6 +502,11 @@ class Stores:
     ) -> StoreBuilder[K, V]:
         """Returns a builder of a plain key-value store.
 
+        ::
+
+            supplier = Stores.in_memory_key_value_store("counts")
+            builder.add_state_store(Stores.key_value_store_builder(supplier, "string", "long").with_caching_enabled())
+
         :raises TopologyError: if the supplier is of another kind.
         """
         return _builder(supplier, "a key-value store", _PLAIN_OF, key_serde, value_serde)
@@ -378,6 +520,11 @@ class Stores:
         """Returns a builder of a key-value store of :class:`~processor_api.stores.contracts.ValueAndTimestamp`.
 
         A persistent byte store of the user's that keeps no timestamps reads -1 (KIP-258).
+
+        ::
+
+            supplier = Stores.persistent_timestamped_key_value_store("counts")
+            builder.add_state_store(Stores.timestamped_key_value_store_builder(supplier, "string", "long"))
 
         :raises TopologyError: if the supplier is of another kind.
         """
@@ -394,6 +541,11 @@ class Stores:
 
         They are :class:`~processor_api.stores.contracts.ValueTimestampHeaders`.
 
+        ::
+
+            supplier = Stores.persistent_timestamped_key_value_store_with_headers("counts")
+            builder.add_state_store(Stores.timestamped_key_value_store_with_headers_builder(supplier, "string", "long"))
+
         :raises TopologyError: if the supplier is of another kind.
         """
         kinds = {kind: _HEADERS for kind, plain in _PLAIN_OF.items() if plain == _KEY_VALUE and kind != PLAIN_BYTES}
@@ -409,6 +561,11 @@ class Stores:
 
         It is a :class:`~processor_api.stores.contracts.VersionedKeyValueStore`.
 
+        ::
+
+            limits = Stores.persistent_versioned_key_value_store("limits", timedelta(days=1))
+            builder.add_state_store(Stores.versioned_key_value_store_builder(limits, "string", "long"))
+
         :raises TopologyError: if the supplier is of another kind.
         """
         kinds = {kind: kind for kind in ("versioned-key-value", CUSTOM_VERSIONED)}
@@ -420,6 +577,11 @@ class Stores:
     ) -> StoreBuilder[K, V]:
         """Returns a builder of a :class:`~processor_api.stores.contracts.ListStore`; ``value_serde`` is for one value.
 
+        ::
+
+            waiting = Stores.list_store_builder(Stores.persistent_list_store("waiting"), "string", "json")
+            builder.add_state_store(waiting)
+
         :raises TopologyError: if the supplier is of another kind.
         """
         return _builder(supplier, "a list store", {"list": "list"}, key_serde, value_serde)
@@ -430,6 +592,11 @@ class Stores:
     ) -> StoreBuilder[K, V]:
         """Returns a builder of a window store. One that keeps duplicates is never cached.
 
+        ::
+
+            supplier = Stores.persistent_window_store("counts", timedelta(hours=1), timedelta(minutes=1))
+            builder.add_state_store(Stores.window_store_builder(supplier, "string", "long"))
+
         :raises TopologyError: if the supplier is of another kind.
         """
         return _timed_builder(supplier, "window", key_serde, value_serde, _ALONE)
@@ -439,6 +606,11 @@ class Stores:
         supplier: StoreSupplier, key_serde: SerdeLike[K] | None = None, value_serde: SerdeLike[V] | None = None
     ) -> StoreBuilder[K, V]:
         """Returns a builder of a window store of :class:`~processor_api.stores.contracts.ValueAndTimestamp`.
+
+        ::
+
+            supplier = Stores.persistent_timestamped_window_store("counts", timedelta(hours=1), timedelta(minutes=1))
+            builder.add_state_store(Stores.timestamped_window_store_builder(supplier, "string", "long"))
 
         :raises TopologyError: if the supplier is of another kind.
         """
@@ -452,6 +624,12 @@ class Stores:
 
         They are :class:`~processor_api.stores.contracts.ValueTimestampHeaders`.
 
+        ::
+
+            hour, minute = timedelta(hours=1), timedelta(minutes=1)
+            supplier = Stores.persistent_timestamped_window_store_with_headers("counts", hour, minute)
+            builder.add_state_store(Stores.timestamped_window_store_with_headers_builder(supplier, "string", "long"))
+
         :raises TopologyError: if the supplier is of another kind.
         """
         return _timed_builder(supplier, "window", key_serde, value_serde, _WITH_HEADERS)
@@ -462,6 +640,11 @@ class Stores:
     ) -> StoreBuilder[K, V]:
         """Returns a builder of a session store.
 
+        ::
+
+            supplier = Stores.persistent_session_store("visits", timedelta(hours=1))
+            builder.add_state_store(Stores.session_store_builder(supplier, "string", "long"))
+
         :raises TopologyError: if the supplier is of another kind.
         """
         return _timed_builder(supplier, "session", key_serde, value_serde, _ALONE)
@@ -471,6 +654,11 @@ class Stores:
         supplier: StoreSupplier, key_serde: SerdeLike[K] | None = None, value_serde: SerdeLike[V] | None = None
     ) -> StoreBuilder[K, V]:
         """Returns a builder of a session store of :class:`~processor_api.stores.contracts.ValueAndTimestamp`.
+
+        ::
+
+            supplier = Stores.persistent_timestamped_session_store("visits", timedelta(hours=1))
+            builder.add_state_store(Stores.timestamped_session_store_builder(supplier, "string", "long"))
 
         :raises TopologyError: if the supplier is of another kind.
         """
@@ -483,6 +671,11 @@ class Stores:
         """Returns a builder of a session store of aggregates with headers (KIP-1271).
 
         They are :class:`~processor_api.stores.contracts.AggregationWithHeaders`.
+
+        ::
+
+            supplier = Stores.persistent_session_store_with_headers("visits", timedelta(hours=1))
+            builder.add_state_store(Stores.session_store_with_headers_builder(supplier, "string", "long"))
 
         :raises TopologyError: if the supplier is of another kind.
         """

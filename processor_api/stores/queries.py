@@ -44,7 +44,16 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class ResultOrder(enum.Enum):
-    """The order of the results of a query: of keys by their bytes, of versions by their time."""
+    """The order of the results of a query: of keys by their bytes, of versions by their time.
+
+    ::
+
+        inputs.pipe_key_values([("ann", "hi"), ("bob", "hi")])
+        query = RangeQuery(order=ResultOrder.DESCENDING)
+        result = driver.query(StateQueryRequest.in_store("counts").with_query(query)).only_partition_result.result
+        with result as rows:
+            assert list(rows) == [("bob", 1), ("ann", 1)]
+    """
 
     ANY = "any"
     ASCENDING = "ascending"
@@ -52,7 +61,13 @@ class ResultOrder(enum.Enum):
 
 
 class Query(Generic[R_co]):
-    """The base of all queries, by the type of their result in one partition. A store kind says which it answers."""
+    """The base of all queries, by the type of their result in one partition. A store kind says which it answers.
+
+    ::
+
+        request = StateQueryRequest.in_store("counts").with_query(KeyQuery("ann"))
+        assert isinstance(request.query, Query)
+    """
 
     @property
     def reads_below_cache(self) -> bool:
@@ -80,6 +95,12 @@ def _check_order(order: Any, query: object) -> None:
 class KeyQuery(Query[V | None], Generic[K, V]):
     """A query for the value of a key.
 
+    ::
+
+        inputs.pipe_input("ann", "hello")
+        request = StateQueryRequest.in_store("counts").with_query(KeyQuery("ann"))
+        assert driver.query(request).only_partition_result.result == 1
+
     :param skip_cache: leaves out what is not forwarded yet.
     """
 
@@ -94,6 +115,12 @@ class KeyQuery(Query[V | None], Generic[K, V]):
 class TimestampedKeyQuery(Query[ValueAndTimestamp[V] | None], Generic[K, V]):
     """A query for the value of a key and its timestamp (KIP-992).
 
+    ::
+
+        inputs.pipe_input("ann", "hello", timestamp=1_000)
+        request = StateQueryRequest.in_store("counts").with_query(TimestampedKeyQuery("ann"))
+        assert driver.query(request).only_partition_result.result == ValueAndTimestamp(1, 1_000)
+
     :param skip_cache: leaves out what is not forwarded yet.
     """
 
@@ -106,7 +133,13 @@ class TimestampedKeyQuery(Query[ValueAndTimestamp[V] | None], Generic[K, V]):
 
 @dataclass(frozen=True)
 class TimestampedKeyWithHeadersQuery(Query[Record[K, V] | None], Generic[K, V]):
-    """A query for the value of a key as a record with its timestamp and headers (KIP-1356)."""
+    """A query for the value of a key as a record with its timestamp and headers (KIP-1356).
+
+    ::
+
+        request = StateQueryRequest.in_store("counts").with_query(TimestampedKeyWithHeadersQuery("ann"))
+        assert request.query.key == "ann"
+    """
 
     key: K
     skip_cache: bool = False
@@ -136,17 +169,38 @@ class RangeQuery(_OfRange[K], Query[KeyValueIterator[K, V]], Generic[K, V]):
 
     It does not read the cache, as in Kafka Streams: changes that were not forwarded yet are left out. The other queries
     of ranges of keys do the same.
+
+    ::
+
+        inputs.pipe_key_values([("ann", "hi"), ("bob", "hi"), ("eve", "hi")])
+        request = StateQueryRequest.in_store("counts").with_query(RangeQuery("b", "e"))
+        with driver.query(request).only_partition_result.result as rows:
+            assert list(rows) == [("bob", 1)]
     """
 
 
 @dataclass(frozen=True)
 class TimestampedRangeQuery(_OfRange[K], Query[KeyValueIterator[K, ValueAndTimestamp[V]]], Generic[K, V]):
-    """A query for a range of keys, as :class:`RangeQuery`, with values and timestamps (KIP-992)."""
+    """A query for a range of keys, as :class:`RangeQuery`, with values and timestamps (KIP-992).
+
+    ::
+
+        inputs.pipe_input("ann", "hi", timestamp=1_000)
+        request = StateQueryRequest.in_store("counts").with_query(TimestampedRangeQuery())
+        with driver.query(request).only_partition_result.result as rows:
+            assert list(rows) == [("ann", ValueAndTimestamp(1, 1_000))]
+    """
 
 
 @dataclass(frozen=True)
 class TimestampedRangeWithHeadersQuery(_OfRange[K], Query[Iterator[Record[K, V]]], Generic[K, V]):
-    """A query for a range of keys, as :class:`RangeQuery`, with records, timestamps and headers (KIP-1356)."""
+    """A query for a range of keys, as :class:`RangeQuery`, with records, timestamps and headers (KIP-1356).
+
+    ::
+
+        request = StateQueryRequest.in_store("counts").with_query(TimestampedRangeWithHeadersQuery("a", "b"))
+        assert (request.query.lower, request.query.upper) == ("a", "b")
+    """
 
 
 @dataclass(frozen=True)
@@ -164,12 +218,24 @@ class _OfWindowsOfKey(Generic[K]):
 
 @dataclass(frozen=True)
 class WindowKeyQuery(_OfWindowsOfKey[K], Query[WindowStoreIterator[V]], Generic[K, V]):
-    """A query for the windows of a key that start from ``time_from`` to ``time_to`` (ms): their starts and values."""
+    """A query for the windows of a key that start from ``time_from`` to ``time_to`` (ms): their starts and values.
+
+    ::
+
+        request = StateQueryRequest.in_store("per-minute").with_query(WindowKeyQuery("ann", 0, 3_600_000))
+        assert request.store_name == "per-minute"
+    """
 
 
 @dataclass(frozen=True)
 class TimestampedWindowKeyWithHeadersQuery(_OfWindowsOfKey[K], Query[Iterator[Record[Windowed[K], V]]], Generic[K, V]):
-    """A query for the windows of a key, as :class:`WindowKeyQuery`, as records with headers (KIP-1356)."""
+    """A query for the windows of a key, as :class:`WindowKeyQuery`, as records with headers (KIP-1356).
+
+    ::
+
+        query = TimestampedWindowKeyWithHeadersQuery("ann", 0, 3_600_000)
+        request = StateQueryRequest.in_store("per-minute").with_query(query)
+    """
 
 
 @dataclass(frozen=True)
@@ -190,16 +256,34 @@ class _OfWindows(Generic[K]):
 
 @dataclass(frozen=True)
 class WindowRangeQuery(_OfWindows[K], Query[KeyValueIterator[Windowed[K], V]], Generic[K, V]):
-    """A query for the sessions of a key, or for the windows of all keys that start in a span of time."""
+    """A query for the sessions of a key, or for the windows of all keys that start in a span of time.
+
+    ::
+
+        of_all = WindowRangeQuery.with_window_start_range(0, 3_600_000)  # of a window store
+        of_ann = WindowRangeQuery.with_key("ann")  # of a session store
+    """
 
     @classmethod
     def with_key(cls, key: K) -> WindowRangeQuery[K, Any]:
-        """Returns a query of a session store for all sessions of a key."""
+        """Returns a query of a session store for all sessions of a key.
+
+        ::
+
+            query = WindowRangeQuery.with_key("ann")
+            request = StateQueryRequest.in_store("visits").with_query(query)
+        """
         return cls(key=key)
 
     @classmethod
     def with_window_start_range(cls, time_from: int, time_to: int) -> WindowRangeQuery[Any, Any]:
-        """Returns a query of a window store for all windows that start from ``time_from`` to ``time_to`` (ms)."""
+        """Returns a query of a window store for all windows that start from ``time_from`` to ``time_to`` (ms).
+
+        ::
+
+            query = WindowRangeQuery.with_window_start_range(0, 3_600_000)
+            request = StateQueryRequest.in_store("per-minute").with_query(query)
+        """
         return cls(time_from=time_from, time_to=time_to)
 
 
@@ -208,22 +292,45 @@ class TimestampedWindowRangeWithHeadersQuery(_OfWindows[K], Query[Iterator[Recor
     """A query for sessions or windows, as :class:`WindowRangeQuery`, as records with headers (KIP-1356).
 
     The timestamp of a session is its end.
+
+    ::
+
+        query = TimestampedWindowRangeWithHeadersQuery.with_window_start_range(0, 3_600_000)
+        request = StateQueryRequest.in_store("per-minute").with_query(query)
     """
 
     @classmethod
     def with_key(cls, key: K) -> TimestampedWindowRangeWithHeadersQuery[K, Any]:
-        """Returns a query of a session store for all sessions of a key."""
+        """Returns a query of a session store for all sessions of a key.
+
+        ::
+
+            query = TimestampedWindowRangeWithHeadersQuery.with_key("ann")
+            request = StateQueryRequest.in_store("visits").with_query(query)
+        """
         return cls(key=key)
 
     @classmethod
     def with_window_start_range(cls, time_from: int, time_to: int) -> TimestampedWindowRangeWithHeadersQuery[Any, Any]:
-        """Returns a query of a window store for all windows that start from ``time_from`` to ``time_to`` (ms)."""
+        """Returns a query of a window store for all windows that start from ``time_from`` to ``time_to`` (ms).
+
+        ::
+
+            query = TimestampedWindowRangeWithHeadersQuery.with_window_start_range(0, 3_600_000)
+            request = StateQueryRequest.in_store("per-minute").with_query(query)
+        """
         return cls(time_from=time_from, time_to=time_to)
 
 
 @dataclass(frozen=True)
 class VersionedKeyQuery(Query[VersionedRecord[V] | None], Generic[K, V]):
-    """A query for the latest version of a key, or the one that was valid at ``as_of`` (ms, KIP-960)."""
+    """A query for the latest version of a key, or the one that was valid at ``as_of`` (ms, KIP-960).
+
+    ::
+
+        request = StateQueryRequest.in_store("limits").with_query(VersionedKeyQuery("ann", as_of=1_500))
+        assert request.query.as_of == 1_500
+    """
 
     key: K
     as_of: int | None = None
@@ -238,6 +345,11 @@ class MultiVersionedKeyQuery(Query[VersionedRecordIterator[VersionedRecord[V]]],
     """A query for the versions of a key that were valid at some time in a span (KIP-968).
 
     The span is from ``from_time`` to ``to_time`` (ms). The newest come first unless the order is ascending.
+
+    ::
+
+        query = MultiVersionedKeyQuery("ann", from_time=0, to_time=3_600_000, order=ResultOrder.ASCENDING)
+        request = StateQueryRequest.in_store("limits").with_query(query)
     """
 
     key: K

@@ -19,6 +19,12 @@ class TimeToLive:
 
     Reads do not show it any more, and its row and its record on the changelog are deleted in the background.
 
+    ::
+
+        month = TimeToLive(timedelta(days=30), "access")
+        seen = builder.table("seen", materialized=Materialized(name="seen", time_to_live=month))
+        # seen("ann", 1) @ 0 -> seen("ann", 1)
+
     :param duration: a ``timedelta``, or an integer number of milliseconds; of stream time, not of the clock's.
     :param by: from when it counts. ``"record_time"``: from the timestamp of the value. ``"access"``: from the stream
         time at which the key was last put, or read with ``get`` by the stream thread; scans and queries do not count.

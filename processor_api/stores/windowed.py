@@ -13,7 +13,15 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Window(NamedTuple):
-    """A span of time in ms since 1970. The end of a window of fixed size is not part of it; a session's is."""
+    """A span of time in ms since 1970. The end of a window of fixed size is not part of it; a session's is.
+
+    ::
+
+        minutes = TimeWindows.of_size_with_no_grace(timedelta(minutes=1))
+        window = minutes.windows_for(61_000)[0]
+        assert (window.start, window.end) == (60_000, 120_000)
+        assert window.start_time == datetime(1970, 1, 1, 0, 1, tzinfo=UTC)
+    """
 
     start: int
     end: int
@@ -36,7 +44,15 @@ class Window(NamedTuple):
 
 
 class Windowed(NamedTuple, Generic[K]):
-    """A key in a window."""
+    """A key in a window.
+
+    ::
+
+        minutes = TimeWindows.of_size_with_no_grace(timedelta(minutes=1))
+        counts = clicks.group_by_key().windowed_by(minutes).count()
+        plain = counts.to_stream(lambda windowed, count: f"{windowed.key} from {windowed.window.start}")
+        # ("ann", "home") @ 61_000 -> plain("ann from 60000", 1)
+    """
 
     key: K
     window: Window

@@ -122,16 +122,39 @@ class SessionWindowedSerde(Serde[Windowed[K]]):
 
 
 class WindowedSerdes:
-    """Makes serdes of windowed keys, under Kafka Streams' names."""
+    """Makes serdes of windowed keys, under Kafka Streams' names.
+
+    ::
+
+        minute = timedelta(minutes=1)
+        keys = WindowedSerdes.time_windowed_serde_from("string", minute)
+        counts = clicks.group_by_key().windowed_by(TimeWindows.of_size_with_no_grace(minute)).count()
+        counts.to_stream().to("per_minute", Produced(key_serde=keys, value_serde="long"))
+        # clicks("ann", "home") @ 61_000 -> per_minute(("ann", (60_000, 120_000)), 1)
+    """
 
     @staticmethod
     def time_windowed_serde_from(inner: SerdeLike[K], window_size: Duration) -> Serde[Windowed[K]]:
-        """Returns a serde of keys in windows of one size; see :class:`TimeWindowedSerde`."""
+        """Returns a serde of keys in windows of one size; see :class:`TimeWindowedSerde`.
+
+        ::
+
+            keys = WindowedSerdes.time_windowed_serde_from("string", timedelta(minutes=1))
+            ann = Windowed("ann", Window(60_000, 120_000))
+            assert keys.deserialize(keys.serialize(ann)) == ann
+        """
         return TimeWindowedSerde(inner, window_size)
 
     @staticmethod
     def session_windowed_serde_from(inner: SerdeLike[K]) -> Serde[Windowed[K]]:
-        """Returns a serde of keys in sessions; see :class:`SessionWindowedSerde`."""
+        """Returns a serde of keys in sessions; see :class:`SessionWindowedSerde`.
+
+        ::
+
+            keys = WindowedSerdes.session_windowed_serde_from("string")
+            ann = Windowed("ann", Window(61_000, 75_000))
+            assert keys.deserialize(keys.serialize(ann)) == ann
+        """
         return SessionWindowedSerde(inner)
 
 

@@ -130,6 +130,12 @@ class KafkaStreams:
 
         What it raises is logged, and the application goes on.
 
+        ::
+
+            app.set_state_listener(lambda new, old: print(f"{old} -> {new}"))
+            app.start()
+            assert app.wait(timedelta(seconds=30), state=ClientState.RUNNING)
+
         :raises StreamsError: after the start.
         """
         self._require_created("a state listener")
@@ -140,6 +146,14 @@ class KafkaStreams:
 
         What it raises is logged, and the restore goes on.
 
+        ::
+
+            class Restores(StateRestoreListener):
+                def on_restore_end(self, partition, store, restored):
+                    print(f"{store} is restored: {restored} records")
+
+            app.set_global_state_restore_listener(Restores())
+
         :raises StreamsError: after the start.
         """
         self._require_created("a restore listener")
@@ -149,6 +163,11 @@ class KafkaStreams:
         """Has ``handler(error)`` decide what to do when a stream thread fails (KIP-671).
 
         Without a handler the application shuts down.
+
+        ::
+
+            app.set_uncaught_exception_handler(lambda error: StreamThreadExceptionResponse.REPLACE_THREAD)
+            app.start()
 
         :raises StreamsError: after the start.
         """
@@ -163,6 +182,11 @@ class KafkaStreams:
         """Waits until the application is in a state; returns whether it is.
 
         It also returns when the application has ended.
+
+        ::
+
+            with app:
+                assert app.wait(timedelta(seconds=30), state=ClientState.RUNNING)
 
         :param timeout: a ``timedelta`` or integer milliseconds; ``None`` waits as long as it takes.
         :param state: ``None`` waits for the end.
@@ -181,6 +205,10 @@ class KafkaStreams:
         A process without tasks is ready too. One that restores its tasks is not, nor one that has not reached a broker.
         Workers of a new topology are ready while they wait until those of the old one have left, so that a rolling
         update, which waits for the new ones to be ready, goes on.
+
+        ::
+
+            assert app.is_ready()
         """
         threads = self._threads
         if self.state is ClientState.RUNNING:
@@ -195,6 +223,12 @@ class KafkaStreams:
         """Checks the topics, makes the internal ones, fills the global stores and starts the threads.
 
         It returns when the global stores are filled, or when the application was closed by another thread.
+
+        ::
+
+            app.start()
+            assert app.wait(timedelta(seconds=30), state=ClientState.RUNNING)
+            app.close()
 
         :raises TopologyError: if the topology does not fit the cluster's topics.
         :raises StateDirectoryError: if the state directory cannot be used.
@@ -319,6 +353,11 @@ class KafkaStreams:
     def add_stream_thread(self) -> str | None:
         """Starts one more stream thread; the memory for caches is divided again.
 
+        ::
+
+            name = app.add_stream_thread()
+            assert name in app.tasks()
+
         :returns: its name; ``None`` unless the application is running or rebalancing.
         """
         thread = None
@@ -334,6 +373,12 @@ class KafkaStreams:
         """Ends one stream thread: it commits, closes its tasks and leaves the group, and the others take over.
 
         A stream thread that calls this ends itself, after the current record.
+
+        ::
+
+            app.add_stream_thread()
+            name = app.remove_stream_thread(timedelta(seconds=30))
+            assert name not in app.tasks()
 
         :param timeout: how long to wait for its end, a ``timedelta`` or integer milliseconds; it ends also if that
             takes longer. ``None`` waits as long as it takes.
@@ -356,15 +401,33 @@ class KafkaStreams:
 
         The application stays in its group and in its state, and goes on with :meth:`resume`. It may also be paused
         before the start.
+
+        ::
+
+            app.pause()
+            assert app.is_paused()
+            app.resume()
         """
         self._paused = True
 
     def resume(self) -> None:
-        """Goes on after :meth:`pause`."""
+        """Goes on after :meth:`pause`.
+
+        ::
+
+            app.pause()
+            app.resume()
+            assert not app.is_paused()
+        """
         self._paused = False
 
     def is_paused(self) -> bool:
-        """Returns whether the application is paused."""
+        """Returns whether the application is paused.
+
+        ::
+
+            assert not app.is_paused()
+        """
         return self._paused
 
     # ------------------------------------------------------------------ stop
@@ -374,6 +437,11 @@ class KafkaStreams:
 
         What was not done in time goes on. Called by a stream thread or by the state listener, it asks for the end and
         returns at once.
+
+        ::
+
+            assert app.close(timedelta(seconds=30))
+            assert app.state is ClientState.NOT_RUNNING
 
         :param timeout: a ``timedelta`` or integer milliseconds; ``None`` waits as long as it takes.
         :param leave_group: gives the tasks to other members at once; otherwise a member with a static id keeps them for
@@ -426,6 +494,12 @@ class KafkaStreams:
     def clean_up(self) -> None:
         """Deletes the local state of the application's tasks; metadata and other applications stay (semantics 118).
 
+        ::
+
+            app.clean_up()  # before start(), to restore all stores from Kafka
+            with app:
+                assert app.wait(timedelta(seconds=30), state=ClientState.RUNNING)
+
         :raises StreamsError: while it runs.
         :raises StateDirectoryError: while another process has a task of the application open.
         """
@@ -443,11 +517,24 @@ class KafkaStreams:
     # ------------------------------------------------------------------ what it does
 
     def tasks(self) -> dict[str, list[TaskId]]:
-        """Returns the tasks that each thread of this process owns, by thread name."""
+        """Returns the tasks that each thread of this process owns, by thread name.
+
+        ::
+
+            [tasks] = app.tasks().values()
+            assert [str(task) for task in tasks] == ["0_0"]
+        """
         return {thread.name: thread.owned_tasks() for thread in self._threads or ()}
 
     def metadata_for_local_threads(self) -> frozenset[ThreadMetadata]:
-        """Returns what the threads of this process do now, without those that have no clients yet."""
+        """Returns what the threads of this process do now, without those that have no clients yet.
+
+        ::
+
+            [thread] = app.metadata_for_local_threads()
+            [task] = thread.active_tasks
+            assert str(task.task_id) == "0_0"
+        """
         found = (thread.metadata() for thread in self._threads or () if thread.state is not ThreadState.DEAD)
         return frozenset(one for one in found if one is not None)
 
@@ -469,6 +556,11 @@ class KafkaStreams:
     def store(self, parameters: StoreQueryParameters[S]) -> S:
         """Returns a store of this process for reading, which looks for the store's partitions again at each call.
 
+        ::
+
+            counts = app.store(StoreQueryParameters("counts", QueryableStoreTypes.key_value_store()))
+            assert counts.get("ann") == 1
+
         :raises InvalidStateStoreError: if it cannot be read now, or cannot be read as that type (KIP-216); what is
             returned raises the same later. `StreamsRebalancingError` and `StateStoreMigratedError` may pass.
         """
@@ -476,6 +568,11 @@ class KafkaStreams:
 
     def query(self, request: StateQueryRequest[R]) -> StateQueryResult[R]:
         """Queries the partitions of a store that are in this process (KIP-796). Each has a result or a failure.
+
+        ::
+
+            request = StateQueryRequest.in_store("counts").with_query(KeyQuery("ann"))
+            assert app.query(request).only_partition_result.result == 1
 
         :raises InvalidStateStoreError: if the application does not run, or has no such store.
         """
@@ -485,6 +582,11 @@ class KafkaStreams:
         """Returns how far the stores of this process are behind their changelogs, by name and partition.
 
         A store that runs is not behind. No broker is asked.
+
+        ::
+
+            lags = app.all_local_store_partition_lags()
+            assert lags["counts"][0].offset_lag == 0
 
         :raises StreamsNotStartedError: before the start.
         :raises StreamsStoppedError: at the end.
@@ -498,6 +600,11 @@ class KafkaStreams:
         """Returns everything that is measured in this process now, under Kafka's names.
 
         That is the runtime's own counters, and what processors added by ``context.metrics()``.
+
+        ::
+
+            values = {name.name: metric.metric_value() for name, metric in app.metrics().items()}
+            assert values["state"] == "RUNNING"
         """
         threads = self._threads or ()
         values: dict[str, tuple[str, Callable[[], Any]]] = {

@@ -16,7 +16,14 @@ log = logging.getLogger("streams.client")
 
 
 class ClientState(enum.StrEnum):
-    """The state of an application."""
+    """The state of an application.
+
+    ::
+
+        with app:
+            assert app.wait(timedelta(seconds=30), state=ClientState.RUNNING)
+        assert app.state is ClientState.NOT_RUNNING
+    """
 
     CREATED = "CREATED"
     REBALANCING = "REBALANCING"
@@ -28,11 +35,22 @@ class ClientState(enum.StrEnum):
     ERROR = "ERROR"
 
     def is_running_or_rebalancing(self) -> bool:
-        """Whether the application processes records, or is about to."""
+        """Whether the application processes records, or is about to.
+
+        ::
+
+            assert app.state.is_running_or_rebalancing()
+        """
         return self in (ClientState.RUNNING, ClientState.REBALANCING)
 
     def has_ended(self) -> bool:
-        """Whether the application has closed, by request or after an error."""
+        """Whether the application has closed, by request or after an error.
+
+        ::
+
+            app.close()
+            assert app.state.has_ended()
+        """
         return self in ENDED
 
 

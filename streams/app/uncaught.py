@@ -17,7 +17,17 @@ log = logging.getLogger("streams.client")
 
 
 class StreamThreadExceptionResponse(enum.Enum):
-    """The answers of an uncaught exception handler."""
+    """The answers of an uncaught exception handler.
+
+    ::
+
+        def answer(error: Exception) -> StreamThreadExceptionResponse:
+            if isinstance(error, RetryableError):
+                return StreamThreadExceptionResponse.REPLACE_THREAD
+            return StreamThreadExceptionResponse.SHUTDOWN_CLIENT
+
+        app.set_uncaught_exception_handler(answer)
+    """
 
     REPLACE_THREAD = "REPLACE_THREAD"
     """Another thread replaces the failed one and takes over its tasks, which go back to their last commit. A record

@@ -92,6 +92,11 @@ def script_config(settings: StreamsConfig | Mapping[str, Any] | None = None) -> 
 
     It is for scripts that use a :class:`~streams.app.kafka_streams.KafkaStreams` of their own.
 
+    ::
+
+        config = script_config({"bootstrap.servers": "localhost:9092", "application.id": "shout"})
+        assert config.application_id == "shout"
+
     :param settings: settings under Kafka's names, or a configuration, which is returned as it is.
 
     :raises ConfigError: if a setting is wrong, or a file cannot be read.

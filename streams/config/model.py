@@ -73,6 +73,11 @@ class StreamsConfig(BaseModel):
     as a number or a truth value where one is expected. Settings of clients are given with Kafka Streams' prefixes:
     ``{"consumer.fetch.min.bytes": 1}``, or as ``consumer={"fetch.min.bytes": 1}``.
 
+    ::
+
+        config = StreamsConfig(application_id="shop", bootstrap_servers="localhost:9092", commit_interval_ms=500)
+        assert config.dotted()["commit.interval.ms"] == 500
+
     :raises ConfigError: with one sentence for each setting that is wrong.
     """
 
@@ -236,6 +241,12 @@ class StreamsConfig(BaseModel):
     def of(cls, settings: Mapping[str, Any]) -> StreamsConfig:
         """Returns the configuration of a mapping with Kafka's dotted names, snake case, or both.
 
+        ::
+
+            settings = {"application.id": "shop", "bootstrap.servers": "localhost:9092", "commit.interval.ms": 500}
+            config = StreamsConfig.of(settings)
+            assert config.commit_interval_ms == 500
+
         :raises ConfigError: with one sentence for each setting that is wrong.
         """
         if not isinstance(settings, Mapping):
@@ -254,7 +265,13 @@ class StreamsConfig(BaseModel):
         return IsolationLevel[self.default_interactive_query_isolation_level]
 
     def dotted(self) -> dict[str, Any]:
-        """Returns every setting in effect under Kafka's name, secrets included; ``None`` where there is none."""
+        """Returns every setting in effect under Kafka's name, secrets included; ``None`` where there is none.
+
+        ::
+
+            config = StreamsConfig.of({"application.id": "shop", "bootstrap.servers": "localhost:9092"})
+            assert config.dotted()["commit.interval.ms"] == 1_000
+        """
         found = {key.name: getattr(self, key.field) for key in KEYS if key.field is not None}
         found |= self.clients
         for prefix in PREFIXES:
@@ -262,12 +279,25 @@ class StreamsConfig(BaseModel):
         return found
 
     def shown(self) -> dict[str, str]:
-        """Returns :meth:`dotted` as text for people to read, with secrets masked."""
+        """Returns :meth:`dotted` as text for people to read, with secrets masked.
+
+        ::
+
+            settings = {"application.id": "shop", "bootstrap.servers": "b:9092", "sasl.password": "rosebud"}
+            assert "rosebud" not in StreamsConfig.of(settings).shown().values()
+        """
         return {name: MASK if is_secret(name) and value else _shown(value) for name, value in self.dotted().items()}
 
     def origin(self, name: str) -> Literal["given", "default"]:
         """Returns whether the value of a setting was given or is the default; the name may be dotted or in snake
-        case."""
+        case.
+
+        ::
+
+            config = StreamsConfig.of({"application.id": "shop", "bootstrap.servers": "localhost:9092"})
+            assert config.origin("application.id") == "given"
+            assert config.origin("commit.interval.ms") == "default"
+        """
         dotted = kafka_name(name)
         fields = {key.name: key.field for key in KEYS if key.field is not None}
         if dotted in fields:

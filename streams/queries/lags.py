@@ -19,6 +19,11 @@ class LagInfo(NamedTuple):
 
     Markers of transactions and records that compaction removed count, so that a lag is about the number of records to
     come.
+
+    ::
+
+        lag = LagInfo(current_offset_position=40, end_offset_position=42)
+        assert lag.offset_lag == 2
     """
 
     current_offset_position: int

@@ -20,6 +20,11 @@ class Position:
     Every record up to that offset was processed, and its effects on the store are visible. Values are never changed:
     calls that add to a position make another one.
 
+    ::
+
+        position = Position({"orders": {0: 41}}).with_component("orders", 1, 7)
+        assert str(position) == "orders-0@41, orders-1@7"
+
     :param offsets: by topic and partition.
     :raises ValueError: if an offset is negative.
     """
@@ -99,6 +104,11 @@ class PositionBound:
 
     A partition of a store is compared only with the bound's offsets of its own partition number; inputs that the bound
     does not name are not compared.
+
+    ::
+
+        seen = Position({"orders": {0: 41}})
+        assert not PositionBound.at(seen).reached(Position({"orders": {0: 40}}), partition=0)
     """
 
     position: Position = field(default_factory=Position)

@@ -30,6 +30,12 @@ class InStore:
 class StateQueryRequest(Generic[R]):
     """A request for ``KafkaStreams.query``. It is a value: each call makes another one.
 
+    ::
+
+        inputs.pipe_input("ann", "hello")
+        request = StateQueryRequest.in_store("counts").with_query(KeyQuery("ann")).require_active()
+        assert driver.query(request).only_partition_result.result == 1
+
     :raises TypeError: if ``query`` is no query.
     """
 
@@ -49,7 +55,13 @@ class StateQueryRequest(Generic[R]):
 
     @staticmethod
     def in_store(name: str) -> InStore:
-        """Returns the store to ask, of which ``with_query(query)`` makes a request."""
+        """Returns the store to ask, of which ``with_query(query)`` makes a request.
+
+        ::
+
+            request = StateQueryRequest.in_store("counts").with_query(KeyQuery("ann"))
+            assert request.store_name == "counts"
+        """
         return InStore(name)
 
     @property
@@ -58,25 +70,64 @@ class StateQueryRequest(Generic[R]):
         return self.partitions is None
 
     def with_position_bound(self, bound: PositionBound) -> StateQueryRequest[R]:
-        """Asks only partitions that are as far as this."""
+        """Asks only partitions that are as far as this.
+
+        ::
+
+            inputs.pipe_input("ann", "hello")
+            request = StateQueryRequest.in_store("counts").with_query(KeyQuery("ann"))
+            seen = driver.query(request).position
+            assert driver.query(request.with_position_bound(PositionBound.at(seen))).only_partition_result.result == 1
+        """
         return replace(self, position_bound=bound)
 
     def with_all_partitions(self) -> StateQueryRequest[R]:
-        """Asks every partition of this process."""
+        """Asks every partition of this process.
+
+        ::
+
+            request = StateQueryRequest.in_store("counts").with_query(KeyQuery("ann")).with_partitions([0, 1])
+            assert request.with_all_partitions().is_all_partitions
+        """
         return replace(self, partitions=None)
 
     def with_partitions(self, partitions: Iterable[int]) -> StateQueryRequest[R]:
-        """Asks these partitions; those that are elsewhere or do not exist fail."""
+        """Asks these partitions; those that are elsewhere or do not exist fail.
+
+        ::
+
+            request = StateQueryRequest.in_store("counts").with_query(KeyQuery("ann")).with_partitions([0, 1])
+            assert request.partitions == {0, 1}
+        """
         return replace(self, partitions=frozenset(partitions))
 
     def require_active(self) -> StateQueryRequest[R]:
-        """Asks only tasks that run."""
+        """Asks only tasks that run.
+
+        ::
+
+            request = StateQueryRequest.in_store("counts").with_query(KeyQuery("ann")).require_active()
+            assert request.is_require_active
+        """
         return replace(self, is_require_active=True)
 
     def enable_execution_info(self) -> StateQueryRequest[R]:
-        """Makes results say how the query was run, and how long it took."""
+        """Makes results say how the query was run, and how long it took.
+
+        ::
+
+            request = StateQueryRequest.in_store("counts").with_query(KeyQuery("ann")).enable_execution_info()
+            assert driver.query(request).only_partition_result is None  # nothing was counted yet
+        """
         return replace(self, execution_info_enabled=True)
 
     def with_isolation_level(self, level: IsolationLevel) -> StateQueryRequest[R]:
-        """Reads at this level of isolation, not at the application's."""
+        """Reads at this level of isolation, not at the application's.
+
+        ::
+
+            request = StateQueryRequest.in_store("counts").with_query(KeyQuery("ann"))
+            committed = request.with_isolation_level(IsolationLevel.READ_COMMITTED)
+            assert committed.isolation_level is IsolationLevel.READ_COMMITTED
+        """
         return replace(self, isolation_level=level)

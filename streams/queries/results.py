@@ -16,7 +16,14 @@ R = TypeVar("R")
 
 
 class FailureReason(enum.Enum):
-    """The reason why a partition gave no result."""
+    """The reason why a partition gave no result.
+
+    ::
+
+        request = StateQueryRequest.in_store("counts").with_query(VersionedKeyQuery("ann"))
+        result = driver.query(request).partition_results[0]
+        assert result.failure_reason is FailureReason.UNKNOWN_QUERY_TYPE
+    """
 
     UNKNOWN_QUERY_TYPE = "UNKNOWN_QUERY_TYPE"
     """Stores of this kind cannot be asked this."""
@@ -34,7 +41,15 @@ class FailureReason(enum.Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class QueryResult(Generic[R]):
-    """The result of a query in one partition, or in a global store."""
+    """The result of a query in one partition, or in a global store.
+
+    ::
+
+        inputs.pipe_input("ann", "hello")
+        request = StateQueryRequest.in_store("counts").with_query(KeyQuery("ann"))
+        result = driver.query(request).partition_results[0]
+        assert result.is_success and result.result == 1
+    """
 
     outcome: R | None = None
     """The result; ``None`` after a failure, and also where nothing was found."""
@@ -91,6 +106,14 @@ class StateQueryResult(Generic[R]):
     """The results of a query in all partitions that were asked.
 
     Iterators in it must be closed, one by one or by using it as a context manager.
+
+    ::
+
+        inputs.pipe_key_values([("ann", "hi"), ("bob", "hi")])
+        request = StateQueryRequest.in_store("counts").with_query(RangeQuery())
+        with driver.query(request) as found:
+            rows = [row for result in found.partition_results.values() for row in result.result]
+        assert rows == [("ann", 1), ("bob", 1)]
     """
 
     partition_results: Mapping[int, QueryResult[R]] = field(default_factory=dict)

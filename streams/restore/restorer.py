@@ -46,6 +46,14 @@ class StateRestoreListener(Protocol):
     """A listener of restores, which is called on the stream thread (Kafka Streams' StateRestoreListener).
 
     Offsets are those of the changelog; ``restored`` counts records. A listener may leave methods out.
+
+    ::
+
+        class Restores(StateRestoreListener):
+            def on_restore_end(self, partition, store, restored):
+                print(f"{store} is restored: {restored} records")
+
+        app.set_global_state_restore_listener(Restores())
     """
 
     def on_restore_start(self, partition: TopicPartition, store: str, start: int, end: int) -> None:

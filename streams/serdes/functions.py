@@ -16,6 +16,12 @@ def serde_of(serialize: Callable[[T], bytes], deserialize: Callable[[bytes], T],
     """Returns a serde that calls ``serialize`` with a value and ``deserialize`` with its bytes; neither ever sees
     ``None``.
 
+    ::
+
+        numbers = serde_of(lambda number: str(number).encode(), int, name="decimal")
+        readings = builder.stream("readings", Consumed(key_serde="string", value_serde=numbers))
+        # readings("roof", 40) -> readings("roof", 40)
+
     :param name: for messages.
     :raises TypeError: if either cannot be called.
     """

@@ -35,6 +35,11 @@ def json_serde(
 
     A value is written when it is put into a store, so changing it afterwards changes nothing there.
 
+    ::
+
+        orders = json_serde(sort_keys=True)
+        assert orders.serialize({"item": "tea", "cents": 300}) == b'{"cents":300,"item":"tea"}'
+
     :param default: called with a value JSON does not know; returns one that it does, or raises ``TypeError``.
     :param sort_keys: writes the keys of objects in order. Use it for keys of records: equal ones then have equal bytes,
         and so the same partition, however they were built.

@@ -119,7 +119,13 @@ class ListSerde(Serde[list[T | None]]):
 
 
 def list_serde(inner: SerdeLike[T]) -> ListSerde[T]:
-    """Returns a serde of lists whose items ``inner`` writes."""
+    """Returns a serde of lists whose items ``inner`` writes.
+
+    ::
+
+        items = list_serde("string")
+        assert items.deserialize(items.serialize(["tea", None, "milk"])) == ["tea", None, "milk"]
+    """
     return ListSerde(inner)
 
 

@@ -50,6 +50,19 @@ def pydantic_serde(model: Any, *, exclude_none: bool = False, exclude_unset: boo
     A value that is not of the type is refused when it is written. What is read and does not fit raises pydantic's
     ``ValidationError``, a ``ValueError``.
 
+    ::
+
+        from pydantic import BaseModel
+
+        from streams.serdes import pydantic_serde
+
+        class Order(BaseModel):
+            item: str
+            cents: int
+
+        orders = pydantic_serde(Order)
+        assert orders.serialize(Order(item="tea", cents=300)) == b'{"item":"tea","cents":300}'
+
     :param model: a model class, a dataclass, a ``TypedDict``, a union of these, or any type pydantic knows.
     :param exclude_none: leaves out fields that are ``None``.
     :param exclude_unset: leaves out fields that were not given.

@@ -194,6 +194,11 @@ class TopologyTestDriver:
     ) -> None:
         """Pipes one record of bytes and processes it to the end.
 
+        ::
+
+            driver.pipe_raw("lines", b"ann", b"hello", timestamp=1_000)
+            assert outputs.read_key_value() == ("ann", "HELLO")
+
         :raises TopologyError: if no source reads the topic.
         :raises StreamsError: what the topology raises; what it produced before can be read.
         """
@@ -233,6 +238,11 @@ class TopologyTestDriver:
     def advance_wall_clock_time(self, duration: Duration) -> None:
         """Moves the wall clock, then runs the punctuations that are due and processes what they forwarded.
 
+        ::
+
+            driver.advance_wall_clock_time(timedelta(minutes=1))
+            assert driver.clock.time_ms() == 60_000
+
         :param duration: a ``timedelta`` or integer milliseconds.
         :raises ValueError: if the duration is negative.
         """
@@ -254,6 +264,13 @@ class TopologyTestDriver:
         """Returns a writer of typed records to a topic. Serdes not given are those of the topology's source or
         sink, else the application's defaults.
 
+        ::
+
+            lines = driver.create_input_topic("lines", start_timestamp=1_000, auto_advance=timedelta(seconds=1))
+            lines.pipe_input("ann", "hello")
+            lines.pipe_input("ann", "again")
+            assert [record.timestamp for record in outputs.read_records()] == [1_000, 2_000]
+
         :param start_timestamp: the timestamp of the first record: integer milliseconds since 1970, or a ``datetime``
             with a time zone; the driver's clock if not given.
         :param auto_advance: how much later each following record is: a ``timedelta`` or integer milliseconds.
@@ -269,6 +286,12 @@ class TopologyTestDriver:
     ) -> TestOutputTopic:
         """Returns a reader of typed records from a topic. Serdes not given are those of the topology's source or
         sink, else the application's defaults.
+
+        ::
+
+            loud = driver.create_output_topic("loud", "string", "string")
+            inputs.pipe_input("ann", "hello")
+            assert loud.read_key_value() == ("ann", "HELLO")
 
         :raises ConfigError: if a serde is neither given nor a default.
         """
@@ -309,6 +332,12 @@ class TopologyTestDriver:
         """Returns everything that was produced and not read yet, by topic, internal topics included.
 
         It counts as read then.
+
+        ::
+
+            inputs.pipe_input("ann", "hello")
+            produced = driver.take_produced()
+            assert produced["loud"][0].value == b"HELLO"
         """
         taken: dict[str, list[RawRecord]] = {}
         for name, topic in self._topics.items():
@@ -319,7 +348,13 @@ class TopologyTestDriver:
         return taken
 
     def produced_topic_names(self) -> frozenset[str]:
-        """Returns the topics to which anything was produced."""
+        """Returns the topics to which anything was produced.
+
+        ::
+
+            inputs.pipe_input("ann", "hello")
+            assert "loud" in driver.produced_topic_names()
+        """
         return frozenset(name for name, topic in self._topics.items() if topic.written)
 
     def _nothing_to_read(self, topic: str) -> str:
@@ -338,12 +373,23 @@ class TopologyTestDriver:
     def get_state_store(self, name: str) -> Any:
         """Returns a store as a processor gets it. What a test puts into it is committed with the next record.
 
+        ::
+
+            inputs.pipe_input("ann", "hello")
+            counts = driver.get_state_store("counts")
+            assert counts.get("ann").value == 1
+
         :raises TopologyError: if there is no such store.
         """
         return self._open_store(name).facade
 
     def get_all_state_stores(self) -> dict[str, Any]:
-        """Returns all stores by name, as processors get them."""
+        """Returns all stores by name, as processors get them.
+
+        ::
+
+            assert list(driver.get_all_state_stores()) == ["counts"]
+        """
         self._check_open()
         self._showed_stores = True
         stores = {**self._task.stores.stores, **self._globals.stores}
@@ -352,48 +398,149 @@ class TopologyTestDriver:
     def get_key_value_store(self, name: str) -> KeyValueStore[Any, Any]:
         """Returns a key-value store; one with timestamps is read without them.
 
+        ::
+
+            inputs.pipe_key_values([("ann", "hello"), ("ann", "again")])
+            counts = driver.get_key_value_store("counts")
+            assert counts.get("ann") == 2
+
         :raises TopologyError: if there is no such store, or it is of another kind; so do all typed getters.
         """
         return cast(KeyValueStore[Any, Any], self._view(name, store_views.KEY_VALUE))
 
     def get_timestamped_key_value_store(self, name: str) -> TimestampedKeyValueStore[Any, Any]:
-        """Returns a key-value store with timestamps."""
+        """Returns a key-value store with timestamps.
+
+        ::
+
+            inputs.pipe_input("ann", "hello", timestamp=1_000)
+            counts = driver.get_timestamped_key_value_store("counts")
+            assert counts.get("ann") == ValueAndTimestamp(1, 1_000)
+        """
         return cast(TimestampedKeyValueStore[Any, Any], self._view(name, store_views.TIMESTAMPED_KEY_VALUE))
 
     def get_timestamped_key_value_store_with_headers(self, name: str) -> TimestampedKeyValueStoreWithHeaders[Any, Any]:
-        """Returns a key-value store with timestamps and headers."""
+        """Returns a key-value store with timestamps and headers.
+
+        ::
+
+            builder = StreamsBuilder(key_serde="string", value_serde="string")
+            builder.add_state_store(Stores.key_value_store("seen", with_headers=True))
+            builder.stream("lines").process(Shout, "seen")  # Shout is a Processor
+            with TopologyTestDriver(builder) as driver:
+                seen = driver.get_timestamped_key_value_store_with_headers("seen")
+                seen.put("ann", ValueTimestampHeaders("hello", 1_000, []))
+                assert seen.get("ann").value == "hello"
+        """
         return cast(TimestampedKeyValueStoreWithHeaders[Any, Any], self._view(name, store_views.HEADERS_KEY_VALUE))
 
     def get_versioned_key_value_store(self, name: str) -> VersionedKeyValueStore[Any, Any]:
-        """Returns a key-value store that keeps versions."""
+        """Returns a key-value store that keeps versions.
+
+        ::
+
+            limits = Stores.persistent_versioned_key_value_store("limits", timedelta(days=1))
+            builder.table("limits", materialized=Materialized(supplier=limits, key_serde="string", value_serde="long"))
+            with TopologyTestDriver(builder) as driver:
+                driver.create_input_topic("limits").pipe_key_values([("ann", 500), ("ann", 100)], 1_000, advance=1_000)
+                assert driver.get_versioned_key_value_store("limits").get("ann", as_of=1_500).value == 500
+        """
         return cast(VersionedKeyValueStore[Any, Any], self._view(name, store_views.VERSIONED_KEY_VALUE))
 
     def get_window_store(self, name: str) -> WindowStore[Any, Any]:
-        """Returns a window store; one with timestamps or headers is read without them."""
+        """Returns a window store; one with timestamps or headers is read without them.
+
+        ::
+
+            minutes = TimeWindows.of_size_with_no_grace(timedelta(minutes=1))
+            clicks.group_by_key().windowed_by(minutes).count(materialized="per-minute")
+            with TopologyTestDriver(builder, {"default.key.serde": "json", "default.value.serde": "json"}) as driver:
+                driver.create_input_topic("clicks").pipe_input("ann", "home", timestamp=61_000)
+                assert driver.get_window_store("per-minute").fetch("ann", 60_000) == 1
+        """
         return cast(WindowStore[Any, Any], self._view(name, store_views.WINDOW))
 
     def get_timestamped_window_store(self, name: str) -> TimestampedWindowStore[Any, Any]:
-        """Returns a window store with timestamps."""
+        """Returns a window store with timestamps.
+
+        ::
+
+            minutes = TimeWindows.of_size_with_no_grace(timedelta(minutes=1))
+            clicks.group_by_key().windowed_by(minutes).count(materialized="per-minute")
+            with TopologyTestDriver(builder, {"default.key.serde": "json", "default.value.serde": "json"}) as driver:
+                driver.create_input_topic("clicks").pipe_input("ann", "home", timestamp=61_000)
+                counts = driver.get_timestamped_window_store("per-minute")
+                assert counts.fetch("ann", 60_000) == ValueAndTimestamp(1, 61_000)
+        """
         return cast(TimestampedWindowStore[Any, Any], self._view(name, store_views.TIMESTAMPED_WINDOW))
 
     def get_timestamped_window_store_with_headers(self, name: str) -> TimestampedWindowStoreWithHeaders[Any, Any]:
-        """Returns a window store with timestamps and headers."""
+        """Returns a window store with timestamps and headers.
+
+        ::
+
+            hour, minute = timedelta(hours=1), timedelta(minutes=1)
+            builder = StreamsBuilder(key_serde="string", value_serde="string")
+            builder.add_state_store(Stores.window_store("seen", hour, minute, with_headers=True))
+            builder.stream("lines").process(Shout, "seen")  # Shout is a Processor
+            with TopologyTestDriver(builder) as driver:
+                seen = driver.get_timestamped_window_store_with_headers("seen")
+                seen.put("ann", ValueTimestampHeaders("hello", 1_000, []), 0)
+                assert seen.fetch("ann", 0).value == "hello"
+        """
         return cast(TimestampedWindowStoreWithHeaders[Any, Any], self._view(name, store_views.HEADERS_WINDOW))
 
     def get_session_store(self, name: str) -> SessionStore[Any, Any]:
-        """Returns a session store; one with timestamps or headers is read without them."""
+        """Returns a session store; one with timestamps or headers is read without them.
+
+        ::
+
+            sessions = SessionWindows.of_inactivity_gap_with_no_grace(timedelta(minutes=5))
+            clicks.group_by_key().windowed_by(sessions).count(materialized="visits")
+            with TopologyTestDriver(builder, {"default.key.serde": "json", "default.value.serde": "json"}) as driver:
+                driver.create_input_topic("clicks").pipe_input("ann", "home", timestamp=61_000)
+                assert driver.get_session_store("visits").fetch_session("ann", 61_000, 61_000) == 1
+        """
         return cast(SessionStore[Any, Any], self._view(name, store_views.SESSION))
 
     def get_timestamped_session_store(self, name: str) -> TimestampedSessionStore[Any, Any]:
-        """Returns a session store with timestamps."""
+        """Returns a session store with timestamps.
+
+        ::
+
+            builder = StreamsBuilder(key_serde="string", value_serde="string")
+            builder.add_state_store(Stores.session_store("visits", timedelta(hours=1), with_timestamps=True))
+            builder.stream("lines").process(Shout, "visits")  # Shout is a Processor
+            with TopologyTestDriver(builder) as driver:
+                visits = driver.get_timestamped_session_store("visits")
+                visits.put(Windowed("ann", Window(0, 9_000)), ValueAndTimestamp("hello", 1_000))
+                assert visits.fetch_session("ann", 0, 9_000).value == "hello"
+        """
         return cast(TimestampedSessionStore[Any, Any], self._view(name, store_views.TIMESTAMPED_SESSION))
 
     def get_session_store_with_headers(self, name: str) -> SessionStoreWithHeaders[Any, Any]:
-        """Returns a session store with headers."""
+        """Returns a session store with headers.
+
+        ::
+
+            builder = StreamsBuilder(key_serde="string", value_serde="string")
+            builder.add_state_store(Stores.session_store("visits", timedelta(hours=1), with_headers=True))
+            builder.stream("lines").process(Shout, "visits")  # Shout is a Processor
+            with TopologyTestDriver(builder) as driver:
+                visits = driver.get_session_store_with_headers("visits")
+                visits.put(Windowed("ann", Window(0, 9_000)), AggregationWithHeaders("hello", []))
+                assert visits.fetch_session("ann", 0, 9_000).aggregation == "hello"
+        """
         return cast(SessionStoreWithHeaders[Any, Any], self._view(name, store_views.HEADERS_SESSION))
 
     def query(self, request: StateQueryRequest[R]) -> StateQueryResult[R]:
         """Queries a store, as ``KafkaStreams.query`` does in an application; every store has one partition, 0.
+
+        ::
+
+            inputs.pipe_input("ann", "hello")
+            request = StateQueryRequest.in_store("counts").with_query(KeyQuery("ann"))
+            assert driver.query(request).only_partition_result.result == 1
 
         :raises InvalidStateStoreError: if there is no such store.
         """
@@ -401,6 +548,12 @@ class TopologyTestDriver:
 
     def query_store(self, parameters: StoreQueryParameters[S]) -> S:
         """Returns a store for reading, as ``KafkaStreams.store`` does in an application.
+
+        ::
+
+            inputs.pipe_input("ann", "hello")
+            parameters = StoreQueryParameters("counts", QueryableStoreTypes.key_value_store())
+            assert driver.query_store(parameters).get("ann") == 1
 
         :raises InvalidStateStoreError: if there is no such store, or it cannot be read as that type.
         """
@@ -419,7 +572,13 @@ class TopologyTestDriver:
         return found
 
     def metrics(self) -> dict[str, float]:
-        """Returns the task's metrics under Kafka's names."""
+        """Returns the task's metrics under Kafka's names.
+
+        ::
+
+            inputs.pipe_input("ann", "hello")
+            assert driver.metrics()["process-total"] == 1
+        """
         metrics = self._task.environment.metrics
         return {
             "dropped-records-total": metrics.dropped_records + self._globals.dropped_records,
@@ -436,6 +595,12 @@ class TopologyTestDriver:
 
         Call it before the first record is piped: processors and stores are made again, with the trace. Without
         arguments it returns the trace that there is, also the one that the configuration asked for.
+
+        ::
+
+            trace = driver.trace()
+            inputs.pipe_input("ann", "hello")
+            print(trace)
 
         :param keys: follows the records that have one of these keys, when they are read or later (``trace.keys``).
         :param every: follows one record in so many (``trace.every``).
@@ -505,7 +670,13 @@ class TopologyTestDriver:
             raise StreamsError("the test driver is closed: make a new one, or do this before close()")
 
     def close(self) -> None:
-        """Closes the task and removes its state. What was produced before can still be read."""
+        """Closes the task and removes its state. What was produced before can still be read.
+
+        ::
+
+            driver.close()
+            assert outputs.is_empty
+        """
         if self._closed:
             return
         self._closed = True

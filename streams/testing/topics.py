@@ -20,6 +20,12 @@ class TestRecord:
     """A record in or out of the driver, with key, value, timestamp in ms and headers.
 
     An input's timestamp of ``None`` is the topic's own next one. Equal to a record with equal parts.
+
+    ::
+
+        record = TestRecord("ann", "hello", timestamp=1_000, headers=[("source", b"web")])
+        inputs.pipe_record(record)
+        assert outputs.read_record() == TestRecord("ann", "HELLO", 1_000, [("source", b"web")])
     """
 
     __test__ = False  # not a test class, despite its name
@@ -70,6 +76,12 @@ class TestInputTopic:
     """A writer of records to a topic, made by :meth:`TopologyTestDriver.create_input_topic`.
 
     It has a time of its own, which records without a timestamp get, and which advances after each of them.
+
+    ::
+
+        lines = driver.create_input_topic("lines", start_timestamp=1_000)
+        lines.pipe_input("ann", "hello")
+        assert outputs.read_record().timestamp == 1_000
     """
 
     __test__ = False
@@ -95,6 +107,11 @@ class TestInputTopic:
     ) -> None:
         """Pipes one record; without a timestamp it takes the topic's time, which then advances.
 
+        ::
+
+            inputs.pipe_input("ann", "hello", timestamp=1_000, headers=[("source", b"web")])
+            assert outputs.read_key_value() == ("ann", "HELLO")
+
         :raises TopologyError: if no source of the topology reads the topic.
         """
         if timestamp is None:
@@ -111,15 +128,33 @@ class TestInputTopic:
         )
 
     def pipe_value(self, value: Any, timestamp: Timestamp | None = None) -> None:
-        """Pipes one record without a key."""
+        """Pipes one record without a key.
+
+        ::
+
+            inputs.pipe_value("hello", timestamp=1_000)
+            assert outputs.read_key_value() == (None, "HELLO")
+        """
         self.pipe_input(None, value, timestamp)
 
     def pipe_record(self, record: TestRecord) -> None:
-        """Pipes one record with its timestamp, if it has one, and its headers."""
+        """Pipes one record with its timestamp, if it has one, and its headers.
+
+        ::
+
+            inputs.pipe_record(TestRecord("ann", "hello", timestamp=1_000))
+            assert outputs.read_record() == TestRecord("ann", "HELLO", 1_000)
+        """
         self.pipe_input(record.key, record.value, record.timestamp, record.headers)
 
     def pipe_records(self, records: Iterable[TestRecord]) -> None:
-        """Pipes records in order, each as :meth:`pipe_record` does."""
+        """Pipes records in order, each as :meth:`pipe_record` does.
+
+        ::
+
+            inputs.pipe_records([TestRecord("ann", "hello"), TestRecord("bob", "hi")])
+            assert outputs.read_values() == ["HELLO", "HI"]
+        """
         for record in records:
             self.pipe_record(record)
 
@@ -130,18 +165,36 @@ class TestInputTopic:
         advance: Duration = 0,
     ) -> None:
         """Pipes records by the topic's time, or from ``start_timestamp`` on, each ``advance`` later than the one
-        before; then the topic's time stays as it is."""
+        before; then the topic's time stays as it is.
+
+        ::
+
+            inputs.pipe_key_values([("ann", "hello"), ("bob", "hi")], 1_000, advance=timedelta(seconds=1))
+            assert [record.timestamp for record in outputs.read_records()] == [1_000, 2_000]
+        """
         for timestamp, (key, value) in zip(self._times(start_timestamp, advance), pairs, strict=False):
             self.pipe_input(key, value, timestamp)
 
     def pipe_values(
         self, values: Iterable[Any], start_timestamp: Timestamp | None = None, advance: Duration = 0
     ) -> None:
-        """Pipes records without keys, with timestamps as :meth:`pipe_key_values` gives them."""
+        """Pipes records without keys, with timestamps as :meth:`pipe_key_values` gives them.
+
+        ::
+
+            inputs.pipe_values(["hello", "hi"])
+            assert outputs.read_values() == ["HELLO", "HI"]
+        """
         self.pipe_key_values(((None, value) for value in values), start_timestamp, advance)
 
     def advance_time(self, duration: Duration) -> None:
         """Moves the topic's own time, not the driver's clock.
+
+        ::
+
+            inputs.advance_time(timedelta(minutes=1))
+            inputs.pipe_input("ann", "hello")
+            assert outputs.read_record().timestamp == 60_000
 
         :param duration: a ``timedelta`` or integer milliseconds.
         :raises ValueError: if the duration is negative.
@@ -162,6 +215,12 @@ class TestOutputTopic:
     """A reader of records from a topic, made by :meth:`TopologyTestDriver.create_output_topic`.
 
     Two readers of one topic share the unread records.
+
+    ::
+
+        inputs.pipe_key_values([("ann", "hello"), ("bob", "hi")])
+        assert outputs.queue_size == 2
+        assert outputs.read_key_values() == [("ann", "HELLO"), ("bob", "HI")]
     """
 
     __test__ = False
@@ -193,6 +252,12 @@ class TestOutputTopic:
     def read_record(self) -> TestRecord:
         """Returns the oldest record that was not read.
 
+        ::
+
+            inputs.pipe_input("ann", "hello", timestamp=1_000)
+            record = outputs.read_record()
+            assert (record.key, record.value, record.timestamp) == ("ann", "HELLO", 1_000)
+
         :raises LookupError: if there is none.
         :raises DeserializationError: if a serde cannot read it; it stays there.
         """
@@ -222,28 +287,63 @@ class TestOutputTopic:
         raise LookupError(self._nothing_to_read(self._topic))
 
     def read_value(self) -> Any:
-        """Returns the value of the oldest record that was not read."""
+        """Returns the value of the oldest record that was not read.
+
+        ::
+
+            inputs.pipe_input("ann", "hello")
+            assert outputs.read_value() == "HELLO"
+        """
         return self.read_record().value
 
     def read_key_value(self) -> tuple[Any, Any]:
-        """Returns key and value of the oldest record that was not read."""
+        """Returns key and value of the oldest record that was not read.
+
+        ::
+
+            inputs.pipe_input("ann", "hello")
+            assert outputs.read_key_value() == ("ann", "HELLO")
+        """
         record = self.read_record()
         return record.key, record.value
 
     def read_records(self) -> list[TestRecord]:
-        """Returns all records that were not read, in order."""
+        """Returns all records that were not read, in order.
+
+        ::
+
+            inputs.pipe_input("ann", "hello", timestamp=1_000)
+            assert outputs.read_records() == [TestRecord("ann", "HELLO", 1_000)]
+        """
         return [self._next() for _ in range(len(self._queue))]
 
     def read_values(self) -> list[Any]:
-        """Returns the values of all records that were not read, in order."""
+        """Returns the values of all records that were not read, in order.
+
+        ::
+
+            inputs.pipe_values(["hello", "hi"])
+            assert outputs.read_values() == ["HELLO", "HI"]
+        """
         return [record.value for record in self.read_records()]
 
     def read_key_values(self) -> list[tuple[Any, Any]]:
-        """Returns the keys and values of all records that were not read, in order."""
+        """Returns the keys and values of all records that were not read, in order.
+
+        ::
+
+            inputs.pipe_key_values([("ann", "hello"), ("bob", "hi")])
+            assert outputs.read_key_values() == [("ann", "HELLO"), ("bob", "HI")]
+        """
         return [(record.key, record.value) for record in self.read_records()]
 
     def read_key_values_to_map(self) -> dict[Any, Any]:
         """Returns the last value of each key, of the records that were not read.
+
+        ::
+
+            inputs.pipe_key_values([("ann", "hello"), ("bob", "hi"), ("ann", "bye")])
+            assert outputs.read_key_values_to_map() == {"ann": "BYE", "bob": "HI"}
 
         :raises ValueError: if a record has no key; then nothing counts as read.
         """

@@ -7,7 +7,6 @@ import importlib
 import inspect
 import pkgutil
 import re
-import textwrap
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,17 +15,41 @@ import pytest
 import dsl
 import processor_api
 import streams
+import streams.testing
+from docs_support.docstring_examples import examples, run
 from tools.public_names import FOREIGN, MODULES
 
 RIDDLES = re.compile(r"(Of|What|As|See) |:(param|raises)")
 """Beginnings of a sentence that does not stand alone, or is none."""
-EXAMPLE = re.compile(r"^::\n\n((?:    .*\n|\n)+)|.*[^:]::\n\n((?:    .*\n|\n)+)", re.MULTILINE)
-FIRST_MET = (
-    *("StreamsBuilder", "KStream.map", "KStream.map_values", "KStream.flat_map_values", "KGroupedStream.aggregate"),
-    *("KStream.filter", "KStream.group_by_key", "KTable", "Materialized", "Serdes"),
-    *("Processor", "Topology", "KafkaStreams", "TopologyTestDriver", "KeyValueStore"),
+USED = {
+    "streams": (
+        *("StreamsBuilder", "KStream", "KTable", "GlobalKTable", "KGroupedStream", "KGroupedTable"),
+        *("CogroupedKStream", "TimeWindowedKStream", "SessionWindowedKStream", "TimeWindowedCogroupedKStream"),
+        *("SessionWindowedCogroupedKStream", "BranchedKStream", "EmitStrategy", "TimeWindows", "SlidingWindows"),
+        *("SessionWindows", "UnlimitedWindows", "JoinWindows", "BufferConfig", "Suppressed", "Named", "Consumed"),
+        *("Produced", "Materialized", "Joined", "StreamJoined", "TableJoined", "Grouped", "Repartitioned", "Printed"),
+        *("Branched", "AutoOffsetReset", "Record", "FixedKeyRecord", "Headers", "ProcessorContext"),
+        *("FixedKeyProcessorContext", "Stores", "StoreBuilder", "KeyValueStore", "Topology", "KafkaStreams"),
+        *("ClientState", "StreamsConfig", "StateQueryRequest", "StoreQueryParameters", "QueryableStoreTypes", "Serdes"),
+        *("WindowedSerdes", "WindowRangeQuery", "TimestampedWindowRangeWithHeadersQuery"),
+    ),
+    "streams.testing": ("TestInputTopic", "TestOutputTopic", "TestRecord", "TopologyTestDriver"),
+}
+"""Classes whose methods a user's program calls: they have an example, and so does each method."""
+MENTIONED = (
+    *("Windows", "EagerBufferConfig", "StrictBufferConfig", "TimeToLive", "Window", "Windowed", "Serde"),
+    *("Processor", "FixedKeyProcessor", "BatchProcessor", "ValueTransformerWithKey", "StateRestoreListener"),
+    *("PunctuationType", "Cancellable", "RecordMetadata", "RecordContext", "RepartitionTopic", "KeyValueIterator"),
+    *("VersionedKeyValueStore", "WindowStore", "SessionStore", "ListStore", "StreamThreadExceptionResponse"),
+    *("KeyQuery", "RangeQuery", "TimestampedKeyQuery", "TimestampedKeyWithHeadersQuery", "TimestampedRangeQuery"),
+    *("TimestampedRangeWithHeadersQuery", "WindowKeyQuery", "TimestampedWindowKeyWithHeadersQuery"),
+    *("VersionedKeyQuery", "MultiVersionedKeyQuery", "ResultOrder", "QueryResult", "StateQueryResult"),
+    *("FailureReason", "Position", "PositionBound", "LagInfo", "ProcessorWrapper"),
+    *("run", "script_config", "serde_of", "json_serde", "pydantic_serde"),
 )
-"""What a newcomer meets first: each has an example."""
+"""Functions, classes that are derived from, and values: they have an example of their own."""
+STORES = ("name", "persistent", "is_open")
+"""Members that all stores have; they are properties."""
 
 
 def modules() -> Iterator[str]:
@@ -47,6 +70,8 @@ def documented() -> dict[str, str | None]:
             if inspect.isclass(value):
                 found[f"{module_name}.{name}"] = class_text(value)
                 found |= {f"{module_name}.{name}.{member}": text for member, text in members(value)}
+                if (own := vars(value).get("__init__")) and inspect.isfunction(own) and own.__doc__:
+                    found[f"{module_name}.{name}.__init__"] = inspect.cleandoc(own.__doc__)
             elif inspect.isfunction(value):
                 found[f"{module_name}.{name}"] = inspect.getdoc(value)
     return found
@@ -76,10 +101,6 @@ def home(kind: type[Any], name: str) -> str:
     """The top-level package of the class that has the member."""
     owner = next(each for each in kind.__mro__ if name in vars(each))
     return owner.__module__.partition(".")[0]
-
-
-def examples(text: str) -> list[str]:
-    return [textwrap.dedent(one or other) for one, other in EXAMPLE.findall(text + "\n")]
 
 
 def test_each_public_name_and_method_has_a_docstring() -> None:
@@ -124,16 +145,74 @@ def test_what_is_missing_is_noticed() -> None:
     assert not RIDDLES.match("Offers a call.")
 
 
-@pytest.mark.parametrize("name", [name for name, text in documented().items() if text and examples(text)])
-def test_an_example_runs(name: str) -> None:
-    text = documented()[name]
-    assert text is not None
-    for block in examples(text):
-        code = compile(block, name, "exec")
-        exec(code, {"__name__": "example"})
+@functools.cache
+def shown() -> dict[str, str]:
+    """The docstrings that have examples, each by its shortest name: what is inherited or imported is there once."""
+    names: dict[str, str] = {}
+    for name, text in sorted(documented().items(), key=lambda item: len(item[0])):
+        if text and examples(text):
+            names.setdefault(text, name)
+    return {name: text for text, name in names.items()}
 
 
-@pytest.mark.parametrize("name", FIRST_MET)
-def test_what_is_met_first_has_an_example(name: str) -> None:
-    assert name.partition(".")[0] in streams.__all__
-    assert examples(documented()[f"streams.{name}"] or "")
+@pytest.mark.parametrize("name", shown())
+def test_an_example_runs_and_shows_what_comes_out(name: str) -> None:
+    for example in examples(shown()[name]):
+        run(example, name)
+
+
+def wanted() -> Iterator[str]:
+    """The names that must have an example."""
+    for module_name, classes in USED.items():
+        for name in classes:
+            kind = getattr(importlib.import_module(module_name), name)
+            yield f"{module_name}.{name}"
+            if getattr(vars(kind).get("__init__"), "__doc__", None):
+                yield f"{module_name}.{name}.__init__"  # an editor shows it where the class is called
+            for member, _ in members(kind):
+                found = inspect.getattr_static(kind, member)
+                if not isinstance(found, property | functools.cached_property):
+                    yield f"{module_name}.{name}.{member}"
+    yield from (f"streams.{name}" for name in MENTIONED)
+
+
+def test_what_a_topology_is_written_with_has_an_example() -> None:
+    names = list(wanted())
+    assert len(names) > 300
+    assert [name for name in names if not examples(documented()[name] or "")] == []
+
+
+READINGS = "hot = readings.filter(lambda sensor, degrees: degrees > 30)\n"
+
+
+@pytest.mark.parametrize(
+    "example",
+    [
+        READINGS + '# ("roof", 40), ("cellar", 12) -> ("roof", 41)\n',
+        READINGS + '# ("roof", 40), ("cellar", 12)\n#   -> ("roof", 40), ("cellar", 12)\n',
+        READINGS + '# ("roof", 40) @ 7 -> ("roof", 40) @ 8\n',
+        READINGS + '# readings("roof", 12) -> hot("roof", 12)\n',
+        'lines.to("loud")\n# ("ann", "hi") -> loud("ann", "HI")\n',
+        'lines.foreach(lambda name, line: print(line))\n# ("ann", "hi") -> print("HI")\n',
+        "inputs.pipe_value(1)\nassert outputs.is_empty\n",
+        READINGS.strip() + '  # ("roof", 40) -> ("roof", 40)\n',
+        READINGS + '# ("roof", 40) -> ("roof", 40)\n# ("roof", 12) -> ("roof", 12)\n',
+    ],
+)
+def test_an_example_that_shows_something_else_fails(example: str) -> None:
+    with pytest.raises((AssertionError, streams.StreamsError, TypeError)):
+        run(example, "example")
+
+
+def test_an_example_whose_topology_cannot_be_built_fails() -> None:
+    with pytest.raises(streams.TopologyError):
+        run("hot = readings.filter(lambda degrees: degrees > 30)\n", "example")
+    with pytest.raises(streams.TopologyError):
+        run('stock.filter(lambda item, count: True, name="low name!")\n', "example")
+
+
+def test_all_examples_of_a_docstring_are_found() -> None:
+    assert examples("Does.\n\n::\n\n    a = 1\n\n    b = 2\n\nMore::\n\n    c = 3\n\n:param d: no::\n") == [
+        "a = 1\n\nb = 2\n",
+        "c = 3\n",
+    ]

@@ -154,6 +154,14 @@ FAMILIES = (
 )
 
 
+WHERE_TIME_MATTERS = set(FAMILIES) - {"stateless", "aggregations"}
+
+
+@pytest.mark.parametrize("family", sorted(WHERE_TIME_MATTERS))
+def test_a_family_in_which_time_matters_has_a_picture(family: str) -> None:
+    assert "](pictures/" in (ROOT / "docs" / f"{family}.md").read_text()
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_family_of_operators_has_examples_with_results_and_the_names_of_java(family: str) -> None:
     page = ROOT / "docs" / f"{family}.md"

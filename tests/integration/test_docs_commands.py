@@ -13,6 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -56,6 +57,8 @@ class Reader:
             self.environment[name] = value
         elif words[:2] == ["streams", "run"] or (words[0] == "python" and words[1].endswith(".py")):
             self._run_until_ready(words)
+        elif "--follow" in words:
+            self._run_until_it_prints(words)
         else:
             self._run(words)
 
@@ -84,6 +87,21 @@ class Reader:
             stdin=subprocess.DEVNULL,
         )
         assert done.returncode == 0, f"{words}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
+
+    def _run_until_it_prints(self, words: list[str]) -> None:
+        """Runs a command that goes on until Ctrl-C, which it gets after the first line."""
+        with subprocess.Popen(
+            words, cwd=self.folder, env=self.environment, stdout=subprocess.PIPE, text=True
+        ) as process:
+            assert process.stdout is not None
+            timer = threading.Timer(DEADLINE_S, process.kill)
+            timer.start()
+            line = process.stdout.readline()
+            process.send_signal(signal.SIGINT)
+            process.communicate()
+            timer.cancel()
+        assert line
+        assert process.returncode == 0
 
     def _run_until_ready(self, words: list[str]) -> None:
         """Runs an application until it says that it is ready, as it does to systemd, and ends it by SIGTERM."""

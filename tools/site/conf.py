@@ -32,3 +32,10 @@ html_theme_options: dict[str, Any] = {"navigation_with_keys": True, "top_of_page
 pygments_style = "default"
 pygments_dark_style = "monokai"
 suppress_warnings: list[str] = []
+
+
+def setup(app: Any) -> None:
+    """Shows files of commas as they are: Pygments has no lexer for them."""
+    from pygments.lexers.special import TextLexer
+
+    app.add_lexer("csv", TextLexer)

@@ -15,6 +15,12 @@ import streams
 from tools.public_names import members
 
 ERRORS = "processor_api.errors"
+ABOUT_EXAMPLES = (
+    "Short examples begin where a topology is being written: with a ``builder``, and with streams and tables named"
+    " after what they hold. A comment says which records go in and which come out,"
+    ' ``# ("ann", 1), ("bob", 2) -> ("ann", 1)``; a number behind ``@`` is a time in ms, and a windowed key is'
+    " ``(key, (start, end))``."
+)
 
 
 @dataclass(frozen=True)
@@ -110,7 +116,7 @@ def write_reference(folder: Path) -> None:
 
 
 def text_of(group: Group) -> str:
-    lines = [group.title, "=" * len(group.title), "", f"``from {group.module} import ...``", ""]
+    lines = [group.title, "=" * len(group.title), "", f"``from {group.module} import ...``", "", ABOUT_EXAMPLES, ""]
     for name in names_of(group):
         lines += directive(group.module, name)
     return "\n".join(lines) + "\n"

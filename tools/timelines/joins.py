@@ -9,10 +9,11 @@ from streams import Joined, JoinWindows, KStream, KTable, Materialized, Stores, 
 from tools.timelines.picture import Dot, DotKind, Lane, LaneKind, Picture, Span, SpanKind
 from tools.timelines.play import SECOND, Play, Step, seconds
 
-__all__ = ["streams_left", "table_versions", "table_with_grace"]
+__all__ = ["stream_table", "streams_left", "table_versions", "table_with_grace", "tables_left"]
 
 HISTORY_MS = 600 * SECOND
 ORDERS, PAYMENTS, PRICES = "orders", "payments", "prices"
+NAMES, CITIES = "names", "cities"
 
 
 def streams_left() -> Picture:
@@ -43,6 +44,46 @@ def streams_left() -> Picture:
     sent = Lane("results", LaneKind.RESULTS, tuple(_results(play.steps)))
     title = "Left join of two streams: at most 20 s apart, with a grace period of 10 s"
     return Picture(title, _description(play.steps), (*lanes, sent), tick_ms=20 * SECOND, extra_ms=5 * SECOND)
+
+
+def stream_table() -> Picture:
+    """Draws a join with a table: an order meets the row that is there when it comes, also if it is late."""
+    builder = StreamsBuilder()
+    orders: KStream[str, str] = builder.stream(ORDERS)
+    prices: KTable[str, str] = builder.table(PRICES)
+    orders.join(prices, lambda order, price: f"{order} at {price}").to("out")
+    with Play(builder) as play:
+        play.pipe(ORDERS, [(5, "rice")])
+        play.pipe(PRICES, [(10, "3.10")])
+        play.pipe(ORDERS, [(30, "tea")])
+        play.pipe(PRICES, [(50, "3.50")])
+        play.pipe(ORDERS, [(40, "milk"), (65, "salt")])
+    lanes = (
+        _records(PRICES, play.steps),
+        _records(ORDERS, play.steps),
+        Lane("results", LaneKind.RESULTS, tuple(_results(play.steps, at_own_time=True))),
+    )
+    title = "A stream joined with a table: the row that is there when the record comes"
+    return Picture(title, _description(play.steps), lanes, extra_ms=25 * SECOND)
+
+
+def tables_left() -> Picture:
+    """Draws a left join of two tables: each change of a side is a change of the result, with the larger timestamp."""
+    builder = StreamsBuilder()
+    names: KTable[str, str] = builder.table(NAMES)
+    cities: KTable[str, str] = builder.table(CITIES)
+    names.left_join(cities, lambda name, city: f"{name} of {city or 'nowhere'}").to_stream().to("out")
+    with Play(builder) as play:
+        play.pipe(NAMES, [(10, "Ann")])
+        play.pipe(CITIES, [(25, "Oslo"), (50, "Rome")])
+        play.pipe(NAMES, [(35, "Anna")])
+    lanes = (
+        _records(NAMES, play.steps),
+        _records(CITIES, play.steps),
+        Lane("results", LaneKind.RESULTS, tuple(_results(play.steps, at_own_time=True))),
+    )
+    title = "Left join of two tables: the result has the larger timestamp of its two rows"
+    return Picture(title, _description(play.steps), lanes, extra_ms=35 * SECOND)
 
 
 def table_versions() -> Picture:

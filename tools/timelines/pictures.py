@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tools.timelines import concepts, joins, suppress, windows
+from tools.timelines import concepts, joins, punctuations, suppress, windows
 from tools.timelines.drawing import draw
 
 __all__ = ["FOLDER", "pictures"]
@@ -20,8 +20,11 @@ SCENES = {
     "suppress-until-close": windows.suppressed,
     "suppress-time-limit": suppress.time_limit,
     "join-streams": joins.streams_left,
+    "join-stream-table": joins.stream_table,
+    "join-tables": joins.tables_left,
     "join-versioned-table": joins.table_versions,
     "join-table-grace": joins.table_with_grace,
+    "punctuations": punctuations.punctuations,
 }
 
 

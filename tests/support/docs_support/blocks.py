@@ -77,14 +77,18 @@ def is_offline(command: str) -> bool:
 
 def prepare(page: Path, folder: Path) -> Path:
     """Makes the folder where a reader of the page is, with the files that the page speaks of."""
-    if page.parent.parent == ROOT / "examples" or page == ROOT / "docs" / "first-topology.md":
-        example = page.parent if page.name == "README.md" else ROOT / "examples" / "01_word_count"
+    of_word_count = page in (ROOT / "docs" / "first-topology.md", ROOT / "examples" / "README.md")
+    if page.parent.parent == ROOT / "examples" or of_word_count:
+        example = ROOT / "examples" / "01_word_count" if of_word_count else page.parent
         return Path(shutil.copytree(example, folder / example.name, ignore=shutil.ignore_patterns("__pycache__")))
     files = {"app.py": APP, "cluster.toml": '"state.cleanup.delay.ms" = 600000\n', "kafka.toml": ""}
     if page.name.startswith("tutorial-"):
         files = {"app.py": blocks(page, "python")[0].text}
     if page == ROOT / "README.md":
         files = {"app.py": blocks(page, "python")[0].text, "streams.toml": blocks(page, "toml")[0].text}
+    if page.name == "topics-and-records.md":
+        files = {"app.py": blocks(ROOT / "README.md", "python")[0].text}
+        files |= {"orders.py": blocks(page, "python")[0].text, "orders.jsonl": blocks(page, "json")[0].text}
     for name, text in files.items():
         (folder / name).write_text(text)
     return folder
