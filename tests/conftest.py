@@ -50,10 +50,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """The session of Spark that all tests share: two tasks at a time, each tried three times."""
+    from spark_support.quick_start import QUICK_START
     from streams.spark import local_session
 
     settings = {
         "spark.executorEnv.PYTHONPATH": f"{ROOT / 'tests' / 'support'}",
+        "spark.driver.extraJavaOptions": QUICK_START,
         "spark.local.dir": f"{tmp_path_factory.mktemp('spark')}",
         "spark.log.level": "ERROR",
         "spark.sql.shuffle.partitions": 2,

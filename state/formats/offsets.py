@@ -1,22 +1,39 @@
 """Rows of the families `OFFSETS` and `POSITIONS`: ``<topic>-<partition>`` to an offset, ``i64`` (frozen on disk).
 
 Beside the offsets of a changelog is the id of the topic that they are of: a topic that is deleted and made again has
-another one, and its offsets mean other records.
+another one, and its offsets mean other records. Then there is the time as of which the rows were complete, ``i64``, in
+ms since 1970: deletions after it may be missing.
 """
 
 from __future__ import annotations
 
 import struct
 
-__all__ = ["TOPIC_ID", "offset_key", "read_offset", "topic_id_key", "write_offset"]
+__all__ = [
+    "COMPLETE_AT",
+    "TOPIC_ID",
+    "complete_at_key",
+    "offset_key",
+    "read_offset",
+    "read_time",
+    "topic_id_key",
+    "write_offset",
+    "write_time",
+]
 
 TOPIC_ID = b"streams.topic-id/"
 """The prefix of the keys of topic ids; no topic or family of rows has a name like that."""
+
+COMPLETE_AT = b"streams.complete-at/"
+"""The prefix of the keys of the times as of which rows were complete."""
 
 _OFFSET = struct.Struct(">q")
 
 write_offset = _OFFSET.pack
 """An offset's row."""
+
+write_time = _OFFSET.pack
+"""A time's row, of ms since 1970."""
 
 
 def offset_key(topic: str, partition: int) -> bytes:
@@ -30,6 +47,19 @@ def topic_id_key(topic: str, rows: bytes = b"") -> bytes:
     :param rows: what the keys of these offsets start with, in front of the topic.
     """
     return TOPIC_ID + rows + topic.encode()
+
+
+def complete_at_key(topic: str) -> bytes:
+    """The key of the time as of which the rows of a changelog were complete."""
+    return COMPLETE_AT + topic.encode()
+
+
+def read_time(row: bytes | None) -> int | None:
+    """The time in a row, in ms since 1970; ``None`` if there is none, or if the row is damaged."""
+    if row is None or len(row) != _OFFSET.size:
+        return None
+    time: int = _OFFSET.unpack(row)[0]
+    return time
 
 
 def read_offset(row: bytes) -> int:

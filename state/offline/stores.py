@@ -10,7 +10,7 @@ from itertools import islice
 from processor_api.errors import StateError
 from state.directory.inspect import StoredTask
 from state.engine.port import OFFSETS, POSITIONS, store_of
-from state.formats.offsets import TOPIC_ID, read_offset
+from state.formats.offsets import COMPLETE_AT, TOPIC_ID, read_offset
 from state.offline.rows import UNKNOWN, family_reader, kind_of_families
 from state.rocksdb.commit_numbers import COMMIT_PREFIX
 from state.rocksdb.errors import damaged
@@ -20,6 +20,8 @@ from state.write_buffer.stored_rows import StoredFamily, StoredRow
 
 __all__ = ["StoredStore", "count_rows", "offset_store", "positions_of", "scan", "stores_in"]
 
+BESIDE_OFFSETS = (TOPIC_ID, COMPLETE_AT)
+"""The prefixes of rows that say something about offsets, and are named by the topic."""
 COUNTED = 10_000
 """The largest number of entries that is counted; more are estimated."""
 
@@ -72,7 +74,7 @@ def stores_in(reader: DatabaseReader, task: StoredTask) -> list[StoredStore]:
             continue
         owner = offset_store(key, task, names)
         if owner is not None:
-            if not key.startswith(TOPIC_ID):
+            if not key.startswith(BESIDE_OFFSETS):
                 offsets[owner[0]][owner[1]] = _offset(row)
             keys[owner[0]].append(key)
     return [
@@ -97,9 +99,9 @@ def _offset(row: bytes) -> int | None:
 
 def offset_store(key: bytes, task: StoredTask, stores: list[str]) -> tuple[str, str] | None:
     """The store that a row of the family of offsets is about, and the partition; the topic, where the row is
-    that of a topic id. ``None`` if it is about none of these."""
-    of_topic = key.startswith(TOPIC_ID)
-    text = key.removeprefix(TOPIC_ID).decode(errors="replace")
+    that of a topic id or of a time. ``None`` if it is about none of these."""
+    of_topic = key.startswith(BESIDE_OFFSETS)
+    text = key.removeprefix(TOPIC_ID).removeprefix(COMPLETE_AT).decode(errors="replace")
     family, slash, partition = text.partition("/")
     if slash:
         return (store_of(family), partition) if store_of(family) in stores else None

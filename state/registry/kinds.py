@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 from processor_api.errors import StateError, TopologyError
 from processor_api.serde import Serde
@@ -16,6 +16,7 @@ from processor_api.stores.factory import StoreBuilder
 from state.custom import store as custom_store
 from state.custom import versioned as custom_versioned
 from state.engine.port import Engine, store_of
+from state.engine.reading import ReadEngine
 from state.key_value import list_store, lru, store, time_to_live, timestamp_proxy, with_headers
 from state.time_ordered import join_grace, suppress
 from state.versioned import store as versioned
@@ -196,13 +197,13 @@ def open_store(
 
     :param log_many: as ``log``, for many rows.
     :param log_each: logs each put of a store without caching when it happens, not the last of each key at the drain.
-    :param reads_only: opens it without writing anything. It sees what others write to the engine if its budget has no
-        room for a cache.
+    :param reads_only: opens it without writing anything, for one thread, which need not be the one that writes. It sees
+        what others write to the engine if its budget has no room for a cache.
     """
     kind, expiry = kind_of(builder), f"{builder.name}.{EXPIRY}"
     if not reads_only and EXPIRY not in kind.notes and engine.holds(expiry):
         engine.clear([expiry])  # a time to live that is set again later starts from the beginning
-    engine, codec = _upgraded(builder, engine)
+    engine, codec = _upgraded(builder, cast(Engine, ReadEngine(engine)) if reads_only else engine)
     return kind.open(
         Opening(
             kind=kind,

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from streams.cli.failures import CLEAN, CannotRun
-from streams.cli.settings_options import Given, add_settings_options, given_settings
+from streams.cli.settings_options import Given, add_settings_options
+from streams.cli.spark_settings import APPLICATION_ID, spark_settings
 from streams.cli.topology_function import APP_HELP, import_path_of, load_topology
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ __all__ = [
     "absolute",
     "add_parser",
     "add_session_option",
-    "application_id_of",
     "checked_topology",
     "read_cut",
     "run",
@@ -91,8 +91,7 @@ def add_session_option(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    given = given_settings(arguments)
-    application_id = application_id_of(given)
+    given = spark_settings(arguments)
     topology = checked_topology(arguments.topology, given)
     partitions = dict(_partitions(arguments.partitions))
     sources = dict(_pair(text, "--history", "TOPIC=PATH") for text in arguments.history)
@@ -107,7 +106,7 @@ def run(arguments: argparse.Namespace) -> int:
         spark,
         topology,
         {topic: _history(spark, topic, path, columns, arguments, given) for topic, path in sources.items()},
-        application_id=application_id,
+        application_id=str(given.settings[APPLICATION_ID]),
         run_dir=arguments.run_dir,
         partitions=partitions,
         config=given.settings,
@@ -123,17 +122,6 @@ def run(arguments: argparse.Namespace) -> int:
         sys.stdout.flush()
         sys.stdout.write(f"{backfill.run(resume=not arguments.from_start)}\n")
     return CLEAN
-
-
-def application_id_of(given: Given) -> str:
-    """Returns the id of the application.
-
-    :raises CannotRun: if it is not given.
-    """
-    found = given.settings.get("application.id")
-    if not found:
-        raise CannotRun("application.id is missing: --application-id with that of the live application")
-    return str(found)
 
 
 def read_cut(path: Path | None) -> Cut | None:

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from streams.cli.failures import CLEAN, FAILED, CannotRun
-from streams.cli.settings_options import add_settings_options, given_settings
-from streams.cli.spark_backfill import absolute, add_session_option, application_id_of, checked_topology, spark_of
+from streams.cli.settings_options import add_settings_options
+from streams.cli.spark_backfill import absolute, add_session_option, checked_topology, spark_of
+from streams.cli.spark_settings import spark_settings
 from streams.cli.topology_function import APP_HELP
 
 if TYPE_CHECKING:
@@ -43,8 +44,7 @@ def add_parser(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     if arguments.limit < 0:
         raise CannotRun(f"--limit {arguments.limit}: give a number from 0")
-    given = given_settings(arguments)
-    application_id_of(given)
+    given = spark_settings(arguments, arguments.run_dir)
     topology = checked_topology(arguments.topology, given)
     offsets = _offsets(arguments.offsets)
     spark = spark_of(arguments)

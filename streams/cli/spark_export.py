@@ -35,7 +35,7 @@ def add_parser(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    given = given_settings(arguments)
+    given = given_settings(arguments, derives_id=True)  # whatever it is: the names in the files are those of the run
     topology = checked_topology(arguments.topology, given)
     spark = spark_of(arguments)
     from streams.spark import BackfillResult

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from streams.cli.failures import CLEAN, FAILED, CannotRun
-from streams.cli.settings_options import add_settings_options, given_settings
+from streams.cli.settings_options import add_settings_options
 from streams.cli.spark_backfill import read_cut
+from streams.cli.spark_settings import spark_settings
 from streams.cli.topology_function import APP_HELP, load_topology
 
 __all__ = ["add_parser"]
@@ -65,7 +66,8 @@ def _add_check(commands: Any) -> None:
 def _config_and_topology(arguments: argparse.Namespace) -> tuple[Any, Any]:
     from streams.config import StreamsConfig
 
-    config = StreamsConfig.of(given_settings(arguments).settings)
+    given = spark_settings(arguments, getattr(arguments, "run_dir", None))
+    config = StreamsConfig.of(given.settings)
     return config, load_topology(arguments.topology, lambda: config)
 
 

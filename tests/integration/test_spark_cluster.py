@@ -14,14 +14,12 @@ from pathlib import Path
 import pytest
 
 from backfill_kit import Row, write_history
+from spark_support.quick_start import QUICK_START
 from waiting import wait_until
 
 DEADLINE_S = 120
 JOB_DEADLINE_S = 1_800
 """Long, since only a job that hangs waits for it: on a busy machine a Spark job takes minutes."""
-
-QUICK_START = "-XX:TieredStopAtLevel=1"
-"""For Java processes that live for seconds: the second compiler would not pay."""
 
 JOB = """
 import sys

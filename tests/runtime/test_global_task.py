@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,8 +13,10 @@ import pytest
 from dsl import Consumed, StreamsBuilder
 from processor_api.clock import ManualClock
 from processor_api.errors import StateError
+from processor_api.processor import Processor
+from processor_api.record import Record
 from processor_api.serde import Serdes
-from processor_api.stores.factory import MEMORY, ROCKSDB
+from processor_api.stores.factory import MEMORY, ROCKSDB, Stores
 from processor_api.task_id import TopicPartition
 from processor_api.topology import Topology
 from state.engine.memory import MemoryEngine
@@ -52,7 +55,7 @@ def topology(engine: str) -> Topology:
 
 
 class Kit:
-    def __init__(self, directory: Path, engine: Any = None) -> None:
+    def __init__(self, directory: Path, engine: Any = None, made: Topology | None = None) -> None:
         config = StreamsConfig.of({"application.id": "app", "bootstrap.servers": "unused:9092"})
         clock = ManualClock(0)
         self.broker = EmbeddedBroker(clock, auto_create_topics=True)
@@ -64,18 +67,18 @@ class Kit:
                 return cast(Engine, engine)
             return Engines(clock).open(kind, path, families)
 
-        self.topology = topology(name)
+        self.topology = made or topology(name)
         self.task = GlobalTask(self.topology, config, directory, clock, open_engine)
         self.task.start()
         self.spec = self.topology.global_stores["g"]
 
-    def messages(self, *records: tuple[str, str | None]) -> list[Any]:
+    def messages(self, *records: tuple[str, str | None], time: int = 1) -> list[Any]:
         self.broker.create_topic("global")
         log = self.broker.log(PLACE)
         first = log.end_offset
         for key, value in records:
             raw = None if value is None else value.encode()
-            self._producer.produce("global", raw, key.encode(), 0, None, None, 1, None)
+            self._producer.produce("global", raw, key.encode(), 0, None, None, time, None)
         self._producer.flush()
         return log.read(first, len(records), False)[0]
 
@@ -188,3 +191,45 @@ def test_readers_on_other_threads_see_whole_writes(kept: Kit) -> None:
 
 def test_a_store_that_is_not_global_has_no_reader(kit: Kit) -> None:
     assert kit.task.stores.reader("elsewhere", "node") is None
+
+
+def versions(engine: str) -> Topology:
+    supplier = Stores.persistent_versioned_key_value_store("g", 1_000_000).on_engine(engine)
+    store = Stores.versioned_key_value_store_builder(supplier, S, S).with_logging_disabled()
+    return Topology().add_global_store(store, "s", "global", "p", KeepsVersions, key_serde=S, value_serde=S)
+
+
+class KeepsVersions(Processor[str, str, str, str]):
+    def process(self, record: Record[str, str]) -> None:
+        self.context.get_state_store("g").put(record.key, record.value, record.timestamp)
+
+
+def test_threads_that_look_for_old_versions_do_not_disturb_each_other(tmp_path: Path) -> None:
+    """They moved one iterator, and read versions of other keys or none."""
+    kit = Kit(tmp_path, made=versions(ROCKSDB))
+    kit.task.process(PLACE, kit.messages(*((f"k{key}", f"{key}") for key in range(3)), ("k0", "x"), ("k1", "x")))
+    for time in (2, 3):
+        kit.task.process(PLACE, kit.messages(*((f"k{key}", "later") for key in range(3)), time=time))
+    kit.task.apply()
+    wrong: list[Any] = []
+
+    def read(key: int) -> None:
+        reader = kit.task.stores.reader("g", "node")
+        assert reader is not None
+        for _ in range(2_000):
+            found = reader.facade.get(f"k{key}", 2)
+            if found is None or found.value != "later":
+                wrong.append((key, found))
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        threads = [threading.Thread(target=read, args=(key,)) for key in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+        kit.task.close()
+    assert not wrong

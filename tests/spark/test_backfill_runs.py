@@ -1,6 +1,5 @@
 """Backfills that are interrupted, resumed, or given what they cannot use."""
 
-import io
 import os
 import re
 import signal
@@ -47,7 +46,6 @@ from streams.spark.backfill.errors import (
     UnsupportedContextError,
     UnsupportedForBackfill,
 )
-from streams.spark.backfill.progress import progress_of
 from streams.spark.backfill.shipped_topology import ship
 from streams.spark.backfill.stage_job import JobInput, StageJob
 from streams.spark.backfill.stage_task import run_attempt
@@ -127,6 +125,15 @@ def backfill(spark: Any, tmp_path: Path, topology: Any, rows: list[Row] | None, 
         inputs = {"events": History.parquet(spark, write_history(tmp_path / "events", rows), **columns)}
     given = {"application_id": "app", "run_dir": tmp_path / "run", "config": SETTINGS, "partitions": {"events": 4}}
     return Backfill(spark, topology, inputs, **{**given, **options})
+
+
+COUNTED_ROWS = rows_of(60)
+
+
+@pytest.fixture(name="counted", scope="module")
+def counted_fixture(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The result of a backfill that tests read."""
+    return backfill(spark, tmp_path_factory.mktemp("counted"), count_by_value, COUNTED_ROWS).run()
 
 
 # ---------------------------------------------------------------------- interruptions
@@ -533,9 +540,8 @@ def test_a_topic_that_a_subtopology_reads_again_goes_round_in_one_task(spark: An
     assert sorted(found.outputs["out"]) == sorted(expected.outputs["out"])
 
 
-def test_files_of_a_run_directory_have_the_columns_that_are_documented(spark: Any, tmp_path: Path) -> None:
-    result = backfill(spark, tmp_path, count_by_value, rows_of(40)).run()
-    path = tmp_path / "run" / "stage=1" / result.stages[1].tasks[0]["files"][-1]
+def test_files_of_a_run_directory_have_the_columns_that_are_documented(counted: Any) -> None:
+    path = Path(counted.run_dir) / "stage=1" / counted.stages[1].tasks[0]["files"][-1]
     header = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
     assert pq.read_schema(path).types == [
         pa.string(), pa.int32(), pa.int64(), pa.binary(), pa.binary(), pa.int64(), header, pa.int32()
@@ -639,18 +645,15 @@ def test_a_processor_that_asks_for_offsets_needs_a_history_with_them(spark: Any,
         backfill(spark, tmp_path, by_wall_clock, [Row(b"a", b"x", 1)], offset=None, partitions={"events": 1}).run()
 
 
-def test_tables_are_columns_and_can_be_compared(spark: Any, tmp_path: Path) -> None:
-    rows = rows_of(60)
-    result = backfill(spark, tmp_path, count_by_value, rows).run()
-    table = result.table("by-value")
-    assert {row.key.encode(): row.value for row in table.collect()} == truth(rows)
-    assert result.diff("by-value", table).count() == 0
-    written = result.output("out", key=Serdes.STRING, value=Serdes.LONG).collect()
-    assert {(row.key, row.value) for row in written if row.value == table_of(result)[row.key.encode()]}
-    assert max(row.value for row in written) == max(truth(rows).values())
-    assert written[0].asDict().keys() == result.output("out").collect()[0].asDict().keys()
+def test_tables_are_columns_and_can_be_compared(counted: Any) -> None:
+    table, wanted, rows = counted.table("by-value"), truth(COUNTED_ROWS), table_of(counted)
+    assert {row.key.encode(): row.value for row in table.collect()} == wanted
+    written = counted.output("out", key=Serdes.STRING, value=Serdes.LONG).collect()
+    assert {(row.key, row.value) for row in written if row.value == rows[row.key.encode()]}
+    assert max(row.value for row in written) == max(wanted.values())
+    assert list(written[0].asDict()) == counted.output("out").columns
     live = table.selectExpr("partition", "key", "if(key = 'v0', value + 1, value) as value", "timestamp")
-    (row,) = result.diff("by-value", live.where("key <> 'v9999'")).collect()
+    (row,) = counted.diff("by-value", live.where("key <> 'v9999'")).collect()
     assert (row.key, row.difference, row.live.value - row.backfill.value) == ("v0", "different", 1)
 
 
@@ -682,17 +685,3 @@ def test_a_history_without_records_gives_empty_tables(spark: Any, tmp_path: Path
     assert result.output("out").count() == 0
     assert result.table("by-value").collect() == []
     assert [task["positions"] for task in result.stages[0].tasks] == [{}] * 4
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-def test_progress_is_drawn_on_a_terminal_only(spark: Any) -> None:
-    terminal, file = Terminal(), io.StringIO()
-    for stream in (terminal, file):
-        with progress_of(spark, "stage 0", 2, stream):
-            assert spark.range(8, numPartitions=2).count() == 8
-    assert terminal.getvalue().endswith(f"\rstage 0 [{'#' * 30}] 2 of 2 tasks\n")
-    assert file.getvalue() == ""

@@ -1,7 +1,8 @@
-"""Sessions: the checks before work begins, and the error without the extra."""
+"""Sessions: the checks before work begins, the progress of jobs, and the error without the extra."""
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from streams.spark import SparkVersionError, local_session, register
+from streams.spark.backfill.progress import progress_of
 from streams.spark.session import _reason, check_version, check_workers, is_connect
 
 
@@ -122,3 +124,17 @@ def test_workers_of_another_python_are_refused() -> None:
     )
     assert "Set PYSPARK_PYTHON" in found.stdout, found.stdout + found.stderr[-2000:]
     assert "Traceback" not in found.stdout
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_is_drawn_on_a_terminal_only(spark: Any) -> None:
+    terminal, file = Terminal(), io.StringIO()
+    for stream in (terminal, file):
+        with progress_of(spark, "stage 0", 2, stream):
+            assert spark.range(8, numPartitions=2).count() == 8
+    assert terminal.getvalue().endswith(f"\rstage 0 [{'#' * 30}] 2 of 2 tasks\n")
+    assert file.getvalue() == ""

@@ -55,7 +55,7 @@ def test_a_backfill_is_run_and_exported(spark: Any, lake: str, capsys: pytest.Ca
     assert main(words(lake, "--partitions", "events=1", "--column", "headers=headers", "--cut", "cut.json")) == 0
     assert "10 records" in capsys.readouterr().out
     assert json.loads(Path("run/run.json").read_text())["cut"] == json.loads(cut.to_json())
-    export = ["spark", "export", "counting_app:builder", "--application-id", "app", "--run-dir", "run"]
+    export = ["spark", "export", "apps/counting_app.py", "--run-dir", "run"]
     assert main([*export, "--table", "counts", "--to", "counts"]) == 0
     rows = pq.read_table("counts").to_pylist()
     assert {row["key"]: row["value"] for row in rows} == {"k0": 4, "k1": 3, "k2": 3}

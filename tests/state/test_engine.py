@@ -18,6 +18,7 @@ from state.engine.port import OFFSETS, POSITIONS
 from state.engine.spilling import SpillingEngine
 from state.rocksdb.engine import RocksEngine
 from state.rocksdb.metadata import FORMAT_KEY
+from streams.runtime.engines.shared_engine import SharedMemoryEngine
 from streams.testing.contracts.engine_kit import FAMILIES, EngineKit, Rows
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -35,6 +36,7 @@ os._exit(0)
 
 ENGINES: dict[str, Callable[[Path], Any]] = {
     "memory": lambda path: MemoryEngine(),
+    "memory, shared": lambda path: SharedMemoryEngine(),
     "rocksdb": lambda path: RocksEngine(path, FAMILIES),
     "spilling": lambda path: SpillingEngine(lambda: RocksEngine(path, FAMILIES)),
     "spilling, each write to disk": lambda path: SpillingEngine(lambda: RocksEngine(path, FAMILIES), most_bytes=0),

@@ -17,6 +17,7 @@ from processor_api.errors import StateDirectoryError
 from runtime_support.task_kit import TaskKit
 from state.directory.state_directory import METADATA_FILE, StateDirectory
 from state.engine.port import OFFSETS
+from state.formats.offsets import complete_at_key
 from state.rocksdb.engine import RocksEngine
 from state_support.all_kinds import KINDS, change, made
 from streams.cli.main import main
@@ -376,7 +377,8 @@ def test_a_rebuilt_store_is_gone_with_its_offset_and_others_are_not(stopped: Pat
 
 
 def test_rows_that_may_have_no_changelog_are_removed_by_force_only(stopped: Path, state: Run) -> None:
-    change(stopped, OFFSETS, b"app-plain-changelog-0", None)
+    for key in (b"app-plain-changelog-0", complete_at_key("app-plain-changelog")):
+        change(stopped, OFFSETS, key, None)
     status, _, err = state("rebuild", "plain")
     assert (status, "store 'plain' has no changelog offset in task 0_0" in err) == (2, True)
     assert dumped(state, "plain") != []

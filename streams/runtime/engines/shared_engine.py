@@ -29,6 +29,10 @@ class _Family:
         with self._lock:
             return self._family.range(low, high, reverse=reverse)
 
+    def seek(self, key: bytes) -> tuple[bytes, bytes] | None:
+        with self._lock:
+            return self._family.seek(key)
+
     def approximate_count(self) -> int:
         return self._family.approximate_count()
 

@@ -8,8 +8,7 @@ another row format, is filled from the beginning.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,61 +20,29 @@ from processor_api.topology_data import TopologyData
 from state.directory.metadata import DATABASE
 from state.engine.port import OFFSETS, Engine
 from state.formats.offsets import read_offset, topic_id_key
-from state.guards.guard import Policy, guarded
-from state.registry.kinds import OpenStore, families_held, families_of, family_of, open_store, restore_of
-from state.registry.read_only import read_only
-from state.write_buffer.memory_budget import Budget
-from state.write_buffer.record_context import Cursor
+from state.registry.kinds import OpenStore, families_held, family_of, restore_of
 from streams.runtime.engines.shared_engine import SharedMemoryEngine
 from streams.runtime.engines.store_counters import StoreCounters
+from streams.runtime.global_stores.readers import GlobalReaders, global_families
 from streams.runtime.processing.environment import Environment
 from streams.runtime.tasks.task_stores import EngineOpener
 
 __all__ = ["GlobalStores"]
 
 OFFSET = struct.Struct(">q")
-READ_ONLY = "a global store is written only by the processor that was added with it"
 
 
-class _Reopened(Policy):
-    """Opens a store again when there may be other rows: for kinds that keep more than rows (stream times, segments).
-
-    :param writes: how often rows were written.
-    """
-
-    def __init__(self, writes: Callable[[], int], opened: Callable[[], OpenStore]) -> None:
-        self._at = writes()  # before it is opened: it may see more
-        super().__init__(opened().facade)
-        self._writes = writes
-        self._opened = opened
-
-    def store(self) -> Any:
-        writes = self._writes()
-        if writes != self._at:
-            self._store, self._at = self._opened().facade, writes
-        return self._store
-
-    def call(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
-        return lambda *given, **named: getattr(self.store(), name)(*given, **named)
-
-
-class GlobalStores:
+class GlobalStores(GlobalReaders):
     """Holds the global stores of a process. Written by one thread; read by any through `reader`.
 
     It opens them in the directory of ``environment``.
     """
 
     def __init__(self, topology: TopologyData, environment: Environment, open_engine: EngineOpener) -> None:
-        self._specs = topology.global_stores
-        self._environment = environment
+        super().__init__(topology, environment)
         self.engines: dict[str, Engine] = {}
         self.counters: dict[str, StoreCounters] = {}
-        self.writes = 0
-        """How often rows were written."""
-        builders = [spec.builder for spec in self._specs.values()]
-        for name in sorted({builder.supplier.engine for builder in builders}):
-            own = [builder for builder in builders if builder.supplier.engine == name]
-            families = [family for builder in own for family in families_of(builder)]
+        for name, families in global_families(topology).items():
             self.engines[name] = _open_engine(open_engine, name, environment.state_dir, families)
         self.stores: dict[str, OpenStore] = {}
         """The stores as the processors that fill them see them."""
@@ -88,39 +55,8 @@ class GlobalStores:
             self.close()
             raise
 
-    def _opened(self, spec: GlobalStore, **how: Any) -> OpenStore:
-        builder, environment = replace(spec.builder, caching=False), self._environment
-        what = f"store {spec.name!r}"
-        return open_store(
-            builder,
-            engine=self._engine(spec),
-            budget=Budget(0),
-            log=None,
-            log_each=False,
-            key_serde=environment.key_serde(builder.key_serde, what, spec.topic),
-            value_serde=environment.value_serde(builder.value_serde, what, spec.topic),
-            **how,
-        )
-
     def _engine(self, spec: GlobalStore) -> Engine:
         return self.engines[spec.builder.supplier.engine]
-
-    def reader(self, name: str, node: str) -> OpenStore | None:
-        """Returns a store for a node that may only read it; ``None`` if there is no such store.
-
-        It reads from the engine; each reader belongs to one thread.
-        """
-        spec = self._specs.get(name)
-        if spec is None:
-            return None
-
-        def opened() -> OpenStore:
-            return self._opened(spec, cursor=Cursor(), reads_only=True)
-
-        found = opened()
-        if found.participants:
-            found = replace(found, facade=guarded(_Reopened(lambda: self.writes, opened)))
-        return read_only(found, node, READ_ONLY)
 
     # ------------------------------------------------------------------ writing
 

@@ -30,7 +30,7 @@ from streams.runtime.tracing.tracer import Tracer
 if TYPE_CHECKING:
     from streams.config import StreamsConfig
 
-__all__ = ["NO_TASK", "GlobalTask", "TracedGlobalTask"]
+__all__ = ["NO_TASK", "GlobalTask", "TracedGlobalTask", "global_assembly"]
 
 log = logging.getLogger("streams.global")
 
@@ -66,6 +66,19 @@ def _no_collector() -> Any:
     return None
 
 
+def global_assembly(
+    config: StreamsConfig, settings: TaskSettings, clock: Clock, open_engine: EngineOpener, thread: TaskThread
+) -> TaskAssembly:
+    """Returns what the environment of global stores is made with."""
+    return TaskAssembly(
+        settings=settings,
+        error_policy=partial(ErrorPolicy, handlers=_handlers(config), send=_no_dead_letters),
+        clock=clock,
+        open_engine=open_engine,
+        thread=thread,
+    )
+
+
 class GlobalTask:
     """Holds the global stores of a process with the nodes that fill them. Its owner gives it messages.
 
@@ -85,13 +98,8 @@ class GlobalTask:
         metrics: Metrics | None = None,
         tracer: Tracer | None = None,
     ) -> None:
-        assembly = TaskAssembly(
-            settings=TaskSettings.of(config, global_store=self._reader, registry=metrics, is_global=True),
-            error_policy=partial(ErrorPolicy, handlers=_handlers(config), send=_no_dead_letters),
-            clock=clock,
-            open_engine=open_engine,
-            thread=TaskThread(tracer=tracer),
-        )
+        settings = TaskSettings.of(config, global_store=self._reader, registry=metrics, is_global=True)
+        assembly = global_assembly(config, settings, clock, open_engine, TaskThread(tracer=tracer))
         self.environment = assembly.environment(NO_TASK, topology, directory)
         self.specs = {spec.topic: spec for spec in topology.global_stores.values()}
         """Each store by its topic."""

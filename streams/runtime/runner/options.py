@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from processor_api.record import HeaderList
 from state.engine.spilling import ROWS_IN_MEMORY_BYTES
+from streams.platform import OpenEngine
 from streams.runtime.runner.changelog_capture import CAPTURE_BYTES, ChangelogRow
 
 __all__ = ["HistoryRow", "RunnerOptions"]
@@ -36,6 +37,9 @@ class RunnerOptions:
 
     global_rows: Mapping[str, Iterable[HistoryRow]] = field(default_factory=dict)
     """The records of each topic that fills a global store."""
+    filled_globals: Callable[[OpenEngine], OpenEngine] | None = None
+    """Takes what opens an engine, and returns what opens one with the rows of global stores that were filled before:
+    `global_rows` are not read then, and no processor of a global store runs."""
     state: Mapping[str, Iterable[ChangelogRow]] = field(default_factory=dict)
     """The rows that each store begins with, by the topic of its changelog."""
     partition_times: Mapping[str, int] = field(default_factory=dict)

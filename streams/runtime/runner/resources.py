@@ -13,8 +13,10 @@ from processor_api.clock import ManualClock, SystemClock
 from processor_api.errors import TopologyError
 from processor_api.task_id import TopicPartition
 from processor_api.topology_function import TopologyLike
+from state.engine.port import Engine
 from streams.config import StreamsConfig
 from streams.runtime.engines.opener import Engines, rocksdb_memory, spilling
+from streams.runtime.global_stores.filled import FilledGlobals
 from streams.runtime.global_stores.task import GlobalTask
 from streams.runtime.processing.environment import GlobalStoreReader, no_global_store
 from streams.runtime.runner.columns import history_records
@@ -47,7 +49,7 @@ class RunnerResources:
         """Opens the databases of captured changelogs, which are no stores whose options a user may set."""
         self.global_store: GlobalStoreReader = no_global_store
         """Finds the global stores, for reading."""
-        self._globals: GlobalTask | None = None
+        self._globals: GlobalTask | FilledGlobals | None = None
         if options.directory is not None:
             options.directory.mkdir(parents=True, exist_ok=True)
         self.directory = Path(tempfile.mkdtemp(prefix="streams-task-", dir=options.directory))
@@ -72,14 +74,25 @@ class RunnerResources:
             )
         if not known:
             return
-        clock, open_engine = ManualClock(options.start_ms), spilling(self.engines.open, options.store_bytes)
-        task = GlobalTask(self.topology, self.config, self.directory / "global", clock, open_engine)
+        clock, directory = ManualClock(options.start_ms), self.directory / "global"
+        if options.filled_globals is not None:
+            open_filled = options.filled_globals(self.engines.open)
+            self._globals = filled = FilledGlobals(self.topology, self.config, directory, clock, open_filled)
+            self.global_store = filled.reader
+            return
+        open_engine = spilling(self.engines.open, options.store_bytes)
+        task = GlobalTask(self.topology, self.config, directory, clock, open_engine)
         self._globals = task
         task.start()
         for topic, rows in options.global_rows.items():
             _fill(task, topic, rows)
         task.apply()
         self.global_store = task.stores.reader
+
+    @property
+    def global_engines(self) -> Mapping[str, Engine]:
+        """The engines of the global stores that were filled here, by name."""
+        return self._globals.stores.engines if isinstance(self._globals, GlobalTask) else {}
 
     def close(self) -> None:
         """Closes the global stores and removes the directory; the runners must be closed before."""

@@ -10,6 +10,7 @@ from processor_api.task_id import TaskId, TopicPartition
 from state.registry.kinds import restore_of
 from streams.kafka.ports import OffsetAndMetadata
 from streams.restore.restorer import RestoreJob, Restorer, plan_restore
+from streams.runtime.tasks.forgotten_deletions import ForgottenDeletions
 from streams.runtime.tasks.hidden_records import HiddenRecords
 from streams.runtime.tasks.task import Task
 from streams.runtime.tasks.task_snapshots import TaskSnapshots
@@ -32,6 +33,8 @@ class TaskRestores:
     def __init__(self, restorer: Restorer, clients: ThreadClients, snapshots: TaskSnapshots, clock: Clock) -> None:
         self._restorer = restorer
         self._snapshots = snapshots
+        self._clock = clock
+        self._forgotten = ForgottenDeletions(clients.admin, clock)
         self._consumer = clients.restore_consumer
         self._hidden = HiddenRecords(clients.admin.log_ends, clients.restore_consumer, clock)
         self._changelog_ends: dict[TaskId, dict[str, int]] = {}
@@ -87,6 +90,9 @@ class TaskRestores:
         ends = self._consumer.end_offsets(changelogs)
         self._changelog_ends[task.id] = {store: ends[partition] for partition, store in changelogs.items()}
         ranges: dict[str, tuple[TopicPartition, int, int]] = {}
+        for store in self._forgotten.stores(task, changelogs, ends):
+            task.stores.forget(store)
+        now = self._clock.time_ms()
         for partition, store in changelogs.items():
             end, stored = ends[partition], task.stores.stored_offset(store)
             if store in task.plan.source_changelogs:  # only what was processed (semantics 95)
@@ -95,6 +101,7 @@ class TaskRestores:
             start, clear = plan_restore(stored, beginnings[partition], end, store, task.id, has_rows=has_rows)
             if clear:
                 task.stores.wipe(store)
+                task.stores.note_complete([store], now)
             is_empty = stored is None and not has_rows
             if is_empty and start < end and self._snapshots.begin(task, _job(task, store, partition, start, end)):
                 continue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,15 @@ from processor_api.task_id import TaskId, TopicPartition
 from state.directory.metadata import DATABASE
 from state.engine.port import OFFSETS, POSITIONS, Batch, BulkLoading, Engine
 from state.engine.repair_hints import rebuild_store, rebuild_task
-from state.formats.offsets import offset_key, read_offset, topic_id_key, write_offset
+from state.formats.offsets import (
+    complete_at_key,
+    offset_key,
+    read_offset,
+    read_time,
+    topic_id_key,
+    write_offset,
+    write_time,
+)
 from state.read_views.queryable import why_unreadable
 from state.registry.kinds import (
     OpenStore,
@@ -41,8 +49,9 @@ __all__ = ["EngineOpener", "TaskStores"]
 EngineOpener = Callable[[str, Path, list[str]], Engine]
 """``(engine name, task directory, families)`` to an open engine."""
 
-_Applied = tuple[OpenStore, Changelog | None, bytes]
-"""The parts of a store that a commit writes: its rows, and the offset of its changelog under a key."""
+_Applied = tuple[OpenStore, Changelog | None, bytes, bytes]
+"""The parts of a store that a commit writes: its rows, and the offset of its changelog and the time under keys, which
+are empty where there are none."""
 
 DRAIN_ROUNDS_MAX = 1000
 
@@ -100,11 +109,12 @@ class TaskStores:
         for name, engine in self.engines.items():
             own = [self._applied(store) for store in self.stores.values() if store.builder.supplier.engine == name]
             self._of_engine.append((engine, own, engine.family(OFFSETS).handle, engine.family(POSITIONS).handle))
+        self.note_complete(self._plan.stores, self._environment.clock.time_ms())
 
     def _applied(self, store: OpenStore) -> _Applied:
         changelog = self.changelogs.get(store.builder.name)
         name = store.builder.name
-        return store, changelog, self.offset_key(name) if name in self._plan.changelogs else b""
+        return store, changelog, self.offset_key(name) if name in self._plan.changelogs else b"", self._time_key(name)
 
     def _open(self, builder: StoreBuilder, collector: RecordCollector, end: int) -> OpenStore:  # type: ignore[type-arg]
         name = builder.name
@@ -201,6 +211,40 @@ class TaskStores:
         """
         key = offset_key(self._plan.changelogs[store], self._task.partition)
         return self._rows_prefix(store) + key if store in self._plan.source_changelogs else key
+
+    def _time_key(self, store: str) -> bytes:
+        """Returns the key of the time as of which a store is complete; empty for a store without such a time.
+
+        Others write into a source topic at any time.
+        """
+        topic, plan = self._plan.changelogs.get(store), self._plan
+        if topic is None or store in plan.source_changelogs or not self.engine_of(store).persistent:
+            return b""
+        custom = isinstance(plan.topology.stores[store].supplier, CustomStoreSupplier)
+        return b"" if custom else complete_at_key(topic)
+
+    def complete_at(self, store: str) -> int | None:
+        """Returns the time in ms as of which the store had all of its changelog up to its offset: deletions that were
+        written later may be gone from the changelog. ``None`` if that is not known."""
+        key = self._time_key(store)
+        return read_time(self.engine_of(store).family(OFFSETS).get(key)) if key else None
+
+    def note_complete(self, stores: Iterable[str], time_ms: int) -> None:
+        """Notes for stores that they have all of their changelogs as of a time, or are empty and will be filled."""
+        for store in stores:
+            key, engine = self._time_key(store), self.engine_of(store)
+            if key:
+                batch = engine.batch()
+                batch.put(key, write_time(time_ms), engine.family(OFFSETS).handle)
+                engine.write(batch)
+
+    def forget(self, store: str) -> None:
+        """Removes a store's offset and then its rows: rows that a crash leaves without an offset are removed later."""
+        engine = self.engine_of(store)
+        batch = engine.batch()
+        batch.delete(self.offset_key(store), engine.family(OFFSETS).handle)
+        engine.write(batch)
+        self.wipe(store)
 
     def _rows_prefix(self, store: str) -> bytes:
         return f"{family_of(self._plan.topology.stores[store])}/".encode()
@@ -359,13 +403,16 @@ class TaskStores:
         """Writes what was drained to the engines, each with its changelog offsets and the input positions."""
         now, counters = self._environment.clock.monotonic, self.counters
         for engine, stores, offsets_handle, positions_handle in self._of_engine:
-            pending = [store for store, _, _ in stores if store.pending]
+            pending = [store for store, _, _, _ in stores if store.pending]
             if not pending and not (positions and self._has_unlogged_store(engine, stores)):
                 continue
             begin = now() if counters else 0.0
             batch = engine.batch()
-            for store, changelog, key in stores:
+            time = write_time(self._environment.clock.time_ms())
+            for store, changelog, key, time_key in stores:
                 store.apply(batch)
+                if time_key:
+                    batch.put(time_key, time, offsets_handle)
                 if changelog is not None and (offset := changelog.offset) is not None:
                     batch.put(key, write_offset(offset), offsets_handle)
                 elif key and (position := self._source_position(store.builder.name, positions)) is not None:
@@ -373,7 +420,7 @@ class TaskStores:
             if positions and engine.persistent:
                 self._put_positions(batch, positions_handle, positions)
             engine.write(batch)
-            for store, _, _ in stores:
+            for store, _, _, _ in stores:
                 store.applied()
             if counters:
                 seconds = now() - begin
@@ -383,7 +430,7 @@ class TaskStores:
     @staticmethod
     def _has_unlogged_store(engine: Engine, stores: Sequence[_Applied]) -> bool:
         """Whether there is a store on disk without a changelog: its positions must be written exactly."""
-        return engine.persistent and any(not key for _, _, key in stores)
+        return engine.persistent and any(not key for _, _, key, _ in stores)
 
     def _source_position(self, store: str, positions: Mapping[TopicPartition, int]) -> int | None:
         """Returns up to where a store holds the source topic that is its changelog."""

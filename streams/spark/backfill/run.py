@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
+from uuid import uuid4
 
 from processor_api.clock import Clock, SystemClock
 from processor_api.nodes import SourceNode
@@ -22,6 +23,8 @@ from streams.spark.backfill.cut_check import check_cut
 from streams.spark.backfill.earlier_state import earlier_state
 from streams.spark.backfill.errors import UnsupportedForBackfill
 from streams.spark.backfill.given_state import GivenTable, given_rows, given_tables, write_given_rows
+from streams.spark.backfill.global_filling import FillingJob, fill_globals
+from streams.spark.backfill.global_tables import GlobalTables
 from streams.spark.backfill.global_topics import write_global_rows
 from streams.spark.backfill.history import History
 from streams.spark.backfill.prepared_history import Preparation, prepared
@@ -270,7 +273,6 @@ class Backfill:
         check_workers(self.spark)
         started_ms = self._directory.begin(self._wanted(plan), resume=resume, now_ms=self._clock.time_ms())
         try:
-            globals_ = {topic: self._global_files(n, topic) for n, topic in enumerate(plan.global_topics)}
             initial = self._initial_files(plan.stages)
             reports: list[StageReport] = []
             for stage in plan.stages:
@@ -278,7 +280,8 @@ class Backfill:
                 if found is not None:
                     reports.append(stage_report(found, resumed=True))
                 else:
-                    reports.append(self._run_stage(stage, reports, globals_, initial, started_ms))
+                    tables = self._global_tables(plan.global_topics, started_ms)
+                    reports.append(self._run_stage(stage, reports, tables, initial, started_ms))
             return BackfillResult(self.spark, self._directory, self._made, self._settings, reports)
         finally:
             self._directory.release()
@@ -352,11 +355,31 @@ class Backfill:
             assert found is not None
         return tuple(str(path / name) for task in found["tasks"] for name in task["files"])
 
+    def _global_tables(self, topics: Sequence[str], started_ms: int) -> GlobalTables | None:
+        """Returns the filled global stores as files; fills them if they are not there."""
+        if not topics:
+            return None
+        path = self._directory.global_tables_path()
+        found = self._directory.done(path)
+        if found is None:
+            job = FillingJob(
+                shipped=self._shipped,
+                topics={topic: self._global_files(number, topic) for number, topic in enumerate(topics)},
+                attempts=str(self._directory.attempts_path(path)),
+                start_ms=0 if self.wall_clock == "event-time" else started_ms,
+            )
+            self._directory.clear(path)
+            tasks = self._reports(self.spark.range(0, 1, 1, 1), fill_globals(job), "the global tables", 1)
+            self._directory.complete(path, {"id": uuid4().hex, "tasks": tasks})
+            found = self._directory.done(path)
+            assert found is not None
+        return GlobalTables.of(path, found)
+
     def _run_stage(
         self,
         stage: Stage,
         reports: list[StageReport],
-        globals_: Mapping[str, tuple[str, ...]],
+        tables: GlobalTables | None,
         initial: EarlierState | None,
         started_ms: int,
     ) -> StageReport:
@@ -370,7 +393,7 @@ class Backfill:
         elif initial is not None:
             own = {topic for plan in stage.plans for topic in plan.changelogs.values()}
             earlier = replace(initial, changelogs={topic: topic for topic in initial.changelogs if topic in own})
-        job = replace(self._job(stage, inputs, globals_), started_ms=started_ms, earlier=earlier)
+        job = replace(self._job(stage, inputs), global_tables=tables, started_ms=started_ms, earlier=earlier)
         rows = placed_rows(inputs, stage.partitions, in_one_task=bool(stage.looped))
         tasks = self._reports(rows, run_stage_task(job), f"stage {stage.number}", stage.spark_tasks)
         tasks += self._run_missing(stage, job, tasks)
@@ -430,7 +453,7 @@ class Backfill:
         schema = ", ".join([*columns, "key binary", "value binary"])
         return replace(found, rows=found.rows.mapInArrow(prepared(job), schema))
 
-    def _job(self, stage: Stage, inputs: list[InputRows], globals_: Mapping[str, tuple[str, ...]]) -> StageJob:
+    def _job(self, stage: Stage, inputs: list[InputRows]) -> StageJob:
         counts = self._counts()
         internal = internal_topic_counts(self._made, self._settings.dotted(), counts)
         nodes = list(self._made.nodes)
@@ -449,7 +472,6 @@ class Backfill:
             attempts=str(self._directory.attempts_path(self._directory.stage_path(stage.number))),
             kept_outputs=None if self.outputs == "all" else self._needed_outputs(),
             wall_clock=self.wall_clock,
-            global_files=globals_,
             flush_at_end=self.flush_at_end,
         )
 

@@ -8,6 +8,8 @@
     stage=0/kind=error/p3-a17.parquet           records that could not be processed
     initial/...                                 the same, with the rows of tables that were given as a beginning
     globals/topic=0/...                         the same, with the records of a topic that fills a global store
+    globals/tables/kind=rows-0/p0-a9.parquet    the rows of the filled global stores of an engine
+    globals/tables/kind=table-0/p0-a9.sst       the same of one family, where it is large: a table file of RocksDB
     stage=0/_DONE.json                          its tasks with their files; the stage is complete when it is there
 
 A task writes below ``_attempts``, which Spark and readers of Parquet leave out; the driver moves the files of the
@@ -150,6 +152,10 @@ class RunDirectory:
         """Returns the directory of the records of a global topic, by its place among them."""
         return self.path / GLOBALS / f"topic={number}"
 
+    def global_tables_path(self) -> Path:
+        """Returns the directory of the rows of global stores, filled from their topics."""
+        return self.path / GLOBALS / "tables"
+
     def initial_path(self) -> Path:
         """Returns the directory of the rows that stores begin with, if they are given as DataFrames."""
         return self.path / INITIAL
@@ -189,8 +195,8 @@ class RunDirectory:
         for task in manifest["tasks"]:
             files = []
             for name in task["files"]:
-                kind = Path(name).stem
-                target = f"kind={kind}/p{task['partition']}-a{task['attempt']}.parquet"
+                written = Path(name)
+                target = f"kind={written.stem}/p{task['partition']}-a{task['attempt']}{written.suffix}"
                 (directory / target).parent.mkdir(exist_ok=True)
                 (attempts / name).replace(directory / target)
                 files.append(target)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
+from streams.spark.backfill.global_tables import GlobalTables
 from streams.spark.backfill.shipped_topology import ShippedTopology
 
 __all__ = ["EarlierState", "JobInput", "StageJob"]
@@ -58,8 +59,8 @@ class StageJob:
     """``"event-time"`` moves the wall clock with stream time."""
     started_ms: int = 0
     """The time at which the run began, where a wall clock that is off stands still; each attempt has the same."""
-    global_files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Files with the records of the topics that fill global stores."""
+    global_tables: GlobalTables | None = None
+    """The global stores, filled; ``None`` if the topology has none."""
     earlier: EarlierState | None = None
     """The state that the stores begin with."""
     flush_at_end: bool = False

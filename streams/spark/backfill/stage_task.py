@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -21,6 +19,7 @@ from streams.runtime.runner.task_runner import RunnerOptions, TaskRunner
 from streams.runtime.threads.gc_tuning import relax_collector
 from streams.spark.backfill.looped_task import LoopedTask
 from streams.spark.backfill.stage_job import StageJob
+from streams.spark.backfill.task_directory import local_directory
 from streams.spark.backfill.task_errors import passed_to_driver
 from streams.spark.backfill.task_input import TaskInput, rows_of_files
 from streams.spark.backfill.task_output import TaskOutput
@@ -127,12 +126,12 @@ def _options(job: StageJob, subtopology: int, partition: int) -> RunnerOptions:
             state[topic] = (row[:4] for row in rows_of_files(files, there, partition))
         times = earlier.times.get((subtopology, partition), times)
     return RunnerOptions(
-        directory=_scratch(),
+        directory=local_directory(),
         kept_outputs=job.kept_outputs,
         unplaced=frozenset(one.topic for one in job.inputs if one.written_by is None and not one.has_offsets),
         start_ms=0 if job.wall_clock == "event-time" else job.started_ms,
         event_time=job.wall_clock == "event-time",
-        global_rows={topic: rows_of_files(files) for topic, files in job.global_files.items()},
+        filled_globals=None if job.global_tables is None else job.global_tables.opening,
         state=state,
         partition_times=times[0],
         processor_times=times[1],
@@ -144,9 +143,3 @@ def _runner(job: StageJob, subtopology: int, partition: int, resources: RunnerRe
     topology = job.shipped.load() if resources is None else resources.topology
     options = _options(job, subtopology, partition)
     return TaskRunner(topology, job.shipped.config, job.counts, subtopology, partition, options, resources)
-
-
-def _scratch() -> Path:
-    """Returns the directory for the task's stores: Spark's own, which it cleans after executors that were killed."""
-    local = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
-    return Path(local or tempfile.gettempdir())

@@ -7,6 +7,7 @@ import signal
 import sys
 
 from processor_api.serde import Serdes
+from spark_support.quick_start import QUICK_START
 from streams import Consumed, Grouped, Materialized, Produced, StreamsBuilder
 
 KILLED = "KILLED_BY_THE_SECOND_STAGE"
@@ -36,7 +37,8 @@ def main(history: str, run_dir: str) -> None:
     from streams.spark import Backfill, History, local_session
 
     os.environ[KILLED] = str(os.getpid())
-    spark = local_session(1, settings={"spark.log.level": "ERROR"})
+    settings = {"spark.driver.extraJavaOptions": QUICK_START, "spark.log.level": "ERROR"}
+    spark = local_session(1, settings=settings)
     inputs = {"events": History.parquet(spark, history)}
     Backfill(
         spark, "spark_support.killed_driver:topology", inputs, application_id="app", run_dir=run_dir,

@@ -1,0 +1,132 @@
+"""Fills the global stores of a backfill once, in one Spark task, and writes their rows as files for all other tasks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from processor_api.stores.factory import MEMORY, ROCKSDB
+from state.engine.port import Engine
+from state.engine.spilling import ROWS_IN_MEMORY_BYTES, SpillingEngine
+from streams.runtime.global_stores.readers import global_families
+from streams.runtime.runner.options import RunnerOptions
+from streams.runtime.runner.resources import RunnerResources
+from streams.runtime.threads.gc_tuning import relax_collector
+from streams.spark.backfill.rows import RowWriter, state_rows
+from streams.spark.backfill.shipped_topology import ShippedTopology
+from streams.spark.backfill.task_directory import local_directory
+from streams.spark.backfill.task_errors import passed_to_driver
+from streams.spark.backfill.task_input import rows_of_files
+
+__all__ = ["FillingJob", "fill_globals"]
+
+WRITE_ROWS = 10_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class FillingJob:
+    """Holds what the task that fills global stores has to know."""
+
+    shipped: ShippedTopology
+    topics: Mapping[str, tuple[str, ...]]
+    """Files with the records of each topic."""
+    attempts: str
+    """The directory in which each attempt makes its own."""
+    start_ms: int
+    """The time at which the wall clock stands."""
+    memory_bytes: int = ROWS_IN_MEMORY_BYTES
+    """Bytes of rows for RocksDB up to which tasks hold them in memory."""
+
+
+def fill_globals(job: FillingJob) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Returns the function that Spark's ``mapInArrow`` runs, in one task and on rows that it does not read."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        for _ in batches:
+            pass
+        with passed_to_driver():
+            report = run_filling(job, context.taskAttemptId())
+        yield pa.RecordBatch.from_arrays([pa.array([json.dumps(report)])], names=["report"])
+
+    return run
+
+
+def run_filling(job: FillingJob, attempt: int) -> dict[str, Any]:
+    """Fills the global stores as a live process does, and writes their rows; returns the list of the files."""
+    relax_collector()
+    options = RunnerOptions(
+        directory=local_directory(),
+        start_ms=job.start_ms,
+        store_bytes=job.memory_bytes,
+        global_rows={topic: rows_of_files(files) for topic, files in job.topics.items()},
+    )
+    output = _Output(Path(job.attempts) / f"p0-a{attempt}")
+    with closing(RunnerResources(job.shipped.load(), job.shipped.config, options)) as filled, closing(output):
+        engines = {}
+        has_setter = job.shipped.config.rocksdb_config_setter is not None
+        for name, families in global_families(filled.topology).items():
+            engine: Any = filled.global_engines[name]
+            spilled = isinstance(engine, SpillingEngine) and engine.spilled
+            in_memory = name == MEMORY or (name == ROCKSDB and not spilled)
+            # A user's options may not fit table files that were written with others, as a comparator does not.
+            as_tables = name == ROCKSDB and spilled and not has_setter
+            rows = () if as_tables else output.write_rows(engine, families)
+            tables = output.write_tables(engine, families) if as_tables else {}
+            engines[name] = {"in_memory": in_memory, "rows": rows, "tables": tables}
+        return {"partition": 0, "attempt": attempt, "engines": engines, "files": output.finish()}
+
+
+class _Output:
+    """Writes the files of one attempt; each is known by its name without the ending."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._writer = RowWriter(directory)
+        self._rows = 0
+        self._tables = 0
+
+    def write_rows(self, engine: Engine, families: Iterable[str]) -> list[str]:
+        """Writes all rows of some families to a file; returns its name, and nothing if there are no rows."""
+        kind, count = f"rows-{self._rows}", 0
+        for family in families:
+            rows = engine.family(family).range()
+            while some := list(islice(rows, WRITE_ROWS)):
+                self._writer.write(kind, state_rows(family, 0, [(key, value, 0, None) for key, value in some], count))
+                count += len(some)
+        self._rows += 1
+        return [kind] if count else []
+
+    def write_tables(self, engine: Engine, families: Iterable[str]) -> dict[str, str]:
+        """Writes the rows of each family to a table file of RocksDB; returns the names by family."""
+        from state.rocksdb.options import SharedMemory
+        from state.rocksdb.table_files import write_table_file
+
+        self._directory.mkdir(parents=True, exist_ok=True)
+        memory, tables = SharedMemory(), {}
+        for family in families:
+            kind = f"table-{self._tables}"
+            if write_table_file(self._directory / f"{kind}.sst", engine.family(family).range(), memory):
+                tables[family] = kind
+                self._tables += 1
+        return tables
+
+    def finish(self) -> list[str]:
+        """Closes the files; returns their paths below the directory of the attempts."""
+        files = [f"{kind}.parquet" for kind in self._writer.finish()]
+        files += [f"table-{number}.sst" for number in range(self._tables)]
+        return [f"{self._directory.name}/{name}" for name in files]
+
+    def close(self) -> None:
+        """Closes the files as they are."""
+        self._writer.close()
