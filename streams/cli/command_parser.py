@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["CommandParser", "Commands"]
+__all__ = ["CommandParser", "Commands", "add_with_examples"]
 
 
 class Commands(argparse._SubParsersAction):  # type: ignore[type-arg]  # not subscriptable when it runs
@@ -50,3 +50,18 @@ class CommandParser(argparse.ArgumentParser):
                 for word, below in action.choices.items():
                     yield (word,), below
                     yield from (((word, *words), parser) for words, parser in below.commands())
+
+
+def add_with_examples(commands: Any, name: str, help_text: str, examples: str, description: str) -> Any:
+    """Adds the parser of a command whose help ends with examples, which keep their lines; returns it.
+
+    :param commands: those of the group.
+    :param help_text: the line of the command in the help of the group.
+    """
+    return commands.add_parser(
+        name,
+        help=help_text,
+        description=description,
+        epilog=examples,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )

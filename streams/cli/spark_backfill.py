@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "absolute",
     "add_parser",
+    "add_run_arguments",
     "add_session_option",
     "checked_topology",
     "read_cut",
@@ -80,6 +81,12 @@ def add_parser(commands: Any) -> None:
     add_session_option(parser)
     add_settings_options(parser)
     parser.set_defaults(command=run)
+
+
+def add_run_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the topology and the directory of a backfill that is complete."""
+    parser.add_argument("topology", metavar="APP", help=f"the topology that was run: {APP_HELP}")
+    parser.add_argument("--run-dir", required=True, metavar="DIR", help="that of the backfill")
 
 
 def add_session_option(parser: argparse.ArgumentParser) -> None:

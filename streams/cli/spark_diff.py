@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from streams.cli.failures import CLEAN, FAILED, CannotRun
 from streams.cli.settings_options import add_settings_options
-from streams.cli.spark_backfill import absolute, add_session_option, checked_topology, spark_of
+from streams.cli.spark_backfill import absolute, add_run_arguments, add_session_option, checked_topology, spark_of
 from streams.cli.spark_settings import spark_settings
-from streams.cli.topology_function import APP_HELP
 
 if TYPE_CHECKING:
     from streams.spark import BackfillResult, OffsetRanges
@@ -26,8 +25,7 @@ def add_parser(commands: Any) -> None:
         description="Prints the keys whose rows differ between a table of a complete backfill and the table that the"
         " application holds. Warns if the two have not read the same records. Exit status: 1 if they differ, 0 if not.",
     )
-    parser.add_argument("topology", metavar="APP", help=f"the topology that was run: {APP_HELP}")
-    parser.add_argument("--run-dir", required=True, metavar="DIR", help="that of the backfill")
+    add_run_arguments(parser)
     parser.add_argument("--table", required=True, metavar="STORE", help="the store")
     parser.add_argument(
         "--offsets", metavar="FILE", type=Path, help="a file with the JSON of pin_offsets: the part of the changelog to"

@@ -8,8 +8,7 @@ from typing import Any
 
 from streams.cli.failures import CLEAN, CannotRun
 from streams.cli.settings_options import add_settings_options, given_settings
-from streams.cli.spark_backfill import absolute, add_session_option, checked_topology, spark_of
-from streams.cli.topology_function import APP_HELP
+from streams.cli.spark_backfill import absolute, add_run_arguments, add_session_option, checked_topology, spark_of
 
 __all__ = ["add_parser", "run"]
 
@@ -21,8 +20,7 @@ def add_parser(commands: Any) -> None:
         description="Writes a table, the records of an output topic, or the dead letters of a complete backfill to"
         " Parquet files.",
     )
-    parser.add_argument("topology", metavar="APP", help=f"the topology that was run: {APP_HELP}")
-    parser.add_argument("--run-dir", required=True, metavar="DIR", help="that of the backfill")
+    add_run_arguments(parser)
     parser.add_argument("--to", required=True, metavar="PATH", help="a directory that does not exist yet")
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--table", metavar="STORE", help="the table of a store")

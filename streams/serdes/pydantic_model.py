@@ -18,23 +18,15 @@ T = TypeVar("T")
 
 
 class ModelSerde(MadeSerde[T]):
-    """A serde of JSON that is described by a schema.
+    """A serde of JSON that is described by a schema, with the arguments of :class:`MadeSerde`.
 
     :param schema: returns the JSON schema of the values.
     """
 
     __slots__ = ("json_schema",)
 
-    def __init__(
-        self,
-        serialize: Callable[[T], bytes],
-        deserialize: Callable[[bytes], T],
-        *,
-        name: str,
-        made_by: Callable[[], Serde[T]],
-        schema: Callable[[], dict[str, Any]],
-    ) -> None:
-        super().__init__(serialize, deserialize, name=name, made_by=made_by)
+    def __init__(self, *functions: Callable[[Any], Any], schema: Callable[[], dict[str, Any]], **made: Any) -> None:
+        super().__init__(*functions, **made)
         self.json_schema = schema
 
 

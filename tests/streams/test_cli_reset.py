@@ -270,8 +270,11 @@ def test_every_point_of_kafkas_tool_is_known(
     ("words", "error"),
     [
         (["--to-offset", "-1"], "-1 is no offset: --shift-by goes back from where the group is"),
-        (["--to-datetime", "noon"], "'noon' is no time: give ISO 8601, such as 2026-01-31T12:00:00Z"),
-        (["--by-duration", "3h"], "'3h' is no duration: give ISO 8601, such as P1D, PT2H or PT30M"),
+        (
+            ["--to-datetime", "noon"],
+            "'noon' is no time: write milliseconds since 1970, or ISO 8601 such as 2025-01-01T12:00:00Z",
+        ),
+        (["--by-duration", "3x"], "'3x' is no duration: write a number with ms, s, m, h or d, such as 5m or 1h30m"),
         (["--input-topics", "out"], "the topology does not read topic 'out'; it reads: in"),
         (["--internal-topics", "in"], "--internal-topics 'in' is no internal topic of 'shop'; there are: shop-0-tasks"),
         (["--from-file", "wrong.csv"], "wrong.csv, line 2: 'in,0' is not topic,partition,offset"),

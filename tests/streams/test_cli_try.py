@@ -453,11 +453,12 @@ builder.stream("in").to("out")
         (
             'orders\t{"cents": "five"}',
             "line:1, topic orders: left out: its value '{\"cents\": \"five\"}' does not fit the serde 'pydantic Order':"
-            " customer: Field required; cents: Input should be a valid integer, unable to parse string as an integer",
+            " customer: Field required; cents: Input should be a valid integer, unable to parse string as an integer,"
+            " got 'five'",
         ),
         (
             '{"topic": "customers", "value": 5}',
-            "line:1, topic customers: left out: its value '5' does not fit the serde 'string': a text is expected",
+            "line:1, topic customers: left out: its value 5 does not fit the serde 'string': a text is expected",
         ),
         (
             '{"topic": "customers", "value": "x", "timestamp": "noon"}',
@@ -466,8 +467,8 @@ builder.stream("in").to("out")
         ),
         (
             '{"topic": "customers", "value": "x", "headers": 3}',
-            'line:1: left out: the headers are no object such as {"source": "web"}, and no list of pairs of a name and'
-            " a value",
+            'line:1: left out: the headers are 3: an object such as {"source": "web"}, or a list of pairs of a name'
+            " and a value, is expected",
         ),
         ("@+5x", "line:1: left out: '5x' is no duration: write a number with ms, s, m, h or d, such as 5m or 1h30m"),
         ("@2024-01-01", "line:1: left out: the wall clock does not go back; begin earlier by --start"),
@@ -496,7 +497,7 @@ def test_lines_of_a_file_are_named_by_its_number(trial: Try, tmp_path: Path) -> 
     assert (found.status, found.out.count("\n")) == (1, 1)
     assert found.err == (
         'error: a.jsonl:3, topic lines: left out: a record needs a "value", which may be null. With --values each'
-        " object is a value as a whole\n"
+        " object or row is a value as a whole\n"
         'error: a.jsonl:4, topic lines: left out: a JSON object is expected, such as {"key": "ann", "value": 3}\n'
         "error: a.jsonl:5, topic lines: left out: a record has no 'ky'; it has topic, key, value, timestamp, headers."
         " With --values each object or row is a value as a whole\n"

@@ -36,11 +36,23 @@ class Printed(NamedTuple):
         return self.out.splitlines()
 
 
-class _Terminal(io.StringIO):
+class _Terminal(io.TextIOWrapper):
     """Stands for a terminal."""
 
     def isatty(self) -> bool:
         return True
+
+
+def _stream(text: str | bytes, *, terminal: bool) -> io.TextIOWrapper:
+    data = text.encode() if isinstance(text, str) else text
+    return (_Terminal if terminal else io.TextIOWrapper)(io.BytesIO(data), encoding="utf-8", newline="")
+
+
+def _written(stream: io.TextIOWrapper) -> str:
+    stream.flush()
+    buffer = stream.buffer
+    assert isinstance(buffer, io.BytesIO)
+    return buffer.getvalue().decode()
 
 
 class ClusterCommands:
@@ -73,24 +85,24 @@ class ClusterCommands:
         given.add_all(settings_in(named_app(app)), "the file")
         return self.kafka.start(lambda config: load_topology(app, lambda: config), StreamsConfig.of(given.settings))
 
-    def run(self, command: str, *words: str, stdin: str = "", terminal: bool = False, **more: Any) -> Printed:
+    def run(self, command: str, *words: str, stdin: str | bytes = "", terminal: bool = False, **more: Any) -> Printed:
         """Runs a command as the command line does; ``more`` goes to its function.
 
         :param terminal: whether standard input and output are a terminal.
         """
-        kind = _Terminal if terminal else io.StringIO
-        out, err = kind(), io.StringIO()
-        before, sys.stdin = sys.stdin, kind(stdin)
+        out, err = _stream("", terminal=terminal), _stream("", terminal=False)
+        before, sys.stdin = sys.stdin, _stream(stdin, terminal=terminal)
         try:
             with redirect_stdout(out), redirect_stderr(err):
                 parsed = parser([command, *words]).parse_args([command, *words])
                 try:
-                    status = parsed.command(parsed, clients=self.kafka.clients, **more)
+                    more = more if command == "try" else {"clients": self.kafka.clients, **more}
+                    status = parsed.command(parsed, **more)
                 except Exception as error:
                     status = report(error, trace=False)
         finally:
             sys.stdin = before
-        return Printed(status, self._readable(out.getvalue()), self._readable(err.getvalue()))
+        return Printed(status, self._readable(_written(out)), self._readable(_written(err)))
 
     def _readable(self, text: str) -> str:
         """Returns a text with the files of applications by their short names: ``shop.py``."""

@@ -9,16 +9,18 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from processor_api.record import HeaderList
 from processor_api.task_id import TopicPartition
 from processor_api.texts import shown
+from processor_api.timestamps import ConsumedRecord
 from streams.cli.cluster.connection import Connection, partitions_of
 from streams.cli.cluster.positions import start_of, start_offsets
 from streams.cli.cluster.produce import add_serde_options, add_topic_arguments, format_and_target
-from streams.cli.cluster.record_lines import headers_as_json, record_line
-from streams.cli.cluster.record_values import as_json, as_text, iso_time
 from streams.cli.cluster.topic_formats import TopicFormat
+from streams.cli.command_parser import add_with_examples
 from streams.cli.failures import CLEAN, FAILED, CannotRun
+from streams.cli.records.json_lines import headers_as_json, record_line, writable
+from streams.cli.records.times import iso
+from streams.cli.records.values import as_json, as_text
 from streams.cli.settings_options import add_settings_options
 from streams.cli.terminal import GAP
 from streams.kafka.zero_timestamps import as_written
@@ -44,15 +46,15 @@ changelog.
 
 
 def add_parser(commands: Any, help_text: str) -> None:
-    parser = commands.add_parser(
+    parser = add_with_examples(
+        commands,
         "consume",
-        help=help_text,
-        description="Prints the records of TOPIC, read by the serdes that the topology of APP has for it: aligned text"
+        help_text,
+        _EXAMPLES,
+        "Prints the records of TOPIC, read by the serdes that the topology of APP has for it: aligned text"
         " on a terminal, else a JSON object a line. It belongs to no group and commits nothing, so the application is"
         " not disturbed. A record that cannot be read is one line on standard error. Exit status: 1 if there was one,"
         " else 0.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_topic_arguments(parser)
     parser.add_argument(
@@ -214,23 +216,10 @@ def _condition(text: str) -> _Condition:
 # ------------------------------------------------------------------ printing
 
 
-@dataclass(frozen=True)
-class _Row:
-    """A record that was read."""
-
-    topic: str
-    partition: int
-    offset: int
-    timestamp: int
-    key: Any
-    value: Any
-    headers: HeaderList | None
-
-
 class _Output:
     """Prints records, and the places of those that cannot be read."""
 
-    def __init__(self, form: TopicFormat, conditions: list[_Condition], line: Callable[[_Row], str]) -> None:
+    def __init__(self, form: TopicFormat, conditions: list[_Condition], line: Callable[[ConsumedRecord], str]) -> None:
         self._form, self._conditions, self._line = form, conditions, line
         self._printed = 0
         self.unreadable = 0
@@ -249,7 +238,7 @@ class _Output:
         sys.stdout.flush()
         return True
 
-    def _read(self, message: Any) -> _Row | None:
+    def _read(self, message: Any) -> ConsumedRecord | None:
         key, is_key = self._part(message, "key", message.key(), self._form.read_key)
         value, is_value = self._part(message, "value", message.value(), self._form.read_value)
         if not (is_key and is_value):
@@ -261,7 +250,7 @@ class _Output:
             if not all(one.holds({"key": key, "value": value, "headers": named}) for one in self._conditions):
                 return None
         place = (message.topic(), message.partition(), message.offset())
-        return _Row(*place, times[0], key, value, headers[0])
+        return ConsumedRecord(*place, times[0], key, value, headers[0])
 
     def _part(self, message: Any, part: str, data: bytes | None, read: Callable[[bytes], Any]) -> tuple[Any, bool]:
         if data is None:
@@ -278,8 +267,9 @@ class _Output:
             return None, False
 
 
-def _json_line(row: _Row) -> str:
-    return record_line(row.topic, row.partition, row.offset, row.timestamp, row.key, row.value, row.headers)
+def _json_line(row: ConsumedRecord) -> str:
+    line = record_line(row.topic, row.key, row.value, row.timestamp, row.headers, (row.partition, row.offset))
+    return writable(sys.stdout, line)
 
 
 class _TextLines:
@@ -288,8 +278,8 @@ class _TextLines:
     def __init__(self) -> None:
         self._widths = [0, 0, 0]
 
-    def __call__(self, row: _Row) -> str:
-        cells = [f"{row.partition}@{row.offset}", str(iso_time(row.timestamp)), as_text(row.key)]
+    def __call__(self, row: ConsumedRecord) -> str:
+        cells = [f"{row.partition}@{row.offset}", str(iso(row.timestamp)), as_text(row.key)]
         self._widths = [max(width, min(len(cell), 60)) for width, cell in zip(self._widths, cells, strict=True)]
         padded = [cell.ljust(width) for cell, width in zip(cells, self._widths, strict=True)]
         line = GAP.join([*padded, as_text(row.value)])

@@ -14,6 +14,7 @@ from processor_api.errors import StreamsError
 from processor_api.task_id import TaskId, TopicPartition
 from streams.cli.cluster.connection import Connection, Target, partitions_of, target_of
 from streams.cli.cluster.topology_topics import Use, topics_of
+from streams.cli.command_parser import add_with_examples
 from streams.cli.failures import CLEAN, FAILED
 from streams.cli.settings_options import add_settings_options
 from streams.cli.terminal import table
@@ -37,14 +38,14 @@ MOST_PARTITIONS = 10_000
 
 
 def add_parser(commands: Any, help_text: str) -> None:
-    parser = commands.add_parser(
+    parser = add_with_examples(
+        commands,
         "groups",
-        help=help_text,
-        description="Shows the group of APP, or of --application-id: its state, its members with their tasks, and for"
+        help_text,
+        _EXAMPLES,
+        "Shows the group of APP, or of --application-id: its state, its members with their tasks, and for"
         " each partition that it reads the committed offset and the lag, which is the number of offsets behind it."
         " Without either it lists the groups of the cluster. Exit status: 1 if the group does not exist, else 0.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("topology", metavar="APP", nargs="?", help=APP_HELP)
     parser.add_argument("--json", action="store_true", help="print one JSON object")

@@ -5,19 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from processor_api.task_id import TopicPartition
-from streams.cli.cluster.record_values import time_ms
 from streams.cli.failures import CannotRun
+from streams.cli.records.times import time_ms
 
 if TYPE_CHECKING:
     from streams.kafka.ports import Consumer
 
-__all__ = ["Start", "duration_ms", "start_of", "start_offsets"]
-
-_DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:\.(\d{1,3}))?S)?)?", re.IGNORECASE)
+__all__ = ["Start", "start_of", "start_offsets"]
 
 
 @dataclass(frozen=True)
@@ -48,24 +45,6 @@ def start_of(text: str) -> Start:
             f"--from {text!r}: give beginning, end, an offset, -5 for the last five of each partition, or an ISO 8601"
             " time such as 2026-01-31T12:00:00Z"
         ) from None
-
-
-def duration_ms(text: str) -> int:
-    """Reads an ISO 8601 duration, such as P1DT2H or PT30M.
-
-    :raises ValueError: if it is none.
-    """
-    match = _DURATION.fullmatch(text)
-    if match is None or not any(match.groups()):
-        raise ValueError(f"{text!r} is no duration: give ISO 8601, such as P1D, PT2H or PT30M")
-    days, hours, minutes, seconds = (int(part or 0) for part in match.groups()[:4])
-    fraction = int((match[5] or "0").ljust(3, "0"))
-    try:
-        return (
-            timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds) // timedelta(milliseconds=1) + fraction
-        )
-    except OverflowError:
-        raise ValueError(f"{text!r} is too long a duration") from None
 
 
 def start_offsets(

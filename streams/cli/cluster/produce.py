@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,11 +16,12 @@ from processor_api.record import HeaderList
 from processor_api.serde import Serde
 from processor_api.texts import shown
 from streams.cli.cluster.connection import Connection, Target, target_of
-from streams.cli.cluster.record_lines import GivenRecord, header_of_text, record_of_line
-from streams.cli.cluster.record_values import from_json, from_text, time_ms
 from streams.cli.cluster.topic_formats import TopicFormat, format_of
-from streams.cli.command_parser import CommandParser
+from streams.cli.command_parser import CommandParser, add_with_examples
 from streams.cli.failures import CLEAN, FAILED, CannotRun, described
+from streams.cli.records.json_lines import GivenRecord, header_of_text, json_object, record_of, text_lines
+from streams.cli.records.times import time_ms
+from streams.cli.records.values import DoesNotFit, Fitted, fitted
 from streams.cli.settings_options import add_settings_options
 from streams.cli.topology_function import APP_HELP
 
@@ -44,14 +46,14 @@ Only value is needed; null deletes. timestamp is ISO 8601 or ms since 1970. Byte
 
 
 def add_parser(commands: Any, help_text: str) -> None:
-    parser = commands.add_parser(
+    parser = add_with_examples(
+        commands,
         "produce",
-        help=help_text,
-        description="Writes records to TOPIC with the serdes that the topology of APP has for it, into the partitions"
+        help_text,
+        _EXAMPLES,
+        "Writes records to TOPIC with the serdes that the topology of APP has for it, into the partitions"
         " that the application would choose. Records are arguments, or the lines of --file or of standard input."
         " It ends when every record is delivered. Exit status: 1 if one could not be delivered or read, else 0.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_topic_arguments(parser)
     parser.add_argument("records", metavar="RECORD", nargs="*", help="a record as a JSON object")
@@ -134,13 +136,13 @@ def run(arguments: argparse.Namespace, *, clients: KafkaClients | None = None) -
         )
     encode = _Encoder(form, info.partitions, arguments.partition)
     if arguments.file is not None or arguments.records or arguments.value is not None:
-        for _ in encode.all(_numbered(arguments)):  # all of them can be written, or nothing is
+        for _ in encode.all(_placed(arguments)):  # all of them can be written, or nothing is
             pass
     with connection.producer() as producer:
         sender = _Sender(producer, form.topic)
         failure: CannotRun | None = None
         try:
-            for record in encode.all(_numbered(arguments)):
+            for record in encode.all(_placed(arguments)):
                 sender.send(record)
         except CannotRun as error:
             failure = error
@@ -168,61 +170,54 @@ def _check_one_source(arguments: argparse.Namespace) -> None:
         raise CannotRun("--timestamp and --header go with --value; in a JSON object they are fields")
 
 
-_Numbered = tuple[str, Callable[[TopicFormat], GivenRecord]]
+_Reader = Callable[[], GivenRecord]
+_Placed = tuple[str, _Reader]
 """Where a record was given, and what reads it."""
 
 
-def _numbered(arguments: argparse.Namespace) -> Iterator[_Numbered]:
+def _placed(arguments: argparse.Namespace) -> Iterator[_Placed]:
     if arguments.value is not None:
-        yield "the record", lambda form: _single(arguments, form)
+        yield "the record", lambda: _single(arguments)
     elif arguments.records:
         for number, text in enumerate(arguments.records, 1):
-            yield f"record {number}", lambda _, text=text: record_of_line(text)  # type: ignore[misc]
+            yield _line(f"record {number}", text)
     else:
         yield from _lines(arguments.file)
 
 
-def _lines(path: Path | None) -> Iterator[_Numbered]:
-    where = "standard input" if path is None else str(path)
+def _line(place: str, text: str | None) -> _Placed:
+    def read() -> GivenRecord:
+        if text is None:
+            raise ValueError("it is not UTF-8")
+        return record_of(place, json_object(text))
+
+    return place, read
+
+
+def _lines(path: Path | None) -> Iterator[_Placed]:
+    if path is None and sys.stdin is None:  # it is closed
+        return
+    if path is None and sys.stdin.isatty():
+        sys.stderr.write('type a record a line, such as {"key": "ann", "value": 3}; Ctrl-D ends\n')
+    name = "line" if path is None else path.name
     try:
-        if path is None:
-            if sys.stdin.isatty():
-                sys.stderr.write('type a record a line, such as {"key": "ann", "value": 3}; Ctrl-D ends\n')
-            yield from _each(sys.stdin, where)
-        else:
-            with path.open(encoding="utf-8") as file:
-                yield from _each(file, where)
+        with nullcontext(sys.stdin.buffer) if path is None else path.open("rb") as lines:
+            for place, text in text_lines(name, lines):
+                yield _line(place, text)
     except OSError as error:
-        raise CannotRun(f"{where} cannot be read: {error.strerror or error}") from None
-    except UnicodeDecodeError as error:
-        raise CannotRun(f"{where} cannot be read: it is not UTF-8 ({error.reason})") from None
+        raise CannotRun(f"{path or 'standard input'} cannot be read: {error.strerror or error}") from None
 
 
-def _each(lines: Iterable[str], where: str) -> Iterator[_Numbered]:
-    for number, line in enumerate(lines, 1):
-        if line.strip():
-            yield f"{where}, line {number},", lambda _, line=line: record_of_line(line)  # type: ignore[misc]
-
-
-def _single(arguments: argparse.Namespace, form: TopicFormat) -> GivenRecord:
-    key = None if arguments.key is None else _typed("key", form.key_serde, arguments.key)
-    timestamp = None if arguments.timestamp is None else time_ms(arguments.timestamp)
-    value = _typed("value", form.value_serde, arguments.value)
-    return GivenRecord(key, value, timestamp, [header_of_text(text) for text in arguments.header])
-
-
-def _typed(part: str, serde: Serde[Any] | None, text: str) -> Any:
-    known = _known(serde)
-    try:
-        return from_text(known, text)
-    except ValueError as error:
-        raise ValueError(f"has a wrong {part} for the serde {known.name!r}: {error}") from None
-
-
-def _known(serde: Serde[Any] | None) -> Serde[Any]:
-    if serde is None:
-        raise CannotRun("the topic is the application's own")
-    return serde
+def _single(arguments: argparse.Namespace) -> GivenRecord:
+    return GivenRecord(
+        "the record",
+        arguments.value,
+        arguments.key,
+        is_text=True,
+        key_is_text=True,
+        timestamp_ms=None if arguments.timestamp is None else time_ms(arguments.timestamp),
+        headers=[header_of_text(text) for text in arguments.header],
+    )
 
 
 @dataclass(frozen=True)
@@ -233,49 +228,45 @@ class _Encoder:
     partitions: int
     only: int | None
 
-    def all(self, records: Iterable[_Numbered]) -> Iterator[_Encoded]:
+    def all(self, records: Iterable[_Placed]) -> Iterator[_Encoded]:
         """Yields records as they are written.
 
         :raises CannotRun: at the first that cannot be, with its place.
         """
-        for where, read in records:
+        for place, read in records:
+            where = f"{place}, topic {self.form.topic}"
             try:
-                given = read(self.form)
+                yield self._encoded(where, read())
             except ValueError as error:
-                raise CannotRun(f"{where} {shown(str(error))}") from None
-            yield self._encoded(where, given)
+                raise CannotRun(f"{where}: {shown(str(error))}") from None
 
     def _encoded(self, where: str, given: GivenRecord) -> _Encoded:
-        key, key_bytes = self._part(where, "key", self.form.key_serde, given.key)
-        value, value_bytes = self._part(where, "value", self.form.value_serde, given.value)
+        key = self._part("key", self.form.key_serde, given.key, is_text=given.key_is_text)
+        value = self._part("value", self.form.value_serde, given.value, is_text=given.is_text)
+        headers = given.headers or []
         chosen: Collection[int] | None = None
         if self.only is not None:
             chosen = (self.only,)
         elif self.form.partitioner is not None:
-            chosen = self._chosen(where, key, value, given.headers)
-        return _Encoded(key_bytes, value_bytes, given.timestamp_ms, given.headers, chosen)
+            chosen = self._chosen(where, key.value, value.value, headers)
+        return _Encoded(key.data, value.data, given.timestamp_ms, headers, chosen)
 
-    def _part(self, where: str, part: str, serde: Serde[Any] | None, given: Any) -> tuple[Any, bytes | None]:
-        known = _known(serde)
+    def _part(self, part: str, serde: Serde[Any] | None, given: Any, *, is_text: bool) -> Fitted:
+        assert serde is not None  # else the topic is the application's own, and not written
         try:
-            made = from_json(known, given)
-            return made, None if made is None else known.serialize(made)
-        except Exception as error:
-            text = str(error) if isinstance(error, ValueError) else described(error)
-            raise CannotRun(
-                f"{where} has a wrong {part} for topic {self.form.topic!r}, whose serde is {known.name!r}:"
-                f" {shown(text)}"
-            ) from None
+            return fitted(serde, given, is_text=is_text)
+        except DoesNotFit as error:
+            raise ValueError(f"its {part} {error}") from error
 
     def _chosen(self, where: str, key: Any, value: Any, headers: HeaderList) -> Collection[int] | None:
         assert self.form.partitioner is not None
         try:
             found = self.form.partitioner(self.form.topic, key, value, headers, self.partitions)
         except Exception as error:
-            raise CannotRun(f"{where} fails in the topic's partitioner: {described(error)}") from error
+            raise CannotRun(f"{where}: the topic's partitioner fails: {described(error)}") from error
         if found is not None and not all(0 <= one < self.partitions for one in found):
             raise CannotRun(
-                f"{where} is for partitions {sorted(found)}; topic {self.form.topic!r} has {self.partitions}"
+                f"{where}: its partitioner chose partitions {sorted(found)}; the topic has {self.partitions}"
             )
         return found
 

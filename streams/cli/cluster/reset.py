@@ -14,8 +14,7 @@ from processor_api.clock import Clock, SystemClock
 from processor_api.errors import RetryableError, StreamsError, TaskMigratedError
 from processor_api.task_id import TopicPartition
 from streams.cli.cluster.connection import Connection, Target, partitions_of, target_of
-from streams.cli.cluster.positions import Start, duration_ms
-from streams.cli.cluster.record_values import time_ms
+from streams.cli.cluster.positions import Start
 from streams.cli.cluster.reset_plan import (
     OffsetChange,
     ResetPlan,
@@ -24,7 +23,9 @@ from streams.cli.cluster.reset_plan import (
     offsets_of_file,
     reset_topics,
 )
+from streams.cli.command_parser import add_with_examples
 from streams.cli.failures import CLEAN, CannotRun
+from streams.cli.records.times import duration_ms, time_ms
 from streams.cli.settings_options import add_settings_options
 from streams.cli.terminal import table
 from streams.cli.topology_function import APP_HELP
@@ -50,14 +51,14 @@ examples:
 
 
 def add_parser(commands: Any, help_text: str) -> None:
-    parser = commands.add_parser(
+    parser = add_with_examples(
+        commands,
         "reset",
-        help=help_text,
-        description="Sets the committed offsets of the input topics, deletes the internal topics of the application and"
+        help_text,
+        _EXAMPLES,
+        "Sets the committed offsets of the input topics, deletes the internal topics of the application and"
         " its local state on this machine, so that it begins anew. It shows what it will do, and asks before it"
         " does it. Stop all workers first. Exit status: 1 if it is refused or fails, else 0.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("topology", metavar="APP", nargs="?", help=APP_HELP)
     _add_point_options(parser)
@@ -90,7 +91,7 @@ def _add_point_options(parser: argparse.ArgumentParser) -> None:
     to.add_argument("--to-latest", action="store_true", help="the end")
     to.add_argument("--to-offset", metavar="N", type=int, help="this offset in each partition")
     to.add_argument("--to-datetime", metavar="TIME", help="the first record from this time on, ISO 8601")
-    to.add_argument("--by-duration", metavar="DURATION", help="the first record that is no older, such as P1D or PT2H")
+    to.add_argument("--by-duration", metavar="DURATION", help="the first record that is no older, such as 2h or P1D")
     to.add_argument("--shift-by", metavar="N", type=int, help="so many records on, or back if negative")
     to.add_argument("--from-file", metavar="FILE", type=Path, help="a file with lines topic,partition,offset")
 

@@ -19,8 +19,9 @@ from state.formats.keys import read_window_key_by_time
 from state.formats.list_value import read_items
 from state.formats.windowed_serdes import SessionWindowedSerde, TimeWindowedSerde, windowed_partitioner
 from streams.cli.cluster.connection import Target
-from streams.cli.cluster.record_values import iso_time, json_reader
 from streams.cli.failures import CannotRun
+from streams.cli.records.times import iso
+from streams.cli.records.values import json_reader
 from streams.kafka.internal_topics import changelog_name, full_name, topic_prefix
 
 __all__ = ["TopicFormat", "format_of"]
@@ -39,9 +40,9 @@ class TopicFormat:
     topic: str
     """The name on the cluster."""
     read_key: Reader
-    read_value: Reader
     key_serde: Serde[Any] | None = None
     """``None`` if records of the topic are only read: it is the application's own."""
+    read_value: Reader
     value_serde: Serde[Any] | None = None
     partitioner: StreamPartitioner | None = None
     """Chooses the partition of a record; ``None`` for Kafka's default."""
@@ -240,7 +241,7 @@ def _changelog_readers(builder: StoreBuilder[Any, Any], key: Serde[Any], value: 
 def _buffer_key_reader(read_key: Reader) -> Reader:
     def read(data: bytes) -> Any:
         key, time, _ = read_window_key_by_time(data)
-        return {"key": read_key(key), "time": iso_time(time)}
+        return {"key": read_key(key), "time": iso(time)}
 
     return read
 
@@ -257,9 +258,9 @@ def _buffer_reader(read_value: Reader) -> Reader:
             "topic": context.topic,
             "partition": context.partition,
             "offset": context.offset,
-            "timestamp": iso_time(context.timestamp),
+            "timestamp": iso(context.timestamp),
         }
-        return {"new": part(new), "old": part(old), "prior": part(prior), "time": iso_time(time), "record": record}
+        return {"new": part(new), "old": part(old), "prior": part(prior), "time": iso(time), "record": record}
 
     return read
 

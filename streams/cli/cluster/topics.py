@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from streams.cli.cluster.connection import Connection, Target, target_of
 from streams.cli.cluster.create_topics import create_missing, made_line
 from streams.cli.cluster.topology_topics import FoundTopics, TopologyTopic, find_topics, topics_of
+from streams.cli.command_parser import add_with_examples
 from streams.cli.failures import CLEAN, FAILED, CannotRun
 from streams.cli.settings_options import add_settings_options
 from streams.cli.terminal import table
@@ -30,14 +31,14 @@ _TITLES = ("TOPIC", "USE", "PARTITIONS", "REPLICAS", "CLEANUP", "NOTE")
 
 
 def add_parser(commands: Any, help_text: str) -> None:
-    parser = commands.add_parser(
+    parser = add_with_examples(
+        commands,
         "topics",
-        help=help_text,
-        description="Lists the topics that the topology of APP reads and writes, and those that the application makes"
+        help_text,
+        _EXAMPLES,
+        "Lists the topics that the topology of APP reads and writes, and those that the application makes"
         " for itself: which exist, with how many partitions, and what is missing or wrong. --create makes the missing"
         " ones; it never changes or deletes one. Exit status: 1 if a topic is missing or wrong, else 0.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("topology", metavar="APP", help=APP_HELP)
     parser.add_argument("--create", action="store_true", help="create the missing topics that APP reads and writes")

@@ -25,9 +25,9 @@ from processor_api.task_id import TopicPartition
 from processor_api.topology_function import topology_of
 from streams.cli.demo import shop
 from streams.cli.demo.worker import APPLICATION_ID
-from streams.cli.trial.forms import plain
+from streams.cli.records.times import iso
+from streams.cli.records.values import as_json
 from streams.cli.trial.session import Topics
-from streams.cli.trial.times import iso
 from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
 from streams.kafka.embedded.server import BrokerServer
 from streams.testing.settings import config_for_tests
@@ -202,7 +202,7 @@ class Crash:
         topics = Topics(topology_of(shop.builder, config), config)
         key_serde, value_serde = topics.serdes_written(topic)
         for record in self._broker.records(topic):
-            key = plain(key_serde.deserialize(record.key() or b""))
+            key = as_json(key_serde.deserialize(record.key() or b""))
             value = value_serde.deserialize(record.value() or b"")
             yield ((key["key"], key["start"]) if isinstance(key, Mapping) else key), value
 

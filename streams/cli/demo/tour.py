@@ -13,12 +13,13 @@ from types import ModuleType
 from processor_api.topology_function import topology_of
 from streams.cli.demo.crash import Crash
 from streams.cli.failures import CLEAN, FAILED
+from streams.cli.records.json_lines import BadRecord
+from streams.cli.records.times import time_ms
 from streams.cli.terminal import has_colour
 from streams.cli.trial.held_back import held_back
-from streams.cli.trial.lines import BadRecord, LineReader, TimeStep
 from streams.cli.trial.output import Table
 from streams.cli.trial.session import Session
-from streams.cli.trial.times import time_ms
+from streams.cli.trial.typed_lines import LineReader, TimeStep
 from streams.testing.settings import config_for_tests
 
 __all__ = ["Tour", "code_of"]

@@ -7,13 +7,13 @@ import json
 import sys
 from collections.abc import Collection, Generator, Sequence
 from contextlib import closing
-from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any
 
 from processor_api.texts import shown
 from state.formats.keys import window_end
 from streams.cli.failures import CLEAN, CannotRun
+from streams.cli.records.times import iso
 from streams.cli.stored.serdes import Readable, readable_of
 from streams.cli.stored.where import (
     Place,
@@ -41,7 +41,6 @@ __all__ = [
 _TIMES = frozenset({
     "session_end", "session_start", "timestamp", "valid_from", "valid_to", "window_end", "window_start",
 })  # fmt: skip
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def add_parser(commands: Any) -> None:
@@ -194,7 +193,7 @@ def as_json_value(value: Any) -> str:
 def cell(column: str, value: Any) -> str | int | float | None:
     """Returns a value as the cell of a column: text on one line, a number, or ``None`` for an empty cell."""
     if column in _TIMES and isinstance(value, int):
-        return _iso(value)
+        return str(iso(value))
     if column == "headers":
         return ",".join(f"{header}:{data}" for header, data in value or ())
     if value is None and column != "value":
@@ -204,14 +203,6 @@ def cell(column: str, value: Any) -> str | int | float | None:
     if isinstance(value, str) and value and value.isprintable():
         return value
     return shown(as_json_value(value), sys.maxsize)
-
-
-def _iso(time_ms: int) -> str:
-    """Returns a time in UTC; one that no calendar has, such as that of a window without an end, as a number."""
-    try:
-        return (_EPOCH + timedelta(milliseconds=time_ms)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    except OverflowError:
-        return str(time_ms)
 
 
 def _plain(value: Any) -> Any:

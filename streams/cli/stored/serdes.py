@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,22 +11,21 @@ from processor_api.serde import Serde, Serdes
 from processor_api.stores.factory import StoreBuilder
 from processor_api.topology import Topology
 from streams.cli.failures import CannotRun
+from streams.cli.records.values import fitted
 
 __all__ = ["Readable", "readable_of"]
 
-_TRUE_OR_FALSE = {"true": True, "false": False}
-_TYPED: Sequence[tuple[Serde[Any], Callable[[str], Any], type]] = (
-    (Serdes.STRING, str, str),
-    (Serdes.INTEGER, int, int),
-    (Serdes.LONG, int, int),
-    (Serdes.SHORT, int, int),
-    (Serdes.FLOAT, float, float),
-    (Serdes.DOUBLE, float, float),
-    (Serdes.BOOLEAN, lambda text: _TRUE_OR_FALSE[text], bool),
-    (Serdes.UUID, uuid.UUID, uuid.UUID),
-)
-"""Serdes whose keys are typed as they are, with how a text is read and the type of the value."""
-_PLAIN = frozenset((str, int, float, bool))
+_TYPES: Mapping[Serde[Any], type] = {
+    Serdes.STRING: str,
+    Serdes.INTEGER: int,
+    Serdes.LONG: int,
+    Serdes.SHORT: int,
+    Serdes.FLOAT: float,
+    Serdes.DOUBLE: float,
+    Serdes.BOOLEAN: bool,
+    Serdes.BYTES: bytes,
+}
+"""The types of the values of serdes that read only one."""
 HEX = "hex"
 _HEX_PREFIX = "hex:"
 
@@ -57,10 +54,7 @@ class Readable:
         """Returns the type of all keys or values that a serde reads; ``None`` where they may be anything."""
         if serde is None:
             return bytes if self.raw else str
-        for typed, _, kind in _TYPED:
-            if serde is typed:
-                return kind if kind in _PLAIN else None
-        return bytes if serde is Serdes.BYTES else None
+        return _TYPES.get(serde)
 
     def _read(self, serde: Serde[Any] | None, data: bytes, part: str) -> Any:
         if serde is None:
@@ -86,10 +80,10 @@ class Readable:
                 return bytes.fromhex(text.removeprefix(_HEX_PREFIX))
             if serde is None:
                 return bytes.fromhex(text)
-            for typed, parse, _ in _TYPED:
-                if serde is typed:
-                    return serde.serialize(parse(text))
-            return serde.serialize(json.loads(text))
+            data = fitted(serde, text, is_text=True).data
+            if data is None:
+                raise ValueError("a key is not null")
+            return data
         except Exception as error:
             how = "hexadecimal digits; name its serde by --key-serde to type it otherwise"
             if serde is not None:

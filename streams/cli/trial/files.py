@@ -14,8 +14,9 @@ from typing import Any
 
 from processor_api.texts import shown
 from streams.cli.failures import CannotRun
-from streams.cli.trial.forms import plain
-from streams.cli.trial.lines import BadRecord, GivenRecord, Item, LineReader, RowReader, record_of
+from streams.cli.records.json_lines import BadRecord, GivenRecord
+from streams.cli.records.values import as_json
+from streams.cli.trial.typed_lines import Item, LineReader, RowReader, record_of_row
 
 __all__ = ["items_of_file", "merged"]
 
@@ -110,7 +111,7 @@ def _csv_record(place: str, columns: list[str], cells: list[str], rows: RowReade
         if fields.get("headers"):
             fields["headers"] = json.loads(fields["headers"])
         optional = {name: cell or None for name, cell in fields.items() if name != "value"}
-        return replace(record_of(place, {**optional, "value": fields["value"]}), is_text=True, key_is_text=True)
+        return replace(record_of_row(place, {**optional, "value": fields["value"]}), is_text=True, key_is_text=True)
     except ValueError as error:
         return BadRecord(place, str(error))
 
@@ -142,7 +143,7 @@ def _parquet_rows(path: Path, table: Any, rows: RowReader, failure: type[Excepti
 def _parquet_record(place: str, row: Mapping[str, Any], rows: RowReader, *, of_records: bool) -> Item:
     fields = {name: _json_cell(value) for name, value in row.items()}
     try:
-        return record_of(place, fields) if of_records else rows.record(place, fields)
+        return record_of_row(place, fields) if of_records else rows.record(place, fields)
     except ValueError as error:
         return BadRecord(place, str(error))
 
@@ -155,4 +156,4 @@ def _json_cell(value: Any) -> Any:
         return [_json_cell(each) for each in value]
     if isinstance(value, (datetime.datetime, datetime.date, datetime.time)):
         return value.isoformat()
-    return str(value) if isinstance(value, Decimal) else plain(value)
+    return str(value) if isinstance(value, Decimal) else as_json(value)

@@ -11,8 +11,9 @@ from uuid import UUID
 
 from processor_api.serde import Serde, Serdes
 from streams.cli.failures import CannotRun
-from streams.cli.trial.forms import DoesNotFit, form_of, to_bytes
-from streams.cli.trial.lines import GivenRecord, Item, TimeStep
+from streams.cli.records.json_lines import GivenRecord
+from streams.cli.records.values import DoesNotFit, fitted, form_of
+from streams.cli.trial.typed_lines import Item, TimeStep
 
 __all__ = ["Inventor", "made_up"]
 
@@ -52,7 +53,7 @@ class Inventor:
         for left in reversed(range(_TRIES)):
             found = make()
             try:
-                to_bytes(serde, found, is_text=False)
+                fitted(serde, found, is_text=False)
             except DoesNotFit as error:  # such as a rule that the schema does not say
                 if not left:
                     raise CannotRun(

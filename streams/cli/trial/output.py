@@ -9,11 +9,11 @@ from typing import Any, Protocol, TextIO
 from unicodedata import combining, east_asian_width
 
 from processor_api.texts import MOST_VALUE, cut
+from streams.cli.records.json_lines import record_line, writable
+from streams.cli.records.times import iso
+from streams.cli.records.values import as_text, bytes_as_json
 from streams.cli.terminal import has_colour
-from streams.cli.trial.forms import as_text, bytes_as_json
-from streams.cli.trial.lines import headers_to_json
 from streams.cli.trial.session import Output
-from streams.cli.trial.times import iso
 
 __all__ = ["JsonLines", "Printer", "Table", "json_line", "printer_of"]
 
@@ -39,20 +39,7 @@ class Printer(Protocol):
 
 def json_line(output: Output) -> str:
     """Returns a record as a line of JSON, which is also a line of input."""
-    line = {"topic": output.topic, "key": output.key, "value": output.value, "timestamp": iso(output.timestamp_ms)}
-    if output.headers:
-        line["headers"] = headers_to_json(output.headers)
-    return json.dumps(line, ensure_ascii=False)
-
-
-def _writable(stream: TextIO, line: str) -> str:
-    """Returns a line of JSON as a stream can write it: characters that its encoding lacks are escaped, as are halves of
-    surrogates."""
-    try:
-        line.encode(stream.encoding or "utf-8")
-    except UnicodeEncodeError:
-        return json.dumps(json.loads(line))
-    return line
+    return record_line(output.topic, output.key, output.value, output.timestamp_ms, output.headers)
 
 
 class JsonLines:
@@ -64,7 +51,7 @@ class JsonLines:
     def show(self, outputs: Iterable[Output]) -> None:
         """Prints records."""
         for output in outputs:
-            self._stream.write(_writable(self._stream, json_line(output)) + "\n")
+            self._stream.write(writable(self._stream, json_line(output)) + "\n")
         self._stream.flush()
 
     def title(self, text: str) -> None:
@@ -72,7 +59,7 @@ class JsonLines:
 
     def row(self, entry: dict[str, Any]) -> None:
         """Prints a row of a store."""
-        self._stream.write(_writable(self._stream, json.dumps(entry, ensure_ascii=False)) + "\n")
+        self._stream.write(writable(self._stream, json.dumps(entry, ensure_ascii=False)) + "\n")
 
 
 class Table:

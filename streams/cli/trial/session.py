@@ -15,8 +15,9 @@ from processor_api.record import HeaderList
 from processor_api.serde import Serde, Serdes
 from processor_api.texts import shown
 from processor_api.topology import Topology
-from streams.cli.trial.forms import DoesNotFit, to_bytes, to_json
-from streams.cli.trial.lines import GivenRecord, TimeStep
+from streams.cli.records.json_lines import GivenRecord
+from streams.cli.records.values import DoesNotFit, bytes_as_json, fitted, json_reader
+from streams.cli.trial.typed_lines import TimeStep
 from streams.config import StreamsConfig
 from streams.kafka.internal_topics import changelog_name, full_name
 from streams.runtime.processing.environment import resolve_serde
@@ -127,6 +128,14 @@ class Topics:
         return key.bind(topic, is_key=True), value.bind(topic, is_key=False)
 
 
+def _shown(serde: Serde[Any], data: bytes | None) -> Any:
+    """Returns bytes that were written as JSON has them; bytes that their serde cannot read as they are."""
+    try:
+        return None if data is None else json_reader(serde)(data)
+    except Exception:  # the serde may be the user's, and so may be the bytes
+        return bytes_as_json(data or b"")
+
+
 class Session:
     """One run of a topology. It is a context manager; its state is gone when it is closed.
 
@@ -184,10 +193,8 @@ class Session:
         self.given += 1
 
     def _part(self, part: str, serde: Serde[Any], given: Any, *, is_text: bool) -> bytes | None:
-        if given is None:
-            return None
         try:
-            return to_bytes(serde, given, is_text=is_text)
+            return fitted(serde, given, is_text=is_text).data
         except DoesNotFit as error:
             raise Refused(f"its {part} {error}") from error
 
@@ -224,8 +231,8 @@ class Session:
             for key, value, timestamp, headers in records:
                 yield Output(
                     topic,
-                    None if key is None else to_json(key_serde, key),
-                    None if value is None else to_json(value_serde, value),
+                    _shown(key_serde, key),
+                    _shown(value_serde, value),
                     timestamp,
                     headers,
                 )

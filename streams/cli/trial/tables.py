@@ -12,10 +12,10 @@ from processor_api.stores.contracts import (
     VersionedRecord,
 )
 from state.formats.keys import MAX_TIME
-from streams.cli.trial.forms import plain
-from streams.cli.trial.lines import headers_to_json
+from streams.cli.records.json_lines import headers_as_json
+from streams.cli.records.times import iso
+from streams.cli.records.values import as_json
 from streams.cli.trial.output import Printer
-from streams.cli.trial.times import iso
 
 __all__ = ["show_tables"]
 
@@ -30,7 +30,7 @@ def show_tables(printer: Printer, stores: Mapping[str, Any]) -> None:
         count = "empty" if not rows else "1 row" if len(rows) == 1 else f"{len(rows)} rows"
         printer.title(f"{name}: {count}")
         for key, value in rows:
-            printer.row({"store": name, "key": plain(key), **_columns(value)})
+            printer.row({"store": name, "key": as_json(key), **_columns(value)})
 
 
 def _rows(store: Any) -> Iterator[tuple[Any, Any]]:
@@ -50,14 +50,14 @@ def _rows(store: Any) -> Iterator[tuple[Any, Any]]:
 def _columns(value: Any) -> dict[str, Any]:
     """Returns the value of a row and what the kind of store keeps with it, as JSON has it."""
     if isinstance(value, ValueAndTimestamp):
-        return {"value": plain(value.value), "timestamp": iso(value.timestamp)}
+        return {"value": as_json(value.value), "timestamp": iso(value.timestamp)}
     if isinstance(value, ValueTimestampHeaders):
-        columns = {"value": plain(value.value), "timestamp": iso(value.timestamp)}
-        return columns | ({"headers": headers_to_json(value.headers)} if value.headers else {})
+        columns = {"value": as_json(value.value), "timestamp": iso(value.timestamp)}
+        return columns | ({"headers": headers_as_json(value.headers)} if value.headers else {})
     if isinstance(value, AggregationWithHeaders):
-        columns = {"value": plain(value.aggregation)}
-        return columns | ({"headers": headers_to_json(value.headers)} if value.headers else {})
+        columns = {"value": as_json(value.aggregation)}
+        return columns | ({"headers": headers_as_json(value.headers)} if value.headers else {})
     if isinstance(value, VersionedRecord):
         until = None if value.valid_to is None else iso(value.valid_to)
-        return {"value": plain(value.value), "timestamp": iso(value.timestamp), "valid_to": until}
-    return {"value": plain(value)}
+        return {"value": as_json(value.value), "timestamp": iso(value.timestamp), "valid_to": until}
+    return {"value": as_json(value)}

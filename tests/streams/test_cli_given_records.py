@@ -6,8 +6,8 @@ import json
 import random
 import uuid
 from dataclasses import dataclass
-from datetime import date, datetime
-from enum import Enum
+from datetime import UTC, date, datetime
+from enum import Enum, StrEnum
 from typing import Any, Literal
 
 import pytest
@@ -20,11 +20,17 @@ from processor_api.serde import Serde, Serdes
 from processor_api.stores.windowed import Window, Windowed
 from state.formats.windowed_serdes import WindowedSerdes
 from streams.cli.failures import CannotRun
-from streams.cli.trial.forms import DoesNotFit, as_text, to_bytes, to_json
+from streams.cli.records.json_lines import BadRecord, GivenRecord, headers_as_json, headers_of_json
+from streams.cli.records.times import duration_ms, iso, time_ms
+from streams.cli.records.values import DoesNotFit, as_json, as_text, fitted, json_reader
 from streams.cli.trial.generate import Inventor
-from streams.cli.trial.lines import BadRecord, GivenRecord, LineReader, headers_of, headers_to_json
-from streams.cli.trial.times import duration_ms, iso, time_ms
+from streams.cli.trial.typed_lines import LineReader
 from streams.serdes import list_serde, serde_of
+
+
+def to_bytes(serde: Serde[Any], given_: Any, *, is_text: bool) -> bytes | None:
+    return fitted(serde, given_, is_text=is_text).data
+
 
 NUMBERS = some.integers(-(1 << 63), (1 << 63) - 1)
 JSON = some.recursive(
@@ -56,7 +62,7 @@ def test_what_is_printed_can_be_given_back(serde: Serde[Any], values: Any) -> No
     @given(values)
     def check(value: Any) -> None:
         data = serde.serialize(value)
-        shown = json.loads(json.dumps(to_json(serde, data)))
+        shown = json.loads(json.dumps(json_reader(serde)(data)))
         assert to_bytes(serde, shown, is_text=False) == data
 
     check()
@@ -68,10 +74,80 @@ def test_windowed_keys_can_be_given_back() -> None:
         (WindowedSerdes.session_windowed_serde_from(Serdes.STRING), Window(10, 400_000)),
     ):
         data = serde.serialize(Windowed("a", window))
-        assert to_bytes(serde, to_json(serde, data), is_text=False) == data
+        assert to_bytes(serde, json_reader(serde)(data), is_text=False) == data
     assert as_text({"key": "a", "start": "2025-01-01T00:00:00.000Z", "end": "2025-01-01T00:05:00.000Z"}) == (
         "a @ 2025-01-01T00:00:00Z/2025-01-01T00:05:00Z"
     )
+
+
+def test_a_window_of_known_size_needs_no_end() -> None:
+    """A start is all that its bytes have; an end that is given has to be the right one."""
+    serde = WindowedSerdes.time_windowed_serde_from(Serdes.STRING, 5)
+    expected = Windowed("a", Window(10, 15))
+    for more in ({}, {"end": 15}, {"end": "1970-01-01T00:00:00.015Z"}):
+        found = fitted(serde, {"key": "a", "start": 10, **more}, is_text=False)
+        assert found == (expected, serde.serialize(expected))
+    with pytest.raises(DoesNotFit, match=r"starts at 1970-01-01T00:00:00.010Z ends at 1970-01-01T00:00:00.015Z, and"):
+        fitted(serde, {"key": "a", "start": 10, "end": 16}, is_text=False)
+    with pytest.raises(DoesNotFit, match=r"ends at 1970-01-01T00:00:00.009Z, before it starts"):
+        fitted(serde, {"key": "a", "start": 10, "end": 9}, is_text=False)
+    session = WindowedSerdes.session_windowed_serde_from(Serdes.STRING)
+    with pytest.raises(DoesNotFit, match="an object"):
+        fitted(session, {"key": "a", "start": 10}, is_text=False)
+    unknown = WindowedSerdes.time_windowed_serde_from(Serdes.STRING, 0)
+    assert fitted(unknown, {"key": "a", "start": 10, "end": 16}, is_text=False).data == serde.serialize(expected)
+
+
+def test_null_is_no_bytes() -> None:
+    """A typed null too, but for serdes whose values are texts."""
+    for serde in ("long", "double", "json", "uuid", Point):
+        assert fitted(as_serde(serde), "null", is_text=True) == (None, None)
+        assert fitted(as_serde(serde), None, is_text=False) == (None, None)
+    assert to_bytes(Serdes.STRING, "null", is_text=True) == b"null"
+    assert to_bytes(Serdes.BYTES, "null", is_text=True) == b"null"
+
+
+@pytest.mark.parametrize("text", ["1_000", "\u0665", "", "1.5", "0x10"])
+def test_digits_of_python_alone_are_no_integers(text: str) -> None:
+    with pytest.raises(DoesNotFit, match="an integer is expected"):
+        fitted(Serdes.LONG, text, is_text=True)
+
+
+class Colour2(StrEnum):
+    RED = "red"
+
+
+class Named(BaseModel):
+    at: datetime = Field(alias="atTime")
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (datetime(2025, 1, 1, tzinfo=UTC), "2025-01-01T00:00:00+00:00"),
+        (date(2025, 1, 1), "2025-01-01"),
+        (Colour2.RED, "red"),
+        ({Colour2.RED.value: {1}}, {"red": [1]}),
+        (float("inf"), "inf"),
+        ([b"\xff", b"a"], [{"base64": "/w=="}, "a"]),
+        (Named(atTime=datetime(2025, 1, 1, tzinfo=UTC)), {"atTime": "2025-01-01T00:00:00+00:00"}),
+        (uuid.UUID(int=1), "00000000-0000-0000-0000-000000000001"),
+    ],
+)
+def test_objects_that_json_has_no_type_for(value: Any, expected: Any) -> None:
+    found = as_json(value)
+    assert json.loads(json.dumps(found)) == expected
+
+
+def test_models_are_shown_as_they_are_written() -> None:
+    """Under their aliases, so that they can be given back."""
+    serde = as_serde(Named)
+    data = b'{"atTime":"2025-01-01T00:00:00"}'
+    shown = json_reader(serde)(data)
+    assert shown == {"atTime": "2025-01-01T00:00:00"}
+    assert to_bytes(serde, shown, is_text=False) == data
+    with pytest.raises(ValueError, match="atTime"):
+        json_reader(serde)(b"{}")
 
 
 @dataclass
@@ -108,10 +184,10 @@ def test_texts_are_typed_for_each_serde(serde: Any, text: str, data: bytes) -> N
     ("serde", "given_", "is_text", "reason"),
     [
         ("long", "five", True, "'five' does not fit the serde 'long': an integer is expected"),
-        ("long", True, False, "'true' does not fit the serde 'long': an integer is expected"),
+        ("long", True, False, "true does not fit the serde 'long': an integer is expected"),
         ("long", 1 << 64, False, "is not an integer from"),
         ("boolean", "yes", True, "true or false is expected"),
-        ("uuid", "x", True, "a UUID is expected, such as"),
+        ("uuid", "x", True, "a UUID such as 6ba7b810-9dad-11d1-80b4-00c04fd430c8 is expected"),
         ("bytes", {"base64": "?"}, False, 'a text or {"base64": "..."} is expected'),
         ("string", 5, False, "a text is expected"),
         ("double", "x", True, "a number is expected"),
@@ -131,11 +207,6 @@ def test_what_does_not_fit_is_said_in_one_line(serde: Any, given_: Any, is_text:
         to_bytes(as_serde(serde), given_, is_text=is_text)
     assert reason in str(raised.value)
     assert "\n" not in str(raised.value)
-
-
-def test_bytes_that_a_serde_cannot_read_are_shown_as_they_are() -> None:
-    assert to_json(Serdes.LONG, b"abc") == "abc"
-    assert to_json(Serdes.LONG, b"\xff\x00") == {"base64": "/wA="}
 
 
 # ---------------------------------------------------------------------- lines
@@ -176,19 +247,49 @@ def test_any_bytes_are_records_or_complaints(data: bytes) -> None:
 @settings(max_examples=40)
 @given(some.lists(some.tuples(some.text(), some.none() | some.binary())))
 def test_headers_can_be_given_back(headers: list[tuple[str, bytes | None]]) -> None:
-    assert headers_of(json.loads(json.dumps(headers_to_json(headers)))) == headers
+    assert headers_of_json(json.loads(json.dumps(headers_as_json(headers)))) == headers
 
 
 # ---------------------------------------------------------------------- times
 
 
-@pytest.mark.parametrize(("text", "ms"), [("5m", 300_000), ("1h30m", 5_400_000), ("10ms", 10), ("1d1s", 86_401_000)])
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [
+        ("5m", 300_000),
+        ("1h30m", 5_400_000),
+        ("10ms", 10),
+        ("1d1s", 86_401_000),
+        ("PT5M", 300_000),
+        ("P1DT1.5S", 86_401_500),
+        ("p2d", 172_800_000),
+    ],
+)
 def test_durations(text: str, ms: int) -> None:
     assert duration_ms(text) == ms
 
 
 @pytest.mark.parametrize(
-    "text", ["", "5", "m", "-5m", "5m ", "1.5h", "5x", "\u0665m", "9" * 5000 + "d", "9" * 19 + "d"]
+    "text",
+    [
+        "",
+        "5",
+        "m",
+        "-5m",
+        "5m ",
+        "1.5h",
+        "5x",
+        "\u0665m",
+        "9" * 5000 + "d",
+        "9" * 19 + "d",
+        "P",
+        "PT",
+        "P1H",
+        "P5",
+        "PT1M2H",
+        "PT1.S",
+        "P" + "9" * 19 + "D",
+    ],
 )
 def test_no_durations(text: str) -> None:
     with pytest.raises(ValueError, match="duration"):
@@ -204,7 +305,7 @@ def test_times(given_: Any, ms: int) -> None:
     assert time_ms(iso(ms)) == ms
 
 
-@pytest.mark.parametrize("given_", [-1, True, 1.5, None, "noon", "1969-12-31", 1 << 63, [], "9" * 5000])
+@pytest.mark.parametrize("given_", [-1, True, 1.5, None, "noon", "1969-12-31", "\u0667", 1 << 63, [], "9" * 5000])
 def test_no_times(given_: Any) -> None:
     with pytest.raises(ValueError, match="is no time"):
         time_ms(given_)
@@ -212,6 +313,11 @@ def test_no_times(given_: Any) -> None:
 
 def test_times_beyond_the_calendar_are_milliseconds() -> None:
     assert iso((1 << 63) - 1) == (1 << 63) - 1
+
+
+def test_times_before_1970_are_milliseconds() -> None:
+    """They are no times of records: only -1 is there, which says that a record has none."""
+    assert iso(-1) == -1
 
 
 # ---------------------------------------------------------------------- made up
