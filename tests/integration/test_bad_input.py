@@ -73,7 +73,7 @@ def lost_offsets(topics: Topics, workers: Workers) -> Given:
     wait_until("nobody is in the group", lambda: not admin.describe_consumer_groups([group])[group].result(60).members)
     admin.delete_consumer_groups([group])[group].result(60)
     worker = workers.start("word_count:topology", settings=settings, env=environment)
-    reset = "kafka-consumer-groups.sh --reset-offsets"
+    reset = "`streams reset APP --offsets-only --from-file FILE`, with the line "
     return Given(worker, (f"{group}-words-repartition-0", reset, str(workers.state_dir / group)))
 
 

@@ -89,7 +89,8 @@ def test_a_changelog_without_committed_offsets_is_refused(guarantee: str, kit: C
     run(kit, counting(), 3, processing_guarantee=guarantee)
     forget(kit, IN)
     text = refused(kit, counting(), processing_guarantee=guarantee)
-    for part in (f"{CHANGELOG}-0", "no committed offset for in-0", "expired", "--reset-offsets", "bootstrap again"):
+    hint = "`streams reset APP --offsets-only --from-file FILE`"
+    for part in (f"{CHANGELOG}-0", "no committed offset for in-0", "expired", hint, "bootstrap again"):
         assert part in text
 
 
@@ -100,7 +101,7 @@ def test_committed_offsets_without_their_changelog_are_refused(guarantee: str, k
     run(kit, counting(), 3, processing_guarantee=guarantee)
     empty(kit, CHANGELOG)
     text = refused(kit, counting(), processing_guarantee=guarantee)
-    for part in (f"changelog '{CHANGELOG}-0' is empty", "reset application 'app'", "--to-current"):
+    for part in (f"changelog '{CHANGELOG}-0' is empty", "reset application 'app'", "--offsets-only --shift-by 0"):
         assert part in text
 
 

@@ -203,7 +203,8 @@ def test_offsets_of_a_former_source_topic_are_refused(topology: Topology, guaran
     error = again.failure
     assert isinstance(error, StateError)
     now = kit.clients.admin({}).topic_ids(["in"])["in"]
-    for part in ("'in' was deleted and made again", former, now, "--reset-offsets", "committed offset 2"):
+    hint = "`streams reset APP --offsets-only --input-topics in --to-earliest`"
+    for part in ("'in' was deleted and made again", former, now, hint, "committed offset 2"):
         assert part in str(error)
     assert kit.values("out") == before
 

@@ -13,6 +13,8 @@ import pytest
 from cluster_cli import ClusterCommands, commands
 from processor_api.partitioner import partition_for_key
 from streams import Serdes
+from streams.cli.main import main
+from streams.kafka.embedded.messages import ErrorInfo
 from waiting import wait_until
 
 ECHO = """
@@ -274,6 +276,77 @@ def test_topics_of_the_application_itself_are_not_written(cli: ClusterCommands) 
         found = cli.run("produce", app, topic, '{"value": 1}')
         assert found.status == 2
         assert "is the application's own: what others write there spoils its state" in found.err
+
+
+class _AwayClients:
+    """Clients of which the producer takes records and delivers none: each fails as its time is over."""
+
+    def __init__(self, clients: Any) -> None:
+        self._clients = clients
+        self.settings: dict[str, Any] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._clients, name)
+
+    def producer(self, settings: dict[str, Any]) -> Any:
+        self.settings = settings
+        return _AwayProducer(self._clients.producer(settings))
+
+
+class _AwayProducer:
+    def __init__(self, producer: Any) -> None:
+        self._producer = producer
+        self._waiting: list[Any] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._producer, name)
+
+    def produce(self, topic: str, value: Any, key: Any, partition: int, on_delivery: Any, *_: Any) -> None:
+        if len(self._waiting) == 2:
+            raise BufferError
+        self._waiting.append(on_delivery)
+
+    def poll(self, timeout_s: float) -> int:
+        return self.flush() if timeout_s else 0
+
+    def flush(self) -> int:
+        waiting, self._waiting = self._waiting, []
+        for on_delivery in waiting:
+            on_delivery(ErrorInfo("_MSG_TIMED_OUT", "Local: Message timed out"), None)
+        return len(waiting)
+
+
+@pytest.mark.parametrize(
+    ("words", "settings", "timeout_ms"),
+    [
+        ([], "", 30_000),
+        (["--timeout", "2.5"], "settings['producer.delivery.timeout.ms'] = 9000", 2_500),
+        ([], "settings['producer.delivery.timeout.ms'] = 9000", 9_000),
+    ],
+)
+def test_records_that_no_broker_takes_are_one_line(
+    cli: ClusterCommands, words: list[str], settings: str, timeout_ms: int
+) -> None:
+    """The rest of the input is not read, and a full queue is waited for only until their time is over."""
+    app = cli.app(ECHO, after=settings)
+    cli.kafka.create_topics("in")
+    clients = _AwayClients(cli.kafka.clients)
+    found = cli.run("produce", app, "in", *words, stdin='{"value": "x"}\n' * 5, clients=clients)
+    assert found == (
+        1,
+        "",
+        "error: 3 records were not delivered to topic 'in': no broker at localhost:9092 took them within"
+        f" {timeout_ms / 1000:g} s\n",
+    )
+    assert clients.settings["delivery.timeout.ms"] == timeout_ms
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "nan", "x", "1e9"])
+def test_a_timeout_is_some_seconds(cli: ClusterCommands, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["produce", "--topic", "in", "--timeout", text])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.splitlines()[-1].startswith("streams produce: error: argument --timeout: ")
 
 
 # ------------------------------------------------------------------ where it begins and ends

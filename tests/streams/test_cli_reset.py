@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -408,3 +410,100 @@ def test_all_groups_are_listed(cli: ClusterCommands, stopped: str, monkeypatch: 
     assert json.loads(cli.run("groups", "--json").out) == {
         "groups": [{"name": "shop", "state": "empty", "assignor": "", "members": 0}]
     }
+
+
+# ------------------------------------------------------------------ what errors of a start name
+
+
+def refused(cli: ClusterCommands, app: str) -> str:
+    """Starts an application that does not run; returns its error."""
+    application = cli.start(app, wait=False)
+    wait_until("it has failed", lambda: application.failure is not None)
+    application.close()
+    cli.kafka.applications.remove(application)  # its failure is no reason to end a later read
+    return str(application.failure)
+
+
+def follow(cli: ClusterCommands, app: str, error: str, lines: str = "") -> None:
+    """Does what an error says: runs the command that it names, with these lines in its file."""
+    (words,) = re.findall(r"`streams (reset APP --offsets-only [^`]*)`", error)
+    file = cli.folder / "offsets.csv"
+    file.write_text(lines)
+    named = {"APP": app, "FILE": str(file)}
+    found = cli.run(*(named.get(word, word) for word in words.split()), "--yes")
+    assert (found.status, found.err) == (0, ""), found
+    assert found.out.splitlines()[-1] == (
+        "done: the next start reads from these offsets; stores and internal topics are as they were"
+    )
+
+
+def goes_on(cli: ClusterCommands, app: str) -> tuple[str, int]:
+    """Starts the application, and counts one record more; returns the first result after the start."""
+    cli.run("produce", app, "in", "--key", "k", "--value", "a")
+    application = cli.start(app)
+    (found,) = cli.kafka.read_records("out", 1, "string", "long")
+    application.close()
+    return found.key, found.value
+
+
+def forget(cli: ClusterCommands, topic: str) -> dict[int, int]:
+    """Removes the committed offsets of a topic; returns them."""
+    before = committed(cli, topic)
+    with cli.kafka.broker.lock:
+        offsets = cli.kafka.broker.groups.group("shop").offsets
+        for partition in before:
+            del offsets[TopicPartition(topic, partition)]
+    return before
+
+
+@pytest.mark.parametrize("has_state", [True, False])
+def test_lost_offsets_of_a_store_are_set_as_the_error_says(cli: ClusterCommands, counted: str, has_state: bool) -> None:
+    """From what the stores know or, without them, from what a person knows; nothing is counted twice."""
+    offsets = forget(cli, "shop-counts-repartition")
+    if not has_state:
+        shutil.rmtree(cli.folder / "state")
+    error = refused(cli, counted)
+    lines = "".join(f"shop-counts-repartition,{partition},{offset}\n" for partition, offset in offsets.items())
+    if has_state:
+        assert re.search(r"with the line (\S+) in FILE", error)[1] in lines.splitlines()  # type: ignore[index]
+    follow(cli, counted, error, lines)
+    assert committed(cli, "shop-counts-repartition") == offsets
+    assert goes_on(cli, counted) == ("a", 4)
+
+
+def test_a_topic_that_was_made_again_is_read_as_the_error_says(cli: ClusterCommands, counted: str) -> None:
+    """The stores keep what they had counted."""
+    with cli.kafka.broker.lock:
+        former = dict(cli.kafka.broker.groups.group("shop").offsets)
+    cli.kafka.broker.delete_topic("in")
+    cli.kafka.create_topics("in", partitions=2)
+    with cli.kafka.broker.lock:
+        cli.kafka.broker.groups.group("shop").offsets.update(former)  # the broker had not forgotten them yet
+    follow(cli, counted, refused(cli, counted))
+    assert goes_on(cli, counted) == ("a", 4)
+
+
+def test_an_empty_changelog_is_taken_as_the_error_says(cli: ClusterCommands, counted: str) -> None:
+    """The offsets stay, without the note that the changelog has had records; the count begins anew on purpose."""
+    shutil.rmtree(cli.folder / "state")
+    before = {topic: committed(cli, topic) for topic in ("in", "shop-counts-repartition")}
+    changelog = "shop-counts-changelog"
+    configs = cli.kafka.broker.topics[changelog].configs
+    cli.kafka.broker.delete_topic(changelog)
+    cli.kafka.broker.create_topic(changelog, 2, configs)
+    follow(cli, counted, refused(cli, counted))
+    assert {topic: committed(cli, topic) for topic in before} == before
+    assert goes_on(cli, counted) == ("a", 1)
+
+
+def test_only_offsets_are_set_if_that_is_asked_for(cli: ClusterCommands, counted: str) -> None:
+    """Other topics, and the local state, stay as they are; a repartition topic has to be named."""
+    topics, between = ends(cli), committed(cli, "shop-counts-repartition")
+    found = cli.run("reset", counted, "--offsets-only", "--to-latest", "--yes")
+    assert (found.status, found.err) == (0, "")
+    assert "internal topics to delete" not in found.out
+    assert "local state" not in found.out
+    assert (ends(cli), committed(cli, "shop-counts-repartition")) == (topics, between)
+    assert list((cli.folder / "state" / "shop").glob("*_*"))
+    wrong = cli.run("reset", counted, "--offsets-only", "--internal-topics", "shop-counts-changelog", "--yes")
+    assert (wrong.status, wrong.err) == (2, "error: --internal-topics deletes topics, which --offsets-only does not\n")

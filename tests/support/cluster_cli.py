@@ -63,7 +63,7 @@ class ClusterCommands:
         self._path = list(sys.path)
         self._made: list[str] = []
 
-    def app(self, text: str, name: str = "shop", *, before: str = "from streams import *\n") -> str:
+    def app(self, text: str, name: str = "shop", *, before: str = "from streams import *\n", after: str = "") -> str:
         """Writes an application whose id is ``name``, and returns its file; its settings stand behind ``text``."""
         module = f"{name}_{next(_NUMBERS)}"
         self._made.append(module)
@@ -75,15 +75,20 @@ class ClusterCommands:
             "commit.interval.ms": 100,
             "statestore.cache.max.bytes": 0,
         }
-        file.write_text(f"{before}{text}\nsettings = {settings!r}\n")
+        file.write_text(f"{before}{text}\nsettings = {settings!r}\n{after}\n")
         return str(file)
 
-    def start(self, app: str) -> KafkaStreams:
-        """Starts an application on the broker."""
+    def start(self, app: str, *, wait: bool = True) -> KafkaStreams:
+        """Starts an application on the broker.
+
+        :param wait: until it is running.
+        """
         given = Given()
         import_from(str(self.folder))
         given.add_all(settings_in(named_app(app)), "the file")
-        return self.kafka.start(lambda config: load_topology(app, lambda: config), StreamsConfig.of(given.settings))
+        return self.kafka.start(
+            lambda config: load_topology(app, lambda: config), StreamsConfig.of(given.settings), wait=wait
+        )
 
     def run(self, command: str, *words: str, stdin: str | bytes = "", terminal: bool = False, **more: Any) -> Printed:
         """Runs a command as the command line does; ``more`` goes to its function.

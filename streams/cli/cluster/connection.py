@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import sys
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,18 +12,22 @@ from typing import TYPE_CHECKING, Any
 
 from processor_api.errors import ConfigError
 from processor_api.task_id import TopicPartition
+from processor_api.texts import shown
 from processor_api.topology import Topology
 from streams.cli.failures import CannotRun
 from streams.cli.settings_options import given_settings
 from streams.cli.topology_function import load_topology
+from streams.cli.waiting_notice import WaitingNotice
 
 if TYPE_CHECKING:  # pydantic and the client are not needed to print the help
     from streams.config import StreamsConfig
     from streams.kafka.ports import Admin, Consumer, KafkaClients, Producer, TopicInfo
 
-__all__ = ["Connection", "Target", "partitions_of", "target_of"]
+__all__ = ["Connection", "Target", "outages_said", "partitions_of", "target_of"]
 
 REACH_S = 10.0
+DELIVERY_MS = 30_000
+"""The time for which a record is tried to be delivered; the client's own, two minutes to five, is long for a person."""
 _STAND_IN = "streams-cli"
 
 
@@ -105,15 +110,58 @@ class Connection:
         finally:
             found.close()
 
+    @property
+    def servers(self) -> str:
+        """The addresses of the brokers, for a sentence."""
+        return self._config.bootstrap_servers
+
+    def delivery_timeout_ms(self, given_s: float | None) -> int:
+        """Returns how long a record is tried to be delivered: as given, or as the settings say, or 30 s."""
+        if given_s is not None:
+            return max(1, round(given_s * 1000))
+        set_ms = self._settings.producer(self._config, self._client_id).get("delivery.timeout.ms")
+        return int(set_ms or 0) or DELIVERY_MS
+
     @contextmanager
-    def producer(self) -> Iterator[Producer]:
-        """Makes a producer that reports each delivery, and closes it."""
+    def producer(self, timeout_ms: int) -> Iterator[Producer]:
+        """Makes a producer that reports each delivery, and closes it.
+
+        :param timeout_ms: how long a record is tried to be delivered.
+        """
         settings = self._settings.producer(self._config, f"{self._client_id}-producer")
-        found = self._clients.producer({**settings, "delivery.report.only.error": False})
+        told = {"delivery.report.only.error": False, "delivery.timeout.ms": timeout_ms}
+        found = self._clients.producer({**settings, **told})
         try:
             yield found
         finally:
             found.close()
+
+
+class _OutageLines(logging.Handler):
+    """Writes what clients log about the loss and the return of the brokers, a line each, to standard error."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        named = [str(vars(record)[name]) for name in ("servers", "error") if name in vars(record)]
+        text = f"{record.getMessage()} ({': '.join(named)})" if named else record.getMessage()
+        if (after_s := vars(record).get("after_s")) is not None:
+            text += f" after {after_s} s"
+        sys.stdout.flush()
+        sys.stderr.write(f"{shown(text)}\n")
+        sys.stderr.flush()
+
+
+@contextmanager
+def outages_said() -> Iterator[None]:
+    """Has standard error say when the brokers are lost, and when they are back; a context manager."""
+    log, handler = logging.getLogger("streams.kafka.client"), _OutageLines()
+    before = log.level
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        log.setLevel(before)
+        log.removeHandler(handler)
 
 
 def partitions_of(topics: Collection[str], existing: Mapping[str, TopicInfo]) -> list[TopicPartition]:
@@ -141,5 +189,6 @@ def _reachable(config: StreamsConfig, client_id: str) -> KafkaClients:
         ClientSettings.of(settings)
     except ConfigError:  # a login that only librdkafka has
         return ConfluentClients()
-    describe_cluster(settings, timeout_s=REACH_S)
+    with WaitingNotice(f"a broker at {settings['bootstrap.servers']}"):
+        describe_cluster(settings, timeout_s=REACH_S)
     return ConfluentClients()

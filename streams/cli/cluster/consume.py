@@ -6,13 +6,14 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from processor_api.task_id import TopicPartition
 from processor_api.texts import shown
 from processor_api.timestamps import ConsumedRecord
-from streams.cli.cluster.connection import Connection, partitions_of
+from streams.cli.cluster.connection import Connection, outages_said, partitions_of
 from streams.cli.cluster.positions import start_of, start_offsets
 from streams.cli.cluster.produce import add_serde_options, add_topic_arguments, format_and_target
 from streams.cli.cluster.topic_formats import TopicFormat
@@ -111,11 +112,14 @@ def run(arguments: argparse.Namespace, *, clients: KafkaClients | None = None) -
         partitions = [only]
     as_lines = (arguments.format or ("text" if sys.stdout.isatty() else "json")) == "json"
     output = _Output(form, conditions, _json_line if as_lines else _TextLines())
-    with connection.consumer(committed=not arguments.uncommitted) as consumer:
+    with ExitStack() as stack:
+        consumer = stack.enter_context(connection.consumer(committed=not arguments.uncommitted))
         ends = consumer.end_offsets(partitions)
         starts = start_offsets(start, consumer, partitions, ends)
         reading = _Reading(consumer, starts, None if arguments.follow else ends)
         if arguments.limit != 0:
+            if arguments.follow:
+                stack.enter_context(outages_said())
             try:
                 for messages in reading.batches():
                     if not output.write(messages, arguments.limit):

@@ -5,25 +5,26 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from processor_api.clock import SystemClock
-from processor_api.errors import RetryableError, StreamsError
+from processor_api.errors import StreamsError
 from processor_api.record import HeaderList
 from processor_api.serde import Serde
 from processor_api.texts import shown
 from streams.cli.cluster.connection import Connection, Target, target_of
 from streams.cli.cluster.topic_formats import TopicFormat, format_of
 from streams.cli.command_parser import CommandParser, add_with_examples
-from streams.cli.failures import CLEAN, FAILED, CannotRun, described
+from streams.cli.failures import CLEAN, CannotRun, described
 from streams.cli.records.json_lines import GivenRecord, header_of_text, json_object, record_of, text_lines
 from streams.cli.records.times import time_ms
 from streams.cli.records.values import DoesNotFit, Fitted, fitted
 from streams.cli.settings_options import add_settings_options
 from streams.cli.topology_function import APP_HELP
+from streams.cli.waiting_notice import WaitingNotice
 
 if TYPE_CHECKING:
     from streams.kafka.ports import KafkaClients, Producer
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
 __all__ = ["add_parser", "add_serde_options", "format_and_target", "run"]
 
 ROOM_S = 0.1
-FULL_S = 120.0
+AWAY = "_MSG_TIMED_OUT"
+"""The client's name of the failure of a record that no broker took in time."""
 _EXAMPLES = """
 examples:
   streams produce app.py orders --key ann --value '{"item": "tea", "amount": 2}'
@@ -65,9 +67,22 @@ def add_parser(commands: Any, help_text: str) -> None:
         "--header", metavar="NAME=VALUE", action="append", default=[], help="a header of it; repeatable"
     )
     parser.add_argument("--partition", metavar="N", type=int, help="writes all records to this partition")
+    parser.add_argument(
+        "--timeout",
+        metavar="SECONDS",
+        type=_seconds,
+        help="how long a record is tried to be delivered (default: 30, or producer.delivery.timeout.ms)",
+    )
     add_serde_options(parser)
     add_settings_options(parser)
     parser.set_defaults(command=run)
+
+
+def _seconds(text: str) -> float:
+    number = float(text)
+    if not 0 < number <= 1_000_000:  # also not a number
+        raise argparse.ArgumentTypeError(f"must be more than 0 and at most 1000000, got {text}")
+    return number
 
 
 def add_topic_arguments(parser: CommandParser) -> None:
@@ -138,25 +153,29 @@ def run(arguments: argparse.Namespace, *, clients: KafkaClients | None = None) -
     if arguments.file is not None or arguments.records or arguments.value is not None:
         for _ in encode.all(_placed(arguments)):  # all of them can be written, or nothing is
             pass
-    with connection.producer() as producer:
-        sender = _Sender(producer, form.topic)
+    timeout_ms = connection.delivery_timeout_ms(arguments.timeout)
+    with connection.producer(timeout_ms) as producer:
+        sender = _Sender(producer, form.topic, connection.servers, timeout_ms / 1000)
         failure: CannotRun | None = None
+        is_typed = _is_typed(arguments)
         try:
             for record in encode.all(_placed(arguments)):
                 sender.send(record)
+                if is_typed:
+                    sender.finish()  # whoever types sees what became of it
+                if sender.failed:
+                    break
         except CannotRun as error:
             failure = error
-        finally:
-            sender.finish()
-    if failure is None or sender.delivered:
+        sender.finish()
+    if sender.delivered or not (failure or sender.failed):
         sys.stdout.write(sender.summary() + "\n")
         sys.stdout.flush()
+    if sender.failed:
+        raise StreamsError(sender.failure() + ("" if failure is None else f"; and {failure}"))
     if failure is not None:
         raise failure
-    if sender.failed:
-        why = "; ".join(sender.reasons)
-        sys.stderr.write(f"error: {sender.failed} records were not delivered to topic {form.topic!r}: {why}\n")
-    return FAILED if sender.failed else CLEAN
+    return CLEAN
 
 
 def _check_one_source(arguments: argparse.Namespace) -> None:
@@ -168,6 +187,12 @@ def _check_one_source(arguments: argparse.Namespace) -> None:
         raise CannotRun('--key needs --value; to delete a key, give the record \'{"key": ..., "value": null}\'')
     if not single and (arguments.timestamp is not None or arguments.header):
         raise CannotRun("--timestamp and --header go with --value; in a JSON object they are fields")
+
+
+def _is_typed(arguments: argparse.Namespace) -> bool:
+    """Returns whether a person types the records."""
+    given = arguments.file is not None or arguments.records or arguments.value is not None
+    return not given and sys.stdin is not None and sys.stdin.isatty()
 
 
 _Reader = Callable[[], GivenRecord]
@@ -272,15 +297,21 @@ class _Encoder:
 
 
 class _Sender:
-    """Writes records and follows their deliveries."""
+    """Writes records and follows their deliveries.
 
-    def __init__(self, producer: Producer, topic: str) -> None:
+    :param servers: the addresses of the brokers, for notices and errors.
+    :param timeout_s: how long the producer tries to deliver a record.
+    """
+
+    def __init__(self, producer: Producer, topic: str, servers: str, timeout_s: float) -> None:
         self._producer, self._topic = producer, topic
+        self._servers, self._timeout_s = servers, timeout_s
+        self._notice: WaitingNotice | None = None
         self._clock = SystemClock()
         self._spans: dict[int, tuple[int, int, int]] = {}
         """The first and last offset of the records in each partition, and how many there are."""
         self.failed = 0
-        self.reasons: dict[str, int] = {}
+        self.reasons: dict[str, None] = {}
 
     def send(self, record: _Encoded) -> None:
         """Writes a record to each of its partitions."""
@@ -291,34 +322,49 @@ class _Sender:
         self._producer.poll(0)
 
     def _produce(self, record: _Encoded, partition: int, timestamp: int) -> None:
-        give_up = self._clock.monotonic() + FULL_S
         while True:
             try:
                 self._producer.produce(
                     self._topic, record.value, record.key, partition, self._delivered, None, timestamp, record.headers
                 )
                 return
-            except BufferError:
-                if self._clock.monotonic() > give_up:
-                    raise RetryableError("no record was delivered for two minutes: is the broker reachable?") from None
-                self._producer.poll(ROOM_S)
+            except BufferError:  # there is room again when some are delivered, or their time is over
+                with self._waiting():
+                    while not self._producer.poll(ROOM_S):
+                        pass
             except (StreamsError, TypeError):
                 raise
             except Exception as error:
                 self._producer.refused(error, self._topic)
 
     def _delivered(self, error: Any, message: Any) -> None:
+        if self._notice is not None:
+            self._notice.answered()
         if error is not None:
             self.failed += 1
-            self.reasons.setdefault(shown(str(error)), self.failed)
+            away = f"no broker at {self._servers} took them within {self._timeout_s:g} s"
+            self.reasons.setdefault(away if error.name() == AWAY else shown(str(error)))
             return
         partition, offset = message.partition(), message.offset()
         first, last, count = self._spans.get(partition, (offset, offset, 0))
         self._spans[partition] = (min(first, offset), max(last, offset), count + 1)
 
     def finish(self) -> None:
-        """Waits until each record is delivered, or has failed."""
-        self._producer.flush()
+        """Waits until each record is delivered, or has failed, and says while it waits."""
+        with self._waiting():
+            self._producer.flush()
+
+    @contextmanager
+    def _waiting(self) -> Iterator[None]:
+        what = f"a broker at {self._servers} to take the records, for {self._timeout_s:g} s at most"
+        with WaitingNotice(what) as self._notice:
+            yield
+        self._notice = None
+
+    def failure(self) -> str:
+        """Returns how many records were not delivered, and why."""
+        count = "1 record was" if self.failed == 1 else f"{self.failed} records were"
+        return f"{count} not delivered to topic {self._topic!r}: {'; '.join(self.reasons)}"
 
     @property
     def delivered(self) -> int:

@@ -46,6 +46,7 @@ examples:
   streams reset app.py
   streams reset app.py --to-datetime 2026-01-31T12:00:00Z --yes
   streams reset --application-id orders --input-topics orders --bootstrap-servers localhost:9092
+  streams reset app.py --offsets-only --from-file offsets.csv
   streams reset app.py --state-only      on each other machine that ran it
 """
 
@@ -77,6 +78,11 @@ def add_parser(commands: Any, help_text: str) -> None:
         "--force", action="store_true", help="remove members that are still in the group, such as dead ones"
     )
     state = parser.add_mutually_exclusive_group()
+    state.add_argument(
+        "--offsets-only",
+        action="store_true",
+        help="set committed offsets and change nothing else, where they were lost; repartition topics may be named too",
+    )
     state.add_argument("--keep-state", action="store_true", help="keep the local state on this machine")
     state.add_argument("--state-only", action="store_true", help="only delete the local state on this machine")
     parser.add_argument("--state-dir", metavar="DIR", help="the root of the state directories (state.dir)")
@@ -137,7 +143,7 @@ def run(
             )
         if _agreed(arguments, plan, target, ask):
             session.carry_out(plan, force=arguments.force)
-            _say_done(target, plan)
+            _say_done(target, offsets_only=arguments.offsets_only)
     return CLEAN
 
 
@@ -215,14 +221,16 @@ class _Session:
             inputs=arguments.input_topics,
             intermediate=arguments.intermediate_topics,
             internal=arguments.internal_topics,
+            offsets_only=arguments.offsets_only,
         )
-        places = partitions_of([*topics.inputs, *topics.intermediate], existing)
+        places = partitions_of([*topics.inputs, *topics.intermediate, *topics.between], existing)
         committed = {place: one.offset for place, one in self.admin.group_offsets(self.group, places).items()}
         if arguments.from_file is not None:
             offsets = offsets_of_file(arguments.from_file, self.consumer, places, committed)
         else:
             offsets = new_offsets(topics, to, arguments.shift_by, self.consumer, existing, committed)
-        state, tasks = (None, ()) if arguments.keep_state else _local_state(self.target)
+        keep_state = arguments.keep_state or arguments.offsets_only
+        state, tasks = (None, ()) if keep_state else _local_state(self.target)
         return ResetPlan(topics=topics, offsets=offsets, state=state, tasks=tasks)
 
     def carry_out(self, plan: ResetPlan, *, force: bool) -> None:
@@ -392,7 +400,10 @@ def _ask_on_terminal(question: str) -> bool:
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-def _say_done(target: Target, plan: ResetPlan) -> None:
+def _say_done(target: Target, *, offsets_only: bool) -> None:
+    if offsets_only:
+        sys.stdout.write("done: the next start reads from these offsets; stores and internal topics are as they were\n")
+        return
     app = target.app or f"--application-id {target.config.application_id}"
     sys.stdout.write(
         f"done: the next start processes the input again. On other machines that ran it: streams reset {app}"

@@ -48,6 +48,8 @@ class ResetTopics:
     """Topics that look like internal ones of the application, and are not of its topology."""
     missing: tuple[str, ...] = ()
     """Inputs that do not exist."""
+    between: tuple[str, ...] = ()
+    """Repartition topics whose offsets a file may set."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +77,7 @@ def reset_topics(
     inputs: Sequence[str] | None,
     intermediate: Sequence[str] | None,
     internal: Sequence[str] | None,
+    offsets_only: bool = False,
 ) -> ResetTopics:
     """Returns the topics of a reset.
 
@@ -83,15 +86,18 @@ def reset_topics(
         that it writes as well.
     :param internal: internal topics that were named, to be deleted; if ``None``, those of the topology, and without a
         topology all that have the names of internal ones.
+    :param offsets_only: deletes no topics, takes repartition topics as inputs too where they are named, and treats
+        topics that the application writes and reads as any input.
     :raises CannotRun: if one that was named cannot be one.
     """
     counts = {name: info.partitions for name, info in existing.items()}
     looking = _looking_own(target.config.application_id, existing, groups)
     topology = [] if target.topology is None else topics_of(target.topology, target.settings, counts)
     read = {one.name: one for one in topology if Use.INPUT in one.uses}
-    between = {name for name, one in read.items() if Use.OUTPUT in one.uses}
+    between = {name for name, one in read.items() if Use.OUTPUT in one.uses and not offsets_only}
+    own_inputs = [one.name for one in topology if Use.REPARTITION in one.uses and offsets_only]
     for name in [*(inputs or ()), *(intermediate or ())]:
-        if target.topology is not None and name not in read:
+        if target.topology is not None and name not in read and name not in own_inputs:
             raise CannotRun(f"the topology does not read topic {name!r}; it reads: {', '.join(read) or 'none'}")
     if target.topology is None and inputs is None:
         raise CannotRun("name the application, such as app.py, or the topics it reads by --input-topics")
@@ -104,7 +110,11 @@ def reset_topics(
                 f"--internal-topics {name!r} is no internal topic of {target.config.application_id!r}; there are:"
                 f" {', '.join(sorted(looking)) or 'none'}"
             )
-    if internal is not None:
+    if offsets_only and internal:
+        raise CannotRun("--internal-topics deletes topics, which --offsets-only does not")
+    if offsets_only:
+        deleted = looking = set()
+    elif internal is not None:
         deleted = set(internal)
     else:
         deleted = looking if target.topology is None else own
@@ -115,6 +125,7 @@ def reset_topics(
         deleted=tuple(sorted(name for name in deleted if name in existing)),
         left=tuple(sorted(looking - deleted)),
         missing=tuple(sorted(name for name in wanted if name not in existing)),
+        between=tuple(name for name in own_inputs if name in existing),
     )
 
 

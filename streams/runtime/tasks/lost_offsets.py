@@ -79,7 +79,8 @@ class LostOffsets:
             raise StreamsError(
                 f"{where}: records that the application wrote there for itself were deleted before they were"
                 " processed, or their topic was made again. To go on without them, stop the application and set the"
-                f" group's offset of this partition to {beginning} (kafka-consumer-groups.sh --reset-offsets)",
+                " group's offset of this partition: `streams reset APP --offsets-only --from-file FILE`, with the line"
+                f" {partition.topic},{partition.partition},{beginning} in FILE",
                 **place,
             )
         elif policy.policy == "none":

@@ -144,11 +144,11 @@ def _emptied(application: str, task: GuardedTask, changelog: TopicPartition) -> 
     return BootstrapIncompleteError(
         f"changelog {str(changelog)!r} is empty, but the committed offsets of task {task.id} say that it has had"
         " records: the topic was deleted, or a handover was not completed. The stores would lack everything before"
-        f" these offsets. Run the bootstrap again, or reset application {application!r} (`streams reset`: internal"
+        f" these offsets. Run the bootstrap again, or reset application {application!r} (`streams reset APP`: internal"
         " topics, committed offsets, local state) to process its input again. To go on with empty stores on purpose,"
         " set the group's"
-        f" offsets again (kafka-consumer-groups.sh --group {application} --reset-offsets --to-current --execute"
-        " --topic ...)",
+        " offsets again, as they are: `streams reset APP --offsets-only --shift-by 0 --input-topics"
+        f" {','.join(dict.fromkeys(one.topic for one in _inputs(task)))}`",
         task=str(task.id),
         topic=changelog.topic,
         partition=changelog.partition,
@@ -162,7 +162,7 @@ def _unread(
         f"changelog {str(changelog)!r} has records, but group {application!r} has no committed offset for"
         f" {', '.join(map(str, inputs))}: a handover was not completed, or the offsets expired or were deleted. Records"
         " that the stores hold would be processed again. Run the bootstrap again, or set the group's offsets to where"
-        f" the stores are (kafka-consumer-groups.sh --group {application} --reset-offsets --execute --topic ...), or"
+        " the stores are (`streams reset APP --offsets-only --from-file FILE`, with lines TOPIC,PARTITION,OFFSET), or"
         " delete the changelogs to start with empty stores",
         task=str(task.id),
         topic=changelog.topic,

@@ -120,8 +120,9 @@ def check_positions(task: Task, committed: Collection[TopicPartition]) -> None:
         if partition is not None and partition not in committed:
             raise StateError(
                 f"the stores of task {task.id} have consumed {name!r} up to offset {position}, but the group has no"
-                " committed offset for it: it expired or was deleted. Set the group's offset (kafka-consumer-groups.sh"
-                " --reset-offsets) to go on from there, or remove the task's directory"
+                " committed offset for it: it expired or was deleted. To go on from there set the group's offset:"
+                " `streams reset APP --offsets-only --from-file FILE`, with the line"
+                f" {partition.topic},{partition.partition},{position} in FILE. Or remove the task's directory"
                 f" {task.environment.state_dir} and the changelogs to start with empty stores",
                 task=str(task.id),
                 topic=partition.topic,

@@ -42,9 +42,9 @@ def check_committed(
                 f"topic {partition.topic!r} was deleted and made again: its id is {now}, and the committed offset"
                 f" {found.offset} of partition {partition.partition} is of the former topic, {known}, so that it means"
                 " other records now. Nothing of the new topic was read. Stop every worker and say where to read it"
-                f" from (kafka-consumer-groups.sh --group {application_id} --topic {partition.topic} --reset-offsets"
-                " --to-earliest --execute). Stores keep what was made of the former records: reset the application"
-                " (`streams reset`: internal topics, committed offsets, local state) if they must not",
+                f" from: `streams reset APP --offsets-only --input-topics {partition.topic} --to-earliest`, or"
+                " --to-latest. Stores keep what was made of the former records: reset the application"
+                " (`streams reset APP`: internal topics, committed offsets, local state) if they must not",
                 topic=partition.topic,
                 partition=partition.partition,
                 offset=found.offset,
