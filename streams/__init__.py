@@ -7,6 +7,11 @@ nor RocksDB nor pydantic. Names for authors of storage engines are in ``streams.
 ``streams.testing``.
 """
 
+import sys
+
+if sys.argv[:1] == ["-m"] and ("-m", "streams") in zip(sys.orig_argv, sys.orig_argv[1:], strict=False):
+    import streams_command  # noqa: F401  # of `python -m streams`, which imports this package before anything else
+
 import logging
 from typing import TYPE_CHECKING, Any
 

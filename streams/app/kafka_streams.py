@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from streams.queries.results import StateQueryResult
     from streams.queries.store_types import StoreQueryParameters
 
-__all__ = ["ClientState", "KafkaStreams"]
+__all__ = ["ClientState", "KafkaStreams", "discard_start"]
 
 R = TypeVar("R")
 S = TypeVar("S")
@@ -109,6 +110,7 @@ class KafkaStreams:
         self._paused = self._has_run = False
         self._metrics = thread_metrics_registry(self.config, self._clock)
         self._resources: ApplicationResources | None = None
+        self._made = ExitStack()
         self._threads: StreamThreads | None = None
         self._failed_threads = 0
         self._housekeeper: Housekeeper | None = None
@@ -252,6 +254,7 @@ class KafkaStreams:
                 self._metrics,
                 self._restore_listeners,
                 self._global_thread_failed,
+                self._made,
             )
             if self.state is ClientState.REBALANCING:  # else it was closed meanwhile
                 resources.global_stores.fill()
@@ -653,3 +656,12 @@ def _librdkafka(clock: Clock) -> KafkaClients:
     from streams.kafka.confluent import ConfluentClients  # loaded only where it is used
 
     return ConfluentClients(clock=clock)
+
+
+def discard_start(application: object) -> None:
+    """Removes a state directory that was made by a start which has not returned, such as one that waits for a broker.
+
+    Only for a process that ends at once after it: the start goes on without the directory.
+    """
+    if isinstance(application, KafkaStreams):
+        application._made.close()

@@ -87,19 +87,22 @@ def open_application(
     metrics: Metrics,
     restore_listeners: Collection[StateRestoreListener],
     on_global_failure: Callable[[Exception], None],
+    made: ExitStack,
 ) -> ApplicationResources:
     """Opens an application; if that fails, closes again what was opened.
 
     :param on_global_failure: called on the thread of global stores when it dies of an error.
+    :param made: takes what releases the state directory, and removes one that this start has made and did not need.
     :raises StreamsError: see `KafkaStreams.start`.
     """
     closing, started = ExitStack(), False
     try:
         raise_open_files(topology)
         clock, directory = platform.clock, _open_directory(config, platform)
-        closing.callback(lambda: None if started else directory.discard_new())
+        closing.callback(made.close)
+        made.callback(lambda: None if started else directory.discard_new())
         slot = directory.claim_slot()
-        closing.callback(slot.release)
+        made.callback(slot.release)
         identity = directory.identity(slot)
         client_id = config.client_id or f"{config.application_id}-{identity}"
         if config.state_cleanup_dir_max_age_ms >= 0:

@@ -26,12 +26,13 @@ def main(arguments: Sequence[str] | None = None, *, runner: run.Runner | None = 
     :param arguments: those of the process unless given.
     :param runner: makes the application that ``run`` runs; ``KafkaStreams`` unless given.
     """
-    words = list(sys.argv[1:] if arguments is None else arguments)
-    top = parser(words)
-    parsed = top.parse_args(words)
-    parsed.words, parsed.runner, parsed.parser = words[1:], runner, top
-    trace = getattr(parsed, "log_level", None) == "debug"
+    trace = False
     try:
+        words = list(sys.argv[1:] if arguments is None else arguments)
+        top = parser(words)
+        parsed = top.parse_args(words)
+        parsed.words, parsed.runner, parsed.parser = words[1:], runner, top
+        trace = getattr(parsed, "log_level", None) == "debug"
         configure_logs(parsed)
         status: int = parsed.command(parsed)
         sys.stdout.flush()

@@ -90,6 +90,10 @@ class StopRequest:
             if self.asked.is_set():
                 raise Stopped
             yield
+        except Exception:  # Python wraps the exception of the signal at some places, such as the making of a class
+            if self.asked.is_set():
+                raise Stopped from None
+            raise
         finally:
             self._loading = False
             self.closed.set()
@@ -160,7 +164,11 @@ def _started(application: Application, stop: StopRequest, close_timeout_ms: int)
             stop.closed.set()
         raise failures[0]
     log.info("stopped before it started", extra={"reason": stop.reason})
-    if not thread.is_alive():
+    if thread.is_alive():
+        from streams.app.kafka_streams import discard_start
+
+        discard_start(application)  # the process is ended, since the start does not return
+    else:
         stop.closed.set()
     return False
 

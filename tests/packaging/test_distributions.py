@@ -32,7 +32,7 @@ def test_the_wheel_holds_the_four_packages_and_the_door_for_pytest(distributions
     with zipfile.ZipFile(distributions.wheel) as wheel:
         names = wheel.namelist()
     top = {name.partition("/")[0] for name in names}
-    assert {name for name in top if not name.endswith(".dist-info")} == PACKAGES | {"streams_pytest.py"}
+    assert {name for name in top if not name.endswith(".dist-info")} == PACKAGES | {"streams_command.py", "streams_pytest.py"}
     assert {f"{package}/py.typed" for package in PACKAGES} <= set(names)
     assert not [name for name in names if "__pycache__" in name]
 
