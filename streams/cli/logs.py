@@ -32,8 +32,9 @@ def configure(log_format: str | None, level: str, stream: TextIO | None = None, 
 
     The packages log by the standard library, with fields in ``extra``, which become fields of the line. Every line has
     the application, the thread and the task; in JSON they are null where there is none. Texts are escaped and cut
-    (:mod:`streams.cli.log_fields`), and tracebacks are shown at level ``debug`` only. In text, names of threads are
-    without those of the application and the process; JSON has the whole name, which is also that of the Kafka clients.
+    (:mod:`streams.cli.log_fields`), the error that ends the application is left to the last line on a terminal, and
+    tracebacks are shown at level ``debug`` only. In text, names of threads are without those of the application and the
+    process; JSON has the whole name, which is also that of the Kafka clients.
 
     :param log_format: ``text`` or ``json``; ``None`` is text on a terminal, and else JSON.
     :param slots: whether names of threads in text begin with the slot of their worker, since others log here too.
@@ -49,6 +50,7 @@ def configure(log_format: str | None, level: str, stream: TextIO | None = None, 
         renderer = structlog.dev.ConsoleRenderer(
             colors=terminal.has_colour(target), pad_event_to=0, exception_formatter=structlog.dev.plain_traceback
         )
+    is_followed_by_report = log_format == "text" and target.isatty() and level != "debug" and not slots
     shared: list[structlog.typing.Processor] = [
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
@@ -60,6 +62,7 @@ def configure(log_format: str | None, level: str, stream: TextIO | None = None, 
     formatter = structlog.stdlib.ProcessorFormatter(
         foreign_pre_chain=shared,
         processors=[
+            *((_FirstFailure(),) if is_followed_by_report else ()),
             structlog.stdlib.ProcessorFormatter.remove_processors_meta,
             bounded,
             ErrorFields(traces=level == "debug", indent=log_format != "json"),
@@ -109,6 +112,25 @@ def _with_place(_logger: object, _method: str, event: structlog.typing.EventDict
     event["thread"] = record.threadName if isinstance(record, logging.LogRecord) else None
     event.setdefault("task", None if in_work.task is None else str(in_work.task))
     return event
+
+
+class _FirstFailure:
+    """Leaves out what the command says once more when the application has ended: the error of the first thread that
+    failed. Errors of others, which are not said again, stay."""
+
+    def __init__(self) -> None:
+        self._has_come = False
+
+    def __call__(self, _logger: object, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+        record, exc_info = event.get("_record"), event.get("exc_info")
+        if self._has_come or not isinstance(record, logging.LogRecord) or not isinstance(exc_info, tuple):
+            return event
+        if (record.name, record.levelno) != ("streams.thread", logging.ERROR):
+            return event
+        self._has_come = True
+        del event["exc_info"]
+        event["error"] = f"{type(exc_info[1]).__name__}, said in full at the end"
+        return event
 
 
 class _ShortNames:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from first_hour_support import IMPORT, environment, left_behind, said, streams
+from first_hour_support import IMPORT, environment, is_left, left_behind, said, streams
 
 DEADLINE_S = 60
 COUNT = """{start}
@@ -29,6 +29,12 @@ JOIN = """{start}
 builder.stream("{topic}-a").join(builder.table("{topic}-b"), lambda a, b: a + b).to("{topic}-out")
 """
 START = IMPORT + "\nbuilder = StreamsBuilder(key_serde='string', value_serde='string')"
+
+FAILED_START = [
+    "info streams.client: state [state=REBALANCING, before=CREATED]",
+    "info streams.client: state [state=PENDING_ERROR, before=REBALANCING]",
+    "info streams.client: state [state=ERROR, before=PENDING_ERROR]",
+]
 
 
 class Cluster:
@@ -72,6 +78,7 @@ def test_no_topic(cluster: Cluster, tmp_path: Path) -> None:
         f" [topic='{cluster.name}'], made"
         f" at app.py:5 (topic '{cluster.name}')\n"
     )
+    assert found.events == FAILED_START
     assert (cluster.topics(), cluster.groups(), left_behind(tmp_path)) == (set(), [], [])
 
 
@@ -87,6 +94,7 @@ def test_one_topic_with_too_few_partitions(cluster: Cluster, tmp_path: Path) -> 
         f" Repartition one side, or give the topics the same number, made at app.py:4 (topic {a}), app.py:4 (topic"
         f" {b})\n"
     )
+    assert found.events == FAILED_START
     assert (cluster.topics(), cluster.groups(), left_behind(tmp_path)) == (before, [], [])
 
 
@@ -103,6 +111,7 @@ class Running:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            start_new_session=True,
         )
         self._deadline = threading.Timer(DEADLINE_S, self.process.kill)
         self._deadline.start()
@@ -124,12 +133,14 @@ class Running:
                 return line
         raise AssertionError("".join(self.lines))
 
-    def interrupted(self) -> None:
-        """Ends it by Ctrl-C: cleanly, with nothing but its log."""
+    def interrupted(self) -> list[str]:
+        """Ends it by Ctrl-C: cleanly, with nothing but its log, which it returns."""
         self.process.send_signal(signal.SIGINT)
         out, rest = self.process.communicate(timeout=DEADLINE_S)
         found = said(self.process.returncode, out, "".join(self.lines) + rest)
         assert (found.status, found.out, found.err) == (0, "", ""), found
+        assert not is_left(self.process)
+        return found.events
 
 
 @pytest.fixture
@@ -152,5 +163,5 @@ def test_two_applications_with_one_id(cluster: Cluster, two: tuple[Path, Path]) 
             line = other.until("waiting: the application runs another topology already")
             wanted = "If it is another application, give this one an application.id of its own"
             assert wanted in line
-            other.interrupted()
+            assert other.interrupted() == []
         one.interrupted()

@@ -27,12 +27,13 @@ print(json.dumps({
 """
 
 
-def test_the_wheel_holds_the_four_packages_and_the_door_for_pytest(distributions: Any) -> None:
+def test_the_wheel_holds_the_four_packages_and_the_doors(distributions: Any) -> None:
     """And nothing else."""
     with zipfile.ZipFile(distributions.wheel) as wheel:
         names = wheel.namelist()
     top = {name.partition("/")[0] for name in names}
-    assert {name for name in top if not name.endswith(".dist-info")} == PACKAGES | {"streams_command.py", "streams_pytest.py"}
+    doors = {"streams_command.py", "streams_pytest.py"}
+    assert {name for name in top if not name.endswith(".dist-info")} == PACKAGES | doors
     assert {f"{package}/py.typed" for package in PACKAGES} <= set(names)
     assert not [name for name in names if "__pycache__" in name]
 

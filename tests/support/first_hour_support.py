@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 LOG_LINE = re.compile(r"^(\d{4}-\d\d-\d\dT|\{)")
+_HEAD = ("event", "level", "logger", "timestamp", "application", "thread", "thread_name", "task")
+_MASKS = (
+    (re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"), "UUID"),
+    (re.compile(r"for \d+ s:"), "for N s:"),
+    (re.compile(r"ipv[46]#\S+ "), "ADDRESS "),
+)
+DERIVED = (
+    "info streams.cli: the application id is the name of its file, as none is set [application_id=app,"
+    " set_it_by=application.id]"
+)
+"""The first line of the log of an application in `app.py`."""
 IMPORT = "from streams import StreamsBuilder\n"
 BUILDER = IMPORT + "\nbuilder = StreamsBuilder(key_serde='string', value_serde='string')\n"
 
@@ -24,6 +37,21 @@ class Said(NamedTuple):
     """Standard error without the lines of the log."""
     log: list[str]
 
+    @property
+    def events(self) -> list[str]:
+        """The lines of the log, of JSON, with what each says besides its time and thread; ids, seconds and addresses
+        are masked."""
+        return [_event(json.loads(line)) for line in self.log]
+
+
+def _event(line: dict[str, Any]) -> str:
+    fields = [f"{name}={value}" for name, value in line.items() if name not in _HEAD and value not in ("", None)]
+    text = f"{line['level']} {line['logger']}: {line['event']}"
+    text = f"{text} [{', '.join(fields)}]" if fields else text
+    for pattern, mask in _MASKS:
+        text = pattern.sub(mask, text)
+    return text
+
 
 def environment(folder: Path, **more: str) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("STREAMS_")}
@@ -32,16 +60,31 @@ def environment(folder: Path, **more: str) -> dict[str, str]:
 
 def python(folder: Path, *words: str, timeout_s: float = 120.0, **more: str) -> Said:
     """Runs Python in a folder to its end."""
-    found = subprocess.run(
+    with subprocess.Popen(
         [sys.executable, *words],
         cwd=folder,
         env=environment(folder, **more),
         stdin=subprocess.DEVNULL,
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=timeout_s,
-    )
-    return said(found.returncode, found.stdout, found.stderr)
+        start_new_session=True,
+    ) as process:
+        try:
+            out, err = process.communicate(timeout=timeout_s)
+        finally:
+            process.kill()
+    assert not is_left(process), "a process of the command runs on"
+    return said(process.returncode, out, err)
+
+
+def is_left(process: subprocess.Popen[str]) -> bool:
+    """Ends what a process that has ended has left in its session; returns whether there was something."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def said(status: int, out: str, err: str) -> Said:

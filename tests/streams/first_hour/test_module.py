@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from first_hour_support import BUILDER, IMPORT, left_behind, streams
+from first_hour_support import BUILDER, DERIVED, IMPORT, left_behind, streams
 
 CASES = {
     "syntax": (
@@ -101,6 +101,10 @@ CASES = {
 }  # fmt: skip
 
 
+AFTER_SETTINGS = ("name in a function", "nothing", "no serde")
+"""Cases that are found when the module is loaded and the settings are known."""
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_a_module_with_a_mistake(tmp_path: Path, name: str) -> None:
     code, wanted = CASES[name]
@@ -110,7 +114,7 @@ def test_a_module_with_a_mistake(tmp_path: Path, name: str) -> None:
     found = streams(tmp_path, "run", "app.py", "--bootstrap-servers", "localhost:1")
     ours = Path(__file__).resolve().parents[3] / "streams" / "__init__.py"
     assert found.err == wanted.format(app=app, helpers=tmp_path / "helpers.py", ours=ours)
-    assert (found.status, found.out) == (2, "")
+    assert (found.status, found.out, found.events) == (2, "", [DERIVED] if name in AFTER_SETTINGS else [])
     assert left_behind(tmp_path) == []
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import pty
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from first_hour_support import Said, left_behind, python
+from first_hour_support import DERIVED, Said, environment, left_behind, python
 
 SCRIPT = """{imports}
 from streams import StreamsBuilder, run
@@ -112,8 +116,66 @@ def test_the_first_wrong_record_is_one_line(tmp_path: Path, name: str) -> None:
     wanted = wanted.replace("{json}", reason_of_json()).replace("{app}", str(tmp_path / "app.py"))
     assert found.err == wanted
     assert (found.status, found.out) == (1, "")
-    assert sum(bool(AT_ERROR.search(line)) for line in found.log) == 1, found.log
-    assert not any("Traceback" in line for line in found.log)
+    text, _, lines = wanted.removeprefix("error: ").partition("\n")
+    raised = re.search(r"line (\d+), in \w+\n[^\n]*\n[^\n]*\n$", lines)
+    at = f", raised_at=app.py, line {raised[1]}" if raised else ""
+    assert found.events == [
+        DERIVED,
+        "info streams.client: state [state=REBALANCING, before=CREATED]",
+        "info streams.tasks: assignment [owned=0_0, new=0_0, lost=False]",
+        "info streams.client: state [state=RUNNING, before=REBALANCING]",
+        "info streams.client: running: 1 task on 1 thread; results show at once, commits are every 1 s"
+        " (commit.interval.ms)",
+        f"error streams.thread: thread dies [error={text}{at}]",
+        "info streams.client: state [state=PENDING_ERROR, before=RUNNING]",
+        "info streams.client: state [state=ERROR, before=PENDING_ERROR]",
+    ]
+
+
+def on_terminal(folder: Path, *words: str) -> tuple[int, str]:
+    """Runs Python with a terminal as its outputs; returns its status, and all that it wrote."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, *words],
+        cwd=folder,
+        env=environment(folder, NO_COLOR="1"),
+        stdin=subprocess.DEVNULL,
+        stdout=theirs,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    found = b""
+    try:
+        while more := _read(ours):
+            found += more
+        return process.wait(120), found.decode().replace("\r\n", "\n")
+    finally:
+        process.kill()
+        os.close(ours)
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 65536)
+    except OSError:  # of a terminal whose other end is closed
+        return b""
+
+
+def test_on_a_terminal_it_is_said_once(tmp_path: Path) -> None:
+    """The log has the line of the thread, and leaves the error to the last line; it had all of it as well."""
+    name = "function that raises"
+    imports, code, value, wanted = CASES[name]
+    (tmp_path / "app.py").write_text(SCRIPT.format(imports=imports, code=code, value=value, settings=""))
+    status, found = on_terminal(tmp_path, "app.py")
+    assert status == 1
+    assert found.endswith(wanted.replace("{app}", str(tmp_path / "app.py")))
+    assert found.count("list index out of range") == 1
+    (line,) = [line for line in found.splitlines() if AT_ERROR.search(line)]
+    assert re.fullmatch(
+        r"\S+ \[error    \] thread dies \[streams\.thread\] application=app"
+        r" error='ProcessingError, said in full at the end' task=0_0 thread=StreamThread-1",
+        line,
+    ), line
 
 
 def test_such_records_are_dropped_by_the_setting_that_the_error_names(tmp_path: Path) -> None:

@@ -5,13 +5,21 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from first_hour_support import BUILDER, streams
+from first_hour_support import BUILDER, DERIVED, streams
 from state.directory.state_directory import METADATA_FILE, StateDirectory
+
+STATES = [
+    "info streams.client: state [state=REBALANCING, before=CREATED]",
+    "info streams.client: state [state=PENDING_ERROR, before=REBALANCING]",
+    "info streams.client: state [state=ERROR, before=PENDING_ERROR]",
+]
 
 
 def run(folder: Path) -> tuple[int, str, str]:
+    """Runs an application there, of which the log has only its id and its first state."""
     (folder / "app.py").write_text(BUILDER + "builder.stream('lines').to('out')\n")
     found = streams(folder, "run", "app.py", "--bootstrap-servers", "localhost:1")
+    assert found.events == [DERIVED, *STATES]
     return found.status, found.out, found.err
 
 
