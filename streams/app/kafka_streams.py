@@ -110,7 +110,8 @@ class KafkaStreams:
         self._paused = self._has_run = False
         self._metrics = thread_metrics_registry(self.config, self._clock)
         self._resources: ApplicationResources | None = None
-        self._made = ExitStack()
+        self.unfinished = ExitStack()
+        """Removes what a start has made; for :func:`discard_start`."""
         self._threads: StreamThreads | None = None
         self._failed_threads = 0
         self._housekeeper: Housekeeper | None = None
@@ -254,7 +255,7 @@ class KafkaStreams:
                 self._metrics,
                 self._restore_listeners,
                 self._global_thread_failed,
-                self._made,
+                self.unfinished,
             )
             if self.state is ClientState.REBALANCING:  # else it was closed meanwhile
                 resources.global_stores.fill()
@@ -664,4 +665,4 @@ def discard_start(application: object) -> None:
     Only for a process that ends at once after it: the start goes on without the directory.
     """
     if isinstance(application, KafkaStreams):
-        application._made.close()
+        application.unfinished.close()

@@ -3,6 +3,7 @@ state is left behind."""
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
@@ -160,8 +161,17 @@ def test_two_applications_with_one_id(cluster: Cluster, two: tuple[Path, Path]) 
     with Running(first, cluster) as one:
         one.until("RUNNING")
         with Running(second, cluster) as other:
-            line = other.until("waiting: the application runs another topology already")
-            wanted = "If it is another application, give this one an application.id of its own"
-            assert wanted in line
-            assert other.interrupted() == []
+            other.until("waiting: the application runs another topology already")
+            first_state, waiting, *others = other.interrupted()
+            assert first_state == FAILED_START[0]
+            assert re.sub(r"-topology-[0-9a-f]{8}", "", waiting) == (
+                "warning streams.thread: waiting: the application runs another topology already; this worker joins when"
+                " its workers have left. If it is another application, give this one an application.id of its own"
+                f" [members={cluster.name}-UUID-0-StreamThread-1-consumer]"
+            )
+            assert others == [
+                "info streams.cli: closing [reason=SIGINT, timeout_ms=30000]",
+                "info streams.client: state [state=PENDING_SHUTDOWN, before=REBALANCING]",
+                "info streams.client: state [state=NOT_RUNNING, before=PENDING_SHUTDOWN]",
+            ]
         one.interrupted()

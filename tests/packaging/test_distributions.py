@@ -54,7 +54,7 @@ def test_the_installed_wheel_works_away_from_the_checkout(installed_python: Path
     assert site_packages.pop().startswith(str(installed_python.parents[1]))
     assert found["typed"] == [True] * 4
     assert found["versions"][0] == found["versions"][1]
-    assert found["scripts"] == {"streams": "streams.__main__:main"}
+    assert found["scripts"] == {"streams": "streams_command:main"}
     assert found["license"] == "Apache-2.0"
 
 

@@ -129,8 +129,8 @@ class Connection:
         :param timeout_ms: how long a record is tried to be delivered.
         """
         settings = self._settings.producer(self._config, f"{self._client_id}-producer")
-        told = {"delivery.report.only.error": False, "delivery.timeout.ms": timeout_ms}
-        found = self._clients.producer({**settings, **told})
+        reports = {"delivery.report.only.error": False, "delivery.timeout.ms": timeout_ms}
+        found = self._clients.producer({**settings, **reports})
         try:
             yield found
         finally:
