@@ -94,11 +94,14 @@ class KnownRows(Rows):
             self._drop_noted(self._noted_bytes - (budget.cached - budget.cache_limit))
 
     def _drop_noted(self, most: int) -> None:
-        """Forgets rows until those that are noted take so many bytes at most."""
-        noted, dirty, drained = self._noted, self.dirty, self.drained
+        """Forgets rows until those that are noted take so many bytes at most.
+
+        A drain reads old values from the engine, and may so fill the cache, while its rows are in neither dictionary.
+        """
+        noted, dirty, draining, drained = self._noted, self.dirty, self._uncommitted.draining, self.drained
         while noted and self._noted_bytes > most:
             row = noted[0][1]
-            if row in dirty or row in drained:
+            if row in dirty or row in draining or row in drained:
                 return
             self._drop_first()
 

@@ -19,10 +19,19 @@ RETENTION = 1_000_000
 class Store(StoreKit):
     """A session store, and what it must hold."""
 
-    def __init__(self, directory: Path, cache_bytes: int, *, rocksdb: bool = False, caching: bool = False) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        cache_bytes: int,
+        *,
+        rocksdb: bool = False,
+        caching: bool = False,
+        old_values: bool = False,
+    ) -> None:
         supplier = Stores.persistent_session_store if rocksdb else Stores.in_memory_session_store
         builder = Stores.session_store_builder(supplier("s", RETENTION), Serdes.BYTES, Serdes.STRING)
         self.expected: dict[tuple[bytes, int, int], str] = {}
+        self.old_values = old_values
         super().__init__(
             builder.with_caching_enabled() if caching else builder, directory, cache_bytes=cache_bytes, log_each=False
         )
@@ -31,7 +40,7 @@ class Store(StoreKit):
         super().open()
         self.timed = self.store.operator.timed
         if self.store.cached:
-            self.store.operator.on_flush(lambda *_: None, old_values=False)
+            self.store.operator.on_flush(lambda *_: None, old_values=self.old_values)
 
     @property
     def rows(self) -> KnownRows:
@@ -52,12 +61,15 @@ class Store(StoreKit):
 
 
 @pytest.mark.parametrize("cache_bytes", [0, 1500, 15_000, 1 << 20])
-@pytest.mark.parametrize("caching", [False, True])
+@pytest.mark.parametrize(("caching", "old_values"), [(False, False), (True, False), (True, True)])
 @pytest.mark.parametrize("rocksdb", [False, True])
-def test_rows_are_found_whatever_is_forgotten(tmp_path: Path, cache_bytes: int, caching: bool, rocksdb: bool) -> None:
-    """Rows are put, replaced and deleted out of order, committed, and met by another life."""
+def test_rows_are_found_whatever_is_forgotten(
+    tmp_path: Path, cache_bytes: int, caching: bool, old_values: bool, rocksdb: bool
+) -> None:
+    """Rows are put, replaced and deleted out of order, committed, and met by another life. A drain that reads old
+    values fills the cache too."""
     draw = Random(cache_bytes)
-    store = Store(tmp_path / "s", cache_bytes, rocksdb=rocksdb, caching=caching)
+    store = Store(tmp_path / "s", cache_bytes, rocksdb=rocksdb, caching=caching, old_values=old_values)
     for number in range(600):
         key, end = draw.choice([b"a", b"b", b"aa"]), max(0, number - draw.choice([0, 0, 1, 50, 300]))
         if store.expected and draw.random() < 0.4:
@@ -125,3 +137,21 @@ def test_a_row_that_is_read_pushes_others_out_and_none_is_missed(tmp_path: Path)
     store.rows.clean.clear()
     store.budget.cache_limit = store.budget.clean
     store.check(b"a", 0, 20)
+
+
+def test_a_drain_that_fills_the_cache_forgets_none_of_its_rows(tmp_path: Path) -> None:
+    """It reads old values from the engine while its own rows are neither dirty nor drained."""
+    store = Store(tmp_path / "s", 1 << 20, rocksdb=True, caching=True, old_values=True)
+    store.check(b"a", 0, 0)
+    for time in range(10):
+        store.put(b"a", time, time, "value")
+    store.commit()
+    store.budget.clean -= store.rows.format.size(store.rows.clean)
+    store.rows.clean.clear()
+    store.put(b"a", 3, 3, "again")
+    store.put(b"b", 50, 50, "not in the engine")
+    store.budget.cache_limit = 100
+    store.rows.drain()
+    assert store.rows.drained
+    store.check(b"a", 0, 100)
+    store.check(b"b", 0, 100)
