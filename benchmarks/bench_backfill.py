@@ -1,6 +1,6 @@
 """A backfill in Spark, beside the same task without Spark and a count written with DataFrames.
 
-    python -m benchmarks backfill [ROWS] [--cores N] [--keys N] [--rounds N] [--partitions N] [--live]
+    python -m benchmarks backfill [ROWS] [--cores N] [--keys N] [--rounds N] [--partitions N] [--live] [--only NAME]
 
 Counts by key with and without outputs, joins two windowed streams (half of the rows each), and prints rows per second
 of wall time and core, and per second of processor time of all processes, by turns. The last column is the peak of the
@@ -158,6 +158,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--partitions", type=int, default=4)
     parser.add_argument("--live", action="store_true")
+    parser.add_argument("--only", default="", help="only those whose names have this in them")
     given = parser.parse_args()
     root = Path(tempfile.mkdtemp(prefix="backfill-bench-"))
     os.environ.setdefault("PYTHONPATH", os.getcwd())
@@ -198,12 +199,13 @@ def _run(spark: Any, root: Path, given: argparse.Namespace, live: Live | None) -
         "windowed join, all outputs": backfill(joined, ["left", "right"], "all"),
         "DataFrame groupBy().count()": frame,
     }
+    works = {what: work for what, work in works.items() if given.only in what}
     for work in works.values():
         work()  # warms up the JVM and the workers
     for _ in range(given.rounds):
         for what, work in works.items():
             measured(what, given.rows, given.cores, work)
-        for outputs in (False, True):
+        for outputs in (False, True) if not given.only else ():
             options = RunnerOptions(kept_outputs=None if outputs else frozenset())
             seconds, _rows = run_alone(given.rows // 4, given.keys, options)
             what = f"runner without Spark, {'outputs' if outputs else 'state only'}"
