@@ -64,7 +64,8 @@ class Logging:
     log_many: LogMany | None = None
     """Logs many rows at once, as `log` does one; ``None`` if there is only `log`."""
     each: bool = False
-    """Whether a store without a cache logs each put when it happens, or the last of each key at the drain."""
+    """Whether a store without a cache logs each put when it happens, or the last of each key at the drain. In a drain,
+    deletions are then logged where they happened, else last."""
     headers: bool = False
     """Whether a put that is logged when it happens is logged with its headers."""
 
@@ -140,6 +141,7 @@ class Rows(RowReader):
         self._log_many = logging.log_many or (logging.log and _one_by_one(logging.log))
         self.cached = caching and budget.cache_limit > 0
         self.log_each = logging.each and not self.cached
+        self._deletions_last = not logging.each
         self.logs_headers = logging.headers
         self._when_logged = when_logged if self.cached else None
         self._uncommitted = shared.uncommitted
@@ -250,7 +252,7 @@ class Rows(RowReader):
     # ------------------------------------------------------------------ drain, apply, drop
 
     def drain(self) -> bool:
-        """Logs what is dirty, in order of last update, and forwards what a cache held back; returns whether there was
+        """Logs what is dirty, and forwards what a cache held back in order of last update; returns whether there was
         anything."""
         dirty, uncommitted = self.dirty, self._uncommitted
         if not dirty:
@@ -296,12 +298,21 @@ class Rows(RowReader):
     def _log_all(self, rows: dict[Any, Entry], size: int) -> Iterable[Any]:
         """Moves rows that take ``size`` bytes from dirty to drained; returns the old values. All of them, before any is
         forwarded: the receiver of one change finds the others in the store, and what it puts comes after them. After an
-        error `draining` has those that were not moved."""
+        error `draining` has those that were not moved.
+
+        Unless each update is logged, in Kafka Streams' order, deletions are logged last: a process that is killed in
+        between leaves two sessions where one took the place of the other, not none. Each key comes once, so the order
+        tells nothing else.
+        """
         deleted = [key for key, entry in rows.items() if entry[0] is None]
         olds: Iterable[Any] = ()
         if self._callback is not None:
             olds = self._old_values(rows, deleted)
             size = self.format.size(rows) if deleted else size
+        if deleted and self._deletions_last:
+            rows = {key: entry for key, entry in rows.items() if entry[0] is not None} | {
+                key: rows[key] for key in deleted if key in rows
+            }
         write_key, write_value = self.format.write_key, self.format.write_value
         logged = [
             (write_key(key), None if entry[0] is None else write_value(entry[0]), entry[1])

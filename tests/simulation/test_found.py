@@ -163,6 +163,10 @@ def test_a_topic_of_a_pattern_that_is_gone_again_at_once_ends_nothing() -> None:
         ),  # a drain of a full cache forgot a row that it knew, before the engine had it
         (3001712, "suppressed-windows"),  # the same, at least once
         (3001973, "suppressed-windows"),
+        (
+            3000832,
+            "session-windows",
+        ),  # at least once, the changelog had the deletion of a session and not what it became
         (3001476, "table-joined"),  # a leap of the clock counted as hours of tries
         (1093, "sliding"),  # a full cache that could not be logged tried to make room until the stack was full
     ],

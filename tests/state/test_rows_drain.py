@@ -42,6 +42,30 @@ def commit(rows: Rows) -> None:
     rows.applied()
 
 
+@pytest.mark.parametrize("caching", [False, True])
+def test_deletions_are_logged_last_and_forwarded_in_order(caching: bool) -> None:
+    """A process that is killed in between must not leave a deletion without the row that took the place of another."""
+    logged, forwarded = [], []
+    store = opened(
+        Budget(1 << 20 if caching else 0), lambda key, value, time: logged.append((key, value is None)), caching=caching
+    )
+    if caching:
+        store.operator.on_flush(lambda key, new, old, time, headers: forwarded.append((key, new, old)), old_values=True)
+    for number, key in enumerate("abc"):
+        store.operator.put(key, number, 0, None)
+    commit(store.rows)
+    logged.clear(), forwarded.clear()
+    store.operator.put("a", None, 1, None)
+    store.operator.put("d", 7, 1, None)
+    store.operator.put("b", None, 1, None)
+    store.operator.put("c", 8, 1, None)
+    commit(store.rows)
+    assert logged == [(b"d", False), (b"c", False), (b"a", True), (b"b", True)]
+    if caching:
+        assert forwarded == [("a", None, 0), ("d", 7, None), ("b", None, 1), ("c", 8, 2)]
+    assert [store.facade.get(key) for key in "abcd"] == [None, None, 8, 7]
+
+
 @pytest.mark.parametrize("by", ["put", "miss"])
 def test_a_cache_that_was_made_smaller_evicts_with_the_next_record(by: str) -> None:
     """Its part of the memory is less once there are more threads, or more once there are fewer."""
