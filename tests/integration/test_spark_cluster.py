@@ -26,14 +26,14 @@ import sys
 from pyspark.sql import SparkSession
 from streams.spark import Backfill, History
 
-master, history, run_dir = sys.argv[1:]
+master, history, names, run_dir = sys.argv[1:]
 spark = SparkSession.builder.master(master).config("spark.cores.max", "2").config("spark.executor.cores", "1")
 spark = spark.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
 spark = spark.config("spark.ui.enabled", "false").config("spark.executor.memory", "512m")
 spark = spark.config("spark.executor.extraJavaOptions", "QUICK_START").getOrCreate()
-inputs = {"events": History.parquet(spark, history)}
+inputs = {"events": History.parquet(spark, history), "names": History.parquet(spark, names)}
 backfill = Backfill(
-    spark, "app:topology", inputs, application_id="app", run_dir=run_dir, partitions={"events": 2}
+    spark, "app:topology", inputs, application_id="app", run_dir=run_dir, partitions={"events": 2, "names": 1}
 )
 result = backfill.run()
 executors = spark._jsc.sc().getExecutorMemoryStatus().size() - 1
@@ -50,7 +50,9 @@ def topology():
     text, number = Serdes.STRING, Serdes.LONG
     builder = StreamsBuilder()
     events = builder.stream("events", Consumed(key_serde=text, value_serde=text))
-    grouped = events.group_by(lambda key, value: value, Grouped(key_serde=text, value_serde=text))
+    names = builder.global_table("names", Consumed(key_serde=text, value_serde=text))
+    named = events.join(names, lambda value, name: name, key_selector=lambda key, value: value)
+    grouped = named.group_by(lambda key, value: value, Grouped(key_serde=text, value_serde=text))
     grouped.count(materialized=Materialized(name="by-value", key_serde=text, value_serde=number))
     return builder
 """
@@ -82,6 +84,7 @@ def wait_for(log: Path, text: str, count: int = 1) -> None:
 
 
 def test_two_workers_run_the_tasks_of_a_backfill(tmp_path: Path) -> None:
+    """They read the global table that one of them has filled."""
     pyspark = pytest.importorskip("pyspark")
     home = Path(pyspark.__file__).parent
     app = tmp_path / "app"
@@ -90,6 +93,7 @@ def test_two_workers_run_the_tasks_of_a_backfill(tmp_path: Path) -> None:
     (app / "job.py").write_text(JOB.replace("QUICK_START", QUICK_START))
     rows = [Row(b"k%d" % (one % 40), b"v%d" % (one % 11), 1_000 + one, None, one % 2) for one in range(2_000)]
     history = write_history(tmp_path / "history", rows)
+    names = write_history(tmp_path / "names", [Row(b"v%d" % one, b"n%d" % one, 0, None, 0) for one in range(11)])
     environment = {
         **os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable, "SPARK_HOME": str(home),
         "SPARK_WORKER_DIR": str(tmp_path / "work"), "SPARK_DAEMON_JAVA_OPTS": QUICK_START,
@@ -106,9 +110,9 @@ def test_two_workers_run_the_tasks_of_a_backfill(tmp_path: Path) -> None:
             running.enter_context(process(arguments, tmp_path / f"{name}.log", environment))
         wait_for(tmp_path / "master.log", "Registering worker", 2)
         done = subprocess.run(
-            [sys.executable, "job.py", address, history, str(tmp_path / "run")],
+            [sys.executable, "job.py", address, history, names, str(tmp_path / "run")],
             cwd=app, env=environment, capture_output=True, text=True, timeout=JOB_DEADLINE_S,
         )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
-    expected = sorted((f"v{value}", len(range(value, 2_000, 11))) for value in range(11))
+    expected = sorted((f"n{value}", len(range(value, 2_000, 11))) for value in range(11))
     assert f"RESULT 2 {expected}" in done.stdout
