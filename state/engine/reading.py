@@ -6,11 +6,11 @@ that moved it would read each other's rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from state.engine.port import Batch, Engine, Family, Snapshot
+from state.engine.passing_on import PassingEngine
+from state.engine.port import Family
 
 __all__ = ["ReadEngine"]
 
@@ -39,41 +39,12 @@ class _ReadFamily:
         return self._family.approximate_count()
 
 
-class ReadEngine:
+class ReadEngine(PassingEngine):
     """Reads an engine from any thread. What it is asked to write goes to the engine."""
-
-    def __init__(self, engine: Engine) -> None:
-        self.persistent = engine.persistent
-        self._engine = engine
-
-    @property
-    def lock(self) -> AbstractContextManager[Any]:
-        return self._engine.lock
 
     def family(self, name: str) -> _ReadFamily:
         """Returns a family, for reading."""
         return _ReadFamily(self._engine.family(name))
-
-    def holds(self, name: str) -> bool:
-        return self._engine.holds(name)
-
-    def snapshot(self, families: Collection[str]) -> Snapshot:
-        return self._engine.snapshot(families)
-
-    def batch(self) -> Batch:
-        return self._engine.batch()
-
-    def write(self, batch: Batch) -> None:
-        self._engine.write(batch)
-
-    def load(self, batch: Batch) -> None:
-        self._engine.load(batch)
-
-    def flush(self) -> None:
-        self._engine.flush()
-
-    def clear(self, families: Collection[str]) -> None:
-        self._engine.clear(families)
 
     def close(self) -> None:
         """Does nothing: the engine belongs to the thread that writes."""

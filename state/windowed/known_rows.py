@@ -94,15 +94,10 @@ class KnownRows(Rows):
             self._drop_noted(self._noted_bytes - (budget.cached - budget.cache_limit))
 
     def _drop_noted(self, most: int) -> None:
-        """Forgets rows until those that are noted take so many bytes at most.
-
-        A drain reads old values from the engine, and may so fill the cache, while its rows are in neither dictionary.
-        """
-        noted, dirty, draining, drained = self._noted, self.dirty, self._uncommitted.draining, self.drained
-        while noted and self._noted_bytes > most:
-            row = noted[0][1]
-            if row in dirty or row in draining or row in drained:
-                return
+        """Forgets rows until those that are noted take so many bytes at most, also in a drain, whose reads of old
+        values may fill the cache."""
+        noted, waits = self._noted, self._uncommitted.holds
+        while noted and self._noted_bytes > most and not waits(noted[0][1]):
             self._drop_first()
 
     def _drop_first(self) -> None:
@@ -116,8 +111,8 @@ class KnownRows(Rows):
 
     def forget_below(self, key: bytes) -> None:
         super().forget_below(key)
-        noted, dirty, drained = self._noted, self.dirty, self.drained
-        while noted and noted[0][1] < key and noted[0][1] not in dirty and noted[0][1] not in drained:
+        noted, waits = self._noted, self._uncommitted.holds
+        while noted and noted[0][1] < key and not waits(noted[0][1]):
             self._drop_first()
 
     def close(self) -> None:

@@ -124,7 +124,7 @@ class AccessRule(ExpiryRule):
 
         def time_now(row: Any) -> int | None:
             refreshed = accesses.refreshed.get(row)
-            if row in uncommitted.dirty or row in uncommitted.draining or row in uncommitted.drained:
+            if uncommitted.holds(row):
                 time = accesses.times.get(row)
                 if time is not None:
                     return time

@@ -11,12 +11,12 @@ a kind writes besides those of its codec, it removes from the older families its
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from heapq import merge
 from operator import itemgetter
 from typing import Any
 
+from state.engine.passing_on import PassingEngine
 from state.engine.port import Batch, Engine, Family, Snapshot
 from state.write_buffer.row_codec import Logged, RowCodec
 
@@ -89,45 +89,18 @@ class UpgradingFamily:
         return self._family.approximate_count() + sum(family.approximate_count() for family, _ in self._older)
 
 
-class UpgradingEngine:
-    """An engine whose families of one store show the rows of older kinds."""
+class UpgradingEngine(PassingEngine):
+    """An engine whose families of one store show the rows of older kinds.
+
+    A snapshot has the families as the engine has them; :meth:`UpgradingFamily.at` joins them.
+    """
 
     def __init__(self, engine: Engine, family: str, older: Older, same: Collection[bytes] = ()) -> None:
-        self._engine = engine
+        super().__init__(engine)
         self._upgrading = UpgradingFamily(engine.family(family), older, same)
-        self.persistent = engine.persistent
 
     def family(self, name: str) -> Family:
         return self._upgrading if name == self._upgrading.name else self._engine.family(name)
-
-    @property
-    def lock(self) -> AbstractContextManager[Any]:
-        return self._engine.lock
-
-    def snapshot(self, families: Collection[str]) -> Snapshot:
-        """Returns a snapshot of the families as the engine has them; :meth:`UpgradingFamily.at` joins them."""
-        return self._engine.snapshot(families)
-
-    def holds(self, name: str) -> bool:
-        return self._engine.holds(name)
-
-    def batch(self) -> Batch:
-        return self._engine.batch()
-
-    def write(self, batch: Batch) -> None:
-        self._engine.write(batch)
-
-    def load(self, batch: Batch) -> None:
-        self._engine.load(batch)
-
-    def flush(self) -> None:
-        self._engine.flush()
-
-    def clear(self, families: Collection[str]) -> None:
-        self._engine.clear(families)
-
-    def close(self) -> None:
-        self._engine.close()
 
 
 def older_handles(family: Family) -> list[Any]:

@@ -53,6 +53,11 @@ class Uncommitted:
         self._watched_for = 0
         self._lock = threading.Lock()
 
+    def holds(self, key: Any) -> bool:
+        """Whether a row waits, also while a drain moves it, when it is in neither `dirty` nor `drained`. For the task's
+        own thread."""
+        return key in self.dirty or key in self.draining or key in self.drained
+
     def watch(self) -> list[Any]:
         """Returns the list in which the keys that are put are noted until the next commit; then there is another, for
         some commits. Any thread may ask. Keys of rows that are there already are not in it."""

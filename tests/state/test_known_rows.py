@@ -126,15 +126,20 @@ def test_known_rows_are_a_part_of_the_cache(tmp_path: Path) -> None:
     store.check(b"a", 0, 5000)
 
 
-def test_a_row_that_is_read_pushes_others_out_and_none_is_missed(tmp_path: Path) -> None:
-    """The rows that are pushed out are among those that are about to be read."""
-    store = Store(tmp_path / "s", 1 << 20, rocksdb=True)
+def ten_in_the_engine(store: Store) -> None:
+    """Puts ten rows of one key that are known, and of which the cache has none."""
     store.check(b"a", 0, 0)
     for time in range(10):
         store.put(b"a", time, time, "value")
     store.commit()
     store.budget.clean -= store.rows.format.size(store.rows.clean)
     store.rows.clean.clear()
+
+
+def test_a_row_that_is_read_pushes_others_out_and_none_is_missed(tmp_path: Path) -> None:
+    """The rows that are pushed out are among those that are about to be read."""
+    store = Store(tmp_path / "s", 1 << 20, rocksdb=True)
+    ten_in_the_engine(store)
     store.budget.cache_limit = store.budget.clean
     store.check(b"a", 0, 20)
 
@@ -142,12 +147,7 @@ def test_a_row_that_is_read_pushes_others_out_and_none_is_missed(tmp_path: Path)
 def test_a_drain_that_fills_the_cache_forgets_none_of_its_rows(tmp_path: Path) -> None:
     """It reads old values from the engine while its own rows are neither dirty nor drained."""
     store = Store(tmp_path / "s", 1 << 20, rocksdb=True, caching=True, old_values=True)
-    store.check(b"a", 0, 0)
-    for time in range(10):
-        store.put(b"a", time, time, "value")
-    store.commit()
-    store.budget.clean -= store.rows.format.size(store.rows.clean)
-    store.rows.clean.clear()
+    ten_in_the_engine(store)
     store.put(b"a", 3, 3, "again")
     store.put(b"b", 50, 50, "not in the engine")
     store.budget.cache_limit = 100

@@ -58,13 +58,9 @@ def stream_table() -> Picture:
         play.pipe(ORDERS, [(30, "tea")])
         play.pipe(PRICES, [(50, "3.50")])
         play.pipe(ORDERS, [(40, "milk"), (65, "salt")])
-    lanes = (
-        _records(PRICES, play.steps),
-        _records(ORDERS, play.steps),
-        Lane("results", LaneKind.RESULTS, tuple(_results(play.steps, at_own_time=True))),
-    )
+    lanes = [_records(PRICES, play.steps), _records(ORDERS, play.steps)]
     title = "A stream joined with a table: the row that is there when the record comes"
-    return Picture(title, _description(play.steps), lanes, extra_ms=25 * SECOND)
+    return _with_results(title, play, lanes, extra_ms=25 * SECOND)
 
 
 def tables_left() -> Picture:
@@ -77,13 +73,9 @@ def tables_left() -> Picture:
         play.pipe(NAMES, [(10, "Ann")])
         play.pipe(CITIES, [(25, "Oslo"), (50, "Rome")])
         play.pipe(NAMES, [(35, "Anna")])
-    lanes = (
-        _records(NAMES, play.steps),
-        _records(CITIES, play.steps),
-        Lane("results", LaneKind.RESULTS, tuple(_results(play.steps, at_own_time=True))),
-    )
+    lanes = [_records(NAMES, play.steps), _records(CITIES, play.steps)]
     title = "Left join of two tables: the result has the larger timestamp of its two rows"
-    return Picture(title, _description(play.steps), lanes, extra_ms=35 * SECOND)
+    return _with_results(title, play, lanes, extra_ms=35 * SECOND)
 
 
 def table_versions() -> Picture:
@@ -96,14 +88,15 @@ def table_versions() -> Picture:
         play.pipe(PRICES, [(35, "3.30")])
         play.pipe(ORDERS, [(42, "salt")])
         versions = _versions(play)
-    lanes = (
-        _records(PRICES, play.steps),
-        versions,
-        _records(ORDERS, play.steps),
-        Lane("results", LaneKind.RESULTS, tuple(_results(play.steps, at_own_time=True))),
-    )
+    lanes = [_records(PRICES, play.steps), versions, _records(ORDERS, play.steps)]
     title = "A stream joined with a versioned table: the row as it was at the record's time"
-    return Picture(title, _description(play.steps), lanes, extra_ms=15 * SECOND)
+    return _with_results(title, play, lanes, extra_ms=15 * SECOND)
+
+
+def _with_results(title: str, play: Play, lanes: list[Lane], *, extra_ms: int) -> Picture:
+    """Returns a picture of some lanes, with the results below them, each at its own time."""
+    results = Lane("results", LaneKind.RESULTS, tuple(_results(play.steps, at_own_time=True)))
+    return Picture(title, _description(play.steps), (*lanes, results), extra_ms=extra_ms)
 
 
 def table_with_grace() -> Picture:
