@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -26,10 +26,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from confluent_kafka import Producer
 
-from benchmarks.bench_message_sizes import Cluster, watch
 from benchmarks.bench_runner import run as run_alone
+from benchmarks.cluster import Cluster, watch
 from benchmarks.histories import counted, joined
 from streams.runtime.runner.task_runner import RunnerOptions
 from streams.spark import Backfill, History, local_session
@@ -110,6 +109,15 @@ def measured(what: str, rows: int, cores: int, work: Callable[[], Any]) -> None:
     )
 
 
+def messages(lake: Path, topic: str) -> Iterator[dict[str, Any]]:
+    """The rows of a lake, those of each partition in order."""
+    for path in sorted(lake.iterdir()):
+        rows = pq.read_table(path).sort_by("offset").to_pydict()
+        columns = (rows[name] for name in ("partition", "timestamp", "key", "value"))
+        for partition, timestamp, key, value in zip(*columns, strict=True):
+            yield {"topic": topic, "key": key, "value": value, "partition": partition, "timestamp": timestamp}
+
+
 class Live:
     """A broker with the rows of the lakes in topics."""
 
@@ -117,21 +125,7 @@ class Live:
         self._cluster, self._prefix = cluster, f"live-{uuid.uuid4().hex[:8]}-"
         cluster.create(*(self._prefix + topic for topic in ("in", "left", "right", "out")), partitions=partitions)
         for topic in ("in", "left", "right"):
-            self._fill(root / topic, self._prefix + topic)
-
-    def _fill(self, lake: Path, topic: str) -> None:
-        producer = Producer({"bootstrap.servers": self._cluster.bootstrap, "linger.ms": 20})
-        for path in sorted(lake.iterdir()):
-            rows = pq.read_table(path).sort_by("offset").to_pydict()
-            columns = (rows[name] for name in ("partition", "timestamp", "key", "value"))
-            for partition, timestamp, key, value in zip(*columns, strict=True):
-                while True:
-                    try:
-                        producer.produce(topic, value, key, partition, timestamp=timestamp)
-                        break
-                    except BufferError:
-                        producer.poll(0.1)
-        assert producer.flush(600) == 0
+            cluster.write(messages(root / topic, self._prefix + topic))
 
     def run(self, topology: str, topics: list[str]) -> str:
         """Runs a worker over topics; returns what is printed of it."""

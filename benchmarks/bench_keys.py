@@ -17,13 +17,12 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
-from confluent_kafka import Producer
-
-from benchmarks.bench_message_sizes import Cluster, padded, seconds_of
+from benchmarks.cluster import Cluster, padded, seconds_of
 from tools.kafka.broker import Broker
 
 SIZE = 120
@@ -31,16 +30,9 @@ DEADLINE_S = 3600.0
 OURS = f"{sys.executable} {Path(__file__).with_name('runner.py')}"
 
 
-def write(cluster: Cluster, topic: str, numbers: Iterable[int]) -> None:
-    producer = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 20, "partitioner": "murmur2_random"})
+def messages(topic: str, numbers: Iterable[int]) -> Iterator[dict[str, Any]]:
     for number in numbers:
-        while True:
-            try:
-                producer.produce(topic, padded(b'{"id":%d' % number, SIZE), b"k%08d" % number)
-                break
-            except BufferError:
-                producer.poll(0.1)
-    assert producer.flush(600) == 0
+        yield {"topic": topic, "key": b"k%08d" % number, "value": padded(b'{"id":%d' % number, SIZE)}
 
 
 def wait_for(cluster: Cluster, process: subprocess.Popen[bytes], group: str, topic: str) -> None:
@@ -66,10 +58,10 @@ def run(cluster: Cluster, command: str, keys: int, records: int) -> float:
                 while b"running" not in (line := process.stdout.readline()):
                     if not line:
                         raise SystemExit(f"{command} has ended before it ran")
-                write(cluster, topic, range(keys))
+                cluster.write(messages(topic, range(keys)))
                 wait_for(cluster, process, name, topic)
                 spent = seconds_of(process.pid)
-                write(cluster, topic, random.Random(7).choices(range(keys), k=records))
+                cluster.write(messages(topic, random.Random(7).choices(range(keys), k=records)))
                 wait_for(cluster, process, name, topic)
                 spent = seconds_of(process.pid) - spent
             finally:
