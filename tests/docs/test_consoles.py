@@ -7,14 +7,14 @@ all else is the same.
 from __future__ import annotations
 
 import os
-import pty
 import re
-import subprocess
 import sys
 import sysconfig
 from pathlib import Path
 
 import pytest
+
+from terminal_output import run_on_terminal
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "docs" / "try.md"]
@@ -24,28 +24,11 @@ CONSOLE = re.compile(r"^```console\n\$ (.*?)\n(.*?)^```$", re.MULTILINE | re.DOT
 TIME = re.compile(r"\b\d\d:\d\d:\d\d\.\d{3}\b")
 
 
-def run_on_terminal(command: str, folder: Path) -> str:
-    """Returns what a shell shows on a terminal, both outputs."""
-    ours, theirs = pty.openpty()
+def shown(command: str, folder: Path) -> str:
+    """Returns what a shell shows on a terminal."""
     scripts = Path(sys.executable).parent, sysconfig.get_path("scripts")
-    process = subprocess.Popen(
-        ["bash", "-c", command],
-        cwd=folder,
-        env={**os.environ, "PATH": os.pathsep.join([*map(str, scripts), os.environ["PATH"]]), "NO_COLOR": "1"},
-        stdin=subprocess.DEVNULL,
-        stdout=theirs,
-        stderr=theirs,
-    )
-    os.close(theirs)
-    found = b""
-    try:
-        while data := os.read(ours, 65536):
-            found += data
-    except OSError:  # the end, on Linux
-        pass
-    os.close(ours)
-    process.wait()
-    return found.decode().replace("\r\n", "\n")
+    path = os.pathsep.join([*map(str, scripts), os.environ["PATH"]])
+    return run_on_terminal(["bash", "-c", command], folder, {**os.environ, "PATH": path, "NO_COLOR": "1"})[1]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -56,5 +39,4 @@ def test_commands_show_what_the_page_says(page: Path, tmp_path: Path) -> None:
     blocks = CONSOLE.findall(text)
     assert blocks
     for command, expected in blocks:
-        shown = run_on_terminal(command, tmp_path)
-        assert TIME.sub("TIME", shown) == TIME.sub("TIME", expected), command
+        assert TIME.sub("TIME", shown(command, tmp_path)) == TIME.sub("TIME", expected), command

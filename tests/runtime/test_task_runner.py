@@ -20,18 +20,12 @@ from processor_api.record import Record
 from processor_api.serde import Serdes
 from processor_api.topology import Topology
 from runtime_support.kept_in_all_kinds import KINDS, history, kinds
+from runtime_support.staged_run import STRINGS_UNCACHED as CONFIG
 from runtime_support.staged_run import Piped, StagedRun, Written, compacted
 from streams.runtime.runner.resources import RunnerResources
 from streams.runtime.runner.task_runner import RunnerOptions, TaskRunner
 from streams.testing import TopologyTestDriver
 
-CONFIG = {
-    "application.id": "shop",
-    "bootstrap.servers": "unused:9092",
-    "default.key.serde": "string",
-    "default.value.serde": "string",
-    "statestore.cache.max.bytes": 0,
-}
 COUNTS = {"lines": 1, "counts": 1}
 S = Serdes.STRING
 

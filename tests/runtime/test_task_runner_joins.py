@@ -8,16 +8,10 @@ from typing import Any
 import pytest
 
 from dsl import JoinWindows, StreamsBuilder
+from runtime_support.staged_run import STRINGS_UNCACHED as CONFIG
 from runtime_support.staged_run import Piped, StagedRun
 from streams.testing import TopologyTestDriver
 
-CONFIG = {
-    "application.id": "shop",
-    "bootstrap.servers": "unused:9092",
-    "default.key.serde": "string",
-    "default.value.serde": "string",
-    "statestore.cache.max.bytes": 0,
-}
 COUNTS = ["left", "right", "out"]
 MINUTE_MS = 60_000
 

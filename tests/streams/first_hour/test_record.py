@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import pty
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from first_hour_support import DERIVED, Said, environment, left_behind, python
+from terminal_output import run_on_terminal
 
 SCRIPT = """{imports}
 from streams import StreamsBuilder, run
@@ -132,41 +130,12 @@ def test_the_first_wrong_record_is_one_line(tmp_path: Path, name: str) -> None:
     ]
 
 
-def on_terminal(folder: Path, *words: str) -> tuple[int, str]:
-    """Runs Python with a terminal as its outputs; returns its status, and all that it wrote."""
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, *words],
-        cwd=folder,
-        env=environment(folder, NO_COLOR="1"),
-        stdin=subprocess.DEVNULL,
-        stdout=theirs,
-        stderr=theirs,
-    )
-    os.close(theirs)
-    found = b""
-    try:
-        while more := _read(ours):
-            found += more
-        return process.wait(120), found.decode().replace("\r\n", "\n")
-    finally:
-        process.kill()
-        os.close(ours)
-
-
-def _read(terminal: int) -> bytes:
-    try:
-        return os.read(terminal, 65536)
-    except OSError:  # of a terminal whose other end is closed
-        return b""
-
-
 def test_on_a_terminal_it_is_said_once(tmp_path: Path) -> None:
     """The log has the line of the thread, and leaves the error to the last line; it had all of it as well."""
     name = "function that raises"
     imports, code, value, wanted = CASES[name]
     (tmp_path / "app.py").write_text(SCRIPT.format(imports=imports, code=code, value=value, settings=""))
-    status, found = on_terminal(tmp_path, "app.py")
+    status, found = run_on_terminal([sys.executable, "app.py"], tmp_path, environment(tmp_path, NO_COLOR="1"))
     assert status == 1
     assert found.endswith(wanted.replace("{app}", str(tmp_path / "app.py")))
     assert found.count("list index out of range") == 1

@@ -13,11 +13,21 @@ from streams.runtime.runner.options import RunnerOptions
 from streams.runtime.runner.resources import RunnerResources
 from streams.runtime.runner.task_runner import TaskRunner
 
-__all__ = ["Piped", "StagedRun", "Written", "compacted"]
+__all__ = ["STRINGS_UNCACHED", "Piped", "StagedRun", "Written", "compacted"]
 
 Piped = tuple[str, bytes | None, bytes | None, int, HeaderList]
 """``(topic, key, value, timestamp_ms, headers)``"""
 Written = tuple[bytes | None, bytes | None, int, HeaderList]
+
+
+STRINGS_UNCACHED = {
+    "application.id": "shop",
+    "bootstrap.servers": "unused:9092",
+    "default.key.serde": "string",
+    "default.value.serde": "string",
+    "statestore.cache.max.bytes": 0,
+}
+"""Settings of an application whose keys and values are texts, without a cache."""
 
 
 class StagedRun:
