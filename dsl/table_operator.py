@@ -19,6 +19,7 @@ __all__ = [
     "ChangeReader",
     "TableOperator",
     "dropping_late_changes",
+    "is_versioned",
     "keeping_lateness",
     "marking_late_puts",
     "send_on_flush",
@@ -80,13 +81,18 @@ def send_on_flush(context: OperatorContext, store: Any, old_values: bool) -> boo
     return True
 
 
+def is_versioned(store: Any) -> bool:
+    """Whether a store keeps versions, among which a deletion has its place."""
+    return bool(getattr(store, "versioned", False))
+
+
 def marking_late_puts(store: Any, forward: Forward) -> tuple[Callable[..., None], Forward]:
     """Returns a put, and a function that sends the change on after it.
 
     A change is not sent on if a versioned store dropped it as too late, and marked if it is not the latest
     (semantics 38).
     """
-    if not getattr(store, "versioned", False):
+    if not is_versioned(store):
         return store.put, forward
     write = store.put
     valid_to = PUT_RETURN_CODE_VALID_TO_UNDEFINED

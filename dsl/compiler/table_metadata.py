@@ -85,7 +85,9 @@ def _has_store(node: TableStep) -> bool:
     match node.answers:
         case Answer.ALWAYS:
             return True
-        case Answer.OWN_STORE | Answer.OWN_STORE_OR_PARENT | Answer.BOTH_PARENTS:
+        case Answer.BOTH_PARENTS:
+            return node.store is not None
+        case Answer.OWN_STORE | Answer.OWN_STORE_OR_PARENT:
             return node.store is not None and node.store.queryable
 
 

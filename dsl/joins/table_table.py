@@ -7,7 +7,7 @@ from typing import Any
 
 from dsl.options import NamedLike, name_of
 from dsl.plan.builder import Place
-from dsl.plan.materialization import MaterializedLike, as_materialized, materialize_if_named
+from dsl.plan.materialization import MaterializedLike, as_materialized, materialize
 from dsl.plan.nodes import Answer, Ask, Process, TableStep
 from dsl.processors.joins.table_table import TableJoinResult, TableJoinSide
 
@@ -36,7 +36,11 @@ def join(
     """
     left.same_builder(right)
     given, name = as_materialized(materialized), name_of(named)
-    store = materialize_if_named(materialized, left.plan_builder, MERGE, key_serde=left.key_serde)
+    store = None
+    if (
+        materialized is not None
+    ):  # also one without a name: Java keeps what is joined then, and nothing else (semantics 109)
+        store = materialize(materialized, left.plan_builder, MERGE, key_serde=left.key_serde)
     names = left.plan_builder.names
     merge = names.choose(name, MERGE)
     this = TableJoinSide(joiner=joiner, is_left=True, needs_own=not keeps_right, needs_other=not keeps_left)
@@ -73,5 +77,5 @@ def join(
         sources=left.sources | right.sources,
         key_serde=given.key_serde or left.key_serde,
         value_serde=given.value_serde,
-        store=None if store is None else store.name,
+        store=None if store is None else store.query_name,
     )

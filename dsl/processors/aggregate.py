@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from dsl.table_operator import TableOperator, marking_late_puts, send_on_flush
+from dsl.table_operator import TableOperator, is_versioned, marking_late_puts, send_on_flush
 from dsl.user_functions import user_function
 from processor_api.context import OperatorContext
 from processor_api.record import Forward, HeaderList
@@ -66,6 +66,7 @@ class Aggregate(TableOperator):
         store = context.store(str(self.store))
         get, drop, fail = store.get, context.drop, context.fail
         put, forward = marking_late_puts(store, context.forward)
+        versioned = is_versioned(store)
         old_values = self.old_values
         cached = send_on_flush(context, store, old_values)
         shows_old = old_values and not cached
@@ -86,7 +87,7 @@ class Aggregate(TableOperator):
                 new = aggregator(key, value, old)
                 if shows_old and new is old:  # perhaps changed in place
                     old = initializer() if found is None else get(key)[0]
-                put(key, new, timestamp if new is None else latest, headers)
+                put(key, new, latest if versioned or new is not None else timestamp, headers)
             except Exception as error:
                 fail(error, key, value, timestamp, headers)
                 return
@@ -107,6 +108,7 @@ class Reduce(TableOperator):
         store = context.store(str(self.store))
         get, drop, fail = store.get, context.drop, context.fail
         put, forward = marking_late_puts(store, context.forward)
+        versioned = is_versioned(store)
         old_values = self.old_values
         cached = send_on_flush(context, store, old_values)
 
@@ -124,7 +126,7 @@ class Reduce(TableOperator):
                     if found[1] > timestamp:
                         latest = found[1]
                     new = reducer(old, value)
-                put(key, new, timestamp if new is None else latest, headers)
+                put(key, new, latest if versioned or new is not None else timestamp, headers)
             except Exception as error:
                 fail(error, key, value, timestamp, headers)
                 return

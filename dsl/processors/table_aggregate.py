@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dsl.processors.stateless import paired
-from dsl.table_operator import ChangeReader, TableOperator, marking_late_puts, send_on_flush
+from dsl.table_operator import ChangeReader, TableOperator, is_versioned, marking_late_puts, send_on_flush
 from dsl.user_functions import NoPairError, no_pair, user_function
 from processor_api.context import OperatorContext
 from processor_api.record import Forward, HeaderList
@@ -121,6 +121,7 @@ def _bind(context: OperatorContext, operator: TableOperator, compute: Callable[[
     store = context.store(str(operator.store))
     get, fail = store.get, context.fail
     put, forward = marking_late_puts(store, context.forward)
+    versioned = is_versioned(store)
     old_values = operator.old_values
     cached = send_on_flush(context, store, old_values)
     shows_old = old_values and not cached
@@ -136,7 +137,7 @@ def _bind(context: OperatorContext, operator: TableOperator, compute: Callable[[
             new = compute(key, value, old)
             if shows_old and new is old and found is not None:  # perhaps changed in place
                 old = get(key)[0]
-            put(key, new, timestamp if new is None else latest, headers)
+            put(key, new, latest if versioned or new is not None else timestamp, headers)
         except Exception as error:
             fail(error, key, value, timestamp, headers)
             return

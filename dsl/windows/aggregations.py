@@ -97,7 +97,8 @@ def emit(windowed: WindowedGrouping, strategy: Any) -> WindowedGrouping:
 def count(windowed: WindowedGrouping, materialized: MaterializedLike, named: NamedLike) -> Place:
     """Adds a count."""
     names = windowed.grouping.place.plan_builder.names
-    if materialized is not None and as_materialized(materialized).store_name is None:
+    unnamed = materialized is not None and as_materialized(materialized).store_name is None
+    if unnamed and not isinstance(windowed.windows, SlidingWindows):
         names.store(AGGREGATE)  # Java uses up one more number here
     store = windowed_store(windowed, materialized, AGGREGATE, value_serde=Serdes.LONG)
     return _aggregated(windowed, counting(), store, AGGREGATE, named)

@@ -1,7 +1,10 @@
 """Names of nodes, stores and topics."""
 
+from typing import Any
+
 import pytest
 
+from dsl import Materialized, SessionWindows, SlidingWindows, StreamsBuilder, TimeWindows
 from dsl.naming import Names, looks_generated, repartition_topic, validate_name
 from processor_api.errors import TopologyError
 
@@ -50,3 +53,19 @@ def test_only_numbered_names_of_streams_look_generated() -> None:
     assert not looks_generated("KTABLE-AGGREGATE-STATE-STORE-0000000002")
     assert not looks_generated("KSTREAM-AGGREGATE-STATE-STORE-0000000002-repartition")
     assert not looks_generated("counts")
+
+
+@pytest.mark.parametrize(
+    ("windows", "store"),
+    [
+        (TimeWindows.of_size_with_no_grace(5), "KSTREAM-AGGREGATE-STATE-STORE-0000000002"),
+        (SlidingWindows.of_time_difference_with_no_grace(5), "KSTREAM-AGGREGATE-STATE-STORE-0000000001"),
+        (SessionWindows.of_inactivity_gap_with_no_grace(5), "KSTREAM-AGGREGATE-STATE-STORE-0000000002"),
+    ],
+    ids=["time", "sliding", "session"],
+)
+def test_a_count_with_options_but_no_name_uses_up_a_number_except_in_sliding_windows(windows: Any, store: str) -> None:
+    """As in Kafka Streams, where it goes back to older versions that sliding windows were not in."""
+    builder = StreamsBuilder()
+    builder.stream("in").group_by_key().windowed_by(windows).count(materialized=Materialized(caching=False))
+    assert list(builder.build().stores) == [store]

@@ -273,6 +273,42 @@ def test_a_joiner_that_raises_drops_the_record_where_the_handler_says_so() -> No
         assert driver.create_output_topic("out", S, S).read_values() == ["good|None", "fine|None"]
 
 
+@pytest.mark.parametrize("kind", ["join", "left_join", "outer_join", "itself"])
+@pytest.mark.parametrize("optimization", ["none", "all"])
+def test_matches_before_one_that_fails_are_forwarded(kind: str, optimization: str) -> None:
+    """Each is joined and forwarded before the next is joined, as Kafka Streams does."""
+    order: list[str] = []
+
+    def joiner(left: str, right: str) -> str:
+        order.append(f"joined {left}{right}")
+        if "bad" in (left, right) and left != right:
+            raise ValueError("bad")
+        return left + right
+
+    builder = StreamsBuilder()
+    left: KStream[str, str] = builder.stream("left")
+    right: KStream[str, str] = left if kind == "itself" else builder.stream("right")
+    over = JoinWindows.of_time_difference_and_grace(10, 5)
+    joined = getattr(left, "join" if kind == "itself" else kind)(right, joiner, windows=over)
+    joined.peek(lambda key, value: order.append(f"forwarded {value}")).to("out")
+    config = {
+        **CONFIG,
+        "processing.exception.handler": log_and_continue_processing,
+        "topology.optimization": optimization,
+    }
+    with TopologyTestDriver(builder.build(config), config) as driver:
+        partners = driver.create_input_topic("left", S, S)
+        other = driver.create_input_topic("left" if kind == "itself" else "right", S, S)
+        partners.pipe_input("a", "x", timestamp=1)
+        partners.pipe_input("a", "bad", timestamp=2)
+        partners.pipe_input("a", "z", timestamp=3)
+        order.clear()
+        other.pipe_input("a", "y", timestamp=4)
+        first = ["joined yx", "forwarded yx"] if kind == "itself" else ["joined xy", "forwarded xy"]
+        assert order[:3] == [*first, "joined ybad" if kind == "itself" else "joined bady"]
+        assert not [one for one in order if one.startswith("forwarded") and "z" in one and kind != "itself"]
+
+
 def test_the_joiner_with_the_key_gets_the_key_first() -> None:
     builder = StreamsBuilder()
     left: KStream[str, str] = builder.stream("left")

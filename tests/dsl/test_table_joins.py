@@ -119,6 +119,17 @@ def test_a_join_without_a_store_is_joined_by_computing_its_rows(given_updates: U
     assert last_rows(task) == {key: f"{lefts.get(key)}/{inners.get(key)}" for key in keys[then]}
 
 
+@pytest.mark.parametrize("kind", ["join", "left_join", "outer_join"])
+def test_options_without_a_name_make_a_store_too(kind: str) -> None:
+    """As Kafka Streams has it, and for joins of tables alone (semantics 109): the store has a changelog."""
+    for options, stores in ((None, []), (Materialized(caching=False), ["KTABLE-MERGE-STATE-STORE-0000000004"])):
+        builder = StreamsBuilder()
+        left: KTable[str, str] = builder.table("left", materialized="l")
+        joined = getattr(left, kind)(builder.table("right", materialized="r"), plus, materialized=options)
+        assert joined.queryable_store_name is None
+        assert sorted(builder.build().stores) == [*stores, "l", "r"]
+
+
 def test_the_result_has_the_larger_timestamp() -> None:
     """Semantics 18, also where the later row is the older one by its time."""
     task = piped(joined_task("left_join", None, None), [("left", "a", "1", 7), ("right", "a", "2", 3)])

@@ -120,6 +120,33 @@ def test_a_join_is_versioned_only_if_its_store_is(materialized: Any) -> None:
         builder.build()
 
 
+@pytest.mark.parametrize("kind", ["aggregate", "reduce", "of a table"])
+def test_a_late_record_that_ends_an_aggregate_deletes_its_latest_version(kind: str) -> None:
+    """The deletion has the time of the aggregate, as any other result (semantics 13); the next record begins anew."""
+
+    def add(so_far: str, value: str) -> str | None:
+        return None if value == "end" else so_far + value
+
+    builder, store = StreamsBuilder(), versioned("texts")
+    if kind == "of a table":
+        groups = builder.table("in").group_by(lambda key, value: ("k", value))
+        table = groups.aggregate(str, lambda k, v, so_far: add(so_far, v), lambda k, v, a: a, materialized=store)
+    elif kind == "reduce":
+        table = builder.stream("in").group_by_key().reduce(add, materialized=store)
+    else:
+        table = builder.stream("in").group_by_key().aggregate(str, lambda k, v, a: add(a, v), materialized=store)
+    table.to_stream().to("out")
+    with TopologyTestDriver(builder, {**SETTINGS, "changelog.updates": "each"}) as driver:
+        for key, value, time in (("k", "x", 100), ("k", "y", 120), ("k", "end", 110), ("k", "z", 130)):
+            driver.create_input_topic("in").pipe_input(
+                f"{key}{time}" if "table" in kind else key, value, timestamp=time
+            )
+        found = driver.create_output_topic("out", S, S).read_records()
+        assert [(one.value, one.timestamp) for one in found] == [("x", 100), ("xy", 120), (None, 120), ("z", 130)]
+        (changelog,) = [rows for topic, rows in driver.take_produced().items() if topic.endswith("texts-changelog")]
+        assert [(row[1], row[2]) for row in changelog] == [(b"x", 100), (b"xy", 120), (None, 120), (b"z", 130)]
+
+
 def test_an_aggregation_may_have_a_versioned_store_but_not_with_windows() -> None:
     builder = StreamsBuilder()
     grouped = builder.stream("in").group_by_key()

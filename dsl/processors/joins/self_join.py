@@ -44,25 +44,29 @@ class SelfJoin:
         keeps_left, keeps_right, meets_itself = self.keeps_left, self.keeps_right, self.meets_itself
         forward, drop, fail = context.forward, context.drop, context.fail
 
-        def matches(key: Any, value: Any, timestamp: int) -> list[tuple[Any, int]]:
+        def pairs(key: Any, value: Any, timestamp: int) -> list[tuple[Any, Any, int]]:
+            """Left value, right value and time of each result; a value of ``None`` stands for no partner."""
+            if key is None:
+                alone = [(value, None, timestamp)]
+                return [*alone, (None, value, timestamp)] if keeps_right else alone
             raw = write_key(key)
             later = find(raw, timestamp - before, timestamp + after)
-            found = [(joiner(key, value, other[3]), max(timestamp, other[1])) for other in later]
+            found = [(value, other[3], max(timestamp, other[1])) for other in later]
             as_left = len(found)
             itself = meets_itself and (timestamp > segments.stream_time or timestamp >= segments.live_from)
             place = len(found)
             for other in find(raw, timestamp - after, timestamp + before):
-                found.append((joiner(key, other[3], value), max(timestamp, other[1])))
+                found.append((other[3], value, max(timestamp, other[1])))
                 if other[1] <= timestamp:
                     place = len(found)
             as_right = len(found) - as_left
             if itself:
-                found.insert(place, (joiner(key, value, value), timestamp))
+                found.insert(place, (value, value, timestamp))
                 return found
             if keeps_left and as_left == 0:
-                found.append((joiner(key, value, None), timestamp))
+                found.append((value, None, timestamp))
             if keeps_right and as_right == 0:
-                found.append((joiner(key, None, value), timestamp))
+                found.append((None, value, timestamp))
             return found
 
         def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
@@ -70,16 +74,16 @@ class SelfJoin:
                 drop(NULL, key)
                 return
             try:
-                if key is not None:
-                    results = matches(key, value, timestamp)
-                else:
-                    results = [(joiner(key, value, None), timestamp)]
-                    if keeps_right:
-                        results.append((joiner(key, None, value), timestamp))
+                found = pairs(key, value, timestamp)
             except Exception as error:
                 fail(error, key, value, timestamp, headers)
                 return
-            for joined, time in results:
+            for left, right, time in found:
+                try:
+                    joined = joiner(key, left, right)
+                except Exception as error:
+                    fail(error, key, value, timestamp, headers)
+                    return
                 forward(key, joined, time, headers)
 
         return process

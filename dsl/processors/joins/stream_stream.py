@@ -84,11 +84,16 @@ class StreamJoinSide:
                 return
             try:
                 partners = find(write_key(key), timestamp - before, timestamp + after)
-                results = [(joiner(key, value, partner[3]), partner[1]) for partner in partners]
             except Exception as error:
                 fail(error, key, value, timestamp, headers)
                 return
-            for joined, time in results:
+            for partner in partners:
+                try:
+                    joined = joiner(key, value, partner[3])
+                except Exception as error:
+                    fail(error, key, value, timestamp, headers)
+                    return
+                time = partner[1]
                 forward(key, joined, time if time > timestamp else timestamp, headers)
 
         return process
@@ -148,10 +153,7 @@ class StreamJoinSide:
                 let_go(timestamp, headers)
             try:
                 partners = find(write_key(key), timestamp - before, timestamp + after)
-                results = [(joiner(key, value, partner[3]), partner[1]) for partner in partners]
-                for _, time in results:
-                    delete_present((key, time, not from_left), timestamp, headers)
-                waits = keeps and not results and timestamp + after >= shared.stream_time
+                waits = keeps and not partners and timestamp + after >= shared.stream_time
                 if waits:
                     wait((key, timestamp, from_left), (value, from_left), timestamp, headers)
             except Exception as error:
@@ -160,9 +162,16 @@ class StreamJoinSide:
             if waits:
                 if shared.oldest is not None and timestamp < shared.oldest:
                     shared.oldest = timestamp
-            elif keeps and not results:
+            elif keeps and not partners:
                 alone(key, value, timestamp, headers)
-            for joined, time in results:
+            for partner in partners:
+                time = partner[1]
+                try:
+                    delete_present((key, time, not from_left), timestamp, headers)
+                    joined = joiner(key, value, partner[3])
+                except Exception as error:
+                    fail(error, key, value, timestamp, headers)
+                    return
                 forward(key, joined, time if time > timestamp else timestamp, headers)
 
         return process
