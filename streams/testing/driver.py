@@ -56,6 +56,7 @@ from streams.runtime.tracing.producer import TracedProducer
 from streams.runtime.tracing.rules import TraceRules
 from streams.runtime.tracing.tracer import Tracer
 from streams.testing import store_views
+from streams.testing.arrivals import ArrivalMerge, Arrivals
 from streams.testing.driver_globals import DriverGlobals
 from streams.testing.driver_log import DriverProducer, DriverTopic, new_message
 from streams.testing.driver_queries import driver_queries
@@ -135,13 +136,16 @@ class TopologyTestDriver:
         """Opens the stores and starts the task."""
         rules = TraceRules.of(self.config)
         self._trace = None if rules is None else RecordTrace(rules, self.clock)
-        producer, tracer, open_engine = DriverProducer(self._topics), self._tracer, self._engine_opener()
+        self._arrivals = Arrivals()
+        producer = DriverProducer(self._topics, self._arrivals)
+        tracer, open_engine = self._tracer, self._engine_opener()
         self._collector = RecordCollector(producer if tracer is None else TracedProducer(producer, tracer), self.clock)
         self._directory = self._make_directory()
         try:
             self._globals = self._open_globals(open_engine)
             self._globals.start()
             self._task = self._open_task(open_engine)
+            self._task.merge_of = partial(ArrivalMerge, arrivals=self._arrivals)
             self._task.start(self._collector, {})
         except BaseException:
             shutil.rmtree(self._directory, ignore_errors=True)
@@ -207,7 +211,7 @@ class TopologyTestDriver:
             found = self._read_also(topic)
         queue = found.queue
         assert queue is not None
-        queue.messages.append(new_message(found, key, value, timestamp, headers))
+        self._arrivals.add(queue, new_message(found, key, value, timestamp, headers))
         if self._idling is not None:
             self._idling.arrived(queue.partition)
         self._complete()

@@ -18,6 +18,7 @@ from processor_api.task_id import TopicPartition
 from streams.kafka.embedded.messages import Record, as_bytes, normal_headers
 from streams.kafka.ports import OffsetAndMetadata, OnDelivery
 from streams.runtime.processing.inputs import InputQueue
+from streams.testing.arrivals import Arrivals
 
 __all__ = ["DriverProducer", "DriverTopic", "Written", "new_message"]
 
@@ -39,7 +40,7 @@ class DriverTopic:
         """The queue by which the task reads it, if it does."""
         self.unread: deque[Written] = deque()
         """Records that the task wrote and the test has not read yet. Tuples, which the garbage collector does not
-        track. Tuples, which the garbage collector lets alone."""
+        track."""
         self.written = False
         """Whether the task ever wrote to it."""
 
@@ -68,8 +69,9 @@ class DriverProducer:
 
     zero_timestamp_ms = 0
 
-    def __init__(self, topics: dict[str, DriverTopic]) -> None:
+    def __init__(self, topics: dict[str, DriverTopic], arrivals: Arrivals) -> None:
         self._topics = topics
+        self._arrivals = arrivals
 
     def produce(
         self,
@@ -104,7 +106,7 @@ class DriverProducer:
         found.unread.append((key, value, timestamp, headers))
         queue = found.queue
         if queue is not None:
-            queue.messages.append(new_message(found, key, value, timestamp, headers))
+            self._arrivals.add(queue, new_message(found, key, value, timestamp, headers))
         else:
             found.end_offset += 1
 

@@ -22,7 +22,7 @@ from processor_api.stores.factory import Stores
 from processor_api.stores.windowed import Window, Windowed
 from processor_api.timestamps import wallclock_timestamp_extractor
 from processor_api.topology import Topology
-from streams import Consumed, Grouped, Materialized, Produced, StreamsBuilder, StreamsConfig
+from streams import Consumed, Grouped, Materialized, Produced, Repartitioned, StreamsBuilder, StreamsConfig
 from streams.testing import TestRecord, TopologyTestDriver
 
 ON_DISK: dict[str, Any] = {"rocksdb.config.setter": lambda store, options: None}
@@ -90,6 +90,19 @@ def test_a_record_is_processed_through_all_subtopologies_before_the_call_returns
             "out", "test-application-counts-changelog", "test-application-counts-repartition",
         }  # fmt: skip
         assert driver.metrics()["process-total"] == 4
+
+
+def test_records_of_one_time_are_processed_as_kafka_streams_driver_does() -> None:
+    """Three topics got one each: after the first comes the last, which took the first one's place in the heap."""
+    order: list[str] = []
+    builder = StreamsBuilder(key_serde="string", value_serde="string")
+    stream = builder.stream("in")
+    for name in "abc":
+        changed = stream.select_key(lambda key, value: key).repartition(Repartitioned.as_(name))
+        changed.foreach(lambda key, value, name=name: order.append(name))
+    with TopologyTestDriver(builder, {}) as driver:
+        driver.create_input_topic("in").pipe_input("k", "v", timestamp=5)
+    assert order == ["a", "c", "b"]
 
 
 def test_a_user_topic_that_is_read_again_is_processed_too() -> None:

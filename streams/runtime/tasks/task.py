@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -85,6 +85,8 @@ class Task:
         self._punctuations = Punctuations(self._punctuate)
         self._held = environment.held
         self._only: InputQueue | None = None
+        self.merge_of: Callable[[Iterable[InputQueue]], TimeMerge] = TimeMerge
+        """Makes the choice between its inputs, if it has several."""
         self._merge = TimeMerge(())
         self._run = 1
 
@@ -168,7 +170,7 @@ class Task:
 
     def _find_only(self) -> None:
         self._only = next(iter(self.queues.values())) if len(self.queues) == 1 else None
-        self._merge = TimeMerge(self.queues.values())
+        self._merge = self.merge_of(self.queues.values())
 
     def roll_back(self) -> None:
         """Goes back to the last commit; the engines remain open."""

@@ -12,6 +12,7 @@ from processor_api.topology_function import topology_of
 from streams.runtime.runner.options import RunnerOptions
 from streams.runtime.runner.resources import RunnerResources
 from streams.runtime.runner.task_runner import TaskRunner
+from streams.testing.arrivals import TimeHeap
 
 __all__ = ["STRINGS_UNCACHED", "Piped", "StagedRun", "Written", "compacted"]
 
@@ -55,9 +56,9 @@ class StagedRun:
             self.close()
             raise
         self._readers = {topic: runner for runner in self.runners for topic in runner.topics}
-        self._order = {topic: number for number, topic in enumerate(self._readers)}
         self._next = dict.fromkeys(self._readers, 0)
         self._waiting: dict[str, deque[Written]] = {}
+        self._filled: TimeHeap[str] = TimeHeap()
         self.produced: dict[str, list[Written]] = {}
 
     @property
@@ -77,9 +78,13 @@ class StagedRun:
         """Processes each record to the end before the next, with all that it causes in other subtopologies."""
         for topic, key, value, timestamp, headers in records:
             self._process(topic, [(key, value, timestamp, headers)])
-            while ready := [(queue[0][2], self._order[name], name) for name, queue in self._waiting.items() if queue]:
-                name = min(ready)[2]
-                self._process(name, [self._waiting[name].popleft()])
+            while self._filled:
+                name = self._filled.poll()
+                queue = self._waiting[name]
+                record = queue.popleft()
+                if queue:
+                    self._filled.offer(queue[0][2], name)
+                self._process(name, [record])
 
     def run_stages(self, records: Iterable[Piped], batch: int) -> None:
         """Processes all records of a subtopology before the next one begins, with a commit after each batch."""
@@ -90,6 +95,7 @@ class StagedRun:
             while waiting:
                 self._process(topic, [waiting.popleft() for _ in range(min(batch, len(waiting)))])
                 self.commit()
+        self._filled = TimeHeap()
 
     def _process(self, topic: str, records: list[Written]) -> None:
         runner, first = self._readers[topic], self._next[topic]
@@ -105,7 +111,10 @@ class StagedRun:
             record = key, value, timestamp, list(headers or ())
             self.produced.setdefault(topic, []).append(record)
             if topic in self._readers:
-                self._waiting.setdefault(topic, deque()).append(record)
+                queue = self._waiting.setdefault(topic, deque())
+                if not queue:
+                    self._filled.offer(timestamp, topic)
+                queue.append(record)
 
     def commit(self) -> None:
         for runner in self.runners:
