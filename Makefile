@@ -72,9 +72,10 @@ editors: $(INSTALLED) $(EDITORS_INSTALLED)
 simulate: $(INSTALLED)
 	$(PY) -m tools.simulate --seeds $(SEEDS) --first $(FIRST) $(if $(SCENARIO),--scenario $(SCENARIO))
 
-# Records Kafka Streams for Java again and compares; SEED=n records other inputs and replays them on the golden tests.
+# Records Kafka Streams for Java again and compares; SEED=n records other inputs and replays them on the golden tests, and
+# with COMPOSED=m as many topologies that are drawn at random.
 golden: $(INSTALLED)
-	$(PY) -m tools.golden.record $(if $(SEED),--seed $(SEED))
+	$(PY) -m tools.golden.record $(if $(SEED),--seed $(SEED)) $(if $(COMPOSED),--composed $(COMPOSED))
 
 # A single node on the loopback address until Ctrl-C: PORT=... (0 takes a free one), DIR=... keeps the data there.
 kafka:

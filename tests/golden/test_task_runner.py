@@ -10,8 +10,8 @@ import pytest
 
 from golden_support.java_names import config_of
 from golden_support.replay import raw_record
-from golden_support.session import GOLDEN, golden
-from golden_support.topologies import load_topologies
+from golden_support.session import Golden, golden
+from golden_support.topologies import TopologyFunction
 from processor_api.topology import Topology
 from processor_api.topology_function import topology_of
 from runtime_support.staged_run import Piped, StagedRun, Written, compacted
@@ -20,7 +20,6 @@ from streams.config import StreamsConfig
 from streams.testing import TopologyTestDriver
 from streams.testing.settings import config_for_tests
 
-TOPOLOGIES = load_topologies(GOLDEN / "topologies", None)
 RUNS = 2
 """Runs of each recording that are compared; the others have other random records."""
 BATCH = 7
@@ -69,10 +68,9 @@ def runs_of(case: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [run for run in case["runs"][:RUNS] if "throws" not in run["steps"][0]]
 
 
-def in_driver(name: str, run: Run) -> tuple[dict[str, list[Written]], float]:
+def in_driver(build: TopologyFunction, run: Run) -> tuple[dict[str, list[Written]], float]:
     """What the test driver produces, and how many records it drops."""
-    topology = TOPOLOGIES[name](run.config)
-    with TopologyTestDriver(topology, run.config, initial_wall_clock_time=run.start_ms) as driver:
+    with TopologyTestDriver(build(run.config), run.config, initial_wall_clock_time=run.start_ms) as driver:
         for topic, key, value, timestamp, headers in [*run.globals_, *run.records]:
             driver.pipe_raw(topic, key, value, timestamp, headers)
         produced = driver.take_produced()
@@ -85,9 +83,8 @@ def plain(headers: Any) -> list[tuple[str, bytes | None]]:
     return [one for one in headers or () if one[0] != STACK_TRACE]
 
 
-def staged(name: str, run: Run, **how: Any) -> StagedRun:
-    topology = TOPOLOGIES[name](run.config)
-    return StagedRun(topology, run.config, run.topics, run.globals_, start_ms=run.start_ms, **how)
+def staged(build: TopologyFunction, run: Run, **how: Any) -> StagedRun:
+    return StagedRun(build(run.config), run.config, run.topics, run.globals_, start_ms=run.start_ms, **how)
 
 
 def kept_log(made: Topology, topic: str, records: list[Written]) -> list[Written]:
@@ -106,17 +103,17 @@ def kept_log(made: Topology, topic: str, records: list[Written]) -> list[Written
     return [row for row, start in zip(rows, starts, strict=True) if start >= oldest]
 
 
-def test_stages_in_batches_write_what_the_driver_does(case: dict[str, Any]) -> None:
+def test_stages_in_batches_write_what_the_driver_does(golden: Golden, case: dict[str, Any]) -> None:
     """Each subtopology over all its records before the next, with commits between and with changelogs on disk.
 
     Where subtopologies that take turns would give another order (tasks with several inputs, topics that two write),
     they take turns here too.
     """
-    name = case["case"]
-    made = topology_of(TOPOLOGIES[name](config_of(case["config"])), None)
+    build = golden.topologies[case["case"]]
+    made = topology_of(build(config_of(case["config"])), None)
     run = Run.of(case, runs_of(case)[0], made, **{"changelog.updates": "each"})
-    with staged(name, run, capture_bytes=0) as ours:
-        want, _ = in_driver(name, run)
+    with staged(build, run, capture_bytes=0) as ours:
+        want, _ = in_driver(build, run)
         if ours.in_order:
             ours.run_stages(run.records, BATCH)
         for start in range(0, 0 if ours.in_order else len(run.records), BATCH):
@@ -131,14 +128,14 @@ def test_stages_in_batches_write_what_the_driver_does(case: dict[str, Any]) -> N
             assert [(*one[:3], plain(one[3])) for one in found] == expected, topic
 
 
-def test_records_and_changelogs_are_those_of_the_driver(case: dict[str, Any]) -> None:
+def test_records_and_changelogs_are_those_of_the_driver(golden: Golden, case: dict[str, Any]) -> None:
     """Byte for byte, with each record processed to the end before the next, and one commit at the end."""
-    name = case["case"]
-    made = topology_of(TOPOLOGIES[name](config_of(case["config"])), None)
+    build = golden.topologies[case["case"]]
+    made = topology_of(build(config_of(case["config"])), None)
     for recording in runs_of(case):
         run = Run.of(case, recording, made, **{"changelog.updates": "each"})
-        want, dropped = in_driver(name, run)
-        with staged(name, run) as ours:
+        want, dropped = in_driver(build, run)
+        with staged(build, run) as ours:
             ours.pipe(run.records)
             ours.commit()
             logs = ours.changelogs()

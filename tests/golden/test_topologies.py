@@ -14,7 +14,7 @@ from golden_support.java_names import config_of, unknown_classes
 from golden_support.more_records import with_more
 from golden_support.recordings import Recording
 from golden_support.replay import expected_run, replay, start_driver, start_forgetful_driver
-from golden_support.session import Golden, golden
+from golden_support.session import Golden, golden, is_composed
 from golden_support.topology_parts import expected_parts, parts
 
 NO_TOPOLOGY = "cases have no topology in tests/golden/topologies"
@@ -46,7 +46,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def in_memory_as_on_rocksdb(session: Golden, files: list[Recording]) -> list[Recording]:
     """Those that leave it to the configuration where their stores are, and give the same on both in Java. The project's
-    own have a recording ``NAME.memory`` where they do not; what others would give is not known."""
+    own have a recording ``NAME.memory`` where they do not; what others would give is not known. Of drawn ones some are
+    recorded in memory, and none in both."""
     if not session.recordings.is_default:
         return []
     names = {file.name for file in files}
@@ -56,6 +57,7 @@ def in_memory_as_on_rocksdb(session: Golden, files: list[Recording]) -> list[Rec
         if any(run.get("stores") for run in file.data["runs"])
         and not {"default.dsl.store", "dsl.store.suppliers.class"} & file.data["config"].keys()
         and f"{file.name}.memory" not in names
+        and not is_composed(file)
         and file.name not in UNLIKE_ROCKSDB
     ]
 

@@ -2,8 +2,10 @@
 
     python -m tools.golden.record                # as the project's recordings were made, and compares with them
     python -m tools.golden.record --seed 17      # other inputs, which the golden tests then replay
+    python -m tools.golden.record --seed 17 --composed 300      # as many topologies drawn at random, and their inputs
 
-Needs a JDK (17 or later) and Maven. What is recorded stays in ``build/recorder``, in ``recorded`` and ``seed-N``.
+Needs a JDK (17 or later) and Maven. What is recorded stays in ``build/recorder``, in ``recorded``, ``seed-N`` and
+``composed-N``.
 ``tools/golden/pack.py`` takes recordings over.
 """
 
@@ -25,9 +27,10 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 
 from golden_support.compare import explain  # noqa: E402
+from golden_support.composed import drawn  # noqa: E402
 from golden_support.recordings import Recordings  # noqa: E402
 
-__all__ = ["RECORDER", "TARGET", "compared", "main", "record", "record_again"]
+__all__ = ["RECORDER", "TARGET", "compared", "main", "record", "record_again", "record_composed"]
 
 RECORDER = ROOT / "tests" / "golden" / "recorder"
 TARGET = ROOT / "build" / "recorder"
@@ -38,6 +41,9 @@ MEMORY = ".memory"
 """The end of the name of a topology that was recorded with stores in memory too, where that is not the same."""
 MOST_CHARS = 10_000_000
 """Random runs of one topology: all that are asked for."""
+CANNOT_BE_BUILT = ("is already added", "is not added yet", "Found a null keyChangingChild node")
+"""Parts of Java's messages about topologies that it should be able to build: some that aggregate a named group more than
+once, and some with a branch below a changed key whose repartitions are to be merged."""
 NOT_KEPT = ("consistency-*", "versioned_rows")
 """Recorded, and not among the project's own: changelog records carry no positions here, and rows of versioned stores
 have a layout of their own."""
@@ -57,6 +63,22 @@ def record(directory: Path, seed: int) -> None:
     _formats(directory, seed)
 
 
+def record_composed(directory: Path, programs: Sequence[Mapping[str, Any]]) -> None:
+    """Records topologies that were drawn at random, without those that Java cannot build though it should.
+
+    :raises JavaError: if the recorder cannot be built, or fails.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    file = directory / "programs.txt"
+    file.write_text(json.dumps(programs))
+    _topologies(directory, "--composed", str(file))
+    file.unlink()
+    for path in (directory / "topologies").glob("composed-*.json"):
+        message = json.loads(path.read_text()).get("message") or ""
+        if any(text in message for text in CANNOT_BE_BUILT):
+            path.unlink()
+
+
 def record_again(directory: Path, recordings: Recordings) -> None:
     """Records into an empty directory what these recordings are of.
 
@@ -64,11 +86,17 @@ def record_again(directory: Path, recordings: Recordings) -> None:
     """
     shutil.rmtree(directory, ignore_errors=True)
     cases: dict[tuple[int, bool], list[str]] = {}
+    programs = []
     for file in recordings.of_kind("topology"):
+        if file.data.get("group") == "composed":
+            programs.append(json.loads(file.data["java"]))
+            continue
         cases.setdefault((_last_seed(file.data), file.name.endswith(MEMORY)), []).append(file.data["case"])
     for (last, in_memory), names in sorted(cases.items()):
         engine = ["--memory"] if in_memory else []
         _topologies(directory, "--seeds", f"{FIRST_SEED}-{last}", "--cases", "|".join(names), *engine)
+    if programs:
+        record_composed(directory, programs)
     stores: dict[str, set[str]] = {}
     for file in recordings.of_kind("store"):
         kind, _, group = file.name.split(".")
@@ -134,9 +162,12 @@ def main(arguments: Sequence[str]) -> int:
     """Records, and returns 0 if everything is as it was, or if the golden tests pass over the other inputs."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, metavar="N", help="record inputs drawn from N, and replay them")
-    seed = parser.parse_args(arguments).seed
+    parser.add_argument("--composed", type=int, metavar="N", help="draw N topologies too, and record these alone")
+    given = parser.parse_args(arguments)
+    if given.composed is not None and given.seed is None:
+        parser.error("--composed draws topologies from a seed: give --seed N too")
     try:
-        return _again() if seed is None else _others(seed)
+        return _again() if given.seed is None else _others(given.seed, given.composed)
     except JavaError as error:
         raise SystemExit(str(error)) from None
 
@@ -152,9 +183,13 @@ def _again() -> int:
     return 1 if found else 0
 
 
-def _others(seed: int) -> int:
-    directory = TARGET / f"seed-{seed}"
-    record(directory, seed)
+def _others(seed: int, composed: int | None) -> int:
+    directory = TARGET / f"{'seed' if composed is None else 'composed'}-{seed}"
+    if composed is None:
+        record(directory, seed)
+    else:
+        shutil.rmtree(directory, ignore_errors=True)
+        record_composed(directory, [drawn(seed, number) for number in range(composed)])
     replay = [sys.executable, "-m", "pytest", "-q", "tests/golden", "--golden-dir", str(directory)]
     return subprocess.run(replay, cwd=ROOT, check=False).returncode
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from struct import pack
 from typing import Any
@@ -78,6 +79,23 @@ def _without_headers(stores: Mapping[str, Any], run: Mapping[str, Any]) -> dict[
     }
 
 
+def _joined_rows_without_headers(stores: Mapping[str, Any], run: Mapping[str, Any]) -> dict[str, Any]:
+    """The stores of joins are told by their names: generated ones, and those that drawn topologies give (``j7``). On
+    RocksDB they keep no timestamps beside those of their keys either."""
+    less: dict[str, Any] = {"headers": []}
+    if "dsl.store.format" in run["config"]:
+        less["timestamp"] = -1
+    return {
+        name: {**store, "entries": [{**row, **less} for row in store["entries"]]}
+        if _OF_JOIN.search(name) and "start" in str(store.get("entries", [""])[:1])
+        else store
+        for name, store in stores.items()
+    }
+
+
+_OF_JOIN = re.compile(r"^KSTREAM-(JOIN|OUTER)(THIS|OTHER)-|^j[0-9]+-")
+
+
 def _joined_without_a_key(steps: list[Any], run: Mapping[str, Any]) -> list[Any]:
     """The left record at which Java fails, joined with no row."""
     expected = []
@@ -130,6 +148,7 @@ RULES: Mapping[str, Rule] = {
     "a record that is kept meets itself": _self_matches_of_what_is_kept,
     "a record without a key is joined at once": _joined_without_a_key,
     "rows without headers": _without_headers,
+    "joined rows without headers": _joined_rows_without_headers,
     "without the deleted key": _without_the_deleted_key,
     "without a buffer after a failure": _without_a_buffer_after_a_failure,
 }

@@ -11,15 +11,22 @@ from typing import Any
 
 import pytest
 
+from golden_support.composed import topology_of
 from golden_support.differences import Difference, Differences
 from golden_support.recordings import Recording, Recordings
 from golden_support.store_traces import expected_trace
 from golden_support.topologies import TopologyFunction, load_module, load_topologies
 
-__all__ = ["GOLDEN", "Golden", "golden"]
+__all__ = ["GOLDEN", "Golden", "golden", "is_composed"]
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 """``tests/golden``"""
+
+
+def is_composed(file: Recording) -> bool:
+    """Whether a recording is of a topology that was drawn, and has the statements to build it."""
+    return bool(file.data.get("group") == "composed")
+
 
 _KEY = pytest.StashKey["Golden"]()
 
@@ -33,7 +40,9 @@ class Golden:
 
     @cached_property
     def topologies(self) -> Mapping[str, TopologyFunction]:
-        return load_topologies(GOLDEN / "topologies", self.extra_topologies)
+        composed = {file.data["case"]: file.data["java"] for file in self.of_kind("topology") if is_composed(file)}
+        topologies = {name: topology_of(text) for name, text in composed.items()}
+        return topologies | load_topologies(GOLDEN / "topologies", self.extra_topologies)
 
     @cached_property
     def differences(self) -> Differences:

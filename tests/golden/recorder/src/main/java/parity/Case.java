@@ -28,6 +28,9 @@ final class Case {
     final Map<String, Script> scenarios = new LinkedHashMap<>();
     boolean topologyConfig;
     boolean failsToBuild;
+    boolean mayFailToBuild;
+    /** What stands in the trace in place of the topology's Java text; null if that does. */
+    String text;
     Gen random;
     private Consumer<StreamsBuilder> dsl;
     private Supplier<Topology> papi;
@@ -117,6 +120,12 @@ final class Case {
     /** Building the topology throws; the trace records what. */
     Case failsToBuild() {
         failsToBuild = true;
+        return this;
+    }
+
+    /** Building the topology may throw; the trace records it then. */
+    Case mayFailToBuild() {
+        mayFailToBuild = true;
         return this;
     }
 

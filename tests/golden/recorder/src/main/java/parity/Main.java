@@ -13,7 +13,7 @@ import java.util.regex.Pattern;
 /**
  * Records topologies to JSON files.
  * Options: --out DIR, --sources DIR, --seeds N-M, --cases REGEX, --max-chars N (random runs of one file), --no-scenarios,
- * --only-random (cases with random runs), --memory (stores in memory, of cases that leave it to the configuration; the files are
+ * --only-random (cases with random runs), --composed FILE (the topologies of that file, see Composed), --memory (stores in memory, of cases that leave it to the configuration; the files are
  * called NAME.memory.json).
  */
 public final class Main {
@@ -32,6 +32,7 @@ public final class Main {
         boolean onlyRandom = false;
         boolean memory = false;
         int maxChars = 330_000;
+        Path composed = null;
         for (int i = 0; i < args.length; i++) {
             switch (args[i]) {
                 case "--out" -> out = Path.of(args[++i]);
@@ -46,6 +47,7 @@ public final class Main {
                 case "--no-scenarios" -> scenarios = false;
                 case "--only-random" -> onlyRandom = true;
                 case "--memory" -> memory = true;
+                case "--composed" -> composed = Path.of(args[++i]);
                 default -> throw new IllegalArgumentException("unknown option " + args[i]);
             }
         }
@@ -56,8 +58,9 @@ public final class Main {
         }
         final Set<String> seen = new HashSet<>();
         int failures = 0;
-        for (final Dsl group : GROUPS) {
-            for (final Case c : group.cases) {
+        final List<List<Case>> groups = composed == null ? GROUPS.stream().map(group -> group.cases).toList() : List.of(Composed.read(composed));
+        for (final List<Case> group : groups) {
+            for (final Case c : group) {
                 if (!seen.add(c.name)) {
                     throw new IllegalStateException("two cases are called " + c.name);
                 }
