@@ -42,8 +42,8 @@ MEMORY = ".memory"
 MOST_CHARS = 10_000_000
 """Random runs of one topology: all that are asked for."""
 CANNOT_BE_BUILT = ("is already added", "is not added yet", "Found a null keyChangingChild node")
-"""Parts of Java's messages about topologies that it should be able to build: some that aggregate a named group more than
-once, and some with a branch below a changed key whose repartitions are to be merged."""
+"""Parts of Java's messages about topologies that it should be able to build: some that aggregate a named group more
+than once, and some with a branch below a changed key whose repartitions are to be merged."""
 NOT_KEPT = ("consistency-*", "versioned_rows")
 """Recorded, and not among the project's own: changelog records carry no positions here, and rows of versioned stores
 have a layout of their own."""
