@@ -7,6 +7,7 @@ several parents counts, are those of Kafka Streams, since the names of the topic
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -16,6 +17,8 @@ from dsl.plan.nodes import GlobalSource, Plan, PlanNode, Process, Repartition, S
 from processor_api.serde import Serde
 
 __all__ = ["merge_repartitions"]
+
+log = logging.getLogger("streams.topology")
 
 
 def merge_repartitions(plan: Plan) -> Plan:
@@ -77,15 +80,14 @@ class _Graph:
         self._next = max(plan.nodes, default=-1) + 1
 
     def find(self, number: int, matches: Callable[[int], bool]) -> int | None:
-        """The node itself or the nearest above it that matches; of several parents the last one decides."""
+        """The node itself or the nearest above it that matches; of several parents the first that has one decides."""
         if matches(number):
             return number
-        found = None
         for parent in self._parents[number]:
-            if matches(parent):
-                return parent
             found = self.find(parent, matches)
-        return found
+            if found is not None:
+                return found
+        return None
 
     def child_towards(self, above: int, number: int) -> int | None:
         """The child of one node through which another one is reached."""
@@ -94,6 +96,7 @@ class _Graph:
     def move_up(self, origin: int, repartitions: list[int]) -> None:
         """Replaces the repartitions by one right below ``origin``."""
         new = self._add(origin, [node for n in repartitions if isinstance(node := self.nodes[n], Repartition)])
+        self._warn_of_processors(origin, repartitions)
         for number in repartitions:
             child = self.child_towards(origin, number)
             if child is not None:
@@ -109,6 +112,33 @@ class _Graph:
                         self._add_parent(other, parent)
                     above.remove(number)
         self._parents[new] = [origin]
+
+    def _warn_of_processors(self, origin: int, repartitions: list[int]) -> None:
+        """Warns of processors of the user's that the topic is put above: they may change keys, which no type tells."""
+        passed: set[int] = set()
+        above = list(repartitions)
+        while above:
+            number = above.pop()
+            if number != origin and number not in passed:
+                passed.add(number)
+                above.extend(self._parents[number])
+        names = [
+            node.name
+            for n in sorted(passed)
+            if isinstance(node := self.nodes[n], Process) and node.fixed_key is False and self._is_below(origin, n)
+        ]
+        if names:
+            log.warning(
+                "topology.optimization puts one repartition topic above processors, as Kafka Streams does; call"
+                " repartition() below those that change keys, or records of one key end up in several partitions",
+                extra={"topic": self._topic_of(repartitions), "processors": names},
+            )
+
+    def _is_below(self, origin: int, number: int) -> bool:
+        return self.find(number, lambda n: n == origin) is not None
+
+    def _topic_of(self, repartitions: list[int]) -> str:
+        return repartition_topic(next(n.topic for i in repartitions if isinstance(n := self.nodes[i], Repartition)))
 
     def _add_parent(self, number: int, parent: int) -> None:
         if parent not in self._parents[number]:

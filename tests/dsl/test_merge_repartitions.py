@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsl import Grouped, KStream, StreamsBuilder
+from dsl import Grouped, JoinWindows, KStream, StreamsBuilder
 from dsl_support.fake_task import FakeTask
+from processor_api.processor import Processor
+from processor_api.record import Record
 from processor_api.serde import Serdes
 from processor_api.topology import Topology
 
@@ -93,6 +95,39 @@ def test_what_comes_out_stays_the_same(build: Callable[[Text], None], records: l
     for topic in ("o1", "o2"):
         plain, merged = (task.values(topic) for task in tasks)
         assert sorted(plain) == sorted(merged)
+
+
+def below_a_join(stream: Text, *, left_changes_value: bool) -> None:
+    """Both sides come from one key change; the result is repartitioned again, since a processor may change its keys."""
+    keyed = stream.select_key(lambda k, v: v)
+    sides = keyed.map_values(str.upper), keyed
+    left, right = sides if left_changes_value else sides[::-1]
+    joined = left.join(right, lambda x, y: x + y, windows=JoinWindows.of_time_difference_with_no_grace(5))
+    joined.process(Passing, name="own").to_table(name="table").to_stream().to("o1")
+
+
+class Passing(Processor[str, str, str, str]):
+    def process(self, record: Record[str, str]) -> None:
+        self.context.forward(record)
+
+
+def test_below_a_join_its_first_side_decides(caplog: pytest.LogCaptureFixture) -> None:
+    """As in Kafka Streams, which also puts the topic above a processor that may change keys: that is told."""
+    apart = topology(lambda s: below_a_join(s, left_changes_value=True), MERGE)
+    assert sorted(apart.repartition_topics) == [
+        "KSTREAM-KEY-SELECT-0000000001-repartition",
+        "KSTREAM-MAPVALUES-0000000002-repartition",
+        "table-repartition",
+    ]
+    assert not caplog.records
+    merged = topology(lambda s: below_a_join(s, left_changes_value=False), MERGE)
+    assert sorted(merged.repartition_topics) == [
+        "KSTREAM-KEY-SELECT-0000000001-repartition",
+        "KSTREAM-MAPVALUES-0000000002-repartition",
+    ]
+    (warning,) = caplog.records
+    assert "call repartition() below those that change keys" in warning.getMessage()
+    assert vars(warning)["processors"] == ["own"]
 
 
 def test_without_the_setting_every_aggregation_has_its_own_topic() -> None:

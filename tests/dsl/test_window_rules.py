@@ -8,6 +8,7 @@ import pytest
 
 from dsl import SessionWindows, SlidingWindows, StreamsBuilder, TimeWindows
 from dsl.options import Materialized
+from processor_api.handlers import Response
 from processor_api.serde import Serdes
 from streams.testing import TopologyTestDriver
 
@@ -106,3 +107,56 @@ def test_a_session_is_open_for_the_gap_and_the_grace_period() -> None:
     assert run(SESSIONS, [("x", "a", 36), ("k", "b", 20)])[1] == 1
     results, dropped = run(SESSIONS, [("k", "a", 25), ("x", "a", 39), ("k", "b", 16)])
     assert (results[-1], dropped) == (("16-25", "ab", 25), 0)
+
+
+@pytest.mark.parametrize(
+    ("windows", "fails_after", "kept"),
+    [(HOPPING, "x", [(15, "x"), (20, "x")]), (SLIDING, "", [(10, "x")])],
+    ids=["hopping", "sliding"],
+)
+def test_a_function_that_fails_in_one_window_ends_the_record(
+    windows: Any, fails_after: str, kept: list[tuple[int, str]]
+) -> None:
+    """The windows behind that one do not get it, as in Kafka Streams, and the handler is asked once."""
+    asked: list[str] = []
+
+    def handler(context: Any, record: Any, error: Exception) -> Response:
+        asked.append(str(error))
+        return Response.resume()
+
+    def add(key: str, value: str, so_far: str) -> str:
+        if value == "y" and so_far == fails_after:
+            raise ValueError("no y here")
+        return so_far + value
+
+    builder = StreamsBuilder()
+    groups: Any = builder.stream("in").group_by_key().windowed_by(windows)
+    groups.aggregate(str, add, materialized=Materialized(name="rows", value_serde=S, caching=False))
+    with TopologyTestDriver(builder, {**SETTINGS, "processing.exception.handler": handler}) as driver:
+        driver.create_input_topic("in").pipe_input("k", "x", timestamp=20)
+        driver.create_input_topic("in").pipe_input("k", "y", timestamp=25)
+        with driver.get_window_store("rows").fetch_range("k", 0, 100) as rows:
+            assert [(start, value) for start, value in rows] == kept
+        assert driver.metrics()["dropped-records-total"] == 1
+    assert asked == ["no y here"]
+
+
+def test_a_late_record_makes_no_windows_anew_that_its_time_had() -> None:
+    """As in Kafka Streams: the window that ends with it tells so, and what the aggregator deleted stays away."""
+
+    def add(key: str, value: str, so_far: str) -> str | None:
+        return None if value == "end" else so_far + value
+
+    builder = StreamsBuilder()
+    windows = SlidingWindows.of_time_difference_and_grace(10, 50)
+    groups: Any = builder.stream("in").group_by_key().windowed_by(windows)
+    table = groups.aggregate(str, add, materialized=Materialized(name="rows", value_serde=S, caching=False))
+    table.to_stream(lambda windowed, value: f"{windowed.window.start}-{windowed.window.end}").to("out")
+    with TopologyTestDriver(builder, SETTINGS) as driver:
+        given = driver.create_input_topic("in")
+        for value, time in (("x", 20), ("y", 25), ("end", 31)):
+            given.pipe_input("k", value, timestamp=time)
+        results = driver.create_output_topic("out")
+        assert ("21-31", None) in [(one.key, one.value) for one in results.read_records()]
+        given.pipe_input("k", "z", timestamp=25)
+        assert [(one.key, one.value) for one in results.read_records()] == [("15-25", "xyz")]

@@ -69,10 +69,10 @@ class SlidingAggregate(TableOperator):
                 fail(error, key, value, timestamp, headers)
                 return
             for window, seed, adds in changes:
-                if not adds or window[1] >= closed:
-                    task.put(key, value, timestamp, headers, window, seed, adds)
-                else:
+                if adds and window[1] < closed:
                     drop(LATE, key)
+                elif not task.put(key, value, timestamp, headers, window, seed, adds):
+                    return
 
         return process
 
@@ -129,13 +129,14 @@ class _Windows:
                 before, previous = (held, latest), latest
                 break
             else:
+                changes.append((Window(start, end), (held, latest), True))
                 if end == timestamp:
+                    if latest >= timestamp:  # a record of this time made the other windows, or they were deleted
+                        return changes
                     has_left = True
-                    if latest < timestamp:
-                        previous = latest
+                    previous = latest
                 elif after == NO_TIMESTAMP:
                     after, after_start = latest, start
-                changes.append((Window(start, end), (held, latest), True))
         if previous is not None and previous + 1 not in starts and previous + 1 + difference >= timestamp:
             changes.append((Window(previous + 1, previous + 1 + difference), None, True))
         if not has_left:
@@ -185,8 +186,8 @@ class _Windows:
         window: Window,
         seed: Seed,
         adds: bool,
-    ) -> None:
-        """Puts one window and sends it on."""
+    ) -> bool:
+        """Puts one window and sends it on; returns whether no function failed."""
         try:
             raw = self._write_key(key)
             held, latest = (self._initializer(), timestamp) if seed is None else (seed[0], seed[1])
@@ -200,6 +201,7 @@ class _Windows:
             self._timed.put(raw, window.start, 0, new, timestamp if new is None else latest, headers)
         except Exception as error:
             self._fail(error, key, value, timestamp, headers)
-            return
+            return False
         if not self._silent:
             self._forward(Windowed(key, window), (new, old if self._old_values else None), latest, headers)
+        return True

@@ -23,8 +23,8 @@ __all__ = ["LATE", "NULL_KEY", "TimeWindowedAggregate"]
 NULL_KEY = "null key"
 LATE = "its window has closed"
 
-Fold = Callable[[Any, bytes, Any, int, int, int, HeaderList | None], None]
-"""``(key, key's bytes, value, start, end, timestamp, headers)`` adds a record to one window."""
+Fold = Callable[[Any, bytes, Any, int, int, int, HeaderList | None], bool]
+"""``(key, key's bytes, value, start, end, timestamp, headers)`` adds a record to a window; ``False`` if that failed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,10 +74,10 @@ class TimeWindowedAggregate(TableOperator):
             if emit is not None:
                 emit(closed, timestamp, headers)
             for start, end in found:
-                if end > closed:
-                    fold(key, raw, value, start, end, timestamp, headers)
-                else:
+                if end <= closed:
                     drop(LATE, key)
+                elif not fold(key, raw, value, start, end, timestamp, headers):
+                    return
 
         return process
 
@@ -112,7 +112,7 @@ class TimeWindowedAggregate(TableOperator):
 
         def fold(
             key: Any, raw: bytes, value: Any, start: int, end: int, timestamp: int, headers: HeaderList | None
-        ) -> None:
+        ) -> bool:
             latest = timestamp
             try:
                 row = row_of(raw, start)
@@ -129,10 +129,11 @@ class TimeWindowedAggregate(TableOperator):
                 put_row(row, raw, start, new, timestamp if new is None else latest, headers)
             except Exception as error:
                 fail(error, key, value, timestamp, headers)
-                return
+                return False
             if not silent:
                 windowed = Windowed(key, Window(start, min(end, MAX_TIME)))
                 forward(windowed, (new, old if old_values else None), latest, headers)
+            return True
 
         return fold
 
