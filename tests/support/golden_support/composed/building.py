@@ -22,6 +22,7 @@ from dsl import (
     Suppressed,
     TableJoined,
     TimeWindows,
+    UnlimitedWindows,
     ValueTransformerWithKey,
 )
 from golden_support.composed.functions import Functions
@@ -72,7 +73,8 @@ class _Statement:
         self._of = [made[i] for i in statement.get("of", ())]
         self._name: str | None = statement.get("named")
         of_sessions = statement.get("window", {}).get("type") == "session"
-        self._f = Functions(self._id, statement.get("fn"), reports=not of_sessions)
+        fails = statement.get("fails", False)
+        self._f = Functions(self._id, statement.get("fn"), reports=not of_sessions, fails=fails)
 
     def made(self) -> Any:
         makers: Mapping[str, Callable[[], Any]] = {
@@ -92,8 +94,16 @@ class _Statement:
             return None
         kind, name = how.get("kind", "plain"), how.get("name")
         options: dict[str, Any] = {"name": name} if kind == "plain" else {"supplier": STORES[kind](name)}
+        if "keeps" in how:
+            options = {"supplier": self._window_supplier(name, how["keeps"])}
         options |= {option: how[option] for option in ("caching", "logging", "retention") if option in how}
         return Materialized(key_serde=S, value_serde=values, **options)
+
+    def _window_supplier(self, name: str, keeps_ms: int) -> Any:
+        windows = self._at["window"]
+        if windows["type"] == "session":
+            return Stores.in_memory_session_store(name, keeps_ms)
+        return Stores.in_memory_window_store(name, keeps_ms, windows["size"])
 
     # ------------------------------------------------------------------ sources and streams
 
@@ -132,7 +142,13 @@ class _Statement:
         return stream.split(name=self._name).branch(self._f.test, named).default_branch()
 
     def _repartition(self, stream: Any) -> Any:
-        return stream.repartition(None if self._name is None else Repartitioned.as_(self._name))
+        partitions = self._at.get("partitions")
+        return stream.repartition(
+            Repartitioned(name=self._name, key_serde=S, value_serde=S, number_of_partitions=partitions)
+        )
+
+    def _shift(self, stream: Any) -> Any:
+        return stream.process(lambda: _Shifts(self._at["by"]), name=self._name)
 
     def _to_table(self, stream: Any) -> Any:
         return stream.to_table(name=self._name, materialized=self._stored())
@@ -185,6 +201,8 @@ class _Statement:
 
     def _windows(self) -> Any:
         how = self._at["window"]
+        if how["type"] == "unlimited":
+            return UnlimitedWindows.of().start_on(self._at["start"])
         size, grace = how["size"], how["grace"]
         if how["type"] == "session":
             return SessionWindows.of_inactivity_gap_and_grace(size, grace)
@@ -285,6 +303,18 @@ class _Keeps(Processor[Any, Any, Any, Any]):
         before = store.get(record.key)
         store.put(record.key, record.value)
         self.context.forward(record.with_value(self._functions.joined(before, record.value)))
+
+
+class _Shifts(Processor[Any, Any, Any, Any]):
+    """Moves the time of records, and tells so in a header."""
+
+    def __init__(self, by_ms: int) -> None:
+        self._by_ms = by_ms
+
+    def process(self, record: Record[Any, Any]) -> None:
+        headers = [*record.headers, ("by", str(self._by_ms).encode())]
+        time = max(0, record.timestamp + self._by_ms)
+        self.context.forward(record.with_headers(headers).with_timestamp(time))
 
 
 class _Marks(FixedKeyProcessor[Any, Any, Any]):

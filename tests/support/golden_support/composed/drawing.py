@@ -17,6 +17,13 @@ CONFIGURATIONS: Mapping[str, tuple[int, Mapping[str, Any], bool]] = {
     "with headers": (8, {"dsl.store.format": "HEADERS"}, True),
 }
 """Weight, settings, and whether the builder is given them."""
+MORE_SETTINGS: tuple[tuple[float, Mapping[str, Any]], ...] = (
+    (0.4, {"topology.optimization": "all"}),
+    (0.3, {"processing.exception.handler": "org.apache.kafka.streams.errors.LogAndContinueProcessingExceptionHandler"}),
+    (0.3, {"__emit.interval.ms.kstreams.outer.join.spurious.results.fix__": 0}),
+    (0.1, {"processing.guarantee": "exactly_once_v2"}),
+)
+"""How likely it is that a topology has each."""
 TESTS = ("small", "odd", "not_b")
 SELECTORS = ("same", "letter", "letter", "letter_or_none")
 VALUES = ("mark", "shorten", "drop")
@@ -37,6 +44,7 @@ STREAM_OPERATIONS: Sequence[tuple[str, tuple[str, ...]]] = (
     ("map", SELECTORS),
     ("flat_map", SELECTORS),
     ("process", JOINERS),
+    ("shift", NONE),
     ("merge", NONE),
     ("repartition", NONE),
     ("to_table", NONE),
@@ -72,6 +80,7 @@ class _Drawing:
         self._uses: list[int] = []
         self._sources_of: list[frozenset[str]] = []
         self._versioned: set[int] = set()
+        self._failing = 0.0
         self._optimizes = self._caches = False
         self._inputs: list[str] = []
         self._outputs: list[str] = []
@@ -81,13 +90,16 @@ class _Drawing:
         draw = self._random
         weights = [weight for weight, _, _ in CONFIGURATIONS.values()]
         _, settings, gives = draw.choices(list(CONFIGURATIONS.values()), weights)[0]
-        config = dict(settings) | ({"topology.optimization": "all"} if draw.random() < 0.4 else {})
+        config = dict(settings)
+        for chance, more in MORE_SETTINGS:
+            config |= more if draw.random() < chance else {}
+        self._failing = 0.3 if "processing.exception.handler" in config else 0.0
         self._optimizes, self._caches = "topology.optimization" in config, "statestore.cache.max.bytes" not in config
         self._sources()
         for _ in range(draw.randint(3, 10)):
             self._statement()
         self._sinks()
-        if any((node.get("mat") or {}).get("kind") == "versioned" for node in self._nodes):
+        if self._has_versions():
             name += "-versioned"
         if gives:
             name += "-headers"
@@ -126,6 +138,10 @@ class _Drawing:
     def _name(self, chance: float = 0.3) -> str | None:
         return f"n{len(self._nodes)}" if self._random.random() < chance else None
 
+    def _fails(self) -> bool | None:
+        """Whether the function of a statement fails for some values."""
+        return True if self._random.random() < self._failing else None
+
     def _options(self) -> dict[str, Any]:
         draw, options = self._random, {}
         if draw.random() < 0.3:
@@ -149,7 +165,10 @@ class _Drawing:
         mat = self._mat() or {}
         if window["type"] == "session":
             mat["caching"] = False
-        if self._random.random() < 0.2:
+        if self._random.random() < 0.2 and window["type"] in ("tumbling", "hopping"):
+            name = f"s{len(self._nodes)}"
+            return {**mat, "name": name, "keeps": window["size"] + window["grace"]}
+        if self._random.random() < 0.2 and window["type"] != "unlimited":
             mat["retention"] = 3 * window["size"] + window["grace"] + self._random.randint(0, 50)
         return mat
 
@@ -215,11 +234,18 @@ class _Drawing:
             self._add("stream.to_table", "table", stream, named=self._name(), mat=self._mat("memory", "versioned"))
         elif op == "split":
             branch = "yes" if draw.random() < 0.4 else None
-            split = self._add("stream.split", "split", stream, fn=fn, named=self._name(), branch=branch)
+            split = self._add(
+                "stream.split", "split", stream, fn=fn, named=self._name(), branch=branch, fails=self._fails()
+            )
             self._add("stream.pick", "stream", split, which=0)
             self._add("stream.pick", "stream", split, which=1)
+        elif op == "repartition":
+            partitions = draw.randint(1, 4) if draw.random() < 0.2 else None
+            self._add("stream.repartition", "stream", stream, named=self._name(), partitions=partitions)
+        elif op == "shift":
+            self._add("stream.shift", "stream", stream, named=self._name(), by=draw.choice((-7, -2, 3, 11)))
         else:
-            self._add(f"stream.{op}", "stream", stream, fn=fn, named=self._name())
+            self._add(f"stream.{op}", "stream", stream, fn=fn, named=self._name(), fails=self._fails())
         return True
 
     def _group(self) -> bool:
@@ -229,14 +255,18 @@ class _Drawing:
         if self._random.random() < 0.5:
             self._add("stream.group_by_key", "grouped", stream, named=self._name())
         else:
-            self._add("stream.group_by", "grouped", stream, named=self._name(), fn=self._random.choice(SELECTORS))
+            fn = self._random.choice(SELECTORS)
+            self._add("stream.group_by", "grouped", stream, named=self._name(), fn=fn, fails=self._fails())
         return True
 
     def _window(self) -> dict[str, Any] | None:
         draw = self._random
-        kind = draw.choice(("none", "none", "tumbling", "hopping", "sliding", "session"))
+        kinds = ("none", "tumbling", "hopping", "sliding", "session", "unlimited")
+        kind = draw.choices(kinds, (30, 15, 15, 15, 15, 4))[0]
         if kind == "none":
             return None
+        if kind == "unlimited":
+            return {"type": kind}
         window = {"type": kind, "size": draw.randint(5, 20), "grace": draw.choice((0, 5, 15))}
         if kind == "hopping":
             window["advance"] = draw.randint(3, window["size"])
@@ -249,7 +279,11 @@ class _Drawing:
         draw, op = self._random, self._random.choice(("count", "reduce", "aggregate"))
         window = self._window()
         fields: dict[str, Any] = {"fn": draw.choice(ADDERS)}
+        if window is None or window["type"] != "session":
+            fields["fails"] = self._fails()
         if window is not None:
+            if window["type"] == "unlimited":
+                fields["start"] = draw.choice((0, 20, 100))
             fields |= {"window": window, "named": self._name(), "mat": self._window_mat(window)}
         elif op == "count":
             fields |= {"named": self._name(), "mat": self._mat("memory", "versioned")}
@@ -264,6 +298,8 @@ class _Drawing:
             return False
         of = self._random.sample(groups, self._random.randint(1, min(3, len(groups))))
         window = self._window()
+        if window is not None and window["type"] == "unlimited":
+            window = None
         mat = self._mat("memory") if window is None else self._window_mat(window)
         kind, fn = "table" if window is None else "windowed", self._random.choice(ADDERS)
         for each in of:
@@ -287,7 +323,9 @@ class _Drawing:
         if op == "suppress":
             fields |= {"wait": draw.randint(0, 30), "records": draw.choice((None, None, 2, 3))}
         elif op not in kinds:
-            fields["mat"] = self._mat("memory", "versioned", chance=0.3)
+            fields["mat"] = mat = self._mat("memory", "versioned", chance=0.3)
+            if mat is not None and self._has_versions():
+                mat["name"] = f"s{len(self._nodes)}"  # without one Java takes a versioned table for a plain one
         self._add(f"table.{op}", kinds.get(op, "table"), table, **fields)
         return True
 
@@ -307,6 +345,8 @@ class _Drawing:
             return False
         draw = self._random
         op = draw.choice(("filter", "values", "suppress", "close", "close", "to_stream", "to_stream", "group_by"))
+        if op == "close" and any(node.get("window", {}).get("type") == "unlimited" for node in self._nodes):
+            return False
         fields: dict[str, Any] = {"named": self._name()}
         if op in ("values", "group_by"):
             fields["fn"] = draw.choice(VALUES)
@@ -332,7 +372,10 @@ class _Drawing:
         grace = draw.choice((0, 5, 20)) if before + after else 5
         fields = {"size": size, "before": before, "after": after, "grace": grace, "store": store}
         op = draw.choice(("join.stream", "join.stream_left", "join.stream_outer"))
-        self._add(op, "stream", left, right, fn=draw.choice(JOINERS), named=self._name(), **fields)
+        fails = (
+            self._fails() if op == "join.stream" else None
+        )  # in the others Java drops all records behind one that fails
+        self._add(op, "stream", left, right, fn=draw.choice(JOINERS), named=self._name(), fails=fails, **fields)
         return True
 
     def _join_with_table(self) -> bool:
@@ -343,7 +386,8 @@ class _Drawing:
         chance = 0.6 if right in self._versioned else 0.02
         grace = draw.choice((5, 15, 29)) if draw.random() < chance else None
         op = draw.choice(("join.table", "join.table_left")) if grace is None else "join.table"
-        self._add(op, "stream", left, right, fn=draw.choice(JOINERS), named=self._name(), grace=grace)
+        fails = self._fails() if grace is None else None  # Java drops all records behind one that fails in a buffer
+        self._add(op, "stream", left, right, fn=draw.choice(JOINERS), named=self._name(), grace=grace, fails=fails)
         return True
 
     def _join_with_global(self) -> bool:
@@ -352,7 +396,7 @@ class _Drawing:
             return False
         draw = self._random
         op, key = draw.choice(("join.global", "join.global_left")), draw.choice(SELECTORS)
-        self._add(op, "stream", left, right, fn=draw.choice(JOINERS), key=key, named=self._name())
+        self._add(op, "stream", left, right, fn=draw.choice(JOINERS), key=key, named=self._name(), fails=self._fails())
         return True
 
     def _join_tables(self) -> bool:
@@ -379,6 +423,9 @@ class _Drawing:
         fields = {"fn": draw.choice(JOINERS), "key": key, "named": self._name(), "mat": self._mat("memory")}
         self._add(op, "table", left, right, **fields)
         return True
+
+    def _has_versions(self) -> bool:
+        return any((node.get("mat") or {}).get("kind") == "versioned" for node in self._nodes)
 
     def _is_stored(self, table: int) -> bool:
         node = self._nodes[table]

@@ -42,14 +42,17 @@ class Functions:
     Unreported where Java calls more often than is needed, or in an order that would lose a session if one failed.
     """
 
-    def __init__(self, number: int, name: str | None, *, reports: bool = True) -> None:
+    def __init__(self, number: int, name: str | None, *, reports: bool = True, fails: bool = False) -> None:
         self.number = number
         self.name = name or "null"
         self._reports = reports
+        self._fails = fails
 
     def _told(self, *arguments: Text) -> None:
         if self._reports:
             call(f"{self.number}:{self.name} {','.join(map(_text, arguments))}")
+        if self._fails and any(each is not None and each.endswith("s") for each in arguments):
+            raise ValueError("it fails for what ends with s")
 
     def value(self, value: Text) -> Text:
         self._told(value)

@@ -5,6 +5,7 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
@@ -56,23 +57,23 @@ final class Composed {
         private final int id;
         private final String name;
         private final boolean reports;
-
-        Functions(final int id, final String name) {
-            this(id, name, true);
-        }
+        private final boolean fails;
 
         /** Unreported where Java calls more often than is needed, or in an order that would lose a session if one failed. */
-        Functions(final int id, final String name, final boolean reports) {
+        Functions(final int id, final String name, final boolean reports, final boolean fails) {
             this.id = id;
             this.name = name;
             this.reports = reports;
+            this.fails = fails;
         }
 
         private void told(final String... arguments) {
-            if (!reports) {
-                return;
+            if (reports) {
+                Calls.call(id + ":" + name + " " + String.join(",", Arrays.stream(arguments).map(String::valueOf).toList()));
             }
-            Calls.call(id + ":" + name + " " + String.join(",", java.util.Arrays.stream(arguments).map(String::valueOf).toList()));
+            if (fails && Arrays.stream(arguments).anyMatch(each -> each != null && each.endsWith("s"))) {
+                throw new IllegalStateException("it fails for what ends with s");
+            }
         }
 
         static String trim(final String text) {

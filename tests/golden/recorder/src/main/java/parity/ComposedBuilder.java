@@ -1,10 +1,13 @@
 package parity;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import org.apache.kafka.common.header.internals.RecordHeaders;
 import org.apache.kafka.common.serialization.Serde;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.common.utils.Bytes;
@@ -32,6 +35,7 @@ import org.apache.kafka.streams.kstream.Suppressed;
 import org.apache.kafka.streams.kstream.TableJoined;
 import org.apache.kafka.streams.kstream.TimeWindowedKStream;
 import org.apache.kafka.streams.kstream.TimeWindows;
+import org.apache.kafka.streams.kstream.UnlimitedWindows;
 import org.apache.kafka.streams.kstream.ValueTransformerWithKey;
 import org.apache.kafka.streams.kstream.Windowed;
 import org.apache.kafka.streams.processor.StateStore;
@@ -61,7 +65,8 @@ final class ComposedBuilder {
         for (final JsonNode each : nodes) {
             id = made.size();
             node = each;
-            f = new Composed.Functions(id, text("fn"), !"session".equals(node.path("window").path("type").textValue()));
+            final boolean ofSessions = "session".equals(node.path("window").path("type").textValue());
+            f = new Composed.Functions(id, text("fn"), !ofSessions, node.path("fails").asBoolean());
             made.add(make(text("op")));
         }
     }
@@ -122,12 +127,19 @@ final class ComposedBuilder {
     }
 
     private <V> Materialized<String, V, WindowStore<Bytes, byte[]>> windows(final Serde<V> values) {
+        final JsonNode w = node.get("window");
         final String name = node.get("mat").path("name").textValue();
+        if (node.get("mat").has("keeps")) {
+            return options(Materialized.as(Stores.inMemoryWindowStore(name, ms(node.get("mat").get("keeps")), ms(w.get("size")), false)), values);
+        }
         return options(name == null ? Materialized.with(S, values) : Materialized.as(name), values);
     }
 
     private <V> Materialized<String, V, SessionStore<Bytes, byte[]>> sessions(final Serde<V> values) {
         final String name = node.get("mat").path("name").textValue();
+        if (node.get("mat").has("keeps")) {
+            return options(Materialized.as(Stores.inMemorySessionStore(name, ms(node.get("mat").get("keeps")))), values);
+        }
         return options(name == null ? Materialized.with(S, values) : Materialized.as(name), values);
     }
 
@@ -205,7 +217,7 @@ final class ComposedBuilder {
                 final var one = node.has("branch") ? split.branch(g::test, Branched.as(text("branch"))) : split.branch(g::test);
                 return new java.util.TreeMap<>(one.defaultBranch());
             case "stream.repartition":
-                return named() ? s.repartition(Repartitioned.as(text("named"))) : s.repartition();
+                return s.repartition(repartitioned());
             case "stream.to_table":
                 if (stored()) {
                     return named() ? s.toTable(name(), keyValue(S)) : s.toTable(keyValue(S));
@@ -213,6 +225,9 @@ final class ComposedBuilder {
                 return named() ? s.toTable(name()) : s.toTable();
             case "stream.process":
                 return process(s, g);
+            case "stream.shift":
+                final long by = number("by");
+                return named() ? s.process(() -> new Shifts(by), name()) : s.process(() -> new Shifts(by));
             case "stream.process_values":
                 return named() ? s.processValues(() -> new Marks(g), name()) : s.processValues(() -> new Marks(g));
             case "stream.group_by_key":
@@ -225,6 +240,11 @@ final class ComposedBuilder {
             default:
                 throw new IllegalArgumentException(op);
         }
+    }
+
+    private Repartitioned<String, String> repartitioned() {
+        final Repartitioned<String, String> how = named() ? Repartitioned.as(text("named")) : Repartitioned.with(S, S);
+        return node.has("partitions") ? how.withNumberOfPartitions((int) number("partitions")) : how;
     }
 
     private KStream<String, String> process(final KStream<String, String> s, final Composed.Functions g) {
@@ -253,6 +273,22 @@ final class ComposedBuilder {
             final String before = store.get(record.key());
             store.put(record.key(), record.value());
             context().forward(record.withValue(f.joined(before, record.value())));
+        }
+    }
+
+    /** Moves the time of records, and tells so in a header. */
+    private static final class Shifts extends ContextualProcessor<String, String, String, String> {
+        private final long by;
+
+        Shifts(final long by) {
+            this.by = by;
+        }
+
+        @Override
+        public void process(final Record<String, String> record) {
+            final RecordHeaders headers = new RecordHeaders(record.headers());  // the record's own are its siblings' too
+            headers.add("by", String.valueOf(by).getBytes(StandardCharsets.UTF_8));
+            context().forward(record.withHeaders(headers).withTimestamp(Math.max(0, record.timestamp() + by)));
         }
     }
 
@@ -316,7 +352,7 @@ final class ComposedBuilder {
     private KStream<String, String> streamAndGlobal(final String op, final Composed.Functions g) {
         final KStream<String, String> left = of(0);
         final GlobalKTable<String, String> right = of(1);
-        final Composed.Functions keys = new Composed.Functions(id, text("key"), false);
+        final Composed.Functions keys = new Composed.Functions(id, text("key"), false, false);
         if (op.equals("join.global")) {
             return named() ? left.join(right, keys::key, g::joined, name()) : left.join(right, keys::key, g::joined);
         }
@@ -341,7 +377,7 @@ final class ComposedBuilder {
     private KTable<String, String> foreign(final String op, final Composed.Functions g) {
         final KTable<String, String> l = of(0);
         final KTable<String, String> r = of(1);
-        final Composed.Functions keys = new Composed.Functions(id, text("key"), false);
+        final Composed.Functions keys = new Composed.Functions(id, text("key"), false, false);
         final java.util.function.Function<String, String> key = v -> keys.key(null, v);
         final TableJoined<String, String> how = named() ? TableJoined.as(text("named")) : null;
         if (op.equals("join.foreign")) {
@@ -364,6 +400,7 @@ final class ComposedBuilder {
             case "none" -> plain(op, groups);
             case "session" -> ofSessions(op, groups.windowedBy(sessionWindows()));
             case "sliding" -> ofWindows(op, groups.windowedBy(slidingWindows()));
+            case "unlimited" -> ofWindows(op, groups.windowedBy(UnlimitedWindows.of().startOn(Instant.ofEpochMilli(number("start")))));
             default -> ofWindows(op, groups.windowedBy(timeWindows()));
         };
     }
