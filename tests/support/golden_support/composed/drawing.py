@@ -9,6 +9,8 @@ from typing import Any
 __all__ = ["drawn"]
 
 EVENTS = 60
+MOST_MULTIPLIED = 2
+"""One less than the operations in a topology that may make several records of one: such a run has thousands."""
 KEYS = "abcd"
 CONFIGURATIONS: Mapping[str, tuple[int, Mapping[str, Any], bool]] = {
     "caching": (40, {}, False),
@@ -224,6 +226,8 @@ class _Drawing:
         if stream is None:
             return False
         op, fns = draw.choice(STREAM_OPERATIONS)
+        if op.startswith("flat") and self._has("join.stream", "stream.flat") > MOST_MULTIPLIED:
+            return False
         fn = draw.choice(fns) if fns else None
         if op == "merge":
             other = self._pick("stream")
@@ -360,7 +364,12 @@ class _Drawing:
 
     # ------------------------------------------------------------------ joins
 
+    def _has(self, *parts: str) -> int:
+        return sum(any(part in node["op"] for part in parts) for node in self._nodes)
+
     def _join_streams(self) -> bool:
+        if self._has("join.stream", "stream.flat") > MOST_MULTIPLIED:
+            return False
         left, right = self._pick("stream"), self._pick("stream")
         if left is None or right is None or (left == right and self._optimizes):
             return False
