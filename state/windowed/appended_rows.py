@@ -7,10 +7,10 @@ all rows (:mod:`state.windowed.appended_lookup`).
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_left, insort
 from collections import deque
-from collections.abc import Callable, Sequence
-from itertools import islice
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from state.windowed.segments import LARGEST_SEQUENCE, Segments, SegmentTimes
@@ -27,11 +27,27 @@ PLACE_BYTES = ENTRY_OVERHEAD_BYTES + 16
 """The cost of a place in the cache, beside that of the key."""
 
 
+FORGOTTEN_TOGETHER = 1000
+"""So many places, added one after the other, are forgotten together."""
+
+
+@dataclass(frozen=True)
+class _Committed:
+    """Some places of rows that the engine has.
+
+    :param newest: the largest of them.
+    :param cost: the bytes that they take of the cache.
+    """
+
+    keys: list[bytes]
+    newest: int
+    cost: int
+
+
 class AppendedRows(Rows):
     """Rows that are never changed: those that wait for the commit, and the places of the latest of all.
 
-    Places are part of the cache: over its limit those of the rows that were added first are dropped, if the engine has
-    these rows.
+    Places are part of the cache: over its limit those of the rows that were added first are dropped at the next commit.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -40,10 +56,11 @@ class AppendedRows(Rows):
         """The places known of each key, in order; that of every row that waits for the commit is known."""
         self.complete_from = 0
         """The least time from which on all places are known."""
-        self._added: deque[tuple[bytes, int]] = deque()
-        """Keys and places known, in the order in which the rows were added."""
-        self._counted = 0
-        """How many of the first of them are rows of the engine, and so count as cache."""
+        self._added_keys: list[bytes] = []
+        """The keys of the rows that wait for the commit."""
+        self._added_places: list[int] = []
+        """Their places."""
+        self._committed: deque[_Committed] = deque()
         self._times: SegmentTimes | None = None
 
     def follow(self, segments: Segments) -> None:
@@ -80,62 +97,61 @@ class AppendedRows(Rows):
             known.append(place)
         else:
             insort(known, place)
-        self._added.append((key, place))
+        self._added_keys.append(key)
+        self._added_places.append(place)
         cost = len(row) + len(data) + ENTRY_OVERHEAD_BYTES
         self._pending_bytes += cost
         self.budget.uncommitted += cost
 
     def applied(self) -> None:
         """Counts the places of the rows that the engine holds now as part of the cache, and forgets expired ones."""
-        fresh = len(self.drained)
-        keys = sum([len(key) for key, _ in islice(reversed(self._added), fresh)])
-        self.budget.clean += keys + fresh * PLACE_BYTES
-        self._counted = len(self._added)
-        self._forget_expired()
+        assert self._times is not None
+        for first in range(0, len(self._added_keys), FORGOTTEN_TOGETHER):
+            keys = self._added_keys[first : first + FORGOTTEN_TOGETHER]
+            newest = max(self._added_places[first : first + FORGOTTEN_TOGETHER])
+            cost = sum(map(len, keys)) + len(keys) * PLACE_BYTES
+            self._committed.append(_Committed(keys, newest, cost))
+            self.budget.clean += cost
+        self._added_keys.clear()
+        self._added_places.clear()
+        live = self._times.live_from << NUMBER_BITS
+        while self._committed and self._committed[0].newest < live:
+            self._forget_first(live)
         super().applied()
 
     def _drop_clean(self, keep: Any) -> None:
-        excess = self.budget.cached - self.budget.cache_limit
-        if excess > 0:  # some more, since each time takes a while
-            excess += self.budget.cache_limit >> DROPPED_AT_ONCE
-        dropped: list[tuple[bytes, int]] = []
-        added, freed = self._added, 0
-        while freed < excess and len(dropped) < self._counted:
-            dropped.append(added.popleft())
-            freed += len(dropped[-1][0]) + PLACE_BYTES
-        self._forget(dropped)
+        if self._added_keys:  # no engine has these rows: their places stay until they are committed
+            return
+        budget = self.budget
+        limit = budget.cache_limit
+        if budget.cached > limit:  # some more, since each time takes a while
+            limit -= limit >> DROPPED_AT_ONCE
+        while self._committed and budget.cached > limit:
+            self._forget_first(0)
 
     def forget_below(self, key: bytes) -> None:
         """Leaves the places of expired rows to :meth:`applied`."""
 
-    def _forget_expired(self) -> None:
-        assert self._times is not None
-        dropped: list[tuple[bytes, int]] = []
-        live, added = self._times.live_from << NUMBER_BITS, self._added
-        while len(dropped) < self._counted and added[0][1] < live:
-            dropped.append(added.popleft())
-        self._forget(dropped)
-
-    def _forget(self, dropped: Sequence[tuple[bytes, int]]) -> None:
-        self._counted -= len(dropped)
-        by_key: dict[bytes, list[int]] = {}
-        for key, place in dropped:
-            by_key.setdefault(key, []).append(place)
-        for key, gone in by_key.items():
-            known = self.places[key]
-            if known[: len(gone)] == gone:
-                del known[: len(gone)]
+    def _forget_first(self, end: int) -> None:
+        """Forgets the places that were committed first, and of their keys all that are smaller than ``end``."""
+        first, places = self._committed.popleft(), self.places
+        if end <= first.newest:
+            end = (first.newest >> NUMBER_BITS) + 1 << NUMBER_BITS
+        for key in first.keys:
+            known = places.get(key)
+            if known is None or known[0] >= end:
+                continue
+            if known[-1] < end:
+                del places[key]
             else:
-                left = frozenset(gone)
-                known[:] = [place for place in known if place not in left]
-            if not known:
-                del self.places[key]
-            self.complete_from = max(self.complete_from, (max(gone) >> NUMBER_BITS) + 1)
-            self.budget.clean -= len(gone) * (len(key) + PLACE_BYTES)
+                del known[: bisect_left(known, end)]
+        self.complete_from = max(self.complete_from, end >> NUMBER_BITS)
+        self.budget.clean -= first.cost
 
     def close(self) -> None:
-        self.budget.clean -= sum(len(key) + PLACE_BYTES for key, _ in islice(self._added, self._counted))
-        self._counted = 0
-        self._added.clear()
+        self.budget.clean -= sum(some.cost for some in self._committed)
+        self._committed.clear()
+        self._added_keys.clear()
+        self._added_places.clear()
         self.places.clear()
         super().close()
