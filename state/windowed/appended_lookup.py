@@ -6,7 +6,7 @@ They are functions that hold what they need in their closures, as those of :mod:
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections.abc import Callable
 from typing import Any
 
@@ -16,15 +16,16 @@ from state.windowed.appended_rows import NUMBER_BITS, AppendedRows
 from state.windowed.index import IndexRows
 from state.windowed.key_layout import Found, KeyFirst, RowLayout
 from state.windowed.key_lookup import Find, between_of
-from state.windowed.segments import LARGEST_SEQUENCE, Segments
+from state.windowed.segments import LARGEST_SEQUENCE, SEGMENT, Segments
 from state.write_buffer.fast_path import make_keep
-from state.write_buffer.row_format import RowFormat
+from state.write_buffer.row_format import ENTRY_OVERHEAD_BYTES, RowFormat
+from state.write_buffer.shared_rows import Logged
 
 __all__ = ["AddRow", "make_add_row", "make_find"]
 
 AddRow = Callable[[bytes, int, Any, int, "HeaderList | None"], None]
-"""``(key, time, value, timestamp, headers)`` adds a value, which is never ``None``, beside those of the same key and
-time; its changelog record has the headers."""
+"""``(key, time, value, timestamp, headers)`` adds a value beside those of the same key and time; its changelog record
+has the headers."""
 
 FEW = 8
 """So many places are compared in less time than it takes to search them."""
@@ -33,10 +34,11 @@ FEW = 8
 def make_find(layout: KeyFirst, rows: AppendedRows, segments: Segments) -> Find:
     """Returns the function that finds the rows of a key by time: by their places where all of these are known, else
     those of the engine by a range."""
-    places_of, drained_get, interval = rows.places.get, rows.drained.get, segments.interval
-    row_of, read_below, by_range = layout.row, rows.family.get, _make_find_in_range(layout, rows, segments)
-    stored, entry_of = rows.format.stored, rows.format.entry_of
-    value_of = rows.format.value_of if rows.format.encoded else None
+    places_of, drained_get, make_row = rows.places.get, rows.drained.get, layout.row_maker(segments.interval)
+    read_below, by_range = rows.family.get, _make_find_in_range(layout, rows, segments)
+    format = rows.format
+    read = format.value_serde.deserialize if format.encoded else format.decode
+    entry_of = format.codec.reading(read)
 
     def find(key: bytes, low: int, high: int) -> list[Found]:
         if low < segments.live_from:
@@ -56,19 +58,30 @@ def make_find(layout: KeyFirst, rows: AppendedRows, segments: Segments) -> Find:
             if not first <= place < end:
                 continue
             time, number = place >> NUMBER_BITS, place & LARGEST_SEQUENCE
-            row = row_of(time // interval, key, time, number)
+            row = make_row(key, time, number)
             logged = drained_get(row)
-            if logged is not None:
-                value, timestamp = stored(logged[1]), logged[2]  # type: ignore[arg-type]  # no row is deleted
-            else:
-                data = read_below(row)
-                if data is None:
-                    continue
-                value, timestamp = entry_of(data)
-            found.append((key, time, number, value if value_of is None else value_of(value), timestamp))
+            data = read_below(row) if logged is None else logged[1]
+            if data is None:
+                continue
+            try:
+                value, timestamp = entry_of(data) if logged is None else (read(data), logged[2])
+            except Exception:
+                value, timestamp = _read_again(format, data, logged)
+            found.append((key, time, number, value, timestamp))
         return found
 
     return find
+
+
+def _read_again(format: RowFormat, data: bytes, logged: Logged | None) -> tuple[Any, int]:
+    """Reads a row that could not be read: with errors that name the store, and what strings have in place of bad bytes.
+
+    :param logged: the row, if it waits for the commit; else the data is that of the engine.
+    """
+    if logged is not None:
+        return format.read_value(data), logged[2]
+    value, timestamp = format.entry_of(data)
+    return format.value_of(value), timestamp
 
 
 def _make_find_in_range(layout: KeyFirst, rows: AppendedRows, segments: Segments) -> Find:
@@ -102,22 +115,75 @@ def _make_find_in_range(layout: KeyFirst, rows: AppendedRows, segments: Segments
     return find
 
 
-def _make_append(rows: AppendedRows) -> Callable[..., bytes]:
-    """Returns the function that logs a row and puts it among those that wait for the commit; it returns the value's
-    bytes."""
-    drained, uncommitted, log = rows.drained, rows.shared.uncommitted, rows.log
-    write, trace = _make_write(rows.format), rows.cursor.row_trace
+def make_add_row(
+    rows: AppendedRows,
+    segments: Segments,
+    layout: RowLayout,
+    index: IndexRows | None,
+    logged_as: Callable[..., None] | None,
+    add_null: Callable[[bytes, int, int, HeaderList | None], None],
+) -> AddRow:
+    """Returns the function that adds a value; one that comes too late is logged and dropped.
 
-    def append(row: bytes, value: Any, timestamp: int, headers: HeaderList | None) -> bytes:
+    :param logged_as: logs a row under its key on the changelog; ``None`` without a changelog.
+    :param add_null: is called in place of adding ``None``, without the value.
+    """
+    interval, make_row, hold = segments.interval, layout.row_maker(segments.interval), segments.hold
+    write, before, (log, begin) = (
+        _make_write(rows.format),
+        _make_before(rows, index),
+        _make_log(rows, layout, logged_as),
+    )
+    drained, uncommitted, budget, take_number = (
+        rows.drained,
+        rows.shared.uncommitted,
+        rows.budget,
+        segments.take_sequence,
+    )
+    places, note_key, note_place = rows.places, rows.added_keys.append, rows.added_places.append
+    places_of = places.get
+
+    def add_row(key: bytes, time: int, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+        if value is None:
+            add_null(key, time, timestamp, headers)
+            return
+        number = segments.sequence + 1 & LARGEST_SEQUENCE
+        row, is_late = make_row(key, time, number), time < segments.dropped_before
+        if before is not None and not is_late:
+            before(row, value)
         data = write(value)
         if log is not None:
-            log(row, data, timestamp, headers)
-        drained[row] = (row, data, timestamp)
-        if (fresh := uncommitted.fresh) is not None:
-            fresh.append(row)
-        return data
+            if headers is None:
+                log(row[begin:], data, timestamp)
+            else:
+                log(row[begin:], data, timestamp, headers)
+        if is_late:
+            segments.drop(time)
+        else:
+            drained[row] = (row, data, timestamp)
+            if (fresh := uncommitted.fresh) is not None:
+                fresh.append(row)
+            place, known = time << NUMBER_BITS | number, places_of(key)
+            if known is None:
+                places[key] = [place]
+            elif place > known[-1]:
+                known.append(place)
+            else:
+                insort(known, place)
+            note_key(key)
+            note_place(place)
+            cost = len(row) + len(data) + ENTRY_OVERHEAD_BYTES
+            rows.pending_bytes += cost
+            budget.uncommitted += cost
+            if index is not None:
+                index.put(row, data)
+            if time // interval not in segments.known:
+                hold(time // interval)
+            if time > segments.stream_time:
+                segments.observe(time)
+        take_number(number, value=True)
 
-    return append if trace is None else trace.writing(rows, bytes, append)
+    return add_row
 
 
 def _make_write(format: RowFormat) -> Callable[[Any], bytes]:
@@ -126,30 +192,18 @@ def _make_write(format: RowFormat) -> Callable[[Any], bytes]:
     return keep if format.encoded else lambda value: write_value(keep(value))
 
 
-def make_add_row(rows: AppendedRows, segments: Segments, layout: RowLayout, index: IndexRows | None) -> AddRow:
-    """Returns the function that adds a value; one that comes too late is logged and dropped."""
-    interval, row_of, hold, append, log = segments.interval, layout.row, segments.hold, _make_append(rows), rows.log
-    write, note, take_number = _make_write(rows.format), rows.note_added, segments.take_sequence
+def _make_before(rows: AppendedRows, index: IndexRows | None) -> Callable[[bytes, Any], None] | None:
+    """Returns the function that is called with each row and its value before it is added; mostly there is none."""
+    freeze = None if index is None else index.freeze
+    trace = rows.cursor.row_trace
+    if trace is None:
+        return None if freeze is None else lambda row, value: freeze()
+    return trace.writing(rows, bytes, lambda row, value: None if freeze is None else freeze())
 
-    def add_row(key: bytes, time: int, value: Any, timestamp: int, headers: HeaderList | None) -> None:
-        number, segment = segments.sequence + 1 & LARGEST_SEQUENCE, time // interval
-        row = row_of(segment, key, time, number)
-        if time < segments.dropped_before:
-            data = write(value)
-            if log is not None:
-                log(row, data, timestamp, headers)
-            segments.drop(time)
-        else:
-            if index is not None:
-                index.freeze()
-            data = append(row, value, timestamp, headers)
-            note(row, data, key, time << NUMBER_BITS | number)
-            if index is not None:
-                index.put(row, data)
-            if segment not in segments.known:
-                hold(segment)
-            if time > segments.stream_time:
-                segments.observe(time)
-        take_number(number, value=True)
 
-    return add_row
+def _make_log(
+    rows: AppendedRows, layout: RowLayout, logged_as: Callable[..., None] | None
+) -> tuple[Callable[..., None] | None, int]:
+    """Returns the function that logs a row, and where in the row begins what that function takes for it."""
+    is_direct = isinstance(layout, KeyFirst) and layout.as_logged and rows.cursor.row_trace is None
+    return (logged_as, SEGMENT.size) if is_direct else (rows.log, 0)

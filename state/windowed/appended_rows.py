@@ -7,7 +7,7 @@ all rows (:mod:`state.windowed.appended_lookup`).
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -56,9 +56,9 @@ class AppendedRows(Rows):
         """The places known of each key, in order; that of every row that waits for the commit is known."""
         self.complete_from = 0
         """The least time from which on all places are known."""
-        self._added_keys: list[bytes] = []
-        """The keys of the rows that wait for the commit."""
-        self._added_places: list[int] = []
+        self.added_keys: list[bytes] = []
+        """The keys of the rows that wait for the commit, in the order in which they were added."""
+        self.added_places: list[int] = []
         """Their places."""
         self._committed: deque[_Committed] = deque()
         self._times: SegmentTimes | None = None
@@ -88,39 +88,24 @@ class AppendedRows(Rows):
 
     # ------------------------------------------------------------------ places
 
-    def note_added(self, row: bytes, data: bytes, key: bytes, place: int) -> None:
-        """Counts a row that was added to those that wait for the commit, and notes its place."""
-        known = self.places.get(key)
-        if known is None:
-            self.places[key] = [place]
-        elif place > known[-1]:
-            known.append(place)
-        else:
-            insort(known, place)
-        self._added_keys.append(key)
-        self._added_places.append(place)
-        cost = len(row) + len(data) + ENTRY_OVERHEAD_BYTES
-        self._pending_bytes += cost
-        self.budget.uncommitted += cost
-
     def applied(self) -> None:
         """Counts the places of the rows that the engine holds now as part of the cache, and forgets expired ones."""
         assert self._times is not None
-        for first in range(0, len(self._added_keys), FORGOTTEN_TOGETHER):
-            keys = self._added_keys[first : first + FORGOTTEN_TOGETHER]
-            newest = max(self._added_places[first : first + FORGOTTEN_TOGETHER])
+        for first in range(0, len(self.added_keys), FORGOTTEN_TOGETHER):
+            keys = self.added_keys[first : first + FORGOTTEN_TOGETHER]
+            newest = max(self.added_places[first : first + FORGOTTEN_TOGETHER])
             cost = sum(map(len, keys)) + len(keys) * PLACE_BYTES
             self._committed.append(_Committed(keys, newest, cost))
             self.budget.clean += cost
-        self._added_keys.clear()
-        self._added_places.clear()
+        self.added_keys.clear()
+        self.added_places.clear()
         live = self._times.live_from << NUMBER_BITS
         while self._committed and self._committed[0].newest < live:
             self._forget_first(live)
         super().applied()
 
     def _drop_clean(self, keep: Any) -> None:
-        if self._added_keys:  # no engine has these rows: their places stay until they are committed
+        if self.added_keys:  # no engine has these rows: their places stay until they are committed
             return
         budget = self.budget
         limit = budget.cache_limit
@@ -151,7 +136,7 @@ class AppendedRows(Rows):
     def close(self) -> None:
         self.budget.clean -= sum(some.cost for some in self._committed)
         self._committed.clear()
-        self._added_keys.clear()
-        self._added_places.clear()
+        self.added_keys.clear()
+        self.added_places.clear()
         self.places.clear()
         super().close()

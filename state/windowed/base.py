@@ -141,7 +141,7 @@ class TimedOperator:
     :param shown_as: in place of the rows, rows in another form.
     """
 
-    __slots__ = ("_on_flush", "_parts", "cached", "name", "read_key", "timed", "window_of", "write_key")
+    __slots__ = ("_on_flush", "_parts", "add", "cached", "name", "read_key", "timed", "window_of", "write_key")
 
     with_headers = False
     """Whether headers are kept beside the values."""
@@ -150,15 +150,13 @@ class TimedOperator:
         self.name = timed.rows.name
         self.cached = timed.rows.cached
         self.timed: Any = shown_as or timed
+        self.add = timed.add_with_headers
+        """Adds a row (:data:`~state.windowed.appended_lookup.AddRow`); ``None`` unless the store keeps duplicates."""
         self.write_key = key_writer(opening.key_serde, self.name)
         self.read_key = reader(opening.key_serde, "key", self.name)
         self.window_of = window_of
         self._parts = timed.layout.parts
         self._on_flush = timed.rows.on_flush
-
-    def add(self, key: bytes, time: int, value: Any, timestamp: int, headers: HeaderList | None) -> None:
-        """Adds a row to a store that keeps duplicates; the changelog record has the headers (joins of streams)."""
-        self.timed.add_with_headers(key, time, value, timestamp, headers)
 
     def on_flush(self, callback: FlushCallback, *, old_values: bool) -> None:
         """Sets the function that is called with each cached change when it is drained; keys are :class:`Windowed`."""

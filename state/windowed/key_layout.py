@@ -83,6 +83,8 @@ class RowLayout(Protocol):
 
     def row(self, segment: int, key: bytes, time: int, rest: int) -> bytes: ...
 
+    def row_maker(self, interval: int) -> Callable[[bytes, int, int], bytes]: ...
+
     def parts(self, row: bytes) -> Parts: ...
 
 
@@ -108,6 +110,22 @@ class KeyFirst:
 
     def row(self, segment: int, key: bytes, time: int, rest: int) -> bytes:
         return _pack_segment(segment) + key + self._tail.pack(time, rest ^ self._flip)
+
+    def row_maker(self, interval: int) -> Callable[[bytes, int, int], bytes]:
+        """Returns :meth:`row` as a function of key, time and rest, for segments of a length in ms.
+
+        Mostly the segment is that of the row before, so its number is packed once.
+        """
+        pack, flip, current, start = self._tail.pack, self._flip, -1, b""
+
+        def make_row(key: bytes, time: int, rest: int) -> bytes:
+            nonlocal current, start
+            if time // interval != current:
+                current = time // interval
+                start = _pack_segment(current)
+            return start + key + pack(time, rest ^ flip)
+
+        return make_row
 
     def parts(self, row: bytes) -> Parts:
         time, rest = self._tail.unpack_from(row, len(row) - self._size)
@@ -169,6 +187,10 @@ class TimeFirst:
     def row(self, segment: int, key: bytes, time: int, rest: int) -> bytes:
         return _pack_segment(segment) + self.keys.by_time(key, time, rest)
 
+    def row_maker(self, interval: int) -> Callable[[bytes, int, int], bytes]:
+        """Returns :meth:`row` as a function of key, time and rest, for segments of a length in ms."""
+        return _row_maker(self, interval)
+
     def parts(self, row: bytes) -> Parts:
         return self.keys.read_by_time(row[8:])
 
@@ -186,6 +208,9 @@ class _Index(KeyFirst):
     def row(self, segment: int, key: bytes, time: int, rest: int) -> bytes:
         return _pack_segment(segment) + self.keys.by_key(key, time, rest)
 
+    def row_maker(self, interval: int) -> Callable[[bytes, int, int], bytes]:
+        return _row_maker(self, interval)
+
     def parts(self, row: bytes) -> Parts:
         key, time, rest = super().parts(row)
         return key[1:], time, rest
@@ -196,6 +221,11 @@ class _Index(KeyFirst):
     def keys_bounds(self, segment: int, first: bytes | None, last: bytes | None, high: int) -> tuple[bytes, bytes]:
         bound = None if last is None else b"\x01" + last
         return super().keys_bounds(segment, b"\x01" + (first or b""), bound, high)
+
+
+def _row_maker(layout: RowLayout, interval: int) -> Callable[[bytes, int, int], bytes]:
+    row = layout.row
+    return lambda key, time, rest: row(time // interval, key, time, rest)
 
 
 def _after(number: int) -> bytes:

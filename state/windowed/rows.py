@@ -17,7 +17,7 @@ from processor_api.record import HeaderList
 from processor_api.serde import Serdes
 from state.engine.port import Batch
 from state.formats.keys import MAX_TIME
-from state.windowed.appended_lookup import make_add_row, make_find
+from state.windowed.appended_lookup import AddRow, make_add_row, make_find
 from state.windowed.appended_rows import AppendedRows
 from state.windowed.index import IndexReads, IndexRows, open_index
 from state.windowed.key_layout import Found, KeyFirst, RowLayout, TimeFirst
@@ -182,15 +182,20 @@ class TimedRows(TimedReads):
         index = open_index(opening, layout, make_get(rows)) if isinstance(layout, TimeFirst) else None
         super().__init__(layout, rows, segments, index)
         self.get_row = make_get_row(segments, self._get)
-        self._open_functions(rows, index)
+        self._open_functions(rows, index, opening.log)
 
-    def _open_functions(self, rows: Rows, index: IndexRows | None) -> None:
-        """Makes the functions that find and put rows."""
+    def _open_functions(self, rows: Rows, index: IndexRows | None, logged_as: Callable[..., None] | None) -> None:
+        """Makes the functions that find and put rows.
+
+        :param logged_as: logs a row under its key on the changelog.
+        """
         layout, segments = self.layout, self.segments
+        self.add_with_headers: AddRow | None = None
+        """Adds a row to a store that keeps duplicates; its changelog record has the headers, as in joins of streams."""
         find: Find | None = None
         if isinstance(rows, AppendedRows):
             rows.follow(segments)
-            self._add_row = make_add_row(rows, segments, layout, index)
+            self.add_with_headers = make_add_row(rows, segments, layout, index, logged_as, self._add_null)
             find = make_find(layout, rows, segments) if isinstance(layout, KeyFirst) else None
         else:
             self.put_row = make_put_row(rows, segments, make_put(rows), index, self.log)
@@ -241,11 +246,19 @@ class TimedRows(TimedReads):
 
         :param headers: of the current record; those of the changelog record if ``logs_headers``.
         """
+        number = self.segments.peek_sequence()
+        if value is not None:
+            assert self.add_with_headers is not None
+            self.add_with_headers(key, time, value, timestamp, headers if logs_headers else None)
+            return number
+        self._add_null(key, time, timestamp, headers, logs_headers=logs_headers)
+        return None
+
+    def _add_null(
+        self, key: bytes, time: int, timestamp: int, headers: HeaderList | None, *, logs_headers: bool = True
+    ) -> None:
         segments = self.segments
         number = segments.peek_sequence()
-        if value is not None:
-            self._add_row(key, time, value, timestamp, headers if logs_headers else None)
-            return number
         self.log_null(key, time, number, timestamp, headers, logs_headers=logs_headers)
         if not self.rows.persistent:
             if time > segments.stream_time:
@@ -253,14 +266,6 @@ class TimedRows(TimedReads):
             elif time < segments.dropped_before:
                 segments.drop(time)
         segments.take_sequence(number, value=False)
-        return None
-
-    def add_with_headers(self, key: bytes, time: int, value: Any, timestamp: int, headers: HeaderList | None) -> None:
-        """Adds a row as :meth:`add` does; its changelog record has the headers, as in joins of streams."""
-        if value is None:
-            self.add(key, time, value, timestamp, headers, logs_headers=True)
-        else:
-            self._add_row(key, time, value, timestamp, headers)
 
     def log_null(
         self,

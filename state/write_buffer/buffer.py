@@ -155,7 +155,7 @@ class Rows(RowReader):
         """How many of the new keys the index has."""
         self.generation = 0
         """Counts how often the rows that waited for a commit were forgotten."""
-        self._pending_bytes = self._evict_from = 0
+        self.pending_bytes = self._evict_from = 0
         self._deleted: list[Any] = []
         self.message_bytes = 0
         """Bytes of the messages that dirty rows keep."""
@@ -196,7 +196,7 @@ class Rows(RowReader):
         if value is None:
             self._deleted.append(key)
         if key not in self.drained:
-            self._pending_bytes += cost
+            self.pending_bytes += cost
             budget.uncommitted += cost
         budget.clean += cost - (0 if known is None else self.format.cost(key, known[0]))
         if budget.clean + budget.dirty > budget.cache_limit:
@@ -346,7 +346,7 @@ class Rows(RowReader):
         if self.log is not None:
             self.log(*row)
         if key not in self.drained:
-            self._pending_bytes += size
+            self.pending_bytes += size
             budget.uncommitted += size
         known = clean.pop(key, None)
         budget.clean += size if known is None else size - self.format.cost(key, known[0])
@@ -372,7 +372,7 @@ class Rows(RowReader):
             rows = {key: entry[:2] for key, entry in rows.items()}  # else what is left of an entry is small
         clean.update(rows)
         drained.update(zip(rows, logged, strict=False))
-        self._pending_bytes += pending
+        self.pending_bytes += pending
         budget.uncommitted += pending
         budget.clean += grown
 
@@ -407,8 +407,8 @@ class Rows(RowReader):
                 budget.clean -= self.format.cost(key, clean.pop(key)[0])
         self._deleted.clear()
         self.drained.clear()
-        budget.uncommitted -= self._pending_bytes
-        self._pending_bytes = 0
+        budget.uncommitted -= self.pending_bytes
+        self.pending_bytes = 0
         self._evict_from = 0
         self._forget_index()
         self._uncommitted.committed()
@@ -426,8 +426,8 @@ class Rows(RowReader):
         self.budget.clean -= self.format.size(self.clean)
         self.note_dirty(-self.format.size(self.dirty))
         self._forget_messages()
-        self.budget.uncommitted -= self._pending_bytes
-        self._pending_bytes = self._evict_from = 0
+        self.budget.uncommitted -= self.pending_bytes
+        self.pending_bytes = self._evict_from = 0
         self._deleted.clear()
         self.clean.clear()
         self._forget_index()

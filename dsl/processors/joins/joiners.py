@@ -19,10 +19,13 @@ def with_key(joiner: Callable[..., Any], takes_key: bool) -> Callable[[Any, Any,
     return join
 
 
-def reversed_joiner(joiner: Callable[[Any, Any, Any], Any]) -> Callable[[Any, Any, Any], Any]:
-    """Returns a function ``(key, right, left)`` of a joiner that takes ``(key, left, right)``."""
+def reversed_joiner(joiner: Callable[..., Any], takes_key: bool) -> Callable[[Any, Any, Any], Any]:
+    """Returns a function ``(key, right, left)`` of the user's joiner."""
 
-    def join(key: Any, right: Any, left: Any) -> Any:
+    def join_with_key(key: Any, right: Any, left: Any) -> Any:
         return joiner(key, left, right)
 
-    return join
+    def join(key: Any, right: Any, left: Any) -> Any:
+        return joiner(left, right)
+
+    return join_with_key if takes_key else join

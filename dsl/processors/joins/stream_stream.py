@@ -66,9 +66,7 @@ class StreamJoinSide:
 
     def bind(self, context: OperatorContext) -> Forward:
         """Returns the function for the records of one task."""
-        joiner = with_key(self.joiner, self.takes_key)
-        if not self.from_left:
-            joiner = reversed_joiner(joiner)
+        joiner = (with_key if self.from_left else reversed_joiner)(self.joiner, self.takes_key)
         if self.unmatched is None:
             return self._early(context, joiner) if self.keeps else self._inner(context, joiner)
         return self._outer(context, joiner, self.unmatched)
