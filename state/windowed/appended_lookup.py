@@ -7,7 +7,7 @@ They are functions that hold what they need in their closures, as those of :mod:
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from processor_api.record import HeaderList
@@ -47,10 +47,11 @@ def make_find(layout: KeyFirst, rows: AppendedRows, segments: Segments) -> Find:
             high = MAX_TIME
         if low < rows.complete_from:
             return by_range(key, low, high)
-        places = places_of(key)
-        if places is None:
+        known = places_of(key)
+        if known is None:
             return []
         first, end = low << NUMBER_BITS, high + 1 << NUMBER_BITS
+        places: Sequence[int] = (known,) if isinstance(known, int) else known
         if len(places) > FEW:
             places = places[bisect_left(places, first) : bisect_left(places, end)]
         found: list[Found] = []
@@ -99,7 +100,8 @@ def _make_find_in_range(layout: KeyFirst, rows: AppendedRows, segments: Segments
                 if len(row) == length:
                     entries[row] = entry_of(data)
         first, end = low << NUMBER_BITS, high + 1 << NUMBER_BITS
-        for place in places.get(key, ()):
+        known = places.get(key, ())
+        for place in (known,) if isinstance(known, int) else known:
             if not first <= place < end:
                 continue
             time = place >> NUMBER_BITS
@@ -165,11 +167,11 @@ def make_add_row(
                 fresh.append(row)
             place, known = time << NUMBER_BITS | number, places_of(key)
             if known is None:
-                places[key] = [place]
-            elif place > known[-1]:
+                places[key] = place
+            elif type(known) is list and place > known[-1]:
                 known.append(place)
             else:
-                insort(known, place)
+                places[key] = _with_place(known, place)
             note_key(key)
             note_place(place)
             cost = len(row) + len(data) + ENTRY_OVERHEAD_BYTES
@@ -184,6 +186,14 @@ def make_add_row(
         take_number(number, value=True)
 
     return add_row
+
+
+def _with_place(known: int | list[int], place: int) -> list[int]:
+    """Returns the places of a key with one more, which may be anywhere among them."""
+    if isinstance(known, int):
+        return [known, place] if known < place else [place, known]
+    insort(known, place)
+    return known
 
 
 def _make_write(format: RowFormat) -> Callable[[Any], bytes]:

@@ -52,8 +52,9 @@ class AppendedRows(Rows):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.places: dict[bytes, list[int]] = {}
-        """The places known of each key, in order; that of every row that waits for the commit is known."""
+        self.places: dict[bytes, int | list[int]] = {}
+        """The place known of each key, or several, in order: mostly it is one, and lists take memory and time. That of
+        every row that waits for the commit is known."""
         self.complete_from = 0
         """The least time from which on all places are known."""
         self.added_keys: list[bytes] = []
@@ -124,11 +125,11 @@ class AppendedRows(Rows):
             end = (first.newest >> NUMBER_BITS) + 1 << NUMBER_BITS
         for key in first.keys:
             known = places.get(key)
-            if known is None or known[0] >= end:
+            if known is None:
                 continue
-            if known[-1] < end:
+            if (known if isinstance(known, int) else known[-1]) < end:
                 del places[key]
-            else:
+            elif isinstance(known, list) and known[0] < end:
                 del known[: bisect_left(known, end)]
         self.complete_from = max(self.complete_from, end >> NUMBER_BITS)
         self.budget.clean -= first.cost

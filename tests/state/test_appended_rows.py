@@ -94,7 +94,9 @@ def test_places_are_part_of_the_cache(tmp_path: Path) -> None:
         if time % 100 == 99:
             store.commit()
     assert 900 * PLACE <= store.budget.clean <= 1000 * PLACE
-    assert len(store.rows.places[b"a"]) * PLACE == store.budget.clean
+    known = store.rows.places[b"a"]
+    assert isinstance(known, list)
+    assert len(known) * PLACE == store.budget.clean
     assert 4000 <= store.rows.complete_from < 4200
 
 
@@ -121,7 +123,7 @@ def test_the_places_of_many_keys_are_forgotten_in_the_order_of_their_commits(tmp
             low, key = max(0, number - draw.randrange(4000)), b"%c" % draw.randrange(65, 91)
             assert store.found(key, low, number) == store.expected(key, low, number)
     store.commit()
-    kept = sum(map(len, store.rows.places.values()))
+    kept = sum(len(known) if isinstance(known, list) else 1 for known in store.rows.places.values())
     assert kept * PLACE <= store.budget.clean <= 2500 * PLACE
     assert 0 < store.rows.complete_from <= 9000
     store.close_store()
