@@ -23,6 +23,8 @@ _TIME = struct.Struct(">q")
 _pack_time = _TIME.pack
 _BY_TIME = b"\x00"
 
+MakeRow = Callable[..., bytes]
+"""``(key, time, rest)`` to the key of a row; the rest is 0 if it is left out."""
 Parts = tuple[bytes, int, int]
 """Key, time and rest."""
 Found = tuple[bytes, int, int, Any, int]
@@ -83,7 +85,7 @@ class RowLayout(Protocol):
 
     def row(self, segment: int, key: bytes, time: int, rest: int) -> bytes: ...
 
-    def row_maker(self, interval: int) -> Callable[[bytes, int, int], bytes]: ...
+    def row_maker(self, interval: int) -> MakeRow: ...
 
     def parts(self, row: bytes) -> Parts: ...
 
@@ -111,14 +113,14 @@ class KeyFirst:
     def row(self, segment: int, key: bytes, time: int, rest: int) -> bytes:
         return _pack_segment(segment) + key + self._tail.pack(time, rest ^ self._flip)
 
-    def row_maker(self, interval: int) -> Callable[[bytes, int, int], bytes]:
+    def row_maker(self, interval: int) -> MakeRow:
         """Returns :meth:`row` as a function of key, time and rest, for segments of a length in ms.
 
         Mostly the segment is that of the row before, so its number is packed once.
         """
         pack, flip, current, start = self._tail.pack, self._flip, -1, b""
 
-        def make_row(key: bytes, time: int, rest: int) -> bytes:
+        def make_row(key: bytes, time: int, rest: int = 0) -> bytes:
             nonlocal current, start
             if time // interval != current:
                 current = time // interval
@@ -187,7 +189,7 @@ class TimeFirst:
     def row(self, segment: int, key: bytes, time: int, rest: int) -> bytes:
         return _pack_segment(segment) + self.keys.by_time(key, time, rest)
 
-    def row_maker(self, interval: int) -> Callable[[bytes, int, int], bytes]:
+    def row_maker(self, interval: int) -> MakeRow:
         """Returns :meth:`row` as a function of key, time and rest, for segments of a length in ms."""
         return _row_maker(self, interval)
 
@@ -208,7 +210,7 @@ class _Index(KeyFirst):
     def row(self, segment: int, key: bytes, time: int, rest: int) -> bytes:
         return _pack_segment(segment) + self.keys.by_key(key, time, rest)
 
-    def row_maker(self, interval: int) -> Callable[[bytes, int, int], bytes]:
+    def row_maker(self, interval: int) -> MakeRow:
         return _row_maker(self, interval)
 
     def parts(self, row: bytes) -> Parts:
@@ -223,9 +225,9 @@ class _Index(KeyFirst):
         return super().keys_bounds(segment, b"\x01" + (first or b""), bound, high)
 
 
-def _row_maker(layout: RowLayout, interval: int) -> Callable[[bytes, int, int], bytes]:
+def _row_maker(layout: RowLayout, interval: int) -> MakeRow:
     row = layout.row
-    return lambda key, time, rest: row(time // interval, key, time, rest)
+    return lambda key, time, rest=0: row(time // interval, key, time, rest)
 
 
 def _after(number: int) -> bytes:

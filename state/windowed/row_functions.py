@@ -5,21 +5,23 @@ They hold what they need in their closures, as those of :mod:`state.write_buffer
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from processor_api.record import HeaderList
 from state.windowed.index import IndexRows
 from state.windowed.key_layout import KeyFirst, RowLayout
 from state.windowed.known_rows import KnownRows
-from state.windowed.segments import Segments
-from state.write_buffer.buffer import Log, Rows
+from state.windowed.segments import SEGMENT, Segments
+from state.write_buffer.buffer import Log, LogMany, Rows
 from state.write_buffer.fast_path import Put, make_keep
+from state.write_buffer.shared_rows import Logged
 
 __all__ = [
     "GetRow",
     "PutRow",
     "logged_key_reader",
+    "logged_together",
     "make_get_row",
     "make_put_row",
 ]
@@ -30,11 +32,16 @@ PutRow = Callable[..., None]
 """``(row, key, time, value, timestamp, headers)`` puts a value, or deletes the row with ``None``."""
 
 
-def make_get_row(segments: Segments, get: Callable[[bytes], Any]) -> GetRow:
-    """Returns the function that reads one row."""
+def make_get_row(segments: Segments, get: Callable[[bytes], Any], get_in_memory: Callable[[bytes], Any]) -> GetRow:
+    """Returns the function that reads one row; the engine is not read for one that is later than all of its rows.
+
+    :param get_in_memory: reads a row that is not in the engine only.
+    """
 
     def get_row(row: bytes, time: int) -> Any:
-        return None if time < segments.live_from else get(row)
+        if time > segments.stored_until:
+            return get_in_memory(row) if time >= segments.live_from else None
+        return get(row) if time >= segments.live_from else None
 
     return get_row
 
@@ -93,6 +100,33 @@ def logged_key_reader(layout: RowLayout) -> Callable[[bytes], bytes]:
         return _without_segment
     write, parts = layout.keys.write, layout.parts
     return lambda row: write(*parts(row))
+
+
+def logged_together(layout: RowLayout, log_many: LogMany | None, segments: Segments) -> LogMany | None:
+    """Returns the function that logs many rows under their keys on the changelog, and notes the latest of their times;
+    ``None`` where each has to be logged for itself."""
+    if log_many is None or not isinstance(layout, KeyFirst) or not layout.as_logged:
+        return None
+    begin = -layout.keys.tail.size
+    end = begin + SEGMENT.size
+
+    def log_rows(rows: Iterator[Logged]) -> None:
+        latest = b""
+
+        def logged() -> Iterator[Logged]:
+            nonlocal latest
+            for row, data, timestamp in rows:
+                if row[begin:end] > latest:  # times are never negative, so they are in the order of their bytes
+                    latest = row[begin:end]
+                yield row[8:], data, timestamp
+
+        try:
+            log_many(logged())
+        finally:
+            if latest:
+                segments.reach(int.from_bytes(latest, "big"))
+
+    return log_rows
 
 
 def _without_segment(row: bytes) -> bytes:

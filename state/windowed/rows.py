@@ -23,7 +23,7 @@ from state.windowed.index import IndexReads, IndexRows, open_index
 from state.windowed.key_layout import Found, KeyFirst, RowLayout, TimeFirst
 from state.windowed.key_lookup import Find, make_find_known
 from state.windowed.known_rows import KnownRows
-from state.windowed.row_functions import logged_key_reader, make_get_row, make_put_row
+from state.windowed.row_functions import logged_key_reader, logged_together, make_get_row, make_put_row
 from state.windowed.segments import Retention, Segments, SegmentTimes
 from state.write_buffer.buffer import Rows
 from state.write_buffer.fast_path import make_get, make_put
@@ -176,12 +176,17 @@ class TimedRows(TimedReads):
             replace(opening, make_rows=_kept_in(layout, numbered=numbered)),
             key_serde=Serdes.BYTES,
             log=self.log,
+            log_many=logged_together(layout, opening.log_many, segments),
             log_each=opening.log_each or numbered,
             when_logged=segments.count_logged,
         )
         index = open_index(opening, layout, make_get(rows)) if isinstance(layout, TimeFirst) else None
         super().__init__(layout, rows, segments, index)
-        self.get_row = make_get_row(segments, self._get)
+        in_memory = self._get if isinstance(rows, AppendedRows) else make_get(rows, in_memory=True)
+        self.get_row = make_get_row(segments, self._get, in_memory)
+        self.row_of = layout.row_maker(segments.interval)
+        """``(key, time, rest)`` to the key of a row, as :attr:`get_row` and :attr:`put_row` take it; without the rest,
+        it is 0."""
         self._open_functions(rows, index, opening.log)
 
     def _open_functions(self, rows: Rows, index: IndexRows | None, logged_as: Callable[..., None] | None) -> None:
@@ -218,10 +223,6 @@ class TimedRows(TimedReads):
         return list(self.of_key(key, low, high, reverse=False))
 
     # ------------------------------------------------------------------ one row
-
-    def row_of(self, key: bytes, time: int, rest: int = 0) -> bytes:
-        """Returns the key of a row, as :attr:`get_row` and :attr:`put_row` take it."""
-        return self.layout.row(time // self.segments.interval, key, time, rest)
 
     def put(
         self, key: bytes, time: int, rest: int, value: Any, timestamp: int, headers: HeaderList | None = None

@@ -173,6 +173,8 @@ class Segments(SegmentTimes):
         facts = family.get(FACTS_KEY)
         if facts is not None:
             self._read(facts)
+        self.stored_until = MAX_TIME if self.known and self.stream_time < 0 else self.stream_time
+        """The engine has no rows of later times."""
 
     def _read(self, facts: bytes) -> None:
         """Reads the store's own row; the interval stays that of the rows, also if the retention has changed since."""
@@ -322,6 +324,8 @@ class Segments(SegmentTimes):
 
     def applied(self) -> None:
         self._changed = self._sweep = False
+        if self.stream_time > self.stored_until:
+            self.stored_until = self.stream_time
 
     def close(self) -> None:
         """Does nothing: there is nothing to release."""

@@ -27,7 +27,9 @@ class HeadersRows(TimedRows):
     def __init__(self, opening: Opening, layout: KeyFirst | TimeFirst, retention: Retention) -> None:
         self._headers_log = None if opening.log is None else HeadersLog(opening.log, opening.cursor)
         super().__init__(
-            replace(opening, value_serde=WithHeaders(opening.value_serde), log=self._headers_log), layout, retention
+            replace(opening, value_serde=WithHeaders(opening.value_serde), log=self._headers_log, log_many=None),
+            layout,
+            retention,
         )
 
     @property

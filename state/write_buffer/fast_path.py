@@ -49,14 +49,15 @@ def row_key_maker(format: RowFormat) -> Callable[[Any], Any]:
     return text_key if serde is Serdes.STRING else bytes_key if serde is Serdes.BYTES else row_key
 
 
-def make_get(rows: RowReader, *, forwarded: bool = False) -> Get:
+def make_get(rows: RowReader, *, forwarded: bool = False, in_memory: bool = False) -> Get:
     """Returns `get` of a store, for operators.
 
     :param forwarded: without the changes that wait in a cache.
+    :param in_memory: without a look into the engine, for rows that it cannot have.
     """
     waiting: dict[Any, Entry] = {} if forwarded else rows.dirty
     format, dirty_get, clean_get = rows.format, waiting.get, rows.clean.get
-    read_through = rows.read_through
+    read_through = _no_row if in_memory else rows.read_through
     row_key, plain = row_key_maker(format), format.plain_keys
     deserialize = format.value_serde.deserialize if format.encoded else None
     read_value = format.read_value
@@ -92,6 +93,10 @@ def make_get(rows: RowReader, *, forwarded: bool = False) -> Get:
     made = rows.around_get(get_exact if plain and deserialize is None else get_encoded)
     trace = rows.cursor.row_trace
     return made if trace is None else trace.reading(rows, row_key, made)
+
+
+def _no_row(key: Any) -> None:
+    """Returns ``None``, as a read of a row that is not there does."""
 
 
 def make_keep(format: RowFormat) -> Callable[[Any], Any]:

@@ -253,6 +253,7 @@ def open_rows(
     *,
     key_serde: Serde[Any] | None = None,
     log: Log | None = None,
+    log_many: LogMany | None = None,
     log_each: bool = True,
     when_logged: Callable[[Collection[Any]], None] | None = None,
 ) -> Rows:
@@ -260,11 +261,12 @@ def open_rows(
 
     :param key_serde: between the keys of the kind and those of its rows, if the rows have others than the store.
     :param log: in place of the changelog, for rows whose keys stand otherwise on it.
+    :param log_many: logs many rows at once, as ``log`` does one; only together with that.
     :param log_each: logs each put of a store without caching when it happens, not the last of each key at the drain.
     :param when_logged: see :class:`~state.write_buffer.buffer.Rows`.
     """
     logs_headers = opening.builder.logs_headers and log is None  # others know what to log
-    log_many = opening.log_many if log is None else None
+    log_many = opening.log_many if log is None else log_many
     log = log or opening.log
     trace = opening.cursor.row_trace
     if trace is not None and log is not None:
