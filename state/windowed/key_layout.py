@@ -130,12 +130,12 @@ class KeyFirst:
         return make_row
 
     def parts(self, row: bytes) -> Parts:
-        time, rest = self._tail.unpack_from(row, len(row) - self._size)
+        time, rest = self._tail.unpack_from(row, -self._size)
         return row[8 : -self._size], time, rest ^ self._flip
 
     def time_and_rest(self, row: bytes) -> tuple[int, int]:
         """Returns what stands behind the key of a row."""
-        time, rest = self._tail.unpack_from(row, len(row) - self._size)
+        time, rest = self._tail.unpack_from(row, -self._size)
         return time, rest ^ self._flip
 
     def row_bytes(self, key: bytes) -> int:

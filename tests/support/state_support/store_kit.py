@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from state.registry.kinds import check_kind, families_of, open_store, restore_of
 from state.rocksdb.engine import RocksEngine
 from state.write_buffer.memory_budget import Budget
 from state.write_buffer.record_context import Cursor
+from state.write_buffer.shared_rows import Logged
 
 __all__ = ["LogRecord", "StoreKit", "load", "restored"]
 
@@ -49,6 +50,7 @@ class StoreKit:
             cursor=self.cursor,
             budget=self.budget,
             log=self.log if self.builder.logging else None,
+            log_many=self.log_many if self.builder.logging else None,
             log_each=self.log_each,
             key_serde=self.serde(self.builder.key_serde),
             value_serde=self.serde(self.builder.value_serde),
@@ -62,6 +64,10 @@ class StoreKit:
 
     def log(self, key: bytes, value: bytes | None, timestamp: int, headers: HeaderList | None = None) -> None:
         self.logged.append((key, value, timestamp, headers))
+
+    def log_many(self, rows: Iterator[Logged]) -> None:
+        for row in rows:
+            self.log(*row)
 
     def _drop(self) -> None:
         self.dropped += 1
