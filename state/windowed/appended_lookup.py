@@ -130,20 +130,12 @@ def make_add_row(
     :param logged_as: logs a row under its key on the changelog; ``None`` without a changelog.
     :param add_null: is called in place of adding ``None``, without the value.
     """
-    interval, make_row, hold = segments.interval, layout.row_maker(segments.interval), segments.hold
-    write, before, (log, begin) = (
-        _make_write(rows.format),
-        _make_before(rows, index),
-        _make_log(rows, layout, logged_as),
-    )
-    drained, uncommitted, budget, take_number = (
-        rows.drained,
-        rows.shared.uncommitted,
-        rows.budget,
-        segments.take_sequence,
-    )
-    places, note_key, note_place = rows.places, rows.added_keys.append, rows.added_places.append
-    places_of = places.get
+    interval, make_row = segments.interval, layout.row_maker(segments.interval)
+    hold, take_number = segments.hold, segments.take_sequence
+    write, before = _make_write(rows.format), _make_before(rows, index)
+    log, begin = _make_log(rows, layout, logged_as)
+    drained, uncommitted, budget, places = rows.drained, rows.shared.uncommitted, rows.budget, rows.places
+    places_of, note_key, note_place = places.get, rows.added_keys.append, rows.added_places.append
 
     def add_row(key: bytes, time: int, value: Any, timestamp: int, headers: HeaderList | None) -> None:
         if value is None:
