@@ -30,8 +30,11 @@ PLACE_BYTES = ENTRY_OVERHEAD_BYTES + 16
 FORGOTTEN_TOGETHER = 1000
 """So many places, added one after the other, are forgotten together."""
 
+LEAST_TOGETHER = 50
+"""The places of smaller commits are put together until there are so many: a list for each would be larger than they."""
 
-@dataclass(frozen=True)
+
+@dataclass
 class _Committed:
     """Some places of rows that the engine has.
 
@@ -93,17 +96,25 @@ class AppendedRows(Rows):
         """Counts the places of the rows that the engine holds now as part of the cache, and forgets expired ones."""
         assert self._times is not None
         for first in range(0, len(self.added_keys), FORGOTTEN_TOGETHER):
-            keys = self.added_keys[first : first + FORGOTTEN_TOGETHER]
-            newest = max(self.added_places[first : first + FORGOTTEN_TOGETHER])
-            cost = sum(map(len, keys)) + len(keys) * PLACE_BYTES
-            self._committed.append(_Committed(keys, newest, cost))
-            self.budget.clean += cost
+            end = first + FORGOTTEN_TOGETHER
+            self._note_committed(self.added_keys[first:end], max(self.added_places[first:end]))
         self.added_keys.clear()
         self.added_places.clear()
         live = self._times.live_from << NUMBER_BITS
         while self._committed and self._committed[0].newest < live:
             self._forget_first(live)
         super().applied()
+
+    def _note_committed(self, keys: list[bytes], newest: int) -> None:
+        cost = sum(map(len, keys)) + len(keys) * PLACE_BYTES
+        self.budget.clean += cost
+        last = self._committed[-1] if self._committed else None
+        if last is None or len(last.keys) >= LEAST_TOGETHER:
+            self._committed.append(_Committed(keys, newest, cost))
+        else:
+            last.keys += keys
+            last.newest = max(last.newest, newest)
+            last.cost += cost
 
     def _drop_clean(self, keep: Any) -> None:
         if self.added_keys:  # no engine has these rows: their places stay until they are committed

@@ -130,6 +130,25 @@ def test_the_places_of_many_keys_are_forgotten_in_the_order_of_their_commits(tmp
     assert (store.budget.cached, store.budget.uncommitted) == (0, 0)
 
 
+@pytest.mark.parametrize("rows", [1, 7, 60])
+def test_places_of_small_commits_are_forgotten_too(tmp_path: Path, rows: int) -> None:
+    """Of a store that commits after few rows, by their expiry and by the limit of the cache."""
+    store = Store(tmp_path / "s", 200 * PLACE)
+    for number in range(1000):
+        store.add(b"%c" % (65 + number % 5), number * 1000)
+        if number % rows == 0:
+            store.commit()
+            assert store.budget.clean <= 200 * PLACE
+        low = max(0, number - 30) * 1000
+        for key in (b"A", b"C"):
+            assert store.found(key, low, number * 1000) == store.expected(key, low, number * 1000)
+    store.commit()
+    kept = [place for known in store.rows.places.values() for place in (known if isinstance(known, list) else [known])]
+    assert 50 <= len(kept) <= store.budget.clean // PLACE <= 200
+    store.close_store()
+    assert (store.budget.cached, store.budget.uncommitted) == (0, 0)
+
+
 def test_expired_places_are_forgotten(tmp_path: Path) -> None:
     """Also where the cache has room: a store that gets no more records would keep it from others."""
     store = Store(tmp_path / "s", 1 << 20)
