@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-__all__ = ["drawn"]
+__all__ = ["drawn", "drawn_of_one_topic"]
 
 EVENTS = 60
 MOST_MULTIPLIED = 2
@@ -74,6 +74,11 @@ def drawn(seed: int, number: int) -> dict[str, Any]:
     return _Drawing(random.Random(f"{seed}-{number}")).program(f"composed-{seed}-{number}")
 
 
+def drawn_of_one_topic(seed: int) -> dict[str, Any]:
+    """Returns one that reads one topic of one partition, and logs all of its stores."""
+    return _OneTopic(random.Random(seed)).program(f"composed-{seed}")
+
+
 class _Drawing:
     def __init__(self, source: random.Random) -> None:
         self._random = source
@@ -139,6 +144,10 @@ class _Drawing:
 
     def _name(self, chance: float = 0.3) -> str | None:
         return f"n{len(self._nodes)}" if self._random.random() < chance else None
+
+    def _partitions(self) -> int | None:
+        """Of a topic that ``repartition()`` makes."""
+        return self._random.randint(1, 4) if self._random.random() < 0.2 else None
 
     def _fails(self) -> bool | None:
         """Whether the function of a statement fails for some values."""
@@ -244,8 +253,7 @@ class _Drawing:
             self._add("stream.pick", "stream", split, which=0)
             self._add("stream.pick", "stream", split, which=1)
         elif op == "repartition":
-            partitions = draw.randint(1, 4) if draw.random() < 0.2 else None
-            self._add("stream.repartition", "stream", stream, named=self._name(), partitions=partitions)
+            self._add("stream.repartition", "stream", stream, named=self._name(), partitions=self._partitions())
         elif op == "shift":
             self._add("stream.shift", "stream", stream, named=self._name(), by=draw.choice((-7, -2, 3, 11)))
         else:
@@ -471,3 +479,19 @@ class _Drawing:
                 step["header"] = f"e{i}"
             steps.append(step)
         return steps
+
+
+class _OneTopic(_Drawing):
+    def _sources(self) -> None:
+        if self._random.random() < 0.7:
+            self._add("source.stream", "stream", topics=["s0"])
+            self._inputs = ["s0"]
+        else:
+            self._add("source.table", "table", topic="t0", mat=self._mat("memory"))
+            self._inputs = ["t0"]
+
+    def _options(self) -> dict[str, Any]:
+        return {name: value for name, value in super()._options().items() if name != "logging"}
+
+    def _partitions(self) -> int | None:
+        return None
