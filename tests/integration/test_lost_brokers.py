@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Collection
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,10 @@ from integration_support.counting import Counting
 from integration_support.metadata_proxy import MetadataProxy
 from integration_support.topics import Topics
 from integration_support.workers import Workers
+from processor_api.errors import RetryableError
+from processor_api.task_id import TopicPartition
+from streams.kafka.confluent.consumer import ConfluentConsumer
+from streams.kafka.ports import OffsetAndMetadata
 from tools.kafka.broker import Broker, free_ports
 from waiting import wait_until
 
@@ -50,3 +54,52 @@ def test_clients_that_lost_their_brokers_are_replaced(
                 worker.stop()
                 if guarantee == "exactly_once_v2":
                     counting.check(reader)
+
+
+class Listener:
+    """Takes what the group gives."""
+
+    def on_assigned(self, partitions: Collection[TopicPartition]) -> None: ...
+
+    def on_revoked(self, partitions: Collection[TopicPartition]) -> None: ...
+
+    def on_lost(self, partitions: Collection[TopicPartition]) -> None: ...
+
+
+def test_a_consumer_that_lost_its_brokers_before_a_commit_is_given_up(
+    start_broker: Callable[..., Broker], unique_name: Callable[[str], str]
+) -> None:
+    """It could not be asked: its client takes no other call while it commits. The time-outs of a commit follow each
+    other, and may be minutes."""
+    (port,) = free_ports(1)
+    with MetadataProxy(port) as proxy:
+        broker = start_broker({"advertised.listeners": f"PLAINTEXT://{proxy.address}"}, port)
+        topic = Topics(broker.bootstrap, unique_name).create("lines")
+        consumer = ConfluentConsumer(
+            {
+                "bootstrap.servers": proxy.address,
+                "group.id": unique_name("group"),
+                "enable.auto.commit": False,
+                "topic.metadata.refresh.interval.ms": 500,
+                "session.timeout.ms": 120_000,
+            }
+        )
+        consumer.subscribe([topic], Listener())
+        place = {TopicPartition(topic, 0): OffsetAndMetadata(0, "")}
+
+        def commits() -> bool:
+            with suppress(RetryableError):
+                consumer.poll(0.1)
+                consumer.commit(place)
+                return True
+            return False
+
+        wait_until("the consumer commits", commits, pauses=False)
+        proxy.hides = True
+        wait_until("the client asks no more", lambda: proxy.silent_s > 3)
+        proxy.hides = False
+        with pytest.raises(RetryableError, match="has lost all brokers, which a new client reaches"):
+            consumer.commit(place)
+        with pytest.raises(RetryableError, match="was given up while it committed"):
+            consumer.poll(0.1)
+        consumer.close()

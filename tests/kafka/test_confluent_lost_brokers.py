@@ -21,8 +21,8 @@ class Cluster:
 
     def __init__(self) -> None:
         self.clock = ManualClock(0)
-        self.answers_client = self.answers_new = False
-        self.lost = LostBrokers(self.new, self.clock)
+        self.answers_client = self.answers_new = self.answers_members = False
+        self.lost = LostBrokers(self.new, self.clock, lambda timeout_s: self.answers_members)
 
     def new(self, timeout_s: float) -> bool:
         return self.answers_new
@@ -31,6 +31,12 @@ class Cluster:
         """Checks once the next check is due, and waits until a new client was asked, if one is."""
         self.clock.advance(int(CHECK_INTERVAL_S * 1000))
         self.lost.check(lambda timeout_s: self.answers_client)
+        wait_until("the answer of a new client is known", lambda: not is_asking())
+
+    def check_call(self) -> None:
+        """Does so while a call is under way."""
+        self.clock.advance(int(CHECK_INTERVAL_S * 1000))
+        self.lost.check_call()
         wait_until("the answer of a new client is known", lambda: not is_asking())
 
 
@@ -87,3 +93,45 @@ def test_a_client_that_was_asked_just_now_is_not_asked_again(cluster: Cluster) -
     assert cluster.lost.suspected
     cluster.lost.check(lambda timeout_s: pytest.fail("asked twice"), answered=True)
     assert not cluster.lost.suspected
+
+
+def test_a_call_that_does_not_come_back_though_others_are_answered_is_given_up(cluster: Cluster) -> None:
+    cluster.answers_members = True
+    for _ in range(int(LOST_AFTER_S / CHECK_INTERVAL_S)):
+        cluster.check_call()
+    with pytest.raises(RetryableError, match="has lost all brokers, which a new client reaches"):
+        cluster.check_call()
+
+
+def test_a_call_of_a_member_that_waits_for_a_rebalance_is_waited_for(cluster: Cluster) -> None:
+    cluster.answers_new = True
+    for _ in range(20):
+        cluster.check_call()
+    assert cluster.lost.suspected
+
+
+def test_a_call_that_comes_back_ends_the_suspicion(cluster: Cluster) -> None:
+    cluster.answers_members = True
+    for _ in range(5):
+        for _ in range(3):
+            cluster.check_call()
+        cluster.lost.answered()
+        assert not cluster.lost.suspected
+
+
+def test_an_answer_that_comes_after_the_call_did_says_nothing_about_the_next(cluster: Cluster) -> None:
+    begun, ends = threading.Event(), threading.Event()
+
+    def late(timeout_s: float) -> bool:
+        begun.set()
+        return ends.wait(60)
+
+    cluster.lost = LostBrokers(cluster.new, cluster.clock, late)
+    cluster.clock.advance(int(CHECK_INTERVAL_S * 1000))
+    cluster.lost.check_call()
+    assert begun.wait(60)
+    cluster.lost.answered()
+    ends.set()
+    wait_until("the answer of a new client is known", lambda: not is_asking())
+    cluster.clock.advance(int(LOST_AFTER_S * 1000))
+    cluster.check_call()

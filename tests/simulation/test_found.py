@@ -121,6 +121,14 @@ def test_a_machine_that_slept_tries_again(seed: int) -> None:
     assert fails("numbered", seed, actions, shape(workers=1)) == ""
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_tasks_of_a_client_that_takes_no_more_calls_are_closed(seed: int) -> None:
+    """They stayed open, and their locks taken, so that nobody could open them again."""
+    actions = [Action("fault", at=400, worker=0, call="commit", seconds=2.0, detail="does not come back")]
+    guarantee = {"processing.guarantee": "at_least_once"}
+    assert fails("count", seed, actions, shape(workers=1), **guarantee) == ""
+
+
 @pytest.mark.parametrize("hours", [1, 24])
 def test_a_clock_that_is_set_back_holds_no_window_up(hours: int) -> None:
     """Windows that had closed were not sent on until the clock had caught up, which another record had to find out."""
@@ -168,6 +176,7 @@ def test_a_topic_of_a_pattern_that_is_gone_again_at_once_ends_nothing() -> None:
             "session-windows",
         ),  # at least once, the changelog had the deletion of a session and not what it became
         (3001476, "table-joined"),  # a leap of the clock counted as hours of tries
+        (7002386, "final-windows"),  # a client that was given up in a commit left its tasks open, and their locks taken
         (1093, "sliding"),  # a full cache that could not be logged tried to make room until the stack was full
     ],
 )

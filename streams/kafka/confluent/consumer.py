@@ -27,7 +27,7 @@ from streams.kafka.confluent.errors import (
     offsets_error,
 )
 from streams.kafka.confluent.known_topics import learn_topics
-from streams.kafka.confluent.lost_brokers import LostBrokers
+from streams.kafka.confluent.lost_brokers import GivenUpClient, LostBrokers, answers_members, reaches_brokers
 from streams.kafka.confluent.outage import ClientLog, OutageLog, failure_of_request
 from streams.kafka.confluent.read_ahead import ReadAhead
 from streams.kafka.confluent.timed_executor import CallTimedOutError, TimedExecutor
@@ -69,18 +69,6 @@ def _client(partitions: Collection[TopicPartition]) -> list[ClientPartition]:
     return [ClientPartition(topic, partition) for topic, partition in partitions]
 
 
-def reaches_brokers(config: Mapping[str, Any], timeout_s: float) -> bool:
-    """Whether a new client with this configuration gets an answer that names brokers."""
-    try:
-        client = Client(
-            {name: value for name, value in config.items() if name != "group.instance.id"}, logger=ClientLog()
-        )
-        found = client.list_topics(config["group.id"], timeout=timeout_s)  # no such topic: the answer stays small
-    except (KafkaException, SystemError):
-        return False
-    return bool(found.brokers)
-
-
 class ConfluentConsumer:
     """Implements `streams.kafka.ports.Consumer`."""
 
@@ -94,17 +82,18 @@ class ConfluentConsumer:
         self._settings = config
         self.resources = Resources.of(config, "READ", "DESCRIBE")
         self._outage = outage or OutageLog(config.get("bootstrap.servers"))
-        self._lost = LostBrokers(partial(reaches_brokers, config), SystemClock())
+        members = partial(answers_members, config, self._outage)
+        self._lost = LostBrokers(partial(reaches_brokers, config), SystemClock(), members)
         self._executor = TimedExecutor(f"{config.get('client.id', 'consumer')}-executor")
         self._is_calling_back = False
-        self._is_committing = False
-        """Whether a commit has not come back."""
+        self._is_given_up = False
+        """Whether the last commit has not come back, and is not waited for any more."""
         self._assigned: set[TopicPartition] = set()
         self._owned: set[TopicPartition] = set()
         kilobytes = int(config.get("queued.max.messages.kbytes", QUEUED_KBYTES))
         self._ahead = ReadAhead(kilobytes * 1024, weakly(self._stop), weakly(self._fetch_again))
         try:
-            self._client = Client({**config, "error_cb": weakly(self._on_error)}, logger=ClientLog())
+            self._client: Any = Client({**config, "error_cb": weakly(self._on_error)}, logger=ClientLog())
         except KafkaException as error:
             raise mapped(error, "make a consumer", self.resources) from error
         self._consume: Callable[..., list[Any]] = self._client.consume
@@ -331,24 +320,36 @@ class ConfluentConsumer:
 
     def _call_aside(self, commit: Callable[[], None]) -> None:
         limit_s = int(self._settings.get("max.poll.interval.ms", MAX_POLL_INTERVAL_MS)) / 1000
-        self._is_committing = True
         try:
-            self._executor.call(commit, limit_s, self._suspect_brokers)
+            self._executor.call(commit, limit_s, self._watch_commit)
         except CallTimedOutError:
+            self._give_up()
             raise RetryableError(
                 f"the coordinator of group {self.resources.group!r} did not answer within {limit_s:.0f} s; a new client"
                 " finds out what is committed"
             ) from None
-        except (KafkaException, SystemError):
-            self._is_committing = False
+        except RetryableError:
+            self._give_up()
             raise
-        self._is_committing = False
+        except KafkaException as error:
+            found = kafka_error(error)
+            if found is not None and found.code() > 0:  # the coordinator's; those of the client are negative
+                self._lost.answered()
+            raise
+        if self._lost.suspected:
+            self._lost.answered()
 
-    def _suspect_brokers(self) -> None:
-        """Looks after a call that takes long, while the client's reports are not taken."""
+    def _watch_commit(self) -> None:
+        """Looks after a commit that takes long, while the client's reports are not taken."""
         self._outage.suspect()
-        self._lost.suspect()
-        self._check_brokers()
+        self._lost.check_call()
+
+    def _give_up(self) -> None:
+        """Has all further calls refused: the commit that was made last has not come back."""
+        self._is_given_up = True
+        self._client = given_up = GivenUpClient()
+        self._consume, self._poll = given_up.consume, given_up.poll
+        self._executor.close()
 
     def _raise_first(self, partitions: Sequence[ClientPartition] | None) -> None:
         for one in partitions or ():
@@ -404,7 +405,7 @@ class ConfluentConsumer:
     def close(self) -> None:
         """Leaves the group and closes the client. A client that lost all brokers would wait for them: it is left to
         itself."""
-        if self._is_committing:
+        if self._is_given_up:
             log.info("the consumer is not closed: its last commit has not come back")
             return
         if self._lost.suspected:

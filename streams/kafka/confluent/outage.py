@@ -122,12 +122,13 @@ class OutageLog:
             self._next_probe = now + PROBE_INTERVAL_S
         error = failure_of_request(client, topic, PROBE_S)
         if error is not None:
-            self._no_answer(error)
+            self.missed(error)
         else:
-            self._answer()
+            self.answered()
         return error is None
 
-    def _no_answer(self, error: str) -> None:
+    def missed(self, error: str) -> None:
+        """Takes that no broker answered a client, which may be none of those that report errors here."""
         with self._lock:
             self._last_sign = self._clock.monotonic()
             if self._is_logged or not self.suspected:
@@ -138,7 +139,8 @@ class OutageLog:
             extra={"servers": self._servers, "error": self._reason or error},
         )
 
-    def _answer(self) -> None:
+    def answered(self) -> None:
+        """Takes that a broker has answered a client."""
         with self._lock:
             was_logged, after_s = self._is_logged, self._clock.monotonic() - self._since
             self.suspected = self._is_logged = False

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping
+from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 from processor_api.clock import Clock
@@ -276,21 +277,23 @@ class TaskManager:
 
     def _stop_reading(self, task: Task) -> None:
         partitions = [name for name, owner in self.running.items() if owner is task]
-        self._consumer.unassign(partitions)
         for name in partitions:
             del self.running[name]
         self._starts.pop(task.id, None)
+        self._consumer.unassign(partitions)
 
     def _close(self, task: Task, *, dirty: bool) -> None:
-        self._stop_reading(task)
-        self._restores.stop(task.id)
-        del self.tasks[task.id]
-        try:
-            with working_on(task.id):
-                task.close(dirty=dirty)
-        finally:
-            self._opener.release(task.id)
+        with ExitStack() as steps:  # a client that takes no more calls must not leave the task open, and its lock taken
+            steps.callback(self._opener.release, task.id)
+            steps.callback(self._close_stores, task, dirty)
+            steps.callback(self._restores.stop, task.id)
+            steps.callback(self._stop_reading, task)
         log.debug("task closed", extra={"task": str(task.id)})
+
+    def _close_stores(self, task: Task, dirty: bool) -> None:
+        del self.tasks[task.id]
+        with working_on(task.id):
+            task.close(dirty=dirty)
 
     def close_all(self, *, dirty: bool) -> None:
         """Closes every task; the first error is raised after all were closed."""

@@ -16,7 +16,7 @@ from streams.kafka.embedded.consumer import EmbeddedConsumer
 from streams.kafka.embedded.messages import PARTITION_EOF, ErrorInfo, Event
 from streams.kafka.embedded.producer import EmbeddedProducer
 from streams.kafka.ports import GroupMember, NewTopic, OffsetAndMetadata, RebalanceListener, TopicInfo
-from streams.testing.simulation.network import Network
+from streams.testing.simulation.network import ClientGivenUp, GivenUpNetwork, Network
 from streams.testing.simulation.scheduler import Process, Scheduler
 
 __all__ = ["ClientsOfSimulation", "SimulatedConsumer"]
@@ -111,6 +111,7 @@ class SimulatedConsumer:
         self._clients = clients
         self._network = network
         self._in_group = False
+        self._is_given_up = False
 
     def _polls(self) -> None:
         self.polled_at = self._network.scheduler.now
@@ -184,7 +185,12 @@ class SimulatedConsumer:
 
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         network = self._network
-        network.call("commit", lambda: network.note_commit(self, lambda: self.inner.commit(offsets)))
+        try:
+            network.call("commit", lambda: network.note_commit(self, lambda: self.inner.commit(offsets)))
+        except ClientGivenUp:
+            self._is_given_up, self._network = True, GivenUpNetwork()
+            self._remove()  # it sends no heartbeats any more
+            raise
 
     def beginning_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         return self._network.call("beginning_offsets", lambda: self.inner.beginning_offsets(partitions))
@@ -199,8 +205,13 @@ class SimulatedConsumer:
         return self.inner.group_metadata()
 
     def close(self) -> None:
+        if self._is_given_up:
+            return
         self._network.step("close consumer")
         self.inner.close()
+        self._remove()
+
+    def _remove(self) -> None:
         if self in self._clients.consumers:
             self._clients.consumers.remove(self)
 

@@ -11,7 +11,7 @@ from processor_api.task_id import TopicPartition
 from streams.kafka.ports import CommitAgain, OffsetAndMetadata, TransactionAborted
 from streams.testing.simulation.scheduler import Process, Scheduler
 
-__all__ = ["FAULTS", "Fault", "Network"]
+__all__ = ["FAULTS", "ClientGivenUp", "Fault", "GivenUpNetwork", "Network"]
 
 R = TypeVar("R")
 
@@ -28,10 +28,15 @@ FAULTS: Mapping[str, tuple[str, ...]] = {
     "answers late": (*_QUERIES, *_CHANGES, *_TRANSACTIONS),
     "does it twice": _REPEATABLE,
     "is in a rebalance": ("commit",),
+    "does not come back": ("commit",),
     "wants an abort": ("send_offsets", "commit_transaction"),
     "has a full queue": ("produce",),
 }
 """The faults that a broker, or the way to it, may cause, with the calls that may meet each."""
+
+
+class ClientGivenUp(RetryableError):
+    """A call has not come back, so that its client takes no other."""
 
 
 @dataclass
@@ -137,8 +142,12 @@ class Network:
             raise TransactionAborted(f"simulated: {fault.call} was refused; abort the transaction")
         if fault.kind == "is in a rebalance":
             raise CommitAgain("simulated: the group is in a rebalance: poll, then commit again")
-        if fault.kind in ("loses the request", "is late"):
+        if fault.kind in ("loses the request", "is late", "does not come back"):
             sleep(fault.seconds)
+        if fault.kind == "does not come back":
+            if self.chance(2):
+                do()
+            raise ClientGivenUp(f"simulated: {fault.call} does not come back, and its client is given up")
         if fault.kind == "loses the request":
             raise RetryableError(f"simulated: no answer to {fault.call}")
         result = do()
@@ -184,3 +193,12 @@ class Network:
         """Forgets the offsets of a topic, which was deleted or starts again."""
         for partition in [one for one in self._seen if one.topic == topic]:
             del self._seen[partition]
+
+
+class GivenUpNetwork(Network):
+    """The network of a client that takes no more calls."""
+
+    def __init__(self) -> None: ...
+
+    def __getattribute__(self, name: str) -> Any:
+        raise RetryableError("simulated: this client was given up")
