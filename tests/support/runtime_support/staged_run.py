@@ -32,7 +32,7 @@ STRINGS_UNCACHED = {
 
 
 class StagedRun:
-    """A context manager with a runner for each subtopology, of topics with one partition.
+    """A context manager with a runner for each subtopology, which has all its records in the first partition.
 
     :param globals_: the records of the topics of global stores.
     """
@@ -46,8 +46,9 @@ class StagedRun:
             found.append((key, value, timestamp, headers or None, len(found)))
         options = RunnerOptions(zero_timestamp_ms=0, global_rows=rows, **how)
         self._shared = RunnerResources(topology, config, options)
-        counts = dict.fromkeys(topics, 1)
         made = topology_of(self._shared.topology, None)
+        most = max((topic.partitions or 1 for topic in made.repartition_topics.values()), default=1)
+        counts = dict.fromkeys(topics, most)  # a topic may be joined with one whose number is given
         self.runners: list[TaskRunner] = []
         try:
             for part in task_subtopologies(made):

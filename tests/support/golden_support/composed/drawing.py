@@ -91,6 +91,7 @@ class _Drawing:
         self._optimizes = self._caches = False
         self._inputs: list[str] = []
         self._outputs: list[str] = []
+        self._partition_count: int | None = None
 
     def program(self, name: str) -> dict[str, Any]:
         """Draws all; the name tells what is known to differ from Java."""
@@ -146,8 +147,11 @@ class _Drawing:
         return f"n{len(self._nodes)}" if self._random.random() < chance else None
 
     def _partitions(self) -> int | None:
-        """Of a topic that ``repartition()`` makes."""
-        return self._random.randint(1, 4) if self._random.random() < 0.2 else None
+        """Of a topic that ``repartition()`` makes: the same for all, since such topics may be joined."""
+        if self._random.random() >= 0.2:
+            return None
+        self._partition_count = self._partition_count or self._random.randint(1, 4)
+        return self._partition_count
 
     def _fails(self) -> bool | None:
         """Whether the function of a statement fails for some values."""
