@@ -53,8 +53,8 @@ def check_explicit_names(plan: Plan, metadata: TableMetadata) -> None:
         parts.append(f"the buffers {', '.join(buffers)} (name them with Suppressed.with_name)")
     if kept:
         parts.append(
-            f"the stores of operators {', '.join(kept)} (name them with the operator's StreamJoined, Joined,"
-            " TableJoined or Materialized)"
+            f"the stores of operators {', '.join(kept)} (name them with StreamJoined, Joined or TableJoined, or"
+            " with Materialized)"
         )
     if topics:
         parts.append(

@@ -235,5 +235,5 @@ def test_a_duration_of_another_type_is_refused() -> None:
 def test_generated_names_are_refused_where_names_must_be_given() -> None:
     builder = StreamsBuilder()
     builder.stream("in").deduplicate(within=10)
-    with pytest.raises(TopologyError, match=r"STATE-STORE-0000000002 .*TableJoined or Materialized"):
+    with pytest.raises(TopologyError, match=r"STATE-STORE-0000000002 .*or with Materialized"):
         builder.build({**CONFIG, "ensure.explicit.internal.resource.naming": True})
