@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from processor_api.errors import (
     TaskMigratedError,
 )
 from streams.kafka.confluent import errors
-from streams.kafka.confluent.errors import Resources, mapped, mapping
+from streams.kafka.confluent.errors import Resources, caught, mapped, mapping
 from streams.kafka.ports import InstanceFenced, TransactionAborted
 
 RESOURCES = Resources.of({"group.id": "g", "transactional.id": "a-0-1"}, "WRITE", "IDEMPOTENT_WRITE")
@@ -109,3 +110,34 @@ def test_calls_of_a_client_know_what_it_works_on() -> None:
 def test_a_leader_that_has_just_changed_is_asked_again(name: str) -> None:
     """A thread died of offsets that it asked for just after its broker had come back; Java's client tries again."""
     assert type(mapped(told(name), "read offsets of partitions")) is RetryableError
+
+
+def raise_bare(error: KafkaError) -> None:
+    """Raises an error of the client as its binding does, which keeps only the value of an exception."""
+    for one in (KafkaError, error):
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(one))  # the next call takes references over
+    ctypes.pythonapi.PyErr_Restore(ctypes.py_object(KafkaError), ctypes.py_object(error), None)
+
+
+def test_an_error_that_is_no_exception_can_be_caught() -> None:
+    """No `except` with a type catches a `KafkaError`: a fenced thread ended without a word."""
+    error = KafkaError(KafkaError._FENCED, "fenced by a newer producer", fatal=True)
+    with pytest.raises(KafkaException) as raised:
+        caught(raise_bare, error)
+    assert raised.value.args == (error,)
+    assert raised.value.__context__ is None
+    assert isinstance(mapped(raised.value, "send records"), TaskMigratedError)
+
+
+def test_other_errors_and_results_pass() -> None:
+    assert caught(divmod, 7, 2) == (3, 1)
+    with pytest.raises(ZeroDivisionError):
+        caught(divmod, 7, 0)
+
+
+def test_an_error_that_the_client_has_lost_is_for_a_new_one() -> None:
+    """A fenced worker ended with the text of a SystemError, and not with what to do."""
+    lost = SystemError("<method 'flush' of 'cimpl.Producer' objects> returned NULL without setting an exception")
+    assert type(mapped(lost, "send records")) is RetryableError
+    lost.__cause__ = told("_FENCED")
+    assert type(mapped(lost, "send records")) is TaskMigratedError

@@ -20,6 +20,7 @@ from streams.kafka.confluent.callbacks import weakly
 from streams.kafka.confluent.committed_texts import exact_offsets
 from streams.kafka.confluent.errors import (
     Resources,
+    caught,
     instance_fenced,
     kafka_error,
     mapped,
@@ -133,7 +134,7 @@ class ConfluentConsumer:
 
     def _take(self, max_messages: int, timeout_s: float) -> Sequence[Any]:
         try:
-            messages = self._consume(max_messages, timeout_s)
+            messages = caught(self._consume, max_messages, timeout_s)
         except (KafkaException, SystemError) as error:
             raise mapped(error, "consume", self.resources) from error
         if self._fenced or messages:
@@ -166,7 +167,7 @@ class ConfluentConsumer:
 
     def _take_one(self, timeout_s: float) -> Any:
         try:
-            message = self._poll(timeout_s)
+            message = caught(self._poll, timeout_s)
         except (KafkaException, SystemError) as error:
             raise mapped(error, "consume", self.resources) from error
         if self._fenced or message is not None:
@@ -304,7 +305,7 @@ class ConfluentConsumer:
         commit = self._client.commit
 
         def call() -> None:
-            self._raise_first(commit(offsets=wanted, asynchronous=False))
+            self._raise_first(caught(commit, offsets=wanted, asynchronous=False))
 
         try:
             if self._is_calling_back:

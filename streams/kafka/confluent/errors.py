@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
@@ -21,6 +22,7 @@ from streams.kafka.ports import CommitAgain, InstanceFenced, TransactionAborted,
 __all__ = [
     "AUTHENTICATION",
     "Resources",
+    "caught",
     "instance_fenced",
     "kafka_error",
     "mapped",
@@ -65,6 +67,23 @@ def kafka_error(error: BaseException) -> KafkaError | None:
     return None
 
 
+def caught(call: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
+    """Returns the result of a call in which the client may report; each error of it is an exception that can be caught.
+
+    After a fatal error the client makes further reports before it raises it (confluent-kafka 2.16). It then may raise
+    the bare `KafkaError`, which no `except` with a type catches.
+
+    :raises KafkaException: in place of that.
+    """
+    try:
+        return call(*args, **options)
+    except BaseException:
+        raise
+    except:  # noqa: E722
+        bare: Any = sys.exc_info()[1]
+    raise KafkaException(bare)  # here, since it must not have the other as its context
+
+
 @dataclass(frozen=True)
 class Resources:
     """The resources that a client works on; an error about a missing right names the one to allow."""
@@ -97,6 +116,8 @@ class Resources:
 def mapped(error: BaseException, what: str, resources: Resources = Resources(), **place: Any) -> StreamsError:
     """Returns the error to raise in place of the client's."""
     found = kafka_error(error)
+    if found is None and isinstance(error, SystemError):  # a report of the client that came next has cleared it
+        return RetryableError(f"cannot {what}: the client has lost its own error, which a new client finds", **place)
     if found is None:
         return StreamsError(f"cannot {what}: {error}", **place)
     name = found.name()

@@ -15,7 +15,7 @@ from processor_api.clock import Clock, SystemClock
 from processor_api.errors import AuthorizationError, ProductionError, RetryableError, StreamsError, TaskMigratedError
 from processor_api.task_id import TopicPartition
 from streams.kafka.confluent.callbacks import weakly
-from streams.kafka.confluent.errors import Resources, kafka_error, mapped, mapping
+from streams.kafka.confluent.errors import Resources, caught, kafka_error, mapped, mapping
 from streams.kafka.confluent.known_topics import learn_topics
 from streams.kafka.confluent.outage import ClientLog, OutageLog
 from streams.kafka.confluent.timed_executor import CallTimedOutError, TimedExecutor
@@ -84,7 +84,7 @@ class ConfluentProducer:
 
     def poll(self, timeout_s: float) -> int:
         try:
-            return self._poll(timeout_s)
+            return caught(self._poll, timeout_s)
         except (KafkaException, SystemError) as error:
             raise mapped(error, "send records", self.resources) from error
 
@@ -94,7 +94,7 @@ class ConfluentProducer:
         while True:
             left_s = max(0.0, deadline - self._clock.monotonic())
             try:
-                if not self._client.flush(min(FLUSH_SLICE_S, left_s)):
+                if not caught(self._client.flush, min(FLUSH_SLICE_S, left_s)):
                     return True
                 if left_s <= FLUSH_SLICE_S:
                     return False
@@ -115,7 +115,7 @@ class ConfluentProducer:
         deadline = self._clock.monotonic() + limit_s
         while True:
             try:
-                call()
+                caught(call)
                 return
             except (KafkaException, SystemError) as error:
                 found = mapped(error, what, self.resources)
@@ -145,7 +145,7 @@ class ConfluentProducer:
     def _bounded(self, call: Callable[[], Any]) -> None:
         self._check_stale()
         try:
-            self._executor.call(call, CALL_TIMEOUT_S)
+            self._executor.call(lambda: caught(call), CALL_TIMEOUT_S)
         except CallTimedOutError:
             self._timed_out = True
             self._stale = f"the client did not answer within {CALL_TIMEOUT_S:.0f} s"
