@@ -59,7 +59,11 @@ def test_clients_that_lost_their_brokers_are_replaced(
 class Listener:
     """Takes what the group gives."""
 
-    def on_assigned(self, partitions: Collection[TopicPartition]) -> None: ...
+    def __init__(self) -> None:
+        self.assigned: set[TopicPartition] = set()
+
+    def on_assigned(self, partitions: Collection[TopicPartition]) -> None:
+        self.assigned.update(partitions)
 
     def on_revoked(self, partitions: Collection[TopicPartition]) -> None: ...
 
@@ -80,21 +84,22 @@ def test_a_consumer_that_lost_its_brokers_before_a_commit_is_given_up(
                 "bootstrap.servers": proxy.address,
                 "group.id": unique_name("group"),
                 "enable.auto.commit": False,
+                "partition.assignment.strategy": "cooperative-sticky",
                 "topic.metadata.refresh.interval.ms": 500,
                 "session.timeout.ms": 120_000,
             }
         )
-        consumer.subscribe([topic], Listener())
-        place = {TopicPartition(topic, 0): OffsetAndMetadata(0, "")}
+        listener, partition = Listener(), TopicPartition(topic, 0)
+        consumer.subscribe([topic], listener)
+        place = {partition: OffsetAndMetadata(0, "")}
 
-        def commits() -> bool:
+        def joins() -> bool:
             with suppress(RetryableError):
                 consumer.poll(0.1)
-                consumer.commit(place)
-                return True
-            return False
+            return partition in listener.assigned
 
-        wait_until("the consumer commits", commits, pauses=False)
+        wait_until("the consumer is a member of its group", joins, pauses=False)
+        consumer.commit(place)
         proxy.hides = True
         wait_until("the client asks no more", lambda: proxy.silent_s > 3)
         proxy.hides = False
