@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import socket
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from processor_api.clock import ManualClock
 from streams.kafka.confluent.outage import SILENT_S, ClientLog, OutageLog
+from streams.kafka.confluent.producer import ConfluentProducer
 from streams.log import retry_level
 
 DOWN = KafkaError(KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down")
@@ -145,3 +147,27 @@ def test_lines_of_the_client_are_for_debugging(caplog: pytest.LogCaptureFixture)
         ClientLog().log(level, "%s [%s] %s", "FAIL", "app#producer-1", "Connection refused")
     assert {one.getMessage() for one in caplog.records} == {"FAIL [app#producer-1] Connection refused"}
     assert [one.levelname for one in caplog.records] == ["DEBUG"] * 3 + ["ERROR"]
+
+
+class FastClock(ManualClock):
+    """Lets three seconds pass with each look at it."""
+
+    def monotonic(self) -> float:
+        self.advance(3000)
+        return super().monotonic()
+
+
+def test_a_long_flush_has_a_broker_asked_though_the_client_reports_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    """Its client does not report each loss of its brokers; this one, which never answers, is not reported for long."""
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        server = f"127.0.0.1:{silent.getsockname()[1]}"
+        limits = {"api.version.request.timeout.ms": 300_000, "socket.timeout.ms": 300_000}
+        outage = OutageLog(server, FastClock(0))
+        producer = ConfluentProducer({"bootstrap.servers": server, **limits}, FastClock(0), outage)
+        producer.produce("lines", b"a line")
+        assert not producer.flush(30.0)
+    assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
+        "the brokers are lost: records wait until one answers"
+    ]

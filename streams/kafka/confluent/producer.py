@@ -29,6 +29,7 @@ TIMEOUT_S = 10.0
 CALL_S = 5.0
 CALL_TIMEOUT_S = CALL_S + 2.0
 FLUSH_SLICE_S = 1.0
+FLUSH_SUSPECT_S = 5.0
 CLOSE_S = 3.0
 METADATA_AGE_S = 60.0
 DEFAULTS = {"enable.idempotence": True, "partitioner": "murmur2_random"}
@@ -89,15 +90,21 @@ class ConfluentProducer:
             raise mapped(error, "send records", self.resources) from error
 
     def flush(self, timeout_s: float = math.inf) -> bool:
-        """Waits in slices, so that signals are handled; a record ends by ``delivery.timeout.ms`` in any case."""
-        deadline = self._clock.monotonic() + timeout_s
+        """Waits in slices, so that signals are handled; a record ends by ``delivery.timeout.ms`` in any case. A long
+        wait has a broker asked: the client does not report each loss of its brokers."""
+        now = self._clock.monotonic()
+        deadline, suspect_at = now + timeout_s, now + FLUSH_SUSPECT_S
         while True:
-            left_s = max(0.0, deadline - self._clock.monotonic())
+            now = self._clock.monotonic()
+            left_s = max(0.0, deadline - now)
             try:
                 if not caught(self._client.flush, min(FLUSH_SLICE_S, left_s)):
                     return True
                 if left_s <= FLUSH_SLICE_S:
                     return False
+                if now >= suspect_at:
+                    suspect_at = now + FLUSH_SUSPECT_S
+                    self._outage.suspect()
                 self._check_outage()
             except (KafkaException, SystemError) as error:
                 raise mapped(error, "send records", self.resources) from error
