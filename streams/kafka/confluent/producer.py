@@ -60,6 +60,8 @@ class ConfluentProducer:
             self._client = Client({**DEFAULTS, **config, "error_cb": weakly(self._on_error)}, logger=ClientLog())
         except KafkaException as error:
             raise mapped(error, "make a producer", self.resources) from error
+        self._suspect_at = 0.0
+        """The time from which on a flush is long, which may be one of many calls; 0 while none waits."""
         self.produce: Callable[..., None] = self._client.produce
         self._poll: Callable[[float], int] = self._client.poll
 
@@ -92,20 +94,21 @@ class ConfluentProducer:
     def flush(self, timeout_s: float = math.inf) -> bool:
         """Waits in slices, so that signals are handled; a record ends by ``delivery.timeout.ms`` in any case. A long
         wait has a broker asked: the client does not report each loss of its brokers."""
-        now = self._clock.monotonic()
-        deadline, suspect_at = now + timeout_s, now + FLUSH_SUSPECT_S
+        deadline = self._clock.monotonic() + timeout_s
         while True:
             now = self._clock.monotonic()
             left_s = max(0.0, deadline - now)
+            self._suspect_at = self._suspect_at or now + FLUSH_SUSPECT_S
             try:
                 if not caught(self._client.flush, min(FLUSH_SLICE_S, left_s)):
+                    self._suspect_at = 0.0
                     return True
-                if left_s <= FLUSH_SLICE_S:
-                    return False
-                if now >= suspect_at:
-                    suspect_at = now + FLUSH_SUSPECT_S
+                if now >= self._suspect_at:
+                    self._suspect_at = 0.0
                     self._outage.suspect()
                 self._check_outage()
+                if left_s <= FLUSH_SLICE_S:
+                    return False
             except (KafkaException, SystemError) as error:
                 raise mapped(error, "send records", self.resources) from error
 
