@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from contextlib import closing, suppress
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from integration_support.counting import Counting
+from integration_support.members import join
 from integration_support.metadata_proxy import MetadataProxy
 from integration_support.topics import Topics
 from integration_support.workers import Workers
 from processor_api.errors import RetryableError
-from processor_api.task_id import TopicPartition
 from streams.kafka.confluent.consumer import ConfluentConsumer
 from streams.kafka.ports import OffsetAndMetadata
 from tools.kafka.broker import Broker, free_ports
@@ -56,20 +56,6 @@ def test_clients_that_lost_their_brokers_are_replaced(
                     counting.check(reader)
 
 
-class Listener:
-    """Takes what the group gives."""
-
-    def __init__(self) -> None:
-        self.assigned: set[TopicPartition] = set()
-
-    def on_assigned(self, partitions: Collection[TopicPartition]) -> None:
-        self.assigned.update(partitions)
-
-    def on_revoked(self, partitions: Collection[TopicPartition]) -> None: ...
-
-    def on_lost(self, partitions: Collection[TopicPartition]) -> None: ...
-
-
 def test_a_consumer_that_lost_its_brokers_before_a_commit_is_given_up(
     start_broker: Callable[..., Broker], unique_name: Callable[[str], str]
 ) -> None:
@@ -89,16 +75,7 @@ def test_a_consumer_that_lost_its_brokers_before_a_commit_is_given_up(
                 "session.timeout.ms": 120_000,
             }
         )
-        listener, partition = Listener(), TopicPartition(topic, 0)
-        consumer.subscribe([topic], listener)
-        place = {partition: OffsetAndMetadata(0, "")}
-
-        def joins() -> bool:
-            with suppress(RetryableError):
-                consumer.poll(0.1)
-            return partition in listener.assigned
-
-        wait_until("the consumer is a member of its group", joins, pauses=False)
+        place = {join(consumer, topic): OffsetAndMetadata(0, "")}
         consumer.commit(place)
         proxy.hides = True
         wait_until("the client asks no more", lambda: proxy.silent_s > 3)

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from streams.kafka.confluent.consumer import names_no_member
+from streams.kafka.confluent.consumer import member_of, names_no_member
 
 
 def metadata(generation: int, member: str, instance: str | None = None) -> bytes:
@@ -25,5 +25,11 @@ def test_a_member_that_was_thrown_out_is_known(instance: str | None) -> None:
     assert not names_no_member(metadata(256, "one-1234", instance))
 
 
+def test_the_member_is_found_beside_the_instance() -> None:
+    assert member_of(metadata(3, "one-1234", "one")) == b"one-1234"
+    assert member_of(metadata(-1, "", "one")) == b""
+
+
 def test_another_form_is_left_to_the_broker() -> None:
     assert not names_no_member(b"CGMDv3:" + bytes(20))
+    assert member_of(b"CGMDv3:" + bytes(20)) is None

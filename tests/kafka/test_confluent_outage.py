@@ -12,7 +12,8 @@ from confluent_kafka import KafkaError, KafkaException
 from processor_api.clock import ManualClock
 from streams.kafka.confluent.outage import SILENT_S, ClientLog, OutageLog
 from streams.kafka.confluent.producer import ConfluentProducer
-from streams.log import retry_level
+from streams.log import retry_level, watch_outage
+from waiting import wait_until
 
 DOWN = KafkaError(KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down")
 REFUSED = KafkaError(KafkaError._TRANSPORT, "a:1: Connection refused")
@@ -116,7 +117,8 @@ def test_one_broker_of_several_that_is_away_is_no_outage(
 
 def test_other_requests_are_retried_in_silence_meanwhile(outage: OutageLog, clock: ManualClock) -> None:
     """Also before the line about the outage, and not for ever when its clients were closed."""
-    assert retry_level() == logging.WARNING
+    wait_until("clients of other tests are gone", lambda: retry_level() == logging.WARNING, deadline_s=SILENT_S + 30)
+    watch_outage(outage)
     outage.report(DOWN)
     assert retry_level() == logging.DEBUG
     outage.check(Asked(away=True))

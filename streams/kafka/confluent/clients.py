@@ -12,6 +12,7 @@ from streams.kafka.confluent.consumer import ConfluentConsumer
 from streams.kafka.confluent.outage import OutageLog
 from streams.kafka.confluent.producer import ConfluentProducer
 from streams.kafka.ports import Admin, Consumer, Producer
+from streams.log import watch_outage
 
 __all__ = ["ConfluentClients"]
 
@@ -48,4 +49,5 @@ class ConfluentClients:
         with self._lock:
             if servers not in self._outages:
                 self._outages[servers] = OutageLog(servers, self._clock)
+                watch_outage(self._outages[servers])
             return self._outages[servers]

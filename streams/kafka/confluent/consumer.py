@@ -26,6 +26,7 @@ from streams.kafka.confluent.errors import (
     mapped,
     mapping,
     offsets_error,
+    session_ended,
 )
 from streams.kafka.confluent.known_topics import learn_topics
 from streams.kafka.confluent.lost_brokers import GivenUpClient, LostBrokers, answers_members, reaches_brokers
@@ -49,6 +50,7 @@ QUEUED_KBYTES = 65_536
 FETCHES_MAX = 100
 """How many batches that hold only paused partitions are taken in one call."""
 POLL_BATCH = 1000
+FENCED = {"_FATAL", "FENCED_INSTANCE_ID"}
 _METADATA = b"CGMDv2:"
 _SPECIAL = {AT_BEGINNING: OFFSET_BEGINNING, AT_END: OFFSET_END}
 
@@ -59,11 +61,16 @@ def _plain(partitions: Collection[ClientPartition]) -> list[TopicPartition]:
 
 def names_no_member(metadata: bytes) -> bool:
     """Whether a group's metadata, as librdkafka writes it, is without a generation or a member."""
+    member = member_of(metadata)
+    return member is not None and (struct.unpack_from("=i", metadata, len(_METADATA))[0] < 0 or not member)
+
+
+def member_of(metadata: bytes) -> bytes | None:
+    """Returns the id of the member in a group's metadata, empty if it names none; ``None`` if it is of another form."""
     if not metadata.startswith(_METADATA):
-        return False
-    generation = struct.unpack_from("=i", metadata, len(_METADATA))[0]
+        return None
     _group, member, *_ = metadata[len(_METADATA) + 4 :].split(b"\0")
-    return generation < 0 or not member
+    return member
 
 
 def _client(partitions: Collection[TopicPartition]) -> list[ClientPartition]:
@@ -79,7 +86,8 @@ class ConfluentConsumer:
         """Makes the client, which connects by itself.
 
         :param outage: that of its cluster; one of its own if not given."""
-        self._fenced = False
+        self._ended: Callable[[], TaskMigratedError] | None = None
+        """Makes the error of each further call, once the client has had a fatal one."""
         self._settings = config
         self.resources = Resources.of(config, "READ", "DESCRIBE")
         self._outage = outage or OutageLog(config.get("bootstrap.servers"))
@@ -102,20 +110,21 @@ class ConfluentConsumer:
 
     def _on_error(self, error: KafkaError) -> None:
         if error.fatal():
-            self._fenced = True
+            self._ended = self._ended or instance_fenced
         else:
             self._outage.report(error)
             if error.code() in (KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT):
                 self._lost.suspect()
 
     def _check(self, last: Any) -> None:
-        """Raises, from then on, the only fatal error of a classic consumer: another member has taken its place in the
-        group."""
-        if not self._fenced:
+        """Raises, from then on, the only fatal error that a poll of a classic consumer meets: another member has taken
+        its place in the group."""
+        if self._ended is None:
             error = last.error()
-            self._fenced = error is not None and error.code() == KafkaError._FATAL
-        if self._fenced:
-            raise instance_fenced()
+            if error is None or error.code() != KafkaError._FATAL:
+                return
+            self._ended = instance_fenced
+        raise self._ended()
 
     def consume(self, max_messages: int, timeout_s: float) -> Sequence[Any]:
         ahead = self._ahead
@@ -137,7 +146,7 @@ class ConfluentConsumer:
             messages = caught(self._consume, max_messages, timeout_s)
         except (KafkaException, SystemError) as error:
             raise mapped(error, "consume", self.resources) from error
-        if self._fenced or messages:
+        if self._ended is not None or messages:
             self._check(messages[-1] if messages else None)
         if self._outage.suspected or (self._lost.suspected and not messages):
             self._check_brokers()
@@ -170,7 +179,7 @@ class ConfluentConsumer:
             message = caught(self._poll, timeout_s)
         except (KafkaException, SystemError) as error:
             raise mapped(error, "consume", self.resources) from error
-        if self._fenced or message is not None:
+        if self._ended is not None or message is not None:
             self._check(message)
         elif self._lost.suspected:
             self._check_brokers()
@@ -300,7 +309,7 @@ class ConfluentConsumer:
         client that is in a callback takes no calls of other threads, and its brokers have just answered."""
         if not offsets:
             return
-        self.group_metadata()
+        member = member_of(self.group_metadata())
         wanted = [ClientPartition(*name, one.offset, one.metadata) for name, one in offsets.items()]
         commit = self._client.commit
 
@@ -314,10 +323,20 @@ class ConfluentConsumer:
                 self._call_aside(call)
         except (KafkaException, SystemError) as error:
             found = kafka_error(error)
-            if found is not None and found.code() == KafkaError._FATAL:
-                self._fenced = True
-                raise instance_fenced() from error
+            if found is not None and found.name() in FENCED:
+                raise self._end(member) from error
             raise mapped(error, "commit offsets", self.resources) from error
+
+    def _end(self, member: bytes | None) -> TaskMigratedError:
+        """Returns the error of a commit that ended the client, and of all further calls.
+
+        A client that reached no broker for the whole session forgets its member. A commit that waits for a coordinator
+        is then sent with the instance id alone. A broker that knows the member still answers as it does when another
+        consumer has taken the instance id."""
+        if self._ended is not session_ended:
+            taken = member_of(self._client.consumer_group_metadata()) == member
+            self._ended = instance_fenced if taken else session_ended
+        return self._ended()
 
     def _call_aside(self, commit: Callable[[], None]) -> None:
         limit_s = int(self._settings.get("max.poll.interval.ms", MAX_POLL_INTERVAL_MS)) / 1000
@@ -412,7 +431,7 @@ class ConfluentConsumer:
         if self._lost.suspected:
             self._close_soon()
             return
-        if self._owned and not self._fenced:
+        if self._owned and self._ended is None:
             self._client.unsubscribe()
             deadline = SystemClock().monotonic() + 5.0
             while self._owned and SystemClock().monotonic() < deadline:

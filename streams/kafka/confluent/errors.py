@@ -28,6 +28,7 @@ __all__ = [
     "mapped",
     "mapping",
     "offsets_error",
+    "session_ended",
 ]
 
 P = ParamSpec("P")
@@ -158,6 +159,13 @@ def instance_fenced(**place: Any) -> InstanceFenced:
         "another process has joined the group with the group.instance.id of this thread, which ends: give each process"
         " a state.dir of its own (not a copy of another's), or its own group.instance.id",
         **place,
+    )
+
+
+def session_ended() -> TaskMigratedError:
+    """Returns the error of a consumer whose session in the group ended while it committed."""
+    return TaskMigratedError(
+        "the session of this consumer ended before its commit reached a broker; a new one takes its place in the group"
     )
 
 

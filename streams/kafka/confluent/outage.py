@@ -9,7 +9,6 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 
 from processor_api.clock import Clock, SystemClock
-from streams.log import watch_outage
 
 __all__ = ["ClientLog", "OutageLog", "failure_of_request"]
 
@@ -69,7 +68,6 @@ class OutageLog:
         self._next_probe = 0.0
         self._last_sign = 0.0
         self._logged_at: dict[str, float] = {}
-        watch_outage(self)
 
     @property
     def lasts(self) -> bool:

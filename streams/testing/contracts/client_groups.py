@@ -359,6 +359,17 @@ class GroupContract:
         assert second.calls == calls
         assert first.faults == second.faults == replacement.faults == []
 
+    def test_a_static_member_that_is_replaced_before_it_commits_is_fenced(self) -> None:
+        """Its commit is the first to say so, since it has not polled meanwhile."""
+        topic, group = self.cluster.topic(4), self.cluster.name("group")
+        first = self.worker(group, [topic], Owners(), group_instance_id="one")
+        self.poll_until_owned([first], [4])
+        offsets = dict.fromkeys(first.owned, OffsetAndMetadata(1))
+        replacement = self.worker(group, [topic], Owners(), group_instance_id="one")
+        self.poll_until_owned([replacement], [4])
+        raises(InstanceFenced, lambda: first.consumer.commit(offsets))
+        self.commit(replacement, offsets)
+
     def test_a_static_member_that_closes_stays_in_the_group(self) -> None:
         """The partitions of the member wait for it, so that a restart moves nothing."""
         topic, group, owners = self.cluster.topic(4), self.cluster.name("group"), Owners()

@@ -1,0 +1,85 @@
+"""A session that ends during an outage is no sign of another process."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
+from typing import Any
+
+from integration_support.members import join
+from integration_support.topics import Topics
+from processor_api.errors import RetryableError, StreamsError, TaskMigratedError
+from streams.kafka.confluent.consumer import ConfluentConsumer
+from streams.kafka.ports import InstanceFenced, OffsetAndMetadata
+from tools.kafka.broker import Broker
+from waiting import wait_until
+
+SESSIONS_S = (12, 18, 27)
+"""The broker may be back from the end of the first one on; the commits of these wait for it until 5/3 of the last."""
+PLACE = OffsetAndMetadata(0, "")
+
+
+class Member:
+    """Commits once two thirds of its session without a broker are over, and waits with this for a broker."""
+
+    def __init__(self, session_s: float, settings: Mapping[str, Any], topic: str) -> None:
+        self._session_s, self._settings, self._topic = session_s, settings, topic
+        self.joined = threading.Event()
+
+    def commit_in_outage(self, outage_since: Callable[[], float | None]) -> StreamsError | None:
+        with closing(ConfluentConsumer(self._settings)) as consumer:
+            place = {join(consumer, self._topic): PLACE}
+            consumer.commit(place)
+            self.joined.set()
+            while (since := outage_since()) is None or time.monotonic() < since + self._session_s * 2 / 3:
+                with suppress(RetryableError):
+                    consumer.poll(0.1)
+            try:
+                consumer.commit(place)
+            except StreamsError as error:
+                return error
+            return None
+
+    def commit_again(self) -> None:
+        with closing(ConfluentConsumer(self._settings)) as consumer:
+            consumer.commit({join(consumer, self._topic): PLACE})
+
+
+def test_a_session_that_ends_while_a_commit_waits_does_not_end_the_member(
+    start_broker: Callable[..., Broker], unique_name: Callable[[str], str]
+) -> None:
+    """The client forgot its member id and committed by its instance id alone, which the broker refuses as it does a
+    second process of that id: after an outage of about a session all workers of an application had ended so."""
+    broker = start_broker()
+    topic = Topics(broker.bootstrap, unique_name).create("lines")
+    members = [
+        Member(
+            session_s,
+            {
+                "bootstrap.servers": broker.bootstrap,
+                "group.id": unique_name("group"),
+                "group.instance.id": "one",
+                "enable.auto.commit": False,
+                "partition.assignment.strategy": "cooperative-sticky",
+                "session.timeout.ms": session_s * 1000,
+            },
+            topic,
+        )
+        for session_s in SESSIONS_S
+    ]
+    outage: list[float] = []
+    with ThreadPoolExecutor(len(members)) as threads:
+        runs = [threads.submit(one.commit_in_outage, lambda: outage[0] if outage else None) for one in members]
+        wait_until("all are members", lambda: all(one.joined.is_set() for one in members))
+        broker.kill()
+        outage.append(time.monotonic())
+        wait_until("the first session is over", lambda: time.monotonic() > outage[0] + SESSIONS_S[0] + 1)
+        broker.start()
+    found = {one: run.result() for one, run in zip(members, runs, strict=True)}
+    assert not [error for error in found.values() if isinstance(error, InstanceFenced)]
+    ended = [one for one, error in found.items() if isinstance(error, TaskMigratedError)]
+    assert ended, found
+    ended[0].commit_again()
