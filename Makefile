@@ -27,7 +27,7 @@ NEEDS_PYTHON = command -v "$(PYTHON)" > /dev/null \
 	$(PYTHON) is %d.%d: give the name of another one, as in PYTHON=python3.12" % sys.version_info[:2])'
 
 .DELETE_ON_ERROR:
-.PHONY: demo demo-spark test test-long test-pythons test-busy simulate check format editors golden kafka pictures bench docs clean
+.PHONY: demo demo-spark test test-long test-pythons test-busy properties simulate check format editors golden kafka pictures bench docs clean
 
 demo: $(BASE_INSTALLED)
 	$(PY) -m streams demo
@@ -41,6 +41,7 @@ demo-spark: $(INSTALLED)
 test: check
 	$(PY) -m pytest -n $(JOBS) --dist loadfile
 
+test-long: export HYPOTHESIS_PROFILE = drawn
 test-long: $(INSTALLED) $(DOCS_INSTALLED)
 	$(PY) -m pytest -m slow
 	$(MAKE) test-pythons
@@ -67,6 +68,11 @@ format: $(INSTALLED)
 # What an editor that checks with pyright says of good and of wrong lambdas, and its hovers; docs/decisions/0102.
 editors: $(INSTALLED) $(EDITORS_INSTALLED)
 	$(PY) -m tools.editors $(EDITORS)/bin
+
+# The tests of random examples, TIMES times with new ones; `make test` draws the same examples each time.
+properties: $(INSTALLED)
+	for time in $$(seq $(TIMES)); do \
+		HYPOTHESIS_PROFILE=drawn $(PY) -m pytest -q -m "hypothesis and not slow" -n 2 --dist loadfile || exit; done
 
 # Seeds of the simulation, two at a time: SEEDS=n, FIRST=k the first of them, SCENARIO=name one application alone.
 simulate: $(INSTALLED)
