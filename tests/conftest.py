@@ -10,8 +10,8 @@ from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# A busy machine must not fail a property test for being slow. The same code draws the same examples, so that a run is no
-# lottery for the one who changed something else; `make properties` draws others.
+# A busy machine must not fail a property test for being slow. The same code draws the same examples, so that a run is
+# no lottery for the one who changed something else; `make properties` draws others.
 settings.register_profile("same", deadline=None, derandomize=True)
 settings.register_profile("drawn", deadline=None, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dsl import SessionWindows, SlidingWindows, StreamsBuilder, TimeWindows
+from dsl import EmitStrategy, SessionWindows, SlidingWindows, StreamsBuilder, TimeWindows
 from dsl.options import Materialized
 from processor_api.handlers import Response
 from processor_api.serde import Serdes
@@ -139,6 +139,30 @@ def test_a_function_that_fails_in_one_window_ends_the_record(
             assert [(start, value) for start, value in rows] == kept
         assert driver.metrics()["dropped-records-total"] == 1
     assert asked == ["no y here"]
+
+
+def test_a_record_that_fails_closes_windows_all_the_same() -> None:
+    """Final results come before the record is added (semantics 124)."""
+
+    def add(key: str, value: str, so_far: str) -> str:
+        if value == "y":
+            raise ValueError("no y here")
+        return so_far + value
+
+    builder = StreamsBuilder()
+    windows: Any = builder.stream("in").group_by_key().windowed_by(TimeWindows.of_size_with_no_grace(10))
+    table = windows.emit_strategy(EmitStrategy.on_window_close()).aggregate(
+        str, add, materialized=Materialized(name="rows", value_serde=S)
+    )
+    table.to_stream(lambda windowed, value: windowed.key).to("out")
+    goes_on = {"processing.exception.handler": lambda context, record, error: Response.resume()}
+    with TopologyTestDriver(builder, {**SETTINGS, **goes_on}) as driver:
+        given, results = driver.create_input_topic("in"), driver.create_output_topic("out")
+        given.pipe_input("k", "x", timestamp=5)
+        given.pipe_input("k", "y", timestamp=12)
+        assert results.read_key_values() == [("k", "x")]
+        given.pipe_input("k", "z", timestamp=13)
+        assert results.read_key_values() == []
 
 
 def test_a_late_record_makes_no_windows_anew_that_its_time_had() -> None:

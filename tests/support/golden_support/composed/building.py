@@ -10,6 +10,7 @@ from dsl import (
     Branched,
     BufferConfig,
     Consumed,
+    EmitStrategy,
     Grouped,
     Joined,
     JoinWindows,
@@ -72,9 +73,9 @@ class _Statement:
         self._op: str = statement["op"]
         self._of = [made[i] for i in statement.get("of", ())]
         self._name: str | None = statement.get("named")
-        of_sessions = statement.get("window", {}).get("type") == "session"
+        quiet = statement.get("window", {}).get("type") == "session" or statement.get("final", False)
         fails = statement.get("fails", False)
-        self._f = Functions(self._id, statement.get("fn"), reports=not of_sessions, fails=fails)
+        self._f = Functions(self._id, statement.get("fn"), reports=not quiet, fails=fails)
 
     def made(self) -> Any:
         makers: Mapping[str, Callable[[], Any]] = {
@@ -223,6 +224,8 @@ class _Statement:
             groups = cogrouped if window is None else cogrouped.windowed_by(self._windows())
             return groups.aggregate(str, *merger, name=self._name, materialized=self._stored())
         groups = self._of[0] if window is None else self._of[0].windowed_by(self._windows())
+        if self._at.get("final"):
+            groups = groups.emit_strategy(EmitStrategy.on_window_close())
         if self._op == "group.count":
             return groups.count(name=self._name, materialized=self._stored(L)).map_values(_number)
         if self._op == "group.reduce":

@@ -12,6 +12,8 @@ EVENTS = 60
 MOST_MULTIPLIED = 2
 """One less than the operations in a topology that may make several records of one: such a run has thousands."""
 KEYS = "abcd"
+LONG = 10_000
+"""More ms than all events take."""
 CONFIGURATIONS: Mapping[str, tuple[int, Mapping[str, Any], bool]] = {
     "caching": (40, {}, False),
     "no caching": (40, {"statestore.cache.max.bytes": 0}, False),
@@ -301,6 +303,10 @@ class _Drawing:
             if window["type"] == "unlimited":
                 fields["start"] = draw.choice((0, 20, 100))
             fields |= {"window": window, "named": self._name(), "mat": self._window_mat(window)}
+            if window["type"] != "unlimited" and "keeps" not in fields["mat"] and draw.random() < 0.25:
+                fields["final"] = True
+                fields["fails"] = None  # Java sends on after the record was added, and so not if that fails
+                fields["mat"]["retention"] = LONG  # of results that expire before they are sent on, Java loses some
         elif op == "count":
             fields |= {"named": self._name(), "mat": self._mat("memory", "versioned")}
         else:

@@ -16,6 +16,7 @@ import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.kstream.Branched;
 import org.apache.kafka.streams.kstream.CogroupedKStream;
 import org.apache.kafka.streams.kstream.Consumed;
+import org.apache.kafka.streams.kstream.EmitStrategy;
 import org.apache.kafka.streams.kstream.GlobalKTable;
 import org.apache.kafka.streams.kstream.Grouped;
 import org.apache.kafka.streams.kstream.JoinWindows;
@@ -65,8 +66,8 @@ final class ComposedBuilder {
         for (final JsonNode each : nodes) {
             id = made.size();
             node = each;
-            final boolean ofSessions = "session".equals(node.path("window").path("type").textValue());
-            f = new Composed.Functions(id, text("fn"), !ofSessions, node.path("fails").asBoolean());
+            final boolean quiet = "session".equals(node.path("window").path("type").textValue()) || node.path("final").asBoolean();
+            f = new Composed.Functions(id, text("fn"), !quiet, node.path("fails").asBoolean());
             made.add(make(text("op")));
         }
     }
@@ -398,11 +399,15 @@ final class ComposedBuilder {
         final KGroupedStream<String, String> groups = of(0);
         return switch (kind) {
             case "none" -> plain(op, groups);
-            case "session" -> ofSessions(op, groups.windowedBy(sessionWindows()));
-            case "sliding" -> ofWindows(op, groups.windowedBy(slidingWindows()));
+            case "session" -> ofSessions(op, groups.windowedBy(sessionWindows()).emitStrategy(emits()));
+            case "sliding" -> ofWindows(op, groups.windowedBy(slidingWindows()).emitStrategy(emits()));
             case "unlimited" -> ofWindows(op, groups.windowedBy(UnlimitedWindows.of().startOn(Instant.ofEpochMilli(number("start")))));
-            default -> ofWindows(op, groups.windowedBy(timeWindows()));
+            default -> ofWindows(op, groups.windowedBy(timeWindows()).emitStrategy(emits()));
         };
+    }
+
+    private EmitStrategy emits() {
+        return node.path("final").asBoolean() ? EmitStrategy.onWindowClose() : EmitStrategy.onWindowUpdate();
     }
 
     private TimeWindows timeWindows() {
