@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice, repeat
+from itertools import filterfalse, islice, repeat
 from operator import itemgetter
 from typing import Any
 
@@ -33,7 +33,7 @@ from sortedcontainers import SortedDict
 from processor_api.record import HeaderList
 from state.engine.port import Batch
 from state.write_buffer.memory_budget import Budget
-from state.write_buffer.row_format import Entry
+from state.write_buffer.row_format import FIXED_ENTRY_BYTES, Entry
 from state.write_buffer.row_reader import Overlay, ReadRule, RowReader
 from state.write_buffer.shared_rows import Logged, SharedRows
 
@@ -238,15 +238,19 @@ class Rows(RowReader):
         excess = budget.cached - budget.cache_limit
         if excess > 0:  # some more, since a dictionary that lost its first keys is slow to give the next
             excess += budget.cache_limit >> DROPPED_AT_ONCE
-        victims, freed, cost = [], 0, self.format.cost
-        for key, entry in clean.items():
-            if freed >= excess:
-                break
-            if key not in drained and key != keep:
-                victims.append(key)
-                freed += cost(key, entry[0])
+        kept = None if keep in drained else clean.pop(keep, None)
+        free, victims, freed, cost = filterfalse(drained.__contains__, clean), [], 0, self.format.cost
+        while freed < excess and (key := next(free, None)) is not None:
+            victims.append(key)
+            freed += (one := cost(key, clean[key][0]))
+            if not self.format.sized_values and freed < excess:  # others take about as many bytes
+                some = [*islice(free, (excess - freed) // one)]
+                victims += some
+                freed += sum(map(len, some)) + len(some) * FIXED_ENTRY_BYTES
         for key in victims:
             del clean[key]
+        if kept is not None:
+            clean[keep] = kept
         budget.clean -= freed
 
     # ------------------------------------------------------------------ drain, apply, drop

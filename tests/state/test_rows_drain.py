@@ -88,6 +88,25 @@ def test_a_cache_that_was_made_smaller_evicts_with_the_next_record(by: str) -> N
     assert len(store.rows.clean) >= 199
 
 
+def test_a_full_cache_drops_the_oldest_and_keeps_what_waits_and_what_is_read() -> None:
+    budget = Budget(1 << 20)
+    store = opened(budget)
+    rows = store.rows
+    for number in range(100):
+        store.operator.put(f"key-{number:02}", number, 0, None)
+    commit(rows)
+    one = budget.clean // 100
+    store.operator.put("key-03", -1, 0, None)
+    rows.drain()
+    budget.cache_limit = 50 * one
+    rows.evict("key-01")
+    kept = list(rows.clean)
+    assert kept[:-2] == [f"key-{number:02}" for number in range(100 - len(kept) + 2, 100)]
+    assert kept[-2:] == ["key-03", "key-01"]
+    assert len(kept) == 50 - 50 // 16 - 1  # a sixteenth more than has to go
+    assert budget.clean == rows.format.size(rows.clean)
+
+
 def test_whoever_gets_a_change_finds_the_others_in_the_store() -> None:
     """Changes that waited in the same drain were neither in the cache nor below it, so that reads gave older values."""
     store = opened(Budget(1 << 20))
