@@ -72,7 +72,7 @@ editors: $(INSTALLED) $(EDITORS_INSTALLED)
 # The tests of random examples, TIMES times with new ones; `make test` draws the same examples each time.
 properties: $(INSTALLED)
 	for time in $$(seq $(TIMES)); do \
-		HYPOTHESIS_PROFILE=drawn $(PY) -m pytest -q -m "hypothesis and not slow" -n 2 --dist loadfile || exit; done
+		HYPOTHESIS_PROFILE=drawn $(PY) -m pytest -q -m "hypothesis and not slow" -n $(JOBS) --dist loadfile || exit; done
 
 # Seeds of the simulation, two at a time: SEEDS=n, FIRST=k the first of them, SCENARIO=name one application alone.
 simulate: $(INSTALLED)

@@ -33,7 +33,7 @@ from sortedcontainers import SortedDict
 from processor_api.record import HeaderList
 from state.engine.port import Batch
 from state.write_buffer.memory_budget import Budget
-from state.write_buffer.row_format import FIXED_ENTRY_BYTES, Entry
+from state.write_buffer.row_format import Entry, fixed_size
 from state.write_buffer.row_reader import Overlay, ReadRule, RowReader
 from state.write_buffer.shared_rows import Logged, SharedRows
 
@@ -246,7 +246,7 @@ class Rows(RowReader):
             if not self.format.sized_values and freed < excess:  # others take about as many bytes
                 some = [*islice(free, (excess - freed) // one)]
                 victims += some
-                freed += sum(map(len, some)) + len(some) * FIXED_ENTRY_BYTES
+                freed += fixed_size(some)
         for key in victims:
             del clean[key]
         if kept is not None:

@@ -7,14 +7,14 @@ at the put, and a value that its owner changes in place does not change the stor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from processor_api.serde import Serde, Serdes
 from state.write_buffer.checked_serdes import reader
 from state.write_buffer.row_codec import RowCodec
 
-__all__ = ["ENTRY_OVERHEAD_BYTES", "Entry", "RowFormat", "row_key_reader"]
+__all__ = ["ENTRY_OVERHEAD_BYTES", "Entry", "RowFormat", "fixed_size", "row_key_reader"]
 
 Entry = tuple[Any, ...]
 """A row in memory: a tuple that starts with (value, timestamp); a value of ``None`` says that the row is deleted."""
@@ -32,6 +32,11 @@ def _sized_cost(key: Any, value: Any) -> int:
 
 def _fixed_cost(key: Any, value: Any) -> int:
     return len(key) + FIXED_ENTRY_BYTES
+
+
+def fixed_size(keys: Collection[Any]) -> int:
+    """Returns the bytes that the memory budget counts for rows with these keys, whose values have a fixed size."""
+    return sum(map(len, keys)) + len(keys) * FIXED_ENTRY_BYTES
 
 
 def _is_plain(serde: Serde[Any]) -> bool:
@@ -87,11 +92,10 @@ class RowFormat:
 
     def size(self, rows: Mapping[Any, Entry]) -> int:
         """Returns the bytes that the memory budget counts for rows."""
-        keys = sum(map(len, rows))
         if not self.sized_values:
-            return keys + len(rows) * FIXED_ENTRY_BYTES
+            return fixed_size(rows)
         values = [8 if (value := entry[0]) is None else len(value) for entry in rows.values()]
-        return keys + sum(values) + len(rows) * ENTRY_OVERHEAD_BYTES
+        return sum(map(len, rows)) + sum(values) + len(rows) * ENTRY_OVERHEAD_BYTES
 
 
 def _as_it_is(data: bytes) -> bytes:

@@ -17,9 +17,23 @@ from streams.kafka.ports import InstanceFenced, OffsetAndMetadata
 from tools.kafka.broker import Broker
 from waiting import wait_until
 
-SESSIONS_S = (12, 18, 27)
-"""The broker may be back from the end of the first one on; the commits of these wait for it until 5/3 of the last."""
+SESSIONS_S = (12, 18, 27, 40, 60, 90)
+"""From the end of the first one until 5/3 of the last, one of the commits waits, whenever the broker comes back."""
 PLACE = OffsetAndMetadata(0, "")
+
+
+class Outage:
+    """The time without a broker, as its members know it."""
+
+    def __init__(self) -> None:
+        self._begin: float | None = None
+        self.over = threading.Event()
+
+    def begins(self) -> None:
+        self._begin = time.monotonic()
+
+    def lasts(self, least_s: float) -> bool:
+        return self._begin is not None and time.monotonic() > self._begin + least_s
 
 
 class Member:
@@ -29,12 +43,14 @@ class Member:
         self._session_s, self._settings, self._topic = session_s, settings, topic
         self.joined = threading.Event()
 
-    def commit_in_outage(self, outage_since: Callable[[], float | None]) -> StreamsError | None:
+    def commit_in_outage(self, outage: Outage) -> StreamsError | None:
         with closing(ConfluentConsumer(self._settings)) as consumer:
             place = {join(consumer, self._topic): PLACE}
             consumer.commit(place)
             self.joined.set()
-            while (since := outage_since()) is None or time.monotonic() < since + self._session_s * 2 / 3:
+            while not outage.lasts(self._session_s * 2 / 3):
+                if outage.over.is_set():
+                    return None
                 with suppress(RetryableError):
                     consumer.poll(0.1)
             try:
@@ -70,14 +86,17 @@ def test_a_session_that_ends_while_a_commit_waits_does_not_end_the_member(
         )
         for session_s in SESSIONS_S
     ]
-    outage: list[float] = []
+    outage = Outage()
     with ThreadPoolExecutor(len(members)) as threads:
-        runs = [threads.submit(one.commit_in_outage, lambda: outage[0] if outage else None) for one in members]
-        wait_until("all are members", lambda: all(one.joined.is_set() for one in members))
-        broker.kill()
-        outage.append(time.monotonic())
-        wait_until("the first session is over", lambda: time.monotonic() > outage[0] + SESSIONS_S[0] + 1)
-        broker.start()
+        runs = [threads.submit(one.commit_in_outage, outage) for one in members]
+        try:
+            wait_until("all are members", lambda: all(one.joined.is_set() for one in members))
+            broker.kill()
+            outage.begins()
+            wait_until("the first session is over", lambda: outage.lasts(SESSIONS_S[0] + 1))
+            broker.start()
+        finally:
+            outage.over.set()
     found = {one: run.result() for one, run in zip(members, runs, strict=True)}
     assert not [error for error in found.values() if isinstance(error, InstanceFenced)]
     ended = [one for one, error in found.items() if isinstance(error, TaskMigratedError)]
