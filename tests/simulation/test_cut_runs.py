@@ -128,6 +128,14 @@ def test_a_run_that_is_cut_gives_what_one_gives_that_runs_through(name: str, dra
     check_cut(OPERATORS[name], *drawn)
 
 
+@pytest.mark.parametrize("name", ["sessions", "cogroup in sessions"])
+def test_an_expired_session_that_a_cache_shows_is_joined_after_a_crash_too(name: str) -> None:
+    """Without a cache the last record is a session of its own."""
+    rows = [("k0", 0)] * 8 + [("k1", 26), ("k0", 33), ("k1", 28)]
+    kill = Action(kind="kill", at=20, seconds=0.0)
+    check_cut(OPERATORS[name], [("a", key, None, time, 1) for key, time in rows], [kill], 1_000, "rocksDB", 50)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", OPERATORS)
 @given(draws)
