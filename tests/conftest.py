@@ -17,6 +17,10 @@ settings.register_profile("drawn", deadline=None, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 
+# Stores find a read that forwards, also those of the processes that tests start (state/write_buffer/read_check.py).
+os.environ["STREAMS_TEST_READS"] = "1"
+
+
 def pytest_configure() -> None:
     # A run that is ended from outside (a timeout of the build server) still stops the brokers it started.
     signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -33,6 +33,7 @@ from sortedcontainers import SortedDict
 from processor_api.record import HeaderList
 from state.engine.port import Batch
 from state.write_buffer.memory_budget import Budget
+from state.write_buffer.read_check import checked_read
 from state.write_buffer.row_format import Entry, fixed_size
 from state.write_buffer.row_reader import Overlay, ReadRule, RowReader
 from state.write_buffer.shared_rows import Logged, SharedRows
@@ -85,7 +86,7 @@ def _one_by_one(log: Log) -> LogMany:
 def _make_read_through(rows: Rows) -> Callable[[Any], tuple[Any, int] | None]:
     """Returns the function that reads a row of the engine, and keeps it if there is a cache. It runs for every record
     of a store that is larger than its cache, so it holds what it needs in its closure."""
-    format, family, clean, budget, evict = rows.format, rows.family, rows.clean, rows.budget, rows.evict
+    format, family, clean, budget, make_room = rows.format, rows.family, rows.clean, rows.budget, rows.make_room
     key_bytes, entry_of = format.write_key, format.codec.reading(format.decode)
     find = getattr(family, "bare_get", family.get)
     overhead, sized = format.cost(b"", b""), format.sized_values
@@ -111,7 +112,7 @@ def _make_read_through(rows: Rows) -> Callable[[Any], tuple[Any, int] | None]:
             clean[key] = entry
             budget.clean = held = budget.clean + len(key) + overhead + (len(entry[0]) if sized else 0)
             if held + budget.dirty > limit:
-                evict(key)
+                make_room(key)
         return entry
 
     return read_through
@@ -145,7 +146,7 @@ class Rows(RowReader):
         self.logs_headers = logging.headers
         self._when_logged = when_logged if self.cached else None
         self._uncommitted = shared.uncommitted
-        self._read_through = _make_read_through(self)
+        self._read_through = checked_read(_make_read_through(self), budget)
         self._callback: FlushCallback | None = None
         self.wants_old = False
         """Whether the old value of each change is asked for."""
@@ -155,7 +156,7 @@ class Rows(RowReader):
         """How many of the new keys the index has."""
         self.generation = 0
         """Counts how often the rows that waited for a commit were forgotten."""
-        self.pending_bytes = self._evict_from = 0
+        self.pending_bytes = self._evict_from = self._room_from = 0
         self._deleted: list[Any] = []
         self.message_bytes = 0
         """Bytes of the messages that dirty rows keep."""
@@ -219,7 +220,8 @@ class Rows(RowReader):
         self.message_bytes = 0
 
     def evict(self, keep: Any = None) -> None:
-        """Brings the cache under its limit: drops clean rows, oldest first, then drains the dirty ones if need be.
+        """Brings the cache under its limit after a put: drops clean rows, oldest first, then drains the dirty ones if
+        need be.
 
         Rows that wait for the commit cannot go. Where they alone are too many, it is tried again only when the cache
         has grown by a part of its size: each try passes all of them.
@@ -231,7 +233,25 @@ class Rows(RowReader):
         if self.cached and budget.cached > budget.cache_limit and self.drain():
             self._drop_clean(keep)
         if budget.cached > budget.cache_limit and self.drained:
-            self._evict_from = budget.cached + (budget.cached >> 3) + LEAST_GROWTH_BYTES
+            self._evict_from = self._more_than_now()
+
+    def make_room(self, keep: Any) -> None:
+        """Brings the cache towards its limit after a read: drops clean rows, as `evict` does, and never drains.
+
+        A drain forwards, and who reads is in the middle of its work: a join would look at a row, send on a newer one
+        of the same key, and then the result of the older one.
+        """
+        budget = self.budget
+        if budget.cached < self._room_from:
+            return
+        self._drop_clean(keep)
+        if budget.cached > budget.cache_limit and self.drained:
+            self._room_from = self._more_than_now()
+
+    def _more_than_now(self) -> int:
+        """Returns the size of the cache at which it is worth it to pass all rows that wait for the commit again."""
+        cached = self.budget.cached
+        return cached + (cached >> 3) + LEAST_GROWTH_BYTES
 
     def _drop_clean(self, keep: Any) -> None:
         budget, clean, drained = self.budget, self.clean, self.drained
@@ -261,6 +281,7 @@ class Rows(RowReader):
         dirty, uncommitted = self.dirty, self._uncommitted
         if not dirty:
             return False
+        assert not self.budget.reading, f"store {self.name!r} would forward its changes in the middle of a read"
         # No list of pairs: a hundred thousand tuples are work for the garbage collector.
         rows = uncommitted.draining = dirty.copy()
         dirty.clear()
@@ -412,8 +433,7 @@ class Rows(RowReader):
         self._deleted.clear()
         self.drained.clear()
         budget.uncommitted -= self.pending_bytes
-        self.pending_bytes = 0
-        self._evict_from = 0
+        self.pending_bytes = self._evict_from = self._room_from = 0
         self._forget_index()
         self._uncommitted.committed()
         if budget.cached > budget.cache_limit:
@@ -431,7 +451,7 @@ class Rows(RowReader):
         self.note_dirty(-self.format.size(self.dirty))
         self._forget_messages()
         self.budget.uncommitted -= self.pending_bytes
-        self.pending_bytes = self._evict_from = 0
+        self.pending_bytes = self._evict_from = self._room_from = 0
         self._deleted.clear()
         self.clean.clear()
         self._forget_index()

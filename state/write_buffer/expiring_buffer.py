@@ -12,6 +12,7 @@ from state.engine.port import Batch
 from state.write_buffer.buffer import Rows
 from state.write_buffer.expiry_rules import Accesses, AccessRule, ExpiryRule, RecordTimeRule, time_of_row
 from state.write_buffer.fast_path import Put, row_key_maker
+from state.write_buffer.read_check import checked_read
 from state.write_buffer.row_codec import pack_access
 from state.write_buffer.row_format import Entry
 from state.write_buffer.row_reader import Get
@@ -178,7 +179,7 @@ class ByAccess(ExpiringRows):
 
     @property
     def read_through(self) -> Callable[[Any], Entry | None]:
-        return self._read_with_access
+        return checked_read(self._read_with_access, self.budget)
 
     def _read_with_access(self, key: Any) -> Entry | None:
         row = self.family.get(self.format.key_bytes(key))
@@ -188,7 +189,7 @@ class ByAccess(ExpiringRows):
         budget = self.budget
         budget.clean += self.format.cost(key, entry[0])
         if budget.clean + budget.dirty > budget.cache_limit:
-            self.evict(keep=key)
+            self.make_room(key)
         return entry
 
     def around_get(self, get: Get) -> Get:

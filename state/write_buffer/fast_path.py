@@ -14,6 +14,7 @@ from processor_api.record import HeaderList
 from processor_api.serde import Serdes
 from state.write_buffer.buffer import Rows
 from state.write_buffer.checked_serdes import unwritable
+from state.write_buffer.read_check import checked_read
 from state.write_buffer.record_context import message_bytes
 from state.write_buffer.row_format import Entry, RowFormat
 from state.write_buffer.row_reader import Get, RowReader
@@ -91,6 +92,8 @@ def make_get(rows: RowReader, *, forwarded: bool = False, in_memory: bool = Fals
             return read_value(entry[0]), entry[1]  # raises the same again, with the name of the store
 
     made = rows.around_get(get_exact if plain and deserialize is None else get_encoded)
+    if isinstance(rows, Rows):
+        made = checked_read(made, rows.budget)
     trace = rows.cursor.row_trace
     return made if trace is None else trace.reading(rows, row_key, made)
 

@@ -15,7 +15,7 @@ class Budget:
     :param uncommitted_bytes: over this, or about to be, the thread is asked for a commit; -1 is no limit.
     """
 
-    __slots__ = ("_seen", "cache_limit", "clean", "dirty", "reports", "uncommitted", "uncommitted_limit")
+    __slots__ = ("_seen", "cache_limit", "clean", "dirty", "reading", "reports", "uncommitted", "uncommitted_limit")
 
     def __init__(self, cache_bytes: int, uncommitted_bytes: int = -1) -> None:
         self.cache_limit = cache_bytes
@@ -28,6 +28,8 @@ class Budget:
         """Rows that a cache holds back."""
         self.uncommitted = 0
         """Rows on their way to the engine that no cache holds back."""
+        self.reading = 0
+        """How many reads are under way, where that is checked (:mod:`state.write_buffer.read_check`)."""
         self.reports: list[Callable[[], int]] = []
         """Functions of custom stores that return the size of their own buffers, in bytes."""
 

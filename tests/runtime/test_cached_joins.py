@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -62,3 +63,48 @@ def test_a_row_is_taken_out_of_the_group_that_it_is_in(kind: str, tmp_path: Path
         commits(kit, ("left", "c"), ("right", "d"))
         sent = [(key, value) for key, value, _ in kit.sent("app-g-repartition")]
         assert [key for key, _ in sent] == [b"a+b", b"a+b", b"c+b", b"c+b", b"c+d"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_look_up_sends_no_newer_row_on(kind: str, tmp_path: Path) -> None:
+    """A full cache made room for the row that a join looked up by sending on a newer one of the same key, and the
+    result of the older one followed."""
+    config: dict[str, Any] = {**(HEADERS if kind == "headers" else {}), "statestore.cache.max.bytes": 1 << 20}
+    with TaskKit(topology(kind, config, groups=False), tmp_path, config) as kit:
+        commits(kit, ("right", "old"))
+        forget_clean_rows(kit)
+        kit.pipe("right", b"k", b"new")
+        kit.pipe("left", b"k", b"l")
+        kit.budget.cache_limit = 1
+        kit.commit()
+        assert kit.sent("out")[-1][1] == b"l+new"
+
+
+def forget_clean_rows(kit: TaskKit) -> None:
+    """Makes the cache so small for a moment that it drops all rows which the engine has."""
+    limit, kit.budget.cache_limit = kit.budget.cache_limit, 1
+    for store in kit.task.stores.stores.values():
+        store.rows.make_room(None)
+    kit.budget.cache_limit = limit
+
+
+@pytest.mark.parametrize("cache_bytes", [300, 500, 1_500])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_last_results_are_those_of_the_last_rows(kind: str, cache_bytes: int, tmp_path: Path) -> None:
+    """Whatever a full cache forwards, and when: compared with a join of the last rows alone."""
+    config: dict[str, Any] = {**(HEADERS if kind == "headers" else {}), "statestore.cache.max.bytes": cache_bytes}
+    random = Random(f"{kind} {cache_bytes}")
+    tables: dict[str, dict[str, str | None]] = {"left": {}, "right": {}}
+    with TaskKit(topology(kind, config, groups=False), tmp_path, config) as kit:
+        for number in range(400):
+            topic, key = random.choice(["left", "right"]), f"k{random.randrange(8)}"
+            value = random.choice([None, f"v{random.randrange(3)}", f"v{number}"])
+            kit.pipe(topic, key.encode(), None if value is None else value.encode(), number)
+            tables[topic][key] = value
+            if number % 50 == 49:
+                kit.commit()
+        sent = {key.decode(): value for key, value, _ in kit.sent("out") if key and value}
+    for key, value in sent.items():
+        one, other = tables["left"].get(key), tables["right"].get(key)
+        assert value.decode() == ("None" if one is None or other is None else f"{one}+{other}")
+    assert sent
