@@ -35,15 +35,17 @@ def window_store_builder(
     else:
         make = Stores.timestamped_window_store_builder
     builder = make(supplier, *serdes)
-    if store.caching and settings.caching and windows.caching:
-        builder = _until_deleted(builder).with_caching_enabled()
+    if windows.size_ms is None or windows.final:  # the operator decides what is late, also at the very end of the grace
+        builder = _with_parameter(builder, "drop_early", False)
+    if store.caching and settings.caching and windows.caching:  # late records find rows that are not deleted yet
+        builder = _with_parameter(builder, "until_deleted", True).with_caching_enabled()
     return logged(builder, store.logging, store.topic_config)
 
 
-def _until_deleted(builder: StoreBuilder[Any, Any]) -> StoreBuilder[Any, Any]:
-    """Returns a builder of a store that shows rows until they are deleted (semantics 50): late records find them."""
+def _with_parameter(builder: StoreBuilder[Any, Any], name: str, value: bool) -> StoreBuilder[Any, Any]:
+    """Returns a builder with one parameter more of its supplier (:class:`state.windowed.segments.Retention`)."""
     supplier = builder.supplier
-    return replace(builder, supplier=replace(supplier, parameters={**supplier.parameters, "until_deleted": True}))
+    return replace(builder, supplier=replace(supplier, parameters={**supplier.parameters, name: value}))
 
 
 def _default_supplier(store: Materialization, windows: WindowStore, settings: BuildSettings) -> StoreSupplier:

@@ -87,10 +87,11 @@ class Retention:
                 store=builder.name,
             )
         interval, until_deleted = parameters.get("segment_interval_ms"), bool(parameters.get("until_deleted"))
+        drop_early = parameters.get("drop_early", not persistent)
         if interval is None:
             half, third = max(retention // 2, LEAST_PERSISTENT_INTERVAL_MS), max(retention // MEMORY_SEGMENTS, 1)
-            interval = half if persistent or until_deleted else third
-        return Retention(retention, interval, not persistent, shows_limit, until_deleted)
+            interval = third if drop_early and not until_deleted else half
+        return Retention(retention, interval, drop_early, shows_limit, until_deleted)
 
 
 class SegmentTimes:

@@ -109,6 +109,30 @@ def test_a_session_is_open_for_the_gap_and_the_grace_period() -> None:
     assert (results[-1], dropped) == (("16-25", "ab", 25), 0)
 
 
+@pytest.mark.parametrize("caching", [False, True])
+@pytest.mark.parametrize("engine", ["memory", "rocksdb"])
+@pytest.mark.parametrize(
+    "windows", [TUMBLING, HOPPING, SLIDING, SESSIONS], ids=["tumbling", "hopping", "sliding", "sessions"]
+)
+@pytest.mark.parametrize("final", [False, True])
+def test_a_record_is_in_a_result_or_counted_as_dropped(final: bool, windows: Any, engine: str, caching: bool) -> None:
+    """A store in memory forgot a session that was just in time, and its final result was neither sent nor counted."""
+    for behind in range(30):
+        builder = StreamsBuilder()
+        grouped: Any = builder.stream("in").group_by_key().windowed_by(windows)
+        if final:
+            grouped = grouped.emit_strategy(EmitStrategy.on_window_close())
+        stored: Materialized[str, int] = Materialized(name="n", store_type=engine, caching=caching)
+        grouped.count(materialized=stored).to_stream(lambda windowed, _: windowed.key).map_values(str).to("out")
+        with TopologyTestDriver(builder, SETTINGS) as driver:
+            records = driver.create_input_topic("in")
+            for key, time in (("x", 100), ("k", 100 - behind), ("x", 101), ("x", 500)):
+                records.pipe_input(key, "v", timestamp=time)
+            sent = sum(record.key == "k" for record in driver.create_output_topic("out").read_records())
+            assert sent or driver.metrics()["dropped-records-total"], behind
+            assert sent or behind > 5
+
+
 @pytest.mark.parametrize(
     ("windows", "fails_after", "kept"),
     [(HOPPING, "x", [(15, "x"), (20, "x")]), (SLIDING, "", [(10, "x")])],
