@@ -44,6 +44,8 @@ class TableOperator(ABC):
 
     store: str | None = None
     """The table's own store; ``None`` if it is not materialized (semantics 109)."""
+    part: str = ""
+    """Tells apart the operators that share one store, as those of cogrouped streams do."""
     old_values: bool = False
     """Whether an operator downstream asked for old values (semantics 30)."""
 

@@ -327,10 +327,13 @@ class OperatorContext(Protocol):
         """Returns the topic, partition and offset of the current record; ``(None, -1, -1)`` if it came from none."""
         ...
 
-    def keep_time(self, name: str, current: Callable[[], int]) -> int:
+    def keep_time(self, name: str, current: Callable[[], int], *, named: bool = False) -> int:
         """Returns the time in ms that was committed under a name when the task ran last; -1 if none was.
 
+        :param name: one that the next deployment of the topology gives to the same operator: that of its store, and
+            what tells operators of one store apart.
         :param current: returns the time that the next commit keeps; -1 keeps what was committed before.
+        :param named: commits it under the name itself, for Kafka Streams to read, not under a short form of it.
         """
         ...
 

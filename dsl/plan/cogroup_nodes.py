@@ -82,7 +82,7 @@ def one_table(
             TableStep(
                 name=names.suffixed(name, f"-cogroup-agg-{number}", COGROUP),
                 parents=(place.node,),
-                operator=operator_of(aggregator),
+                operator=replace(operator_of(aggregator), part=f"/{number + 1} of {len(places)}" if places[1:] else ""),
                 store=store,
                 answers=Answer.ALWAYS,
                 shares_store=number > 0,

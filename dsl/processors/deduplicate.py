@@ -54,7 +54,7 @@ class Deduplicate(Operator):
         def stream_time() -> int:
             return observed
 
-        observed = kept_stream_time(context, stream_time)
+        observed = kept_stream_time(context, self.store, stream_time)
 
         def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
             nonlocal observed

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dsl.processors.ending import in_parts
+from dsl.processors.windows.emission import kept_stream_time
 from dsl.table_operator import TableOperator
 from dsl.table_view import LookUp, LookUpAsOf, Row, TableView
 from processor_api.context import OperatorContext
@@ -48,7 +49,7 @@ class Suppress(TableOperator):
         def current() -> int:
             return stream_time
 
-        stream_time = context.keep_time(f"{context.node}/stream-time", current)
+        stream_time = kept_stream_time(context, self.buffer, current)
 
         def due() -> bool:
             return bool(buffer.min_timestamp <= stream_time - wait)

@@ -5,7 +5,11 @@ as ``name length i32``, name, ``value i64`` (formats 8, semantics 2 and 51). The
 numbers the window close time that was emitted last. After them, which Kafka Streams does not read: a byte 1 and the 16
 bytes of the topic's id, which distinguishes the offsets of a topic from those of one that was deleted before. Then
 notes, each as ``kind byte``, ``length u16`` and its bytes: the changelogs that hold records, a handover that is not
-complete, records to skip, and the handover that committed the offset. A note of another kind is passed over.
+complete, records to skip, the handover that committed the offset, and the stream times of operators, by marks instead
+of names. A note of another kind is passed over.
+
+A broker takes a text of 4,096 bytes with an offset (``offset.metadata.max.bytes``), and refuses a commit with a longer
+one. So names give way to marks where they are too long together, and what has no room after that is left out.
 """
 
 from __future__ import annotations
@@ -17,11 +21,12 @@ import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import islice
 from typing import NamedTuple
 
 from processor_api.record import NO_TIMESTAMP
 
-__all__ = ["SkipRule", "TopicPartitionMetadata", "changelog_mark"]
+__all__ = ["MOST_TIMES", "SkipRule", "TopicPartitionMetadata", "changelog_mark", "time_mark"]
 
 log = logging.getLogger("streams.kafka")
 
@@ -30,8 +35,16 @@ _COUNT = struct.Struct(">i")
 _VALUE = struct.Struct(">q")
 _PARTITION_TIME_ONLY, _LATEST = 1, 2
 _ID, ID_BYTES = b"\x01", 16
-_NOTE, _MARK, _SKIP = struct.Struct(">BH"), struct.Struct(">I"), struct.Struct(">qq")
-_MARKS, _HANDOVER, _SKIPPED, _HANDED_OVER = 2, 3, 4, 5
+_NOTE, _MARK, _SKIP, _TIME = struct.Struct(">BH"), struct.Struct(">I"), struct.Struct(">qq"), struct.Struct(">Iq")
+_MARKS, _HANDOVER, _SKIPPED, _HANDED_OVER, _TIMES = 2, 3, 4, 5, 6
+
+_MOST_BYTES = 4096 // 4 * 3
+"""What a broker takes with an offset by default, in base64."""
+MOST_TIMES = 180
+"""So many times of operators have room in any case, beside as many changelogs and what else there is."""
+_MOST_MARKS = 400
+"""So many changelogs are named; the others are not known to hold records."""
+_MARKED = "#"
 
 
 class SkipRule(NamedTuple):
@@ -49,6 +62,12 @@ def changelog_mark(topic: str) -> int:
     return zlib.crc32(topic.encode())
 
 
+@lru_cache(maxsize=4096)
+def time_mark(name: str) -> str:
+    """Returns the short form of the name of a time: ``#`` and the CRC-32 of the name; of a short form, itself."""
+    return name if name.startswith(_MARKED) else f"{_MARKED}{zlib.crc32(name.encode()):08x}"
+
+
 @dataclass(frozen=True)
 class TopicPartitionMetadata:
     """The metadata that is committed with the offset of one input partition."""
@@ -56,6 +75,7 @@ class TopicPartitionMetadata:
     partition_time: int = NO_TIMESTAMP
     """The largest timestamp seen in the partition, in ms; -1 when none was."""
     processors: Mapping[str, int] = field(default_factory=dict)
+    """The times that operators keep, by the name of a store or by :func:`time_mark`."""
     topic_id: str | None = None
     """The id of the topic that the offset is of, as Kafka's tools print it; ``None`` if it is not known."""
     changelogs: frozenset[int] = frozenset()
@@ -67,18 +87,24 @@ class TopicPartitionMetadata:
     """The id of the handover that committed the offset, until a worker commits another."""
 
     def encode(self) -> str:
-        parts = [_FRONT.pack(_LATEST, self.partition_time)]
-        notes = self.changelogs or self.handover is not None or self.skip or self.handed_over is not None
-        if self.processors or self.topic_id or notes:
-            parts.append(_COUNT.pack(len(self.processors)))
-            for name, value in self.processors.items():
-                raw = name.encode()
-                parts += (_COUNT.pack(len(raw)), raw, _VALUE.pack(value))
-        if self.topic_id:
-            parts.append(_packed_id(self.topic_id))
-        if notes:
-            parts += self._notes()
-        return base64.b64encode(b"".join(parts)).decode("ascii")
+        """Returns the text, of at most 4,096 characters: the times that have no room are left out."""
+        id_, notes = _packed_id(self.topic_id) if self.topic_id else b"", b"".join(self._notes())
+        named, marked = self._times(_MOST_BYTES - _FRONT.size - _COUNT.size - len(id_) - len(notes))
+        notes += _packed_note(_TIMES, b"".join(marked)) if marked else b""
+        front = _FRONT.pack(_LATEST, self.partition_time)
+        if named or id_ or notes:
+            front += _COUNT.pack(len(named)) + b"".join(named)
+        return base64.b64encode(front + id_ + notes).decode("ascii")
+
+    def _times(self, room: int) -> tuple[list[bytes], list[bytes]]:
+        """Returns the times under their names, and those under marks, which fit into ``room`` bytes."""
+        named = {name: time for name, time in self.processors.items() if not name.startswith(_MARKED)}
+        marked = {name: time for name, time in self.processors.items() if name not in named}
+        packed = [_packed_number(name, time) for name, time in named.items()]
+        most = (room - _NOTE.size) // _TIME.size
+        if sum(map(len, packed)) + (_NOTE.size + len(marked) * _TIME.size if marked else 0) > room:
+            packed, marked = [], {time_mark(name): time for name, time in named.items()} | marked
+        return packed, [_TIME.pack(int(mark[1:], 16), time) for mark, time in islice(marked.items(), most)]
 
     def _notes(self) -> Iterator[bytes]:
         if self.changelogs:
@@ -125,7 +151,7 @@ class TopicPartitionMetadata:
             if topic_id is not None:
                 end += 1 + ID_BYTES
             notes = {kind: note for kind, note, _ in _read_notes(data, end)}
-            return cls(partition_time, processors, topic_id, *_known_notes(notes))
+            return cls(partition_time, processors | _marked_times(notes), topic_id, *_known_notes(notes))
         except (ValueError, struct.error) as error:
             log.warning("metadata of a committed offset cannot be read", extra={"metadata": text, "error": str(error)})
             return cls(partition_time)
@@ -138,7 +164,12 @@ def _packed_id(topic_id: str) -> bytes:
 
 @lru_cache
 def _packed_marks(changelogs: frozenset[int]) -> bytes:
-    return _packed_note(_MARKS, b"".join(map(_MARK.pack, sorted(changelogs))))
+    return _packed_note(_MARKS, b"".join(map(_MARK.pack, sorted(changelogs)[:_MOST_MARKS])))
+
+
+def _packed_number(name: str, value: int) -> bytes:
+    raw = name.encode()
+    return _COUNT.pack(len(raw)) + raw + _VALUE.pack(value)
 
 
 def _packed_note(kind: int, note: bytes) -> bytes:
@@ -164,6 +195,14 @@ def _known_notes(notes: Mapping[int, bytes]) -> tuple[frozenset[int], str | None
         SkipRule(*_SKIP.unpack(skip)) if skip is not None and len(skip) == _SKIP.size else None,
         _text(notes.get(_HANDED_OVER)),
     )
+
+
+def _marked_times(notes: Mapping[int, bytes]) -> dict[str, int]:
+    """Returns the times of operators that are known by marks."""
+    times = notes.get(_TIMES, b"")
+    if len(times) % _TIME.size:
+        return {}
+    return {f"{_MARKED}{mark:08x}": time for mark, time in _TIME.iter_unpack(times)}
 
 
 def _text(note: bytes | None) -> str | None:

@@ -12,16 +12,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.kafka.offset_metadata import SkipRule, TopicPartitionMetadata, changelog_mark
+from streams.kafka.offset_metadata import MOST_TIMES, SkipRule, TopicPartitionMetadata, changelog_mark, time_mark
 
 LONG = st.integers(-(1 << 63), (1 << 63) - 1)
 
 
 IDS = st.binary(min_size=16, max_size=16).map(lambda raw: base64.urlsafe_b64encode(raw).decode().rstrip("="))
+NAMES = st.text(max_size=5).filter(lambda name: name[:1] != "#") | st.integers(0, (1 << 32) - 1).map("#{:08x}".format)
 METADATA = st.builds(
     TopicPartitionMetadata,
     LONG,
-    st.dictionaries(st.text(max_size=5), LONG, max_size=3),
+    st.dictionaries(NAMES, LONG, max_size=3),
     st.none() | IDS,
     st.frozensets(st.integers(0, (1 << 32) - 1), max_size=5),
     st.none() | st.text(max_size=20),
@@ -34,6 +35,33 @@ METADATA = st.builds(
 def test_metadata_is_read_back(metadata: TopicPartitionMetadata) -> None:
     """Partition time, the processors' numbers, the topic's id and the notes."""
     assert TopicPartitionMetadata.decode(metadata.encode()) == metadata
+
+
+@given(st.integers(0, 300), st.integers(0, 300), st.integers(0, 900), st.integers(1, 60))
+def test_a_text_has_no_more_bytes_than_a_broker_takes(named: int, marked: int, changelogs: int, length: int) -> None:
+    """With sixty windows in a subtopology the text was longer, and no commit succeeded any more."""
+    names = {f"{number:0{length}}": number for number in range(named)}
+    marks = {f"#{number:08x}": -number for number in range(marked)}
+    given = TopicPartitionMetadata(7, names | marks, "A" * 22, frozenset(range(changelogs)), handover="h" * 36)
+    text = given.encode()
+    assert len(text) <= 4096
+    found = TopicPartitionMetadata.decode(text)
+    assert (found.partition_time, found.topic_id, found.handover) == (7, given.topic_id, given.handover)
+    assert found.changelogs <= given.changelogs
+    assert len(found.changelogs) == min(changelogs, 400)
+    known = {time_mark(name): time for name, time in given.processors.items()}
+    assert {time_mark(name): time for name, time in found.processors.items()}.items() <= known.items()
+    if max(named + marked, changelogs) <= MOST_TIMES:
+        assert len(found.processors) == len(known)
+
+
+def test_names_that_kafka_streams_reads_stay_while_there_is_room() -> None:
+    few = TopicPartitionMetadata(7, {"counts": 5, time_mark("counts/stream-time"): 9})
+    assert TopicPartitionMetadata.decode(few.encode()) == few
+    many = TopicPartitionMetadata(7, {f"counts-of-each-minute-and-place-{number}": number for number in range(100)})
+    assert TopicPartitionMetadata.decode(many.encode()).processors == {
+        time_mark(name): time for name, time in many.processors.items()
+    }
 
 
 @given(METADATA)
@@ -88,7 +116,8 @@ def as_java_reads(text: str) -> tuple[int, dict[str, int]]:
 
 @given(METADATA)
 def test_kafka_streams_reads_past_the_id_and_the_notes(metadata: TopicPartitionMetadata) -> None:
-    assert as_java_reads(metadata.encode()) == (metadata.partition_time, metadata.processors)
+    named = {name: time for name, time in metadata.processors.items() if not name.startswith("#")}
+    assert as_java_reads(metadata.encode()) == (metadata.partition_time, named)
 
 
 @pytest.mark.parametrize("rest", ["01", "01" + "00" * 15, "02" + "00" * 16])

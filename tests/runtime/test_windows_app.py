@@ -10,6 +10,7 @@ import pytest
 from dsl import (
     BufferConfig,
     EmitStrategy,
+    Materialized,
     Produced,
     SessionWindows,
     SlidingWindows,
@@ -21,7 +22,7 @@ from processor_api.serde import Serdes
 from processor_api.stores.windowed import Windowed
 from processor_api.topology import Topology
 from runtime_support.running_app import Cluster, Restores
-from streams.kafka.offset_metadata import TopicPartitionMetadata
+from streams.kafka.offset_metadata import TopicPartitionMetadata, time_mark
 
 S = Serdes.STRING
 WINDOWS = TimeWindows.of_size_and_grace(10, 5)
@@ -85,12 +86,77 @@ def test_stream_time_goes_on_where_it_was(keeps_state: bool, tmp_path: Path) -> 
         cluster.until(lambda: cluster.committed() == 1)
         assert app.close(10_000)
         (offset,) = cluster.broker.groups.group("app").offsets.values()
-        assert TopicPartitionMetadata.decode(offset.metadata).processors == {"counts/stream-time": 58}
+        assert TopicPartitionMetadata.decode(offset.metadata).processors == {time_mark("kept/stream-time"): 58}
         cluster.start(topology)
         cluster.send("late", timestamp=38)  # the window from 30 to 40 closed at 45
         cluster.send("in time", timestamp=44)  # that from 40 to 50 closes at 55, and is late too
         cluster.send("now", timestamp=51)
         cluster.until_out("k@50-60=1", "k@50-60=2")
+
+
+def counting_apart(*prefixes: str) -> Topology:
+    """Counts the values of each prefix in a store of its own; nodes have generated names."""
+    builder = StreamsBuilder()
+    records = builder.stream("in")
+    for prefix in prefixes:
+        part = records.filter(lambda key, value, prefix=prefix: value.startswith(prefix))
+        counts = part.group_by_key().windowed_by(WINDOWS).count(materialized=f"{prefix}-counts").to_stream()
+        texts = counts.map(lambda windowed, count, prefix=prefix: (windowed.key, f"{prefix}={count}"))
+        texts.to("out", Produced(key_serde=S, value_serde=S))
+    return builder.build()
+
+
+@pytest.mark.parametrize("then", [("fast", "slow"), ("other", "fast", "slow"), ("slow",)], ids="-".join)
+def test_a_store_keeps_its_time_when_operators_are_moved_added_or_removed(
+    then: tuple[str, ...], tmp_path: Path
+) -> None:
+    """Times went by generated names of nodes: the operator that got the name of another one dropped its records as
+    late, and names that no operator had any more were committed for ever."""
+    with Cluster(tmp_path) as cluster:
+        app = cluster.start(counting_apart("slow", "fast"))
+        cluster.send("slow", timestamp=100)
+        cluster.send("fast", timestamp=9_000)
+        cluster.until_out("slow=1", "fast=1")
+        cluster.until(lambda: cluster.committed() == 2)
+        assert app.close(10_000)
+        cluster.start(counting_apart(*then))
+        for time in (111, 122, 133):
+            cluster.send("slow", timestamp=time)
+        cluster.until_out(*["slow=1", "fast=1", *["slow=1"] * 3])
+        cluster.send("slow", timestamp=101)  # its window closed at 115
+        cluster.send("slow", timestamp=144)
+        cluster.until_out(*["slow=1", "fast=1", *["slow=1"] * 4])
+        cluster.until(lambda: cluster.committed() == 7)
+        (offset,) = cluster.broker.groups.group("app").offsets.values()
+        times = TopicPartitionMetadata.decode(offset.metadata).processors
+        kept = {"slow": 144, "fast": 9_000}
+        assert times == {time_mark(f"{one}-counts/stream-time"): kept[one] for one in then if one in kept}
+
+
+def cogrouping(*topics: str) -> Topology:
+    builder = StreamsBuilder()
+    first, *others = (builder.stream(topic).group_by_key() for topic in topics)
+    cogrouped = first.cogroup(lambda key, value, so_far: so_far + 1)
+    for grouped in others:
+        cogrouped = cogrouped.cogroup(grouped, lambda key, value, so_far: so_far + 1)
+    stored: Any = Materialized(name="n", value_serde=Serdes.LONG)
+    counts: Any = cogrouped.windowed_by(WINDOWS).aggregate(lambda: 0, materialized=stored)
+    texts = counts.to_stream().map(lambda windowed, count: (windowed.key, f"{windowed.window.start}={count}"))
+    texts.to("out", Produced(key_serde=S, value_serde=S))
+    return builder.build()
+
+
+def test_a_cogrouped_stream_that_is_added_gets_the_time_of_no_other(tmp_path: Path) -> None:
+    with Cluster(tmp_path, topics={"in": 1, "in2": 1, "in3": 1, "out": 1}) as cluster:
+        app = cluster.start(cogrouping("in", "in2"))
+        cluster.send("a", timestamp=9_000)
+        cluster.send("b", timestamp=200, topic="in2")
+        cluster.until_out("9000=1", "200=1")
+        cluster.until(lambda: cluster.committed() == cluster.committed("in2") == 1)
+        assert app.close(10_000)
+        cluster.start(cogrouping("in3", "in", "in2"))
+        cluster.send("c", timestamp=210, topic="in3")
+        cluster.until_out("9000=1", "200=1", "210=1")
 
 
 def test_a_count_without_windows_commits_no_times(tmp_path: Path) -> None:

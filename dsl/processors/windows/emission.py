@@ -21,12 +21,14 @@ Bounds = Callable[[int, int], tuple[int, int]]
 """``(last_close_time, close_time)`` to the smallest and the largest row time of windows that have closed between."""
 
 
-def kept_stream_time(context: OperatorContext, current: Callable[[], int]) -> int:
+def kept_stream_time(context: OperatorContext, store: str | None, current: Callable[[], int], part: str = "") -> int:
     """Returns the stream time of an operator as of the last commit, -1 if there was none (semantics 3).
 
+    :param store: the store of the operator, which goes from one deployment to the next with its time.
     :param current: returns the stream time for the next commit.
+    :param part: tells apart the operators that have one store.
     """
-    return context.keep_time(f"{context.node}/stream-time", current)
+    return context.keep_time(f"{store}/stream-time{part}", current)
 
 
 def final_results(context: OperatorContext, store: Any, bounds: Bounds, *, ends: bool = False) -> FinalResults:
@@ -49,7 +51,7 @@ def final_results(context: OperatorContext, store: Any, bounds: Bounds, *, ends:
     def committed() -> int:
         return last
 
-    last = context.keep_time(store.name, committed)
+    last = context.keep_time(store.name, committed, named=True)
 
     def emit(close_time: int, time_to_put: int, headers: HeaderList | None) -> None:
         nonlocal next_look_ms

@@ -44,7 +44,7 @@ class SessionAggregate(TableOperator):
         def stream_time() -> int:
             return observed
 
-        observed = kept_stream_time(context, stream_time)
+        observed = kept_stream_time(context, self.store, stream_time, self.part)
 
         def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
             nonlocal observed

@@ -183,9 +183,9 @@ class NodeContext:
         topic, partition = cursor.source
         return topic, partition, cursor.message.offset()
 
-    def keep_time(self, name: str, current: Callable[[], int]) -> int:
+    def keep_time(self, name: str, current: Callable[[], int], *, named: bool = False) -> int:
         """Returns the time that was committed under a name; each commit takes that of ``current()``."""
-        return self.environment.operator_times.keep(name, current)
+        return self.environment.operator_times.keep(name, current, named=named)
 
     def shared(self, name: str, make: Callable[[], T]) -> T:
         """Returns the object that operators of the task share under a name."""

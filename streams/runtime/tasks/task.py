@@ -122,6 +122,7 @@ class Task:
         self._punctuations = Punctuations(self._punctuate)
         self.environment.enders.clear()
         self._chain = build_chain(self.plan, self.environment, collector, self.stores.stores, self._punctuations)
+        self.environment.operator_times.warn_of_too_many(str(self.id))
         self.queues = {
             partition: InputQueue(partition, self._chain.sources[partition.topic], self.environment)
             for partition in self.plan.partitions(self.id.partition)
