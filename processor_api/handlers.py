@@ -64,6 +64,8 @@ class SerializationExceptionOrigin(enum.Enum):
 
     KEY = "KEY"
     VALUE = "VALUE"
+    HEADERS = "HEADERS"
+    """A header's name or value, which Kafka's client cannot send (semantics 150)."""
 
 
 class ProducerRecord(NamedTuple):

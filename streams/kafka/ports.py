@@ -250,7 +250,14 @@ class Producer(Protocol):
         """Sends a record, as ``produce(topic, value, key, partition, on_delivery, None, timestamp_ms, headers)`` by
         position. Partition -1 leaves the choice to murmur2 of the key. Raises ``BufferError`` when the queue is full:
         poll and call again. The client has two positions for the callback, and a ``None`` in the first hides the
-        second."""
+        second.
+
+        :raises UnsendableHeaders: if the headers cannot be sent (`streams.kafka.headers`)."""
+        ...
+
+    @property
+    def produce_plain(self) -> Callable[..., None]:
+        """Sends a record without headers, as `produce` without its last argument: nothing has to be checked."""
         ...
 
     def refused(self, error: Exception, topic: str) -> NoReturn:

@@ -29,6 +29,7 @@ from processor_api.topic_names import check_topic_name
 from state.formats.windowed_serdes import windowed_partitioner
 from state.write_buffer.record_context import Cursor
 from streams.kafka.deliveries import is_fatal, is_purged, not_delivered, produced_record
+from streams.kafka.headers import UnsendableHeaders, mended
 from streams.kafka.ports import Producer
 from streams.kafka.zero_timestamps import with_time_zero
 
@@ -59,7 +60,8 @@ class SinkErrors(Protocol):
         ...
 
     def unserializable(self, error: Exception, part: str, record: ProducerRecord) -> None:
-        """Handles a ``key`` or ``value`` that cannot be serialised: returns to drop the record, else raises."""
+        """Handles a ``key`` or ``value`` that cannot be serialised, or ``headers`` that cannot be sent: returns to drop
+        the record, else raises."""
         ...
 
     def undelivered(
@@ -227,7 +229,8 @@ class RecordCollector:
         send = self._sender(self.delivered, None)
         for topic, key, value, timestamp, headers, partition in records:
             stamp = self._clock.time_ms() if timestamp is None else timestamp or self._zero_of(topic)()
-            send(topic, value, key, -1 if partition is None else partition, stamp, headers)
+            letter = mended(headers) if headers else headers
+            send(topic, value, key, -1 if partition is None else partition, stamp, letter)
         if wait:
             self._flush()
 
@@ -237,11 +240,12 @@ class RecordCollector:
 
     # ------------------------------------------------------------------ writers
 
-    def _produce_for(self, errors: SinkErrors | None) -> Callable[..., None]:
-        """Returns the client's ``produce``; for a sink whose handler may look at refused records, one whose reports
-        have their timestamps and headers too, which costs such sinks an object for each record in flight."""
+    def _produce_for(self, errors: SinkErrors | None) -> tuple[Callable[..., None], Callable[..., None]]:
+        """Returns the client's ``produce`` and ``produce_plain``; for a sink whose handler may look at refused records,
+        one whose reports have their timestamps and headers too, which costs such sinks an object for each record in
+        flight."""
         if errors is None or not errors.wants_refused:
-            return self._producer.produce
+            return self._producer.produce, self._producer.produce_plain
         produce, complete = self._producer.produce, self._complete_report
 
         def keeping(
@@ -252,12 +256,12 @@ class RecordCollector:
             _delivered: Any,
             _none: None,
             timestamp: int,
-            headers: HeaderList | None,
+            headers: HeaderList | None = None,
         ) -> None:
             kept = partial(complete, errors, timestamp, headers)
             produce(topic, value, key, partition, kept, None, timestamp, headers)
 
-        return keeping
+        return keeping, keeping
 
     def _complete_report(
         self, errors: SinkErrors, timestamp: int, headers: HeaderList | None, error: Any, message: Any
@@ -275,7 +279,7 @@ class RecordCollector:
 
     def _sender(self, delivered: Callable[[Any, Any], None], errors: SinkErrors | None) -> Send:
         """Returns the slow path of sending: it waits while the queue is full, and maps an immediate refusal."""
-        produce, make_room, now = self._produce_for(errors), self._make_room, self._clock.monotonic
+        (produce, _), make_room, now = self._produce_for(errors), self._make_room, self._clock.monotonic
         refused = self._refused
 
         def send(
@@ -294,10 +298,14 @@ class RecordCollector:
                 except BufferError:
                     since = now() if since is None else since
                     make_room(since)
+                except UnsendableHeaders as error:
+                    if errors is None:
+                        raise error.locate(topic=topic)  # noqa: B904 - the same error, with its place
+                    unsent = _record(topic, value, key, partition, timestamp, headers)
+                    return errors.unserializable(error, "headers", unsent)
                 except Exception as error:
                     self._raise_unless_refused(error, topic)
-                    record = ProducerRecord(topic, key, value, timestamp, headers, None if partition < 0 else partition)
-                    refused(error, record, errors)
+                    refused(error, _record(topic, value, key, partition, timestamp, headers), errors)
                     self.check()
                     return
 
@@ -311,13 +319,16 @@ class RecordCollector:
         """Returns a writer to one partition of a changelog, which ends at ``end``."""
         changelog = Changelog(topic, partition, end)
         delivered, untimed = self.delivered, self._untimed
-        produce, send = self._producer.produce, self._sender(delivered, None)
+        (produce, plain), send = self._produce_for(None), self._sender(delivered, None)
 
         def log(key: bytes, value: bytes | None, timestamp: int, headers: HeaderList | None = None) -> None:
             if timestamp <= 0:
                 timestamp, headers = untimed(timestamp, headers)
             try:
-                produce(topic, value, key, partition, delivered, None, timestamp, headers)
+                if headers:
+                    produce(topic, value, key, partition, delivered, None, timestamp, headers)
+                else:
+                    plain(topic, value, key, partition, delivered, None, timestamp)
             except Exception:
                 send(topic, value, key, partition, timestamp, headers)
             changelog.sent += 1
@@ -330,7 +341,10 @@ class RecordCollector:
                     if timestamp <= 0:
                         timestamp, headers = untimed(timestamp, None)
                     try:
-                        produce(topic, value, key, partition, delivered, None, timestamp, headers)
+                        if headers:
+                            produce(topic, value, key, partition, delivered, None, timestamp, headers)
+                        else:
+                            plain(topic, value, key, partition, delivered, None, timestamp)
                     except Exception:
                         send(topic, value, key, partition, timestamp, headers)
                     sent += 1
@@ -375,7 +389,7 @@ class RecordCollector:
         partitioner = node.partitioner or windowed_partitioner(key_serde)
         if partitioner is not None:
             return self._partitioned(node, partitioner, topic, write_key, write_value, send, errors)
-        produce, zero = self._produce_for(errors), self._zero_of(topic)
+        (produce, plain), zero = self._produce_for(errors), self._zero_of(topic)
 
         def sink(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
             part = "key"
@@ -386,7 +400,10 @@ class RecordCollector:
             except Exception as error:
                 return errors.unserializable(error, part, ProducerRecord(topic, key, value, timestamp, headers))
             try:
-                produce(topic, raw_value, raw_key, -1, delivered, None, timestamp or zero(), headers)
+                if headers:
+                    produce(topic, raw_value, raw_key, -1, delivered, None, timestamp or zero(), headers)
+                else:
+                    plain(topic, raw_value, raw_key, -1, delivered, None, timestamp or zero())
             except Exception:
                 send(topic, raw_value, raw_key, -1, timestamp or zero(), headers)
 
@@ -468,6 +485,12 @@ class RecordCollector:
             found(key, value, timestamp, headers)
 
         return sink
+
+
+def _record(
+    topic: str, value: bytes | None, key: bytes | None, partition: int, timestamp: int, headers: HeaderList | None
+) -> ProducerRecord:
+    return ProducerRecord(topic, key, value, timestamp, headers, None if partition < 0 else partition)
 
 
 def _chosen(partitions: Any, total: int, node: str) -> list[int]:

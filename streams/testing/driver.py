@@ -39,6 +39,7 @@ from processor_api.task_id import TaskId, TopicPartition
 from processor_api.topology_function import TopologyLike
 from state.write_buffer.memory_budget import Budget
 from streams.config import StreamsConfig
+from streams.kafka.headers import sendable
 from streams.kafka.internal_topics import source_topics
 from streams.kafka.record_collector import RecordCollector
 from streams.queries.request import StateQueryRequest
@@ -211,6 +212,7 @@ class TopologyTestDriver:
             found = self._read_also(topic)
         queue = found.queue
         assert queue is not None
+        headers = list(sendable(headers)) if headers else None
         self._arrivals.add(queue, new_message(found, key, value, timestamp, headers))
         if self._idling is not None:
             self._idling.arrived(queue.partition)

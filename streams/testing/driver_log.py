@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NoReturn
 
 from processor_api.errors import ProductionError
 from processor_api.record import HeaderList, TimestampType
 from processor_api.task_id import TopicPartition
-from streams.kafka.embedded.messages import Record, as_bytes, normal_headers
+from streams.kafka.embedded.messages import Record, as_bytes
+from streams.kafka.headers import UnsendableHeaders, sendable
 from streams.kafka.ports import OffsetAndMetadata, OnDelivery
 from streams.runtime.processing.inputs import InputQueue
 from streams.testing.arrivals import Arrivals
@@ -82,11 +83,12 @@ class DriverProducer:
         callback: OnDelivery | None,
         on_delivery: OnDelivery | None,
         timestamp: int,
-        headers: HeaderList | None,
+        headers: HeaderList | None = None,
     ) -> None:
         """Appends a record to its topic.
 
         :raises ProductionError: if the record is for another partition than the only one.
+        :raises UnsendableHeaders: if no client could send the headers.
         """
         if partition > 0:
             raise ProductionError(
@@ -101,7 +103,7 @@ class DriverProducer:
             value = as_bytes(value)
         if type(key) is not bytes and key is not None:
             key = as_bytes(key)
-        headers = normal_headers(headers) if headers else None
+        headers = list(sendable(headers)) if headers else None
         found.written = True
         found.unread.append((key, value, timestamp, headers))
         queue = found.queue
@@ -110,8 +112,14 @@ class DriverProducer:
         else:
             found.end_offset += 1
 
+    @property
+    def produce_plain(self) -> Callable[..., None]:
+        return self.produce
+
     def refused(self, error: Exception, topic: str) -> NoReturn:
         """Raises the error of a record that cannot be sent."""
+        if isinstance(error, UnsendableHeaders):
+            raise error.locate(topic=topic)
         raise ProductionError(f"cannot send a record to topic {topic!r}: {error}", topic=topic) from error
 
     def poll(self, timeout: float = 0) -> int:

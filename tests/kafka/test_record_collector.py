@@ -12,6 +12,7 @@ from processor_api.errors import (
     InternalError,
     ProductionError,
     RetryableError,
+    SerializationError,
     StreamsError,
     TaskMigratedError,
 )
@@ -379,10 +380,14 @@ class Counting:
     def produce(self) -> Any:
         def produce(*arguments: Any) -> None:
             self.calls += 1
-            topic, value, key, partition, callback, on_delivery, timestamp, headers = arguments
-            self.producer.produce(topic, value, key, partition, callback, on_delivery, timestamp, headers)
+            topic, value, key, partition, callback, on_delivery, timestamp, *headers = arguments
+            self.producer.produce(topic, value, key, partition, callback, on_delivery, timestamp, *headers)
 
         return produce
+
+    @property
+    def produce_plain(self) -> Any:
+        return self.produce
 
 
 def test_a_record_is_given_to_the_client_once(kit: Kit) -> None:
@@ -407,6 +412,41 @@ def test_a_changelog_without_a_record_is_never_gone_on_with(kit: Kit) -> None:
     changelog.log(b"k", b"2", 5)
     with pytest.raises(ProductionError, match="MSG_SIZE_TOO_LARGE"):
         kit.collector.flush()
+
+
+# ------------------------------------------------------------------------ headers
+
+BAD_NAME = [("\ud800", b"1")]
+
+
+@pytest.mark.parametrize("partitioner", [None, lambda *arguments: [0]])
+def test_headers_that_cannot_be_sent_are_told_and_not_sent(kit: Kit, partitioner: Any) -> None:
+    """The handler of serialisation errors is asked, as about a key; the records before and after are sent."""
+    sink = kit.sink(partitioner=partitioner)
+    sink("k", "1", 5, None)
+    sink("k", "2", 6, BAD_NAME)
+    sink("k", "3", 7, [("h", b"1")])
+    kit.collector.flush()
+    ((why, part, record),) = kit.told.unwritten
+    assert (part, record.topic, record.key, record.value, record.headers) == ("headers", "out", b"k", b"2", BAD_NAME)
+    assert "half of a surrogate pair" in why
+    assert [value for _, _, value, _ in kit.sent()] == [b"1", b"3"]
+    assert kit.told.refused == []
+
+
+def test_a_changelog_record_whose_headers_cannot_be_sent_fails_the_task(kit: Kit) -> None:
+    """A changelog without it would restore another store."""
+    changelog = kit.collector.changelog("out", 0)
+    with pytest.raises(SerializationError, match="topic='out'"):
+        changelog.log(b"k", b"1", 5, BAD_NAME)
+    assert changelog.sent == 0
+
+
+def test_a_dead_letter_is_sent_with_headers_that_no_client_could_send(kit: Kit) -> None:
+    """With question marks: the letter is about a record with such headers."""
+    kit.collector.send_dead_letters([ProducerRecord("out", b"k", b"v", 5, [*BAD_NAME, ("h", b"1")])])
+    kit.collector.flush()
+    assert [record.headers() for record in kit.broker.records("out")] == [[("?", b"1"), ("h", b"1")]]
 
 
 # -------------------------------------------------------------------- producers in trouble
@@ -441,6 +481,8 @@ class Stuck:
     def produce(self, *record: Any) -> None:
         self.calls += 1
         raise self.error
+
+    produce_plain = produce
 
     def poll(self, timeout_s: float) -> int:
         self.clock.advance(int(timeout_s * 1000))

@@ -306,6 +306,43 @@ def test_the_production_handler_is_told_which_part_cannot_be_written() -> None:
         run.pipe_raw("in", b"k", b"v", 5)
 
 
+NAMES: dict[str, Any] = {"fine": "fine", "half": "\ud800", "nul": "a\0b", "number": 7}
+
+
+class Tag(Processor[str, str, str, str]):
+    """Names a header by the value."""
+
+    def process(self, record: Record[str, str]) -> None:
+        self.context.forward(record.with_headers([(NAMES[record.value], b"1")]))
+
+
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
+def test_the_production_handler_is_told_of_headers_that_cannot_be_sent(guarantee: str) -> None:
+    """The record has not reached the broker, so that nothing is lost with it in either guarantee."""
+    topology = Topology().add_source("source", "in").add_processor("tag", Tag, "source").add_sink("sink", "out", "tag")
+    handler, settings = Asked(), {"processing.guarantee": guarantee}
+    with driver(topology, **{"production.exception.handler": handler}, **settings) as run:
+        for name in NAMES:
+            run.pipe_raw("in", b"k", name.encode(), 5)
+        assert [record.headers for record in run.take_produced()["out"]] == [[("fine", b"1")]]
+        assert run.metrics()["dropped-records-total"] == 3
+    assert [origin for *_, origin in handler.calls] == [SerializationExceptionOrigin.HEADERS] * 3
+    assert [record.headers for _, record, _, _ in handler.calls][2] == [(7, b"1")]
+    with (
+        driver(topology, **settings) as run,
+        pytest.raises(SerializationError, match="the headers cannot be") as caught,
+    ):
+        run.pipe_raw("in", b"k", b"half", 5)
+    assert caught.value.place() | {"node": None} == {
+        "topic": "in", "partition": 0, "offset": 0, "task": "0_0", "node": None, "key": b"k",
+    }  # fmt: skip
+
+
+def test_a_driver_takes_no_headers_that_no_client_could_have_sent() -> None:
+    with driver(Topology().add_source("source", "in")) as run, pytest.raises(SerializationError, match="surrogate"):
+        run.pipe_raw("in", b"k", b"v", 5, [("\ud800", b"1")])
+
+
 # ---------------------------------------------------------------------- dead letters
 
 

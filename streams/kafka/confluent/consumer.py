@@ -28,6 +28,7 @@ from streams.kafka.confluent.errors import (
     offsets_error,
     session_ended,
 )
+from streams.kafka.confluent.header_names import decode_headers
 from streams.kafka.confluent.known_topics import learn_topics
 from streams.kafka.confluent.lost_brokers import GivenUpClient, LostBrokers, answers_members, reaches_brokers
 from streams.kafka.confluent.outage import ClientLog, OutageLog, failure_of_request
@@ -146,6 +147,8 @@ class ConfluentConsumer:
             messages = caught(self._consume, max_messages, timeout_s)
         except (KafkaException, SystemError) as error:
             raise mapped(error, "consume", self.resources) from error
+        if messages:
+            decode_headers(messages)
         if self._ended is not None or messages:
             self._check(messages[-1] if messages else None)
         if self._outage.suspected or (self._lost.suspected and not messages):
@@ -179,6 +182,8 @@ class ConfluentConsumer:
             message = caught(self._poll, timeout_s)
         except (KafkaException, SystemError) as error:
             raise mapped(error, "consume", self.resources) from error
+        if message is not None:
+            decode_headers((message,))
         if self._ended is not None or message is not None:
             self._check(message)
         elif self._lost.suspected:

@@ -13,13 +13,15 @@ from confluent_kafka import TopicPartition as ClientPartition
 
 from processor_api.clock import Clock, SystemClock
 from processor_api.errors import AuthorizationError, ProductionError, RetryableError, StreamsError, TaskMigratedError
+from processor_api.record import HeaderList
 from processor_api.task_id import TopicPartition
 from streams.kafka.confluent.callbacks import weakly
 from streams.kafka.confluent.errors import Resources, caught, kafka_error, mapped, mapping
 from streams.kafka.confluent.known_topics import learn_topics
 from streams.kafka.confluent.outage import ClientLog, OutageLog
 from streams.kafka.confluent.timed_executor import CallTimedOutError, TimedExecutor
-from streams.kafka.ports import OffsetAndMetadata, TransactionAborted
+from streams.kafka.headers import UnsendableHeaders, sendable
+from streams.kafka.ports import OffsetAndMetadata, OnDelivery, TransactionAborted
 
 __all__ = ["ConfluentProducer"]
 
@@ -62,7 +64,7 @@ class ConfluentProducer:
             raise mapped(error, "make a producer", self.resources) from error
         self._suspect_at = 0.0
         """The time from which on a flush is long, which may be one of many calls; 0 while none waits."""
-        self.produce: Callable[..., None] = self._client.produce
+        self.produce_plain: Callable[..., None] = self._client.produce
         self._poll: Callable[[float], int] = self._client.poll
 
     def _on_error(self, error: KafkaError) -> None:
@@ -73,7 +75,23 @@ class ConfluentProducer:
         if error.code() == KafkaError._ALL_BROKERS_DOWN and self._knows_coordinator:
             self._stale = "no broker could be reached meanwhile"
 
+    def produce(
+        self,
+        topic: str,
+        value: bytes | str | None = None,
+        key: bytes | str | None = None,
+        partition: int = -1,
+        on_delivery: OnDelivery | None = None,
+        other: OnDelivery | None = None,
+        timestamp: int = 0,
+        headers: HeaderList | None = None,
+    ) -> None:
+        checked = sendable(headers) if headers else None
+        self.produce_plain(topic, value, key, partition, on_delivery, other, timestamp, checked)
+
     def refused(self, error: Exception, topic: str) -> NoReturn:
+        if isinstance(error, UnsendableHeaders):
+            raise error.locate(topic=topic)
         found = mapped(self._reason(error), f"send a record to topic {topic!r}", self.resources, topic=topic)
         if not isinstance(found, (AuthorizationError, RetryableError, TaskMigratedError)):
             found = ProductionError(f"{found.message}; no offset after it was committed", topic=topic)

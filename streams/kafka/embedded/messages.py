@@ -19,7 +19,6 @@ __all__ = [
     "Record",
     "RefusedRecord",
     "as_bytes",
-    "normal_headers",
 ]
 
 PARTITION_EOF = -191
@@ -197,8 +196,3 @@ def as_bytes(data: Any) -> bytes:
     :raises TypeError: if it is neither text nor like bytes.
     """
     return data.encode() if isinstance(data, str) else bytes(memoryview(data))
-
-
-def normal_headers(headers: HeaderList) -> HeaderList:
-    """Returns a copy of headers, with values as bytes."""
-    return [(name, value if value is None or type(value) is bytes else as_bytes(value)) for name, value in headers]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NoReturn
 
 from processor_api.errors import ProductionError, StreamsError, TaskMigratedError
@@ -13,10 +13,11 @@ from processor_api.record import HeaderList, TimestampType
 from processor_api.task_id import TopicPartition
 from streams.kafka.embedded.broker import EmbeddedBroker
 from streams.kafka.embedded.groups import GroupIdentity
-from streams.kafka.embedded.messages import ErrorInfo, Record, RefusedRecord, as_bytes, normal_headers
+from streams.kafka.embedded.messages import ErrorInfo, Record, RefusedRecord, as_bytes
 from streams.kafka.embedded.segments import BATCH_OVERHEAD, record_bytes
 from streams.kafka.embedded.topics import Topic
 from streams.kafka.embedded.transactions import TransactionalId
+from streams.kafka.headers import UnsendableHeaders, sendable
 from streams.kafka.ports import OffsetAndMetadata, OnDelivery, TransactionAborted
 
 __all__ = ["EmbeddedProducer"]
@@ -92,7 +93,7 @@ class EmbeddedProducer:
         if timestamp is None:
             timestamp = self._broker.clock.time_ms()
         record = Record(
-            topic, partition, key, value, (_CREATE_TIME, timestamp), normal_headers(headers) if headers else None
+            topic, partition, key, value, (_CREATE_TIME, timestamp), list(sendable(headers)) if headers else None
         )
         self._queued += 1
         report = callback or on_delivery
@@ -107,10 +108,16 @@ class EmbeddedProducer:
             else:
                 self._report_failure(record, report, refusals[0])
 
+    @property
+    def produce_plain(self) -> Callable[..., None]:
+        return self.produce
+
     def refused(self, error: Exception, topic: str) -> NoReturn:
         """Raises the project's error for one that :meth:`produce` raised, which is often the same."""
         if isinstance(error, TaskMigratedError):
             raise error
+        if isinstance(error, UnsendableHeaders):
+            raise error.locate(topic=topic)
         raise ProductionError(f"cannot send a record to topic {topic!r}: {error}", topic=topic) from error
 
     def deliver(self) -> None:

@@ -13,6 +13,7 @@ from processor_api.record import HeaderList
 from processor_api.task_id import TopicPartition
 from streams.kafka.embedded.messages import PARTITION_EOF, as_bytes
 from streams.kafka.embedded.producer import EmbeddedProducer
+from streams.kafka.headers import UnsendableHeaders, sendable
 from streams.kafka.ports import (
     GroupInfo,
     GroupMember,
@@ -227,16 +228,23 @@ class RemoteProducer(_RemoteClient):
             self._callbacks[number] = report
         sent = [part if part is None or type(part) is bytes else as_bytes(part) for part in (value, key)]
         try:
-            self._call("produce", topic, *sent, partition, timestamp, headers, number)
+            checked = sendable(headers) if headers else None
+            self._call("produce", topic, *sent, partition, timestamp, checked, number)
         except BaseException:
             if number is not None:
                 self._callbacks.pop(number, None)
             raise
 
+    @property
+    def produce_plain(self) -> Callable[..., None]:
+        return self.produce
+
     def _reported(self, number: int, error: Any, record: Any) -> None:
         self._callbacks.pop(number)(error, record)
 
     def refused(self, error: Exception, topic: str) -> NoReturn:
+        if isinstance(error, UnsendableHeaders):
+            raise error.locate(topic=topic)
         self._call("refused", error, topic)
         raise error
 

@@ -235,7 +235,8 @@ class NodeErrors:
         self._count_failed(f"failed, and the handler goes on: {type(error).__name__}: {error}")
 
     def unserializable(self, error: Exception, part: str, record: ProducerRecord) -> None:
-        """Handles a ``key`` or ``value`` that cannot be serialised: returns to drop the record, else raises."""
+        """Handles a ``key`` or ``value`` that cannot be serialised, or ``headers`` that cannot be sent: returns to drop
+        the record, else raises."""
         self._policy.serialization(self._node, error, part, record, self._environment.cursor)
         self._count_failed(f"its {part} cannot be written: {type(error).__name__}: {error}")
 

@@ -207,7 +207,7 @@ class ErrorPolicy:
     # ------------------------------------------------------------------ writing
 
     def serialization(self, node: str, error: Exception, part: str, record: ProducerRecord, cursor: Cursor) -> None:
-        """Handles a ``key`` or ``value`` that cannot be serialised.
+        """Handles a ``key`` or ``value`` that cannot be serialised, or ``headers`` that cannot be sent.
 
         Java does not ask the handler about values of a wrong class. Python's serdes raise the same types of errors for
         these and for bad data, so the handler is asked about both.

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 from processor_api.errors import ProductionError
 from processor_api.record import HeaderList
 from processor_api.task_id import TopicPartition
+from streams.kafka.headers import UnsendableHeaders, sendable
 from streams.kafka.ports import OffsetAndMetadata
 from streams.runtime.runner.changelog_capture import ChangelogCapture
 
@@ -52,15 +53,20 @@ class CapturingProducer:
             _delivered: Any,
             _none: None,
             timestamp: int,
-            headers: HeaderList | None,
+            headers: HeaderList | None = None,
         ) -> None:
             log = logs.get(topic)
+            checked = sendable(headers) if headers else headers
             if log is not None:
-                log(key, value, timestamp, headers)  # type: ignore[arg-type]
+                log(key, value, timestamp, checked)  # type: ignore[arg-type]
             elif kept is None or topic in kept:
-                append((topic, key, value, timestamp, headers, partition))
+                append((topic, key, value, timestamp, checked, partition))
 
         return produce
+
+    @property
+    def produce_plain(self) -> Callable[..., None]:
+        return self.produce
 
     def partition_count(self, topic: str) -> int:
         """Returns the number of partitions of a topic.
@@ -78,6 +84,8 @@ class CapturingProducer:
 
     def refused(self, error: Exception, topic: str) -> NoReturn:
         """Raises the error of a record that cannot be kept."""
+        if isinstance(error, UnsendableHeaders):
+            raise error.locate(topic=topic)
         raise ProductionError(f"cannot keep a record of topic {topic!r}: {error}", topic=topic) from error
 
     def poll(self, timeout: float = 0) -> int:

@@ -38,7 +38,7 @@ class TracedProducer:
         delivered: OnDelivery | None,
         other: OnDelivery | None,
         timestamp: int,
-        headers: HeaderList | None,
+        headers: HeaderList | None = None,
     ) -> None:
         self._producer.produce(topic, value, key, partition, delivered, other, timestamp, headers)
         tracer = self._tracer
@@ -60,6 +60,10 @@ class TracedProducer:
             value=shown_value,
             note=f"{note}, timestamp {timestamp}",
         )
+
+    @property
+    def produce_plain(self) -> Callable[..., None]:
+        return self.produce
 
     def _partition(self, topic: str, key: bytes | None, partition: int) -> int | str:
         """The partition as far as it is known; the client chooses for a record without a key."""

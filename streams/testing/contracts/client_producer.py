@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 from typing import Any
 
 from processor_api.errors import StreamsError
 from processor_api.partitioner import partition_for_key
 from processor_api.record import HeaderList
 from processor_api.task_id import TopicPartition
+from streams.kafka.headers import UnsendableHeaders
 from streams.testing.contracts.client_kit import Cluster, Deliveries, contents, raises, read, read_to_end, send
 
 __all__ = ["ProducerContract"]
@@ -74,6 +76,30 @@ class ProducerContract:
         producer.flush()
         (record,) = read_to_end(self.cluster.until, self.cluster.consumer(), [TopicPartition(topic, 0)])
         assert record.headers() == headers
+
+    def test_headers_that_cannot_be_sent_are_refused(self) -> None:
+        """A header whose name has no UTF-8 or holds a NUL, or whose value is no bytes, is refused before it is sent;
+        the producer goes on."""
+        topic = self.cluster.topic()
+        producer = self.cluster.producer()
+        for _ in range(2):
+            for bad in ([("\ud800", b"1")], [("a\0b", b"1")], [("a", 1)], [("a", "\udfff")], [(b"a", b"1")], ["ab"]):
+                raises(UnsendableHeaders, partial(send, producer, topic, b"bad", headers=[("ok", b""), *bad]))
+        send(producer, topic, b"good", headers=[("größe", b"1"), ("", None), ("text", "\0ö")])  # type: ignore[list-item]
+        producer.flush()
+        (record,) = read_to_end(self.cluster.until, self.cluster.consumer(), [TopicPartition(topic, 0)])
+        assert record.value() == b"good"
+        assert record.headers() == [("größe", b"1"), ("", None), ("text", "\0ö".encode())]
+
+    def test_a_record_without_headers_has_a_shorter_way(self) -> None:
+        """``produce_plain`` takes what ``produce`` takes by position, without the headers."""
+        topic = self.cluster.topic()
+        producer, deliveries = self.cluster.producer(), Deliveries()
+        producer.produce_plain(topic, b"v", b"k", 0, deliveries, None, 1_000)
+        producer.flush()
+        assert deliveries.errors == [None]
+        (record,) = read_to_end(self.cluster.until, self.cluster.consumer(), [TopicPartition(topic, 0)])
+        assert (record.key(), record.value(), record.timestamp()) == (b"k", b"v", (CREATE_TIME, 1_000))
 
     def test_no_headers_are_none(self) -> None:
         """A record sent with ``None`` or an empty list has no headers, which is ``None``."""

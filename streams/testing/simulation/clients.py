@@ -244,6 +244,10 @@ class SimulatedProducer:
         if self._network.chance(16):
             self._deliver()
 
+    @property
+    def produce_plain(self) -> Callable[..., None]:
+        return self.produce
+
     def _deliver(self) -> None:
         if not self._network.is_down():
             self.inner.deliver()

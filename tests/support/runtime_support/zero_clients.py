@@ -25,6 +25,9 @@ class _ZeroIsNow:
         *before, timestamp, headers = given
         self._producer.produce(topic, *before, timestamp or SENT_AT, headers)
 
+    def produce_plain(self, topic: str, *given: Any) -> None:
+        self.produce(topic, *given, None)
+
 
 class ZeroIsNowClients(EmbeddedClients):
     def producer(self, config: Any) -> Any:
