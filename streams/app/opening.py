@@ -19,6 +19,7 @@ from streams.app.open_files import raise_open_files
 from streams.app.topics import TopicFitter, TopicWatch, warn_of_lost_history
 from streams.config import StreamsConfig
 from streams.config import clients as client_configs
+from streams.kafka.batch_limits import BatchLimits
 from streams.kafka.ports import KafkaClients
 from streams.kafka.shutdown_requests import ShutdownRequests
 from streams.metrics.registry import Metrics
@@ -148,11 +149,13 @@ def _open_directory(config: StreamsConfig, platform: Platform) -> StateDirectory
 def _open_cluster(config: StreamsConfig, clients: KafkaClients, platform: Platform, client_id: str) -> ClusterAccess:
     admin_id = f"{client_id}-admin"
     writer = _RequestWriter(clients, config, f"{client_id}-requests", platform.clock)
+    admin = clients.admin(client_configs.admin(config, admin_id))
     return ClusterAccess(
         clients=clients,
-        admin=clients.admin(client_configs.admin(config, admin_id)),
+        admin=admin,
         admin_client_id=admin_id,
         shutdown_requests=ShutdownRequests(writer.send, platform.threads),
+        batch_limits=BatchLimits(admin, platform.threads),
     )
 
 

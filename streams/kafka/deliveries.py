@@ -10,9 +10,9 @@ from typing import Any
 from processor_api.errors import ProductionError, StreamsError, TaskMigratedError
 from processor_api.handlers import ProducerRecord
 from processor_api.record import TimestampType
-from streams.kafka.ports import NotDelivered
+from streams.kafka.ports import BatchTooLarge, NotDelivered
 
-__all__ = ["is_fatal", "is_purged", "not_delivered", "produced_record"]
+__all__ = ["batch_too_large", "is_fatal", "is_purged", "is_too_large", "not_delivered", "produced_record"]
 
 FENCED = frozenset({
     "_FENCED", "INVALID_PRODUCER_EPOCH", "INVALID_PRODUCER_ID_MAPPING", "OUT_OF_ORDER_SEQUENCE_NUMBER",
@@ -72,6 +72,21 @@ def is_fatal(failure: StreamsError) -> bool:
     if isinstance(failure, ProductionError):
         return failure.reason is None or failure.reason in FATAL
     return not isinstance(failure, NotDelivered)
+
+
+def is_too_large(failure: StreamsError | None) -> bool:
+    """Whether the broker refused a record, or the batch in which it was, for its size."""
+    return isinstance(failure, ProductionError) and failure.reason == "MSG_SIZE_TOO_LARGE"
+
+
+def batch_too_large(topic: str | None, partition: int | None) -> BatchTooLarge:
+    """Returns the error of a record that was refused with its batch."""
+    return BatchTooLarge(
+        f"the broker refused a batch for topic {topic!r} as larger than its max.message.bytes; its records are"
+        " sent again in smaller ones",
+        topic=topic,
+        partition=partition,
+    )
 
 
 def produced_record(message: Any) -> ProducerRecord:

@@ -26,7 +26,9 @@ from processor_api.task_id import TopicPartition
 __all__ = [
     "AT_BEGINNING",
     "AT_END",
+    "MOST_RECORD_BYTES",
     "Admin",
+    "BatchTooLarge",
     "CommitAgain",
     "Consumer",
     "GroupInfo",
@@ -46,6 +48,9 @@ __all__ = [
     "UnknownPartitionError",
 ]
 
+MOST_RECORD_BYTES = 1_048_576
+"""The default limit of a record, with all that it takes in a batch: Kafka's ``max.request.size``. librdkafka's own
+default for ``message.max.bytes`` is less than a broker takes."""
 AT_BEGINNING = -2
 AT_END = -1
 """Positions that the client resolves itself when a partition is assigned."""
@@ -78,6 +83,11 @@ class NotDelivered(TransactionAborted):
 
     reason: str | None = None
     """The client's name of the error, such as ``_MSG_TIMED_OUT``."""
+
+
+class BatchTooLarge(RetryableError):
+    """The broker refused a batch as too large whose records it would take in smaller ones: a new producer makes those,
+    and processes again what was read since the last commit (semantics 151)."""
 
 
 class OffsetAndMetadata(NamedTuple):
@@ -249,8 +259,9 @@ class Producer(Protocol):
     def produce(self) -> Callable[..., None]:
         """Sends a record, as ``produce(topic, value, key, partition, on_delivery, None, timestamp_ms, headers)`` by
         position. Partition -1 leaves the choice to murmur2 of the key. Raises ``BufferError`` when the queue is full:
-        poll and call again. The client has two positions for the callback, and a ``None`` in the first hides the
-        second.
+        poll and call again. Raises the client's own error, for :meth:`refused`, for a record above
+        ``message.max.bytes`` (`MOST_RECORD_BYTES`). The client has two positions for the callback, and a ``None`` in
+        the first hides the second.
 
         :raises UnsendableHeaders: if the headers cannot be sent (`streams.kafka.headers`)."""
         ...

@@ -28,7 +28,15 @@ from processor_api.serde import Serde
 from processor_api.topic_names import check_topic_name
 from state.formats.windowed_serdes import windowed_partitioner
 from state.write_buffer.record_context import Cursor
-from streams.kafka.deliveries import is_fatal, is_purged, not_delivered, produced_record
+from streams.kafka.batch_limits import ProducerBatches
+from streams.kafka.deliveries import (
+    batch_too_large,
+    is_fatal,
+    is_purged,
+    is_too_large,
+    not_delivered,
+    produced_record,
+)
 from streams.kafka.headers import UnsendableHeaders, mended
 from streams.kafka.ports import Producer
 from streams.kafka.zero_timestamps import with_time_zero
@@ -124,9 +132,13 @@ class Changelog:
 class RecordCollector:
     """The record collector of one stream thread; its tasks share the producer."""
 
-    def __init__(self, producer: Producer, clock: Clock) -> None:
+    def __init__(self, producer: Producer, clock: Clock, batches: ProducerBatches | None = None) -> None:
+        """Makes one that has sent nothing.
+
+        :param batches: those of the producer, where a new one can make smaller ones."""
         self._producer = producer
         self._clock = clock
+        self._batches = batches
         self._failure: StreamsError | None = None
         self._dead_letters: list[ProducerRecord] = []
         self._warned_of_zero: set[str] = set()
@@ -162,15 +174,25 @@ class RecordCollector:
         except StreamsError:
             return
 
-    def _refused(self, error: Any, record: ProducerRecord | None, errors: SinkErrors | None) -> None:
+    def _refused(
+        self, error: Any, record: ProducerRecord | None, errors: SinkErrors | None, *, alone: bool = False
+    ) -> None:
+        """Handles a refused record.
+
+        :param alone: whether it was refused for itself, and not with its batch."""
         if self._failure is not None or is_purged(error):
             return
         topic, partition = (None, None) if record is None else (record.topic, record.partition)
         failure: StreamsError | None = not_delivered(error, topic, partition)
+        if not alone and is_too_large(failure) and self._may_be_smaller(record):
+            failure, errors = batch_too_large(topic, partition), None
         if errors is not None and record is not None and failure is not None and not is_fatal(failure):
             failure, letters = errors.undelivered(failure, record)
             self._dead_letters.extend(letters)  # sent later: this may be a callback inside of poll
         self._failure = failure
+
+    def _may_be_smaller(self, record: ProducerRecord | None) -> bool:
+        return record is not None and self._batches is not None and self._batches.fits_alone(record)
 
     def check(self) -> None:
         """Raises the first failure, if there was one, once the dead letters that came with it are delivered."""
@@ -198,6 +220,8 @@ class RecordCollector:
             self._send_waiting()
             self._flush()
         self.check()
+        if self._batches is not None:
+            self._batches.delivered()
 
     def _flush(self) -> None:
         while not self._producer.flush(FLUSH_SLICE_S):
@@ -305,7 +329,7 @@ class RecordCollector:
                     return errors.unserializable(error, "headers", unsent)
                 except Exception as error:
                     self._raise_unless_refused(error, topic)
-                    refused(error, _record(topic, value, key, partition, timestamp, headers), errors)
+                    refused(error, _record(topic, value, key, partition, timestamp, headers), errors, alone=True)
                     self.check()
                     return
 

@@ -51,6 +51,35 @@ def test_a_refused_record_ends_the_application(
         assert len(copied) == topics.committed(group, source)[0]
 
 
+@pytest.mark.parametrize("kind", ["fixed", "dynamic"])
+@pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
+def test_a_topic_with_a_low_limit_gets_every_record(
+    topics: Topics, workers: Workers, guarantee: str, kind: str
+) -> None:
+    """A batch that is refused took along records that the topic takes: now none is made that is too large, or, where
+    the limit was not known, it is rolled back and sent in smaller ones. A handler that drops records drops none."""
+    source, sink = topics.create("input"), topics.create("output", config={"max.message.bytes": "20000"})
+    values = [f"{number:03d}".ljust(200, ".") for number in range(500)]
+    topics.send(source, ((None, value) for value in values))
+    worker = workers.start(
+        f"copy_values:{'topology' if kind == 'fixed' else 'chosen'}",
+        settings={
+            "processing.guarantee": guarantee,
+            "commit.interval.ms": 300,
+            "production.exception.handler": "copy_values:dropping",
+        },
+        env={"INPUTS": source, "OUTPUT": sink},
+    )
+    wait_until("all is committed", lambda: topics.committed(workers.application, source) == {0: len(values)})
+    worker.stop()
+    with topics.reader(sink) as reader:
+        reader.to_end()
+        copied = [record.value().decode() for record in reader.records]
+    assert copied[-len(values) :] == values
+    if kind == "fixed" or guarantee == "exactly_once_v2":
+        assert copied == values
+
+
 @pytest.mark.parametrize("size", [5_000, 1_500_000])
 def test_a_refused_record_becomes_a_dead_letter(topics: Topics, workers: Workers, size: int) -> None:
     """With its own time and headers, which the client's report does not have; the others are copied."""

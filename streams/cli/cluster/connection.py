@@ -18,6 +18,7 @@ from streams.cli.failures import CannotRun
 from streams.cli.settings_options import given_settings
 from streams.cli.topology_function import load_topology
 from streams.cli.waiting_notice import WaitingNotice
+from streams.kafka.batch_limits import limited
 
 if TYPE_CHECKING:  # pydantic and the client are not needed to print the help
     from streams.config import StreamsConfig
@@ -123,12 +124,13 @@ class Connection:
         return int(set_ms or 0) or DELIVERY_MS
 
     @contextmanager
-    def producer(self, timeout_ms: int) -> Iterator[Producer]:
-        """Makes a producer that reports each delivery, and closes it.
+    def producer(self, topic: str, timeout_ms: int) -> Iterator[Producer]:
+        """Makes a producer for a topic that reports each delivery, and closes it.
 
         :param timeout_ms: how long a record is tried to be delivered.
         """
-        settings = self._settings.producer(self._config, f"{self._client_id}-producer")
+        with self.admin() as admin:
+            settings = limited(self._settings.producer(self._config, f"{self._client_id}-producer"), admin, [topic])
         reports = {"delivery.report.only.error": False, "delivery.timeout.ms": timeout_ms}
         found = self._clients.producer({**settings, **reports})
         try:

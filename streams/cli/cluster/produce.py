@@ -154,7 +154,7 @@ def run(arguments: argparse.Namespace, *, clients: KafkaClients | None = None) -
         for _ in encode.all(_placed(arguments)):  # all of them can be written, or nothing is
             pass
     timeout_ms = connection.delivery_timeout_ms(arguments.timeout)
-    with connection.producer(timeout_ms) as producer:
+    with connection.producer(form.topic, timeout_ms) as producer:
         sender = _Sender(producer, form.topic, connection.servers, timeout_ms / 1000)
         failure: CannotRun | None = None
         is_typed = _is_typed(arguments)

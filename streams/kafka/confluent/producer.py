@@ -21,7 +21,7 @@ from streams.kafka.confluent.known_topics import learn_topics
 from streams.kafka.confluent.outage import ClientLog, OutageLog
 from streams.kafka.confluent.timed_executor import CallTimedOutError, TimedExecutor
 from streams.kafka.headers import UnsendableHeaders, sendable
-from streams.kafka.ports import OffsetAndMetadata, OnDelivery, TransactionAborted
+from streams.kafka.ports import MOST_RECORD_BYTES, OffsetAndMetadata, OnDelivery, TransactionAborted
 
 __all__ = ["ConfluentProducer"]
 
@@ -34,7 +34,7 @@ FLUSH_SLICE_S = 1.0
 FLUSH_SUSPECT_S = 5.0
 CLOSE_S = 3.0
 METADATA_AGE_S = 60.0
-DEFAULTS = {"enable.idempotence": True, "partitioner": "murmur2_random"}
+DEFAULTS = {"enable.idempotence": True, "message.max.bytes": MOST_RECORD_BYTES, "partitioner": "murmur2_random"}
 """Settings that keep what the port promises, used where a configuration does not have them."""
 
 

@@ -18,20 +18,27 @@ from streams.kafka.embedded.segments import BATCH_OVERHEAD, record_bytes
 from streams.kafka.embedded.topics import Topic
 from streams.kafka.embedded.transactions import TransactionalId
 from streams.kafka.headers import UnsendableHeaders, sendable
-from streams.kafka.ports import OffsetAndMetadata, OnDelivery, TransactionAborted
+from streams.kafka.ports import MOST_RECORD_BYTES, OffsetAndMetadata, OnDelivery, TransactionAborted
 
 __all__ = ["EmbeddedProducer"]
 
+CLIENT_OVERHEAD = 27
+"""Bytes that the client counts for a record above those that it takes: as many as it could take."""
 _CREATE_TIME = int(TimestampType.CREATE_TIME)
+
+
+class _TooLarge(Exception):
+    """Raised for a record that is larger than the producer may send, with the error that the client gives."""
 
 
 class EmbeddedProducer:
     """Implements `streams.kafka.ports.Producer`.
 
     Settings: ``transactional.id``, ``transaction.timeout.ms``, ``queue.buffering.max.messages`` (records whose delivery
-    was not yet reported), ``linger.ms``, ``batch.num.messages`` and ``batch.size``. Without linger, the default, each
-    record is a batch of its own and is in the log when `produce` returns. With any linger it waits for the next `poll`,
-    `flush` or commit, or a full batch; a producer that is dropped before loses it, as one that crashes does.
+    was not yet reported), ``linger.ms``, ``batch.num.messages``, ``batch.size`` and ``message.max.bytes``. Without
+    linger, the default, each record is a batch of its own and is in the log when `produce` returns. With any linger it
+    waits for the next `poll`, `flush` or commit, or a full batch; a producer that is dropped before loses it, as one
+    that crashes does.
     """
 
     zero_timestamp_ms = 0
@@ -47,6 +54,7 @@ class EmbeddedProducer:
         self._batches: dict[tuple[Topic, int], list[tuple[Record, OnDelivery | None]]] = {}
         self._batch_bytes: dict[tuple[Topic, int], int] = {}
         self._batch_bytes_max = int(config.get("batch.size", 1_000_000))
+        self._most_bytes = int(config.get("message.max.bytes", MOST_RECORD_BYTES)) - CLIENT_OVERHEAD
         self._reports: deque[tuple[OnDelivery | None, ErrorInfo | None, Record]] = deque()
         self._queued = 0
         self._next_partition: dict[str, int] = {}
@@ -95,6 +103,8 @@ class EmbeddedProducer:
         record = Record(
             topic, partition, key, value, (_CREATE_TIME, timestamp), list(sendable(headers)) if headers else None
         )
+        if record_bytes(record) > self._most_bytes:
+            raise _TooLarge(ErrorInfo("MSG_SIZE_TOO_LARGE", f"the record is larger than {self._most_bytes} bytes"))
         self._queued += 1
         report = callback or on_delivery
         if found is None:

@@ -112,6 +112,17 @@ class Topic:
         self._before_max_ms = self._number("message.timestamp.before.max.ms", _NO_LIMIT)
         self._after_max_ms = self._number("message.timestamp.after.max.ms", _NO_LIMIT)
 
+    def configure(self, configs: Mapping[str, str]) -> None:
+        """Changes limits of the topic, or what it is stamped with, from the next batch on.
+
+        :raises StreamsError: if a setting is not one that Kafka takes.
+        """
+        if unknown := sorted(set(configs) - SETTINGS):
+            raise StreamsError(f"Kafka has no setting {unknown[0]!r} of a topic", topic=self.name)
+        self.configs.update(configs)
+        self._read_limits()
+        self.refuse(self._refusal)
+
     def settings(self) -> dict[str, str]:
         """Returns the settings that have a meaning here, and those that were given."""
         return {

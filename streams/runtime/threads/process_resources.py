@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from state.directory.state_directory import StateDirectory
 from streams.config import StreamsConfig
+from streams.kafka.batch_limits import BatchLimits
 from streams.kafka.ports import Admin, KafkaClients
 from streams.kafka.shutdown_requests import ShutdownRequests
 from streams.metrics.registry import Metrics
@@ -29,6 +30,8 @@ class ClusterAccess:
     admin: Admin
     admin_client_id: str
     shutdown_requests: ShutdownRequests
+    batch_limits: BatchLimits
+    """What the topics allow the producers of the threads."""
 
 
 @dataclass(frozen=True, kw_only=True)

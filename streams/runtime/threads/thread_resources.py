@@ -84,6 +84,11 @@ class ThreadResources:
         self._refresh_after = 0.0
         config, clock, threads = process.config, self._clock, process.platform.threads
         producer_config = self._producer_config()
+        written = {topic for plan in self._plans.tasks.values() for topic in plan.topics_written}
+        if config.errors_dead_letter_queue_topic_name is not None:
+            written.add(config.errors_dead_letter_queue_topic_name)
+        batches = process.cluster.batch_limits.for_producer(producer_config, written)
+        producer_config["batch.size"] = batches.bytes
         self._consumer_config = client_configs.main_consumer(config, self._consumer_id, identity.instance_id)
         clients = process.cluster.clients
         self.clients = ThreadClients(
@@ -98,7 +103,7 @@ class ThreadResources:
         if self._tracer is not None:
             by_key = str(producer_config.get("partitioner")).startswith("murmur2")
             producer = TracedProducer(producer, self._tracer, chooses_by_key=by_key)
-        self.collector = RecordCollector(producer, clock)
+        self.collector = RecordCollector(producer, clock, batches)
         self.membership: Membership = ControlTopicMembership(
             self.consumer, admin, clock, leave_static=self._leave, requests=process.cluster.shutdown_requests
         )

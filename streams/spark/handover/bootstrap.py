@@ -413,7 +413,7 @@ class _Bootstrap:
             self._cluster.make_again(self._plan.internal[changelog.topic])
         sums: dict[TopicPartition, Sum] = {}
         expired = 0
-        with self._cluster.producing() as producer:
+        with self._cluster.producing([changelog.topic]) as producer:
             sender = Sender(producer, changelog.topic)
             for partition, task in sorted(self._run.tasks_of(changelog.source).items()):
                 rows, left_out = live_rows(changelog, task)

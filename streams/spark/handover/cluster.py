@@ -12,6 +12,7 @@ from processor_api.errors import RetryableError
 from processor_api.task_id import TopicPartition
 from streams.config import StreamsConfig
 from streams.config import clients as client_configs
+from streams.kafka.batch_limits import limited
 from streams.kafka.ports import Admin, Consumer, KafkaClients, NewTopic, Producer, UnknownPartitionError
 
 __all__ = ["Cluster"]
@@ -51,9 +52,9 @@ class Cluster:
             reader.close()
 
     @contextmanager
-    def producing(self, *, transactional: bool = False) -> Iterator[Producer]:
-        """Makes an idempotent producer, transactional if asked for."""
-        settings = client_configs.producer(self.config, f"{self.client_id}-producer")
+    def producing(self, topics: Collection[str], *, transactional: bool = False) -> Iterator[Producer]:
+        """Makes an idempotent producer for some topics, transactional if asked for."""
+        settings = limited(client_configs.producer(self.config, f"{self.client_id}-producer"), self.admin, topics)
         if transactional:
             settings["transactional.id"] = self.client_id
             settings["transaction.timeout.ms"] = TRANSACTION_MS

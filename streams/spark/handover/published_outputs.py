@@ -83,7 +83,7 @@ class OutputPublisher:
         if not self._topics:
             return {}
         rows = islice(self._rows(), done, None)
-        with self._cluster.producing(transactional=True) as producer:
+        with self._cluster.producing(self._topics, transactional=True) as producer:
             producer.init_transactions()
             while chunk := list(islice(rows, CHUNK_ROWS)):
                 done += len(chunk)

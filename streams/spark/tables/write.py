@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,8 @@ from processor_api.errors import AuthorizationError, RetryableError, Serializati
 from processor_api.partitioner import StreamPartitioner
 from processor_api.serde import Serde, Serdes
 from processor_api.texts import shown
-from streams.config import StreamsConfig, clients
+from streams.config import clients
+from streams.kafka.batch_limits import limited
 from streams.kafka.confluent.clients import ConfluentClients
 from streams.kafka.deliveries import not_delivered
 from streams.spark.errors import NaiveTimestampError, PartitionMismatchError, SparkBridgeError, UnknownPartitionCount
@@ -50,7 +51,8 @@ class WriteReport:
 class WritePlan:
     """Everything that a task needs to write its rows; sent to the executors."""
 
-    config: StreamsConfig
+    producer: Mapping[str, Any]
+    """The settings of the producer of each task."""
     topic: str
     partitions: int
     key: Serde[Any]
@@ -93,12 +95,13 @@ def write_topic(
     if spark.conf.get("spark.speculation", "false") == "true":
         raise SparkBridgeError("spark.speculation runs slow tasks twice, which writes their records twice: turn it off")
     settings = cluster_settings(config)
-    found = ConfluentClients().admin(clients.admin(settings, "streams-spark")).topics([topic]).get(topic)
+    admin = ConfluentClients().admin(clients.admin(settings, "streams-spark"))
+    found = admin.topics([topic]).get(topic)
     if found is None:
         raise UnknownPartitionCount(f"topic {topic!r} does not exist: create it before writing to it", topic=topic)
     rows = _rows(df, topic)
     plan = WritePlan(
-        settings,
+        limited(clients.producer(settings, "streams-spark"), admin, [topic]),
         topic,
         found.partitions,
         _serde_of(df, "key", key, topic),
@@ -181,8 +184,7 @@ def _write_task(text: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Rec
     import pyarrow as pa
 
     plan: WritePlan = unpacked(text)
-    settings = clients.producer(plan.config, "streams-spark")
-    with closing(_Sender(plan, ConfluentClients().producer(settings))) as sender:
+    with closing(_Sender(plan, ConfluentClients().producer(plan.producer))) as sender:
         for batch in batches:
             sender.send(batch)
         sender.finish()

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+from processor_api.errors import ProductionError, StreamsError
+from processor_api.record import HeaderList
 from processor_api.task_id import TopicPartition
 from streams.kafka.ports import TransactionAborted
 from streams.testing.contracts.client_kit import Cluster, Deliveries, contents, raises, read_to_end, send
@@ -78,6 +82,36 @@ class BatchContract:
         large = [(b"k", bytes(50_000), 5)] * 60
         assert self.batch(topic, *large).errors == [None] * 60
         assert len(self.kept(topic)) == 60
+
+    def test_batches_may_be_limited_to_what_a_topic_takes(self) -> None:
+        """With a ``batch.size`` that the topic takes no small record is refused, however much lingers, and the order
+        stays; a record that is larger goes alone."""
+        topic = self.cluster.topic(configs={"max.message.bytes": "2000"})
+        producer, deliveries = self.cluster.producer(linger_ms=LINGER_MS, batch_size=2000), Deliveries()
+        values = [b"%03d" % number + bytes(4_000 if number == 20 else 150) for number in range(40)]
+        send(producer, topic, *values, on_delivery=deliveries)
+        producer.flush()
+        assert sorted(map(str, deliveries.errors)) == ["MSG_SIZE_TOO_LARGE", *["None"] * 39]
+        assert self.kept(topic) == [value for value in values if len(value) < 4_000]
+
+    def test_a_producer_takes_records_as_large_as_a_topic_does(self) -> None:
+        """By default both take somewhat more than a million bytes, as Java's; what is larger is refused at once."""
+        topic = self.cluster.topic()
+        assert self.batch(topic, (b"k", bytes(1_000_500), 5)).errors == [None]
+        assert self.batch(topic, (b"k", bytes(1_048_400), 5)).errors == [None]
+        producer = self.cluster.producer()
+        large: list[tuple[bytes, HeaderList | None]] = [(bytes(1_048_577), None), (b"", [("h", bytes(1_048_577))])]
+        for value, headers in large:
+            try:
+                send(producer, topic, value, headers=headers)
+            except StreamsError:
+                raise
+            except Exception as error:
+                refused = error
+            else:
+                raise AssertionError("the producer took a record that no topic takes")
+            assert "MSG_SIZE_TOO_LARGE" in str(raises(ProductionError, partial(producer.refused, refused, topic)))
+        assert self.kept(topic) == [bytes(1_000_500), bytes(1_048_400)]
 
     def test_what_takes_up_the_bytes_of_a_batch(self) -> None:
         """Key, value and headers count, and some 70 bytes beside them."""

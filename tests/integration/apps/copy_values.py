@@ -25,6 +25,18 @@ def topology() -> StreamsBuilder:
     return builder
 
 
+def chosen() -> StreamsBuilder:
+    """The topic is named for each record, so that it is not known before."""
+    builder = StreamsBuilder()
+    stream = builder.stream(os.environ["INPUTS"], Consumed(key_serde=TEXT, value_serde=TEXT))
+    stream.to(lambda key, value, context: os.environ["OUTPUT"], Produced(key_serde=TEXT, value_serde=TEXT))
+    return builder
+
+
+def dropping(*_: object) -> Response:
+    return Response.resume()
+
+
 class Tag(Processor[str, str, str, str]):
     """Gives records a time and a header of their own."""
 
