@@ -39,7 +39,7 @@ from streams.kafka.deliveries import (
 )
 from streams.kafka.headers import UnsendableHeaders, mended
 from streams.kafka.ports import Producer
-from streams.kafka.zero_timestamps import with_time_zero
+from streams.kafka.zero_timestamps import ZERO_SENT, looks_marked, with_time
 
 __all__ = ["Changelog", "RecordCollector", "SinkErrors"]
 
@@ -346,7 +346,7 @@ class RecordCollector:
         (produce, plain), send = self._produce_for(None), self._sender(delivered, None)
 
         def log(key: bytes, value: bytes | None, timestamp: int, headers: HeaderList | None = None) -> None:
-            if timestamp <= 0:
+            if timestamp <= ZERO_SENT:
                 timestamp, headers = untimed(timestamp, headers)
             try:
                 if headers:
@@ -379,12 +379,14 @@ class RecordCollector:
         return changelog
 
     def _untimed(self, timestamp: int, headers: HeaderList | None) -> tuple[int, HeaderList | None]:
-        """Returns the timestamp and headers of a changelog record that has timestamp 0, or none: such a row has no time
-        that a restore would give back, and the record gets that of the clock, for retention."""
+        """Returns the timestamp and headers of a changelog record with timestamp 0 or `ZERO_SENT`, or none: such a row
+        has no time that a restore would give back, and the record gets that of the clock, for retention."""
         if timestamp < 0:
             return self._clock.time_ms(), headers
+        if timestamp:
+            return timestamp, with_time(headers, timestamp) if looks_marked(headers) else headers
         zero = self._producer.zero_timestamp_ms
-        return (zero, with_time_zero(headers)) if zero else (0, headers)
+        return (zero, with_time(headers, 0)) if zero else (0, headers)
 
     def _zero_of(self, topic: str) -> Callable[[], int]:
         """Returns a function that gives the timestamp that is sent in place of 0; where that is another one, it warns

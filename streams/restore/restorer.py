@@ -24,7 +24,7 @@ from state.formats.offsets import write_offset
 from state.write_buffer.store_kind import Restore
 from streams.kafka.passing_errors import LOST, PASSING
 from streams.kafka.ports import AT_BEGINNING, Consumer
-from streams.kafka.zero_timestamps import as_written
+from streams.kafka.zero_timestamps import ZERO_SENT, as_written
 from streams.log import retry_level
 from streams.metrics.registry import Metrics
 from streams.restore.counters import RestoreCounters
@@ -38,7 +38,6 @@ BATCH = 10_000
 PROGRESS_INTERVAL_S = 10.0
 POSITIONS_INTERVAL_S = 0.05
 TASK_TIMEOUT_MS = 300_000
-ZERO_SENT = 1
 """The timestamp that a client sends in place of 0, if it cannot send 0."""
 
 

@@ -332,6 +332,33 @@ def test_a_changelog_counts_its_offsets() -> None:
     assert kit.sent()[:3] == [(1, b"k", b"v", 5), (1, b"k", None, 0), (1, b"k", b"untimed", 1000)]
 
 
+@pytest.mark.parametrize("clients", [EmbeddedClients, ZeroIsNowClients])
+def test_headers_of_a_user_that_look_like_the_mark_stay_what_they_are(clients: Any) -> None:
+    """A record came back from its changelog with timestamp 0 and without a header that a user had given it."""
+    kit = Kit()
+    kit.collector.replace(clients(kit.broker).producer({}))
+    changelog = kit.collector.changelog("out", 0)
+    rows: list[tuple[int, Any]] = [
+        (time, headers)
+        for time in (0, 1, 2, 1_700_000_000_000)
+        for headers in (
+            None,
+            [("h", b"1")],
+            [(TIME_HEADER, bytes(8))],
+            [(TIME_HEADER, bytes(7) + b"\1")],
+            [(TIME_HEADER, None)],
+            [("h", b"1"), (TIME_HEADER, bytes(8)), (TIME_HEADER, bytes(8))],
+            [(TIME_HEADER, bytes(8)), ("h", b"1")],
+        )
+    ]
+    for number, (time, headers) in enumerate(rows):
+        changelog.log(b"%d" % number, b"v", time, headers)
+    kit.collector.flush()
+    records = kit.broker.records("out")
+    times, found = as_written([one.timestamp()[1] for one in records], [one.headers() for one in records])
+    assert list(zip(times, found, strict=True)) == rows
+
+
 def test_timestamp_0_is_told_where_the_client_cannot_send_it(caplog: pytest.LogCaptureFixture) -> None:
     """Of a changelog record in a header, behind those of the row; of a sink's in the log, once for each topic."""
     kit = Kit(2)

@@ -47,6 +47,19 @@ def records(found: str) -> list[dict[str, Any]]:
 # ------------------------------------------------------------------ round trips
 
 
+def test_a_header_that_looks_like_a_mark_is_shown(cli: ClusterCommands) -> None:
+    """A record of a topic that is no changelog was shown with a time of 1970, and without the header."""
+    app = cli.app(ECHO)
+    cli.kafka.create_topics("in")
+    for time in (1, TIME_MS):
+        cli.kafka.produce("in", b"k", b"v", time, [("streams.timestamp", bytes(8))])
+    rows = map(json.loads, cli.run("consume", app, "in").lines)
+    assert [(row["timestamp"], list(row["headers"])) for row in rows] == [
+        ("1970-01-01T00:00:00.001Z", ["streams.timestamp"]),
+        (TIME, ["streams.timestamp"]),
+    ]
+
+
 def test_what_was_written_is_read(cli: ClusterCommands) -> None:
     """With times and headers; the count and the places are said."""
     app = cli.app(ECHO)

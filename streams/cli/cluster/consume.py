@@ -220,6 +220,10 @@ def _condition(text: str) -> _Condition:
 # ------------------------------------------------------------------ printing
 
 
+CHANGELOG = "-changelog"
+"""The end of the names of topics whose records may have another timestamp than they were written with."""
+
+
 class _Output:
     """Prints records, and the places of those that cannot be read."""
 
@@ -248,7 +252,9 @@ class _Output:
         if not (is_key and is_value):
             self.unreadable += 1
             return None
-        times, headers = as_written([message.timestamp()[1]], [message.headers()])
+        times, headers = [message.timestamp()[1]], [message.headers()]
+        if message.topic().endswith(CHANGELOG):
+            times, headers = as_written(times, headers)
         if self._conditions:
             named = dict(headers_as_json(headers[0] or []))
             if not all(one.holds({"key": key, "value": value, "headers": named}) for one in self._conditions):

@@ -34,17 +34,18 @@ def load_rows(task: Task, state: Mapping[str, Iterable[ChangelogRow]], capture: 
                 topic=topic,
                 task=str(task.id),
             )
-        _load(task, stores[topic], rows, capture.writer(topic) if topic in capture.topics else _ignore)
+        own = topic in capture.topics  # else it is a topic that the task reads, without marks
+        _load(task, stores[topic], rows, capture.writer(topic) if own else _ignore, marked=own)
 
 
-def _load(task: Task, store: str, rows: Iterable[ChangelogRow], captured: Callable[..., None]) -> None:
+def _load(task: Task, store: str, rows: Iterable[ChangelogRow], captured: Callable[..., None], *, marked: bool) -> None:
     engine = task.stores.engine_of(store)
     restore = restore_of(task.plan.topology.stores[store], engine)
     left = iter(rows)
     while some := list(islice(left, LOAD_ROWS)):
         keys, values, stamps, headers = zip(*some, strict=True)
         batch = engine.batch()
-        times, found = as_written(stamps, headers)
+        times, found = as_written(stamps, headers) if marked else (list(stamps), list(headers))
         restore(batch, iter(keys), iter(values), times, iter(found))
         engine.load(batch)
         for row in some:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streams.kafka.zero_timestamps import as_written
+from processor_api.record import HeaderList
+from streams.kafka.zero_timestamps import ZERO_SENT, as_written
 from streams.spark.tables.compaction import TaskFolder
 from streams.spark.tables.shipping import packed, unpacked
 from streams.spark.tables.table_layout import SESSION, VERSIONED, WINDOW, Entries, TableLayout
-from streams.spark.tables.table_source import ZERO_SENT
 from streams.spark.tables.versions import Records, version_entries
 
 if TYPE_CHECKING:
@@ -83,9 +83,12 @@ def _records(layout: TableLayout, part: pa.RecordBatch) -> Records:
     columns = (part.column(name).to_pylist() for name in ("key", "value", "ts", "seq"))
     keys, values, times, order = columns
     headers = None
-    if layout.headers or ZERO_SENT in times:
+    zero = ZERO_SENT in times and not layout.from_source
+    if layout.headers or zero:
         given = [[(one["key"], one["value"]) for one in each or ()] for each in part.column("headers").to_pylist()]
-        times, found = as_written(times, given)
+        found: list[HeaderList | None] = list(given)
+        if zero:
+            times, found = as_written(times, found)
         headers = found if layout.headers else None
     return keys, values, times, order, headers
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource
 
 from processor_api.errors import DeserializationError
-from streams.kafka.zero_timestamps import as_written
+from streams.kafka.zero_timestamps import ZERO_SENT, as_written
 from streams.spark.errors import SparkBridgeError
 from streams.spark.tables.compaction import MEMORY_BYTES, LatestByKey, Row, TaskFolder
 from streams.spark.tables.partition_reader import read_range
@@ -27,7 +27,6 @@ __all__ = ["FORMAT", "TablePlan", "TableSource", "table_plan"]
 
 FORMAT = "streams_table"
 LATEST, ALL = "latest", "all"
-ZERO_SENT = 1
 """The timestamp that is sent in place of 0."""
 
 
