@@ -273,7 +273,7 @@ class Producer(Protocol):
 
     def refused(self, error: Exception, topic: str) -> NoReturn:
         """Raises the error that one of `produce`, which is the client's own, stands for: `TaskMigratedError` if fenced,
-        else `ProductionError`."""
+        `TransactionAborted` in a transaction that has failed already, else `ProductionError`."""
         ...
 
     @property

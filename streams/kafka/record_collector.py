@@ -38,7 +38,7 @@ from streams.kafka.deliveries import (
     produced_record,
 )
 from streams.kafka.headers import UnsendableHeaders, mended
-from streams.kafka.ports import Producer
+from streams.kafka.ports import Producer, TransactionAborted
 from streams.kafka.zero_timestamps import ZERO_SENT, looks_marked, with_time
 
 __all__ = ["Changelog", "RecordCollector", "SinkErrors"]
@@ -48,6 +48,8 @@ log = logging.getLogger("streams.kafka")
 QUEUE_FULL_WAIT_S = 0.1
 QUEUE_FULL_DEADLINE_S = 120.0
 FLUSH_SLICE_S = 1.0
+REPORT_WAIT_S = 0.1
+"""How long the report of the record is waited for that made a transaction fail."""
 STOPPING_S = 5.0
 """How long deliveries are waited for once the thread is asked to end."""
 
@@ -164,12 +166,19 @@ class RecordCollector:
             self._refused(error, None if message is None else produced_record(message), None)
 
     def _raise_unless_refused(self, error: Exception, topic: str) -> None:
-        """Raises an error that is about the producer, and not about the record that it did not take."""
-        if isinstance(error, (InternalError, RetryableError, TaskMigratedError)):
-            raise error
+        """Raises an error that is about the producer, and not about the record that it did not take.
+
+        A transaction that can only be rolled back has failed because of a record before, whose report says more."""
         try:
+            if isinstance(error, (InternalError, RetryableError, TaskMigratedError)):
+                raise error
             self._producer.refused(error, topic)
-        except (AuthorizationError, RetryableError, TaskMigratedError):
+        except TransactionAborted:
+            self._producer.poll(REPORT_WAIT_S)
+            if self._failure is not None:
+                raise self._failure from error
+            raise
+        except (AuthorizationError, InternalError, RetryableError, TaskMigratedError):
             raise
         except StreamsError:
             return

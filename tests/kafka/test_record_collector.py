@@ -496,6 +496,30 @@ def test_a_full_queue_is_waited_for(kind: str) -> None:
     assert [record[2] for record in kit.sent()] == [b"%d" % i for i in range(10)]
 
 
+@pytest.mark.parametrize(
+    ("refusal", "kind"), [("REQUEST_TIMED_OUT", NotDelivered), ("MSG_SIZE_TOO_LARGE", ProductionError)]
+)
+def test_a_transaction_that_failed_in_the_middle_of_a_call_fails_by_its_reason(refusal: str, kind: type[Any]) -> None:
+    """The client takes no more records then, with an error that says nothing: what failed before decides."""
+    kit = Kit(**{"transactional.id": "t"})
+    kit.producer.init_transactions()
+    kit.producer.begin_transaction()
+    kit.broker.refuse("out", refusal)
+    sink, changelog = kit.sink(), kit.collector.changelog("out", 0)
+    kit.told.verdict = kind("what the policy says")
+    sink("k", "1", 5, None)
+    for send in (lambda: sink("k", "2", 5, None), lambda: changelog.log(b"k", b"3", 5)):
+        with pytest.raises(kind, match="what the policy says"):
+            send()
+    assert len(kit.told.refused) == 1
+    kit.producer.abort_transaction()
+    kit.collector.forget_failure()
+    kit.broker.accept("out")
+    kit.producer.begin_transaction()
+    sink("k", "4", 5, None)
+    kit.collector.flush()
+
+
 class Stuck:
     """A producer whose calls raise, in place of one that reaches no broker."""
 

@@ -62,6 +62,7 @@ class ConfluentProducer:
             self._client = Client({**DEFAULTS, **config, "error_cb": weakly(self._on_error)}, logger=ClientLog())
         except KafkaException as error:
             raise mapped(error, "make a producer", self.resources) from error
+        self._in_transaction = False
         self._suspect_at = 0.0
         """The time from which on a flush is long, which may be one of many calls; 0 while none waits."""
         self.produce_plain: Callable[..., None] = self._client.produce
@@ -92,6 +93,12 @@ class ConfluentProducer:
     def refused(self, error: Exception, topic: str) -> NoReturn:
         if isinstance(error, UnsendableHeaders):
             raise error.locate(topic=topic)
+        client_error = kafka_error(error)
+        if self._in_transaction and client_error is not None and client_error.code() == KafkaError._STATE:
+            raise TransactionAborted(
+                f"cannot send a record to topic {topic!r}: the transaction has failed and can only be rolled back",
+                topic=topic,
+            ) from error
         found = mapped(self._reason(error), f"send a record to topic {topic!r}", self.resources, topic=topic)
         if not isinstance(found, (AuthorizationError, RetryableError, TaskMigratedError)):
             found = ProductionError(f"{found.message}; no offset after it was committed", topic=topic)
@@ -159,6 +166,7 @@ class ConfluentProducer:
     @mapping("begin a transaction")
     def begin_transaction(self) -> None:
         self._client.begin_transaction()
+        self._in_transaction = True
 
     def send_offsets(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group_metadata: Any) -> None:
         """Sends offsets on a thread of its own, with a time limit: librdkafka may wait for a coordinator that is gone,
@@ -185,11 +193,13 @@ class ConfluentProducer:
 
     def commit_transaction(self) -> None:
         self._until_done("commit the transaction", lambda: self._client.commit_transaction(CALL_S))
+        self._in_transaction = False
 
     def abort_transaction(self) -> None:
         if self._timed_out:
             self._check_stale()
         self._until_done("abort the transaction", lambda: self._client.abort_transaction(CALL_S), CALL_S)
+        self._in_transaction = False
 
     # ------------------------------------------------------------------ metadata
 

@@ -85,10 +85,13 @@ class EmbeddedProducer:
         :raises BufferError: if the queue is full: call `poll` first.
         :raises StreamsError: if there is no such partition, or a transactional producer is outside a transaction.
         :raises TaskMigratedError: if this producer is known to be fenced.
+        :raises TransactionAborted: if the transaction can only be aborted, since a record was not delivered.
         """
         if not self._open or self._fenced:
             self._check_usable()
             raise StreamsError("a transactional producer can produce only inside a transaction: begin one first")
+        if self._failure is not None:
+            raise TransactionAborted(f"{self._failure}; abort the transaction")
         if self._queued >= self._queue_max:
             raise BufferError("the producer's queue is full: call poll() and produce again")
         if type(value) is not bytes and value is not None:
@@ -124,7 +127,7 @@ class EmbeddedProducer:
 
     def refused(self, error: Exception, topic: str) -> NoReturn:
         """Raises the project's error for one that :meth:`produce` raised, which is often the same."""
-        if isinstance(error, TaskMigratedError):
+        if isinstance(error, (TaskMigratedError, TransactionAborted)):
             raise error
         if isinstance(error, UnsendableHeaders):
             raise error.locate(topic=topic)

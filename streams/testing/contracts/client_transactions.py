@@ -209,6 +209,25 @@ class TransactionContract:
         self.cluster.until("a transaction after the abort was committed", again)
         assert self.values(self.ended(TopicPartition(topic, 0))) == [b"again"]
 
+    def test_a_transaction_that_has_failed_takes_no_records(self) -> None:
+        """What `produce` raises then stands for a transaction to abort, and not for an error of the record."""
+        topic = self.cluster.topic(configs={"max.message.bytes": "2000"})
+        producer, deliveries = self.cluster.transactional(), Deliveries()
+        producer.begin_transaction()
+        send(producer, topic, b"x" * 5_000, on_delivery=deliveries)
+        producer.flush()
+        assert deliveries.errors == ["MSG_SIZE_TOO_LARGE"]
+        try:
+            send(producer, topic, b"small")
+        except Exception as error:
+            refused = error
+        else:
+            raise AssertionError("a record was taken that cannot be committed")
+        assert topic in str(raises(TransactionAborted, lambda: producer.refused(refused, topic)))
+        producer.abort_transaction()
+        producer.begin_transaction()
+        producer.abort_transaction()
+
     def test_commit_sends_what_is_not_yet_sent(self) -> None:
         """Records produced right before the commit, without a flush, are part of it."""
         partition = TopicPartition(self.cluster.topic(), 0)
