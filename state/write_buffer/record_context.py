@@ -105,5 +105,8 @@ _NO_MESSAGE = _NoMessage()
 
 
 def message_bytes(message: Any) -> int:
-    """Returns the memory that a kept message takes, in bytes."""
-    return len(message.key() or b"") + len(message.value() or b"")
+    """Returns the bytes of a message's key, value and headers, which is what it takes in memory if it is large."""
+    size = len(message.key() or b"") + len(message.value() or b"")
+    for name, value in message.headers() or ():
+        size += len(name) + len(value or b"")
+    return size

@@ -59,12 +59,26 @@ def test_a_partition_that_buffers_too_much_is_paused(settings: dict[str, Any], m
     wait_until("it is read on", lambda: busy._paused == set())
 
 
+@pytest.mark.parametrize("part", ["key", "headers"])
+def test_keys_and_headers_count_too(part: str, cluster: Cluster) -> None:
+    """Large ones were buffered by their number alone, whatever memory they took."""
+    app = start(cluster, input_buffer_max_bytes=100_000)
+    large = "x" * 10_000
+    for number in range(40):
+        given: dict[str, Any] = {"key": large} if part == "key" else {"headers": [("h", large.encode())]}
+        cluster.send(str(number), **given)
+    wait_until("the partition is paused", lambda: thread(app)._paused == {FULL})
+    assert len(buffered(app)) <= 8
+    cluster.send("end", topic="in-2", timestamp=10)
+    wait_until("all is processed", lambda: len(cluster.values()) >= 40)
+
+
 def test_without_a_limit_in_bytes_only_the_count_decides(cluster: Cluster) -> None:
     app = start(cluster, input_buffer_max_bytes=-1)
     cluster.send(*("x" * 50_000 for _ in range(60)))
     wait_until("all waits", lambda: len(buffered(app)) == 60)
     assert thread(app)._paused == set()
-    assert buffered(app).buffered_bytes() == 60 * 50_000
+    assert buffered(app).buffered_bytes() == 60 * 50_001
 
 
 def test_idling_is_told(cluster: Cluster) -> None:

@@ -14,11 +14,12 @@ from itertools import groupby
 from typing import Any
 
 from processor_api.task_id import TopicPartition
+from state.write_buffer.record_context import message_bytes
 
 __all__ = ["MESSAGE_BYTES", "ReadAhead"]
 
 MESSAGE_BYTES = 256
-"""Bytes that a message takes beside its key and its value: 220 were measured with one byte each."""
+"""Bytes that a message takes beside its key, value and headers: 220 were measured with one byte each."""
 SIZES_LOOKED_AT = 16
 
 Partitions = Collection[TopicPartition]
@@ -164,4 +165,4 @@ def _runs(messages: Sequence[Any]) -> Iterator[tuple[TopicPartition, list[Any]]]
 def _bytes_each(run: Sequence[Any]) -> float:
     """Returns about how many bytes a message takes, by the sizes of some of them."""
     some = run[:: len(run) // SIZES_LOOKED_AT + 1]
-    return MESSAGE_BYTES + sum(len(message.key() or b"") + len(message.value() or b"") for message in some) / len(some)
+    return MESSAGE_BYTES + sum(map(message_bytes, some)) / len(some)

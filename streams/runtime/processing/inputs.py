@@ -22,6 +22,7 @@ from processor_api.timestamps import (
     fail_on_invalid_timestamp,
     log_and_skip_on_invalid_timestamp,
 )
+from state.write_buffer.record_context import message_bytes
 from streams.kafka.offset_metadata import SkipRule
 from streams.runtime.processing.environment import Environment
 from streams.runtime.processing.pace import Pace
@@ -130,11 +131,12 @@ class InputQueue:
             self._seen_bytes, self._seen_records = 0.0, 0
         some = messages[:: len(messages) // SIZES_SAMPLED + 1]
         weight = len(messages) / len(some)
-        self._seen_bytes += weight * sum(len(value) for message in some if (value := message.value()) is not None)
+        self._seen_bytes += weight * sum(map(message_bytes, some))
         self._seen_records += len(messages)
 
     def buffered_bytes(self) -> int:
-        """Estimates how many bytes of values are buffered, by the mean size of those added since it was last empty."""
+        """Estimates how many bytes of keys, values and headers are buffered, by the mean size of what was added since
+        it was last empty."""
         return int(len(self) * self._seen_bytes / max(1, self._seen_records))
 
     # ------------------------------------------------------------------ one record at a time
