@@ -11,7 +11,7 @@ only what a key or value is when it is not null: ``KStream[str, int]`` may hold 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Generic, Self, TypeVar, overload
 
 from dsl.batch_processor import BatchProcessor
@@ -276,7 +276,13 @@ class KStream(Shown, Generic[K, V]):
         """
         return KStream(stream_nodes.repartition(self._place, repartitioned))
 
-    def to(self, topic: str | TopicNameExtractor, produced: Produced[K, V] | None = None) -> None:
+    def to(
+        self,
+        topic: str | TopicNameExtractor,
+        produced: Produced[K, V] | None = None,
+        *,
+        topics: Collection[str] = (),
+    ) -> None:
         """Writes the records to a topic, or to the topic that ``topic(key, value, record_context)`` names for each.
 
         Topics must exist; they are not created. Serdes that ``produced`` leaves out come from the operators before, if
@@ -288,9 +294,11 @@ class KStream(Shown, Generic[K, V]):
             lines.to(lambda name, line, record_context: f"lines_of_{name}")  # a topic for each name
             # ("ann", "hello") -> loud("ann", "HELLO"), lines_of_ann("ann", "hello")
 
+        :param topics: the topics that the function may name, where they are known: another is an error of the record.
+            `streams topics` lists and creates these, and `streams doctor` looks for them.
         :raises TopologyError: if it is neither the name of a topic nor a function.
         """
-        stream_nodes.to(self._place, topic, produced)
+        stream_nodes.to(self._place, topic, produced, topics)
 
     # ------------------------------------------------------------------ processors
 

@@ -90,6 +90,8 @@ class SinkNode:
     key_serde: Serde[Any] | None = None
     value_serde: Serde[Any] | None = None
     partitioner: StreamPartitioner | None = None
+    declared_topics: tuple[str, ...] = ()
+    """The topics that the extractor may choose, if they are known: then it may choose no other."""
 
     def __post_init__(self) -> None:
         check_fields(self, f"sink {self.name!r}", node=self.name)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Any
 
 from processor_api.errors import TopologyError
 
-__all__ = ["check_topic_name", "illegal_in_name"]
+__all__ = ["check_topic_name", "declared_topics", "illegal_in_name"]
 
 LONGEST_NAME = 249
 
@@ -36,3 +37,23 @@ def check_topic_name(name: str, what: str, **place: Any) -> None:
     why = illegal_in_name(name)
     if why is not None:
         raise TopologyError(f"{what} needs a legal name of a topic: the name {name!r} {why}", topic=name, **place)
+
+
+def declared_topics(topic: Any, topics: Collection[str], what: str, **place: Any) -> tuple[str, ...]:
+    """Returns the topics that a sink may choose from, checked and without repetitions.
+
+    :param topic: a topic's name, or the function that chooses one.
+    :param what: the node that writes them, for the error.
+    :raises TopologyError: if one has no legal name, or nothing is chosen, since the sink has one topic.
+    """
+    if isinstance(topics, str):
+        raise TopologyError(f"topics of {what} are several names, such as [{topics!r}], got {topics!r}", **place)
+    if topics and isinstance(topic, str):
+        raise TopologyError(
+            f"{what} writes to topic {topic!r} only: topics are those that a function may name for each record", **place
+        )
+    for name in topics:
+        if type(name) is not str:
+            raise TopologyError(f"{what} needs names of topics, got {name!r}", **place)
+        check_topic_name(name, what, **place)
+    return tuple(sorted(set(topics)))

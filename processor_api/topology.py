@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -34,7 +34,7 @@ from processor_api.stores.factory import StoreBuilder
 from processor_api.stores.global_store import GlobalStore
 from processor_api.stores.suppliers import CustomStoreSupplier
 from processor_api.timestamps import TimestampExtractor
-from processor_api.topic_names import check_topic_name, illegal_in_name
+from processor_api.topic_names import check_topic_name, declared_topics, illegal_in_name
 from processor_api.topology_data import TopologyData
 from processor_api.user_lines import Line, at, text_of, user_line
 from processor_api.wrapper import wrapped
@@ -153,6 +153,7 @@ class Topology(TopologyData):
         key_serde: SerdeLike[Any] | None = None,
         value_serde: SerdeLike[Any] | None = None,
         partitioner: StreamPartitioner | None = None,
+        topics: Collection[str] = (),
     ) -> Topology:
         """Adds a sink, which writes records to a topic, or to the topic that a function names for each record.
 
@@ -163,6 +164,8 @@ class Topology(TopologyData):
             topology.add_sink("by-name", lambda name, line, record_context: f"lines_of_{name}", "shout")
             # lines("ann", "hi") -> loud("ann", "HI"), lines_of_ann("ann", "HI")
 
+        :param topics: the topics that the function may name, where they are known: another is an error of the record.
+            `streams topics` lists and creates these, and `streams doctor` looks for them.
         :raises TopologyError: if the name is taken or a parent is unknown.
         """
         self._check_new_name(name)
@@ -187,6 +190,7 @@ class Topology(TopologyData):
                 key_serde=optional_serde(key_serde, "key_serde", f"sink {name!r}", node=name),
                 value_serde=optional_serde(value_serde, "value_serde", f"sink {name!r}", node=name),
                 partitioner=partitioner,
+                declared_topics=declared_topics(topic, topics, f"sink {name!r}", node=name),
             )
         )
         return self

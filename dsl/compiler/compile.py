@@ -266,4 +266,5 @@ class _Writer:
             key_serde=self._key(node.produced.key_serde),
             value_serde=self._value(node.produced.value_serde),
             partitioner=node.produced.partitioner,
+            topics=node.topics,
         )

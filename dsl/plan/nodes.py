@@ -302,6 +302,8 @@ class Sink(_Made):
     parents: tuple[int, ...]
     topic: str | TopicNameExtractor
     produced: Produced[Any, Any]
+    topics: tuple[str, ...] = ()
+    """The topics that the function may name; empty if they are not known."""
 
 
 PlanNode = (

@@ -6,7 +6,7 @@ Serdes come down as far as they still fit (the types that an operator does not c
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -37,7 +37,7 @@ from processor_api.partitioner import StreamPartitioner
 from processor_api.processor import check_supplier
 from processor_api.serde import Serde
 from processor_api.stores.time_to_live import TimeToLive
-from processor_api.topic_names import check_topic_name
+from processor_api.topic_names import check_topic_name, declared_topics
 
 SOURCE = "KSTREAM-SOURCE-"
 SINK = "KSTREAM-SINK-"
@@ -182,7 +182,12 @@ def check_store_names(name: str, stores: tuple[Any, ...]) -> None:
             )
 
 
-def to(place: Place, topic: str | TopicNameExtractor, produced: Produced[Any, Any] | None) -> None:
+def to(
+    place: Place,
+    topic: str | TopicNameExtractor,
+    produced: Produced[Any, Any] | None,
+    topics: Collection[str] = (),
+) -> None:
     """Adds a sink.
 
     :raises TopologyError: if it is neither the name of a topic nor a function.
@@ -194,13 +199,14 @@ def to(place: Place, topic: str | TopicNameExtractor, produced: Produced[Any, An
         check_topic_name(topic, "a stream")
     else:
         check_function(topic, "topic", "to", ("key", "value", "record_context"), returns=True)
+    declared = declared_topics(topic, topics, "to")
     complete: Produced[Any, Any] = Produced(
         key_serde=how.key_serde or place.key_serde,
         value_serde=how.value_serde or place.value_serde,
         partitioner=how.partitioner,
     )
     name = place.plan_builder.names.choose(how.name, SINK)
-    place.plan_builder.add(Sink(name=name, parents=(place.node,), topic=topic, produced=complete))
+    place.plan_builder.add(Sink(name=name, parents=(place.node,), topic=topic, produced=complete, topics=declared))
 
 
 def new_repartition(

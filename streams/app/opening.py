@@ -166,6 +166,7 @@ def _plan(
     fitter = TopicFitter(topology, config, config.dotted(), cluster.admin)
     existing = fitter.existing()
     readable = fitter.readable(existing)
+    fitter.check_written(existing)
     plans = PlanBook(fitter.fit(readable, existing), platform.threads)
     return plans, TopicWatch(fitter, readable, plans) if fitter.growing else None
 

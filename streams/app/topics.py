@@ -11,6 +11,7 @@ from processor_api.nodes import SourceNode
 from processor_api.subtopology import subtopologies
 from processor_api.topology import Topology
 from streams.config import StreamsConfig
+from streams.kafka.application_topics import DEAD_LETTERS, Use, application_topics, readable_topics
 from streams.kafka.group import topology_hash
 from streams.kafka.group_topology import GroupTopology, control_topic
 from streams.kafka.internal_topics import (
@@ -68,8 +69,6 @@ class TopicFitter:
         self.growing = self._open_ended | {part.id for part in parts if not part.stores and not part.is_global}
         """Subtopologies that may get more tasks: those that read a pattern, and those without stores, to whose topics
         partitions may be added."""
-        own = {control_topic(self._prefix, part.id) for part in parts} | internal_topics(topology, settings).keys()
-        self._own = own
         self._named = {topic for node in sources for topic in node.topics}
         global_topics = {store.topic for store in topology.global_stores.values()}
         self._read = (self._named | global_topics) - set(topology.repartition_topics)
@@ -84,11 +83,36 @@ class TopicFitter:
         These are the topics they name, and all others but internal topics of the brokers and of this application, which
         a pattern does not match.
         """
-        return {
-            name: count
-            for name, count in existing.items()
-            if name in self._named or not (name.startswith("__") or name in self._own)
-        }
+        return readable_topics(self._topology, self._settings, existing)
+
+    def check_written(self, existing: Mapping[str, int]) -> None:
+        """Checks the topics of the user's that are written, before anything is processed.
+
+        An output that does not exist is a warning, since a broker may make it when it is written. Dead letters are the
+        last copy of what they hold, and come when something else is wrong already: their topic has to exist.
+
+        :raises MissingTopicError: if the topic for dead letters does not exist.
+        :raises AuthorizationError: if it may not be seen.
+        """
+        absent = [
+            one
+            for one in application_topics(self._topology, self._settings, existing)
+            if one.is_written and one.name not in existing
+        ]
+        for one in absent:
+            if Use.DEAD_LETTERS in one.uses:
+                self._admin.topics([one.name])  # which says whether it is a right that is missing
+                raise MissingTopicError(
+                    f"the topic for dead letters ({DEAD_LETTERS}) does not exist: {one.name!r}. Create it, then start"
+                    " again",
+                    topic=one.name,
+                )
+        if absent:
+            log.warning(
+                "output topics do not exist: a record for one of them holds its task up, unless the brokers make the"
+                " topic. Create them",
+                extra={"topics": ", ".join(one.name for one in absent)},
+            )
 
     def matched(self, readable: Mapping[str, int]) -> set[str]:
         """Returns the topics that patterns of the topology match."""

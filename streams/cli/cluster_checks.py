@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from processor_api.errors import ConfigError, StreamsError
-from processor_api.nodes import SinkNode, SourceNode
 from processor_api.topology import Topology
 from streams.cli.findings import Finding, Verdict, fail, fails, ok, warn
 from streams.cli.right_checks import RightsOfClient, needed_rights, right_findings
+from streams.kafka.application_topics import DEAD_LETTERS, Use, application_topics, topology_sources
 from streams.kafka.internal_topics import check_existing_topics, internal_topic_counts, topic_prefix
 from streams.kafka.ports import Admin
 from streams.kafka.wire import error_codes
@@ -157,8 +157,8 @@ def topic_findings(
 
     :param hidden: topics that may not be seen, whether they exist or not; ``None`` if that is not known.
     """
-    sources = _named(node.topics for node in topology.nodes.values() if isinstance(node, SourceNode))
-    missing = [name for name in sources if name not in existing and name not in topology.repartition_topics]
+    sources = sorted(topology_sources(topology))
+    missing = [name for name in sources if name not in existing]
     for name in missing:
         if hidden is None:
             text = "does not exist, or may not be seen: create it, or allow DESCRIBE"
@@ -168,13 +168,9 @@ def topic_findings(
     for name in sources:
         if name in existing:
             yield ok("topics", f"source topic {name!r} has {existing[name]} partitions")
-    sinks = _named((node.topic,) for node in topology.nodes.values() if isinstance(node, SinkNode) and node.topic)
-    for name in sinks:
-        if name not in existing and name not in topology.repartition_topics and name not in (hidden or ()):
-            yield warn(
-                "topics",
-                f"output topic {name!r} does not exist: it is created by writing only if the brokers allow that",
-            )
+    for one in application_topics(topology, settings, existing):
+        if one.is_written and one.name not in existing and one.name not in (hidden or ()):
+            yield _unwritable(one.name, one.uses)
     if missing:
         return
     try:
@@ -189,5 +185,10 @@ def topic_findings(
         yield ok("topics", f"{text}; to be created at the start: {', '.join(new)}" if new else text)
 
 
-def _named(groups: Iterable[Collection[str]]) -> list[str]:
-    return sorted({name for group in groups for name in group})
+def _unwritable(name: str, uses: Collection[Use]) -> Finding:
+    """Returns the finding of a topic that the application writes and that does not exist."""
+    if Use.DEAD_LETTERS in uses:
+        return fail("topics", f"topic {name!r} for dead letters ({DEAD_LETTERS}) does not exist: create it")
+    return warn(
+        "topics", f"output topic {name!r} does not exist: it is created by writing only if the brokers allow that"
+    )

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, Protocol
 
-from processor_api.nodes import SinkNode, SourceNode
+from processor_api.nodes import SourceNode
 from processor_api.subtopology import task_subtopologies
 from processor_api.topology import Topology
 from streams.cli.findings import Finding, fail, ok, warn
+from streams.kafka.application_topics import application_topics
 from streams.kafka.group_topology import control_topic
-from streams.kafka.internal_topics import TopicRole, internal_topics, source_topics, topic_prefix
+from streams.kafka.internal_topics import TopicRole, internal_topics, topic_prefix
 
 __all__ = ["RightsOfClient", "needed_rights", "right_findings"]
 
@@ -45,16 +46,9 @@ def needed_rights(
     needed: dict[str, set[str]] = {}
     internal = internal_topics(topology, settings)
     prefix = topic_prefix(settings)
-    for node in topology.nodes.values():
-        if isinstance(node, SourceNode):
-            for read in source_topics(topology, node, existing):
-                needed.setdefault(read, set()).add("READ")
-        elif isinstance(node, SinkNode) and node.topic is not None:
-            needed.setdefault(node.topic, set()).add("WRITE")
-    for store in topology.global_stores.values():
-        needed.setdefault(store.topic, set()).add("READ")
-    short = set(topology.repartition_topics)
-    needed = {name: operations for name, operations in needed.items() if name not in short}
+    for one in application_topics(topology, settings, existing):
+        if one.is_external:
+            needed[one.name] = {*(["READ"] if one.is_read else []), *(["WRITE"] if one.is_written else [])}
     for name, topic in internal.items():
         if topic.role in _OF_ROLE:
             needed.setdefault(name, set()).update(_OF_ROLE[topic.role])

@@ -46,6 +46,7 @@ __all__ = [
     "TopicInfo",
     "TransactionAborted",
     "UnknownPartitionError",
+    "UnknownTopicError",
 ]
 
 MOST_RECORD_BYTES = 1_048_576
@@ -78,11 +79,20 @@ class NoOffset(StreamsError):
 
 
 class NotDelivered(TransactionAborted):
-    """A record was not delivered in time and is lost to the producer, with or without a transaction: the tasks of the
-    thread are rebuilt and process again what was read since the last commit (semantics 114)."""
+    """A record was not delivered in time and is lost to the producer, or its topic does not exist: its task goes back
+    to the last commit and processes again what was read since (semantics 114, 177).
+
+    The other tasks of the thread go on, unless they share a transaction with it, or it is not known whose record it
+    was."""
 
     reason: str | None = None
     """The client's name of the error, such as ``_MSG_TIMED_OUT``."""
+    tasks: frozenset[str | None] = frozenset()
+    """All tasks of which records were lost until this was raised; ``None`` stands for one that is not known."""
+
+
+class UnknownTopicError(StreamsError):
+    """The cluster has no topic of that name."""
 
 
 class BatchTooLarge(RetryableError):
@@ -311,7 +321,7 @@ class Producer(Protocol):
     def partition_count(self, topic: str) -> int:
         """Returns the number of partitions of a topic, cached by the adapter for a short time.
 
-        :raises StreamsError: if the topic does not exist.
+        :raises UnknownTopicError: if the topic does not exist.
         """
         ...
 

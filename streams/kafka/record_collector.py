@@ -38,7 +38,7 @@ from streams.kafka.deliveries import (
     produced_record,
 )
 from streams.kafka.headers import UnsendableHeaders, mended
-from streams.kafka.ports import Producer, TransactionAborted
+from streams.kafka.ports import NotDelivered, Producer, TransactionAborted, UnknownTopicError
 from streams.kafka.zero_timestamps import ZERO_SENT, looks_marked, with_time
 
 __all__ = ["Changelog", "RecordCollector", "SinkErrors"]
@@ -50,6 +50,9 @@ QUEUE_FULL_DEADLINE_S = 120.0
 FLUSH_SLICE_S = 1.0
 REPORT_WAIT_S = 0.1
 """How long the report of the record is waited for that made a transaction fail."""
+ABSENT_TRIES = 8
+ABSENT_PAUSE_S = 0.1
+ABSENT_S = 1.0
 STOPPING_S = 5.0
 """How long deliveries are waited for once the thread is asked to end."""
 
@@ -59,6 +62,11 @@ Send = Callable[[str, bytes | None, bytes | None, int, int, HeaderList | None], 
 
 class SinkErrors(Protocol):
     """Decides about the errors of sinks: whether the record is dropped or the task fails."""
+
+    @property
+    def task(self) -> str:
+        """The task of the sink."""
+        ...
 
     @property
     def wants_refused(self) -> bool:
@@ -79,6 +87,11 @@ class SinkErrors(Protocol):
     ) -> tuple[StreamsError | None, Iterable[ProducerRecord]]:
         """Handles a record that the broker refused: returns the error to raise, or ``None`` to go on without the
         record, and dead letters. Does not raise."""
+        ...
+
+    def unwritable(self, failure: NotDelivered, record: ProducerRecord) -> None:
+        """Handles a record that was not sent, since its topic does not exist: returns to drop the record, else
+        raises."""
         ...
 
     def drop(self, why: str) -> None:
@@ -142,6 +155,10 @@ class RecordCollector:
         self._clock = clock
         self._batches = batches
         self._failure: StreamsError | None = None
+        self._refused_of: set[str | None] = set()
+        """The tasks of the records because of which tasks go back; ``None`` stands for one that is not known."""
+        self._absent: dict[str, float] = {}
+        """Topics that did not exist when they were asked for, and until when they are not asked for again."""
         self._dead_letters: list[ProducerRecord] = []
         self._warned_of_zero: set[str] = set()
         self.stopping: Callable[[], bool] = _no
@@ -189,7 +206,11 @@ class RecordCollector:
         """Handles a refused record.
 
         :param alone: whether it was refused for itself, and not with its batch."""
-        if self._failure is not None or is_purged(error):
+        if is_purged(error):
+            return
+        task = None if errors is None else errors.task
+        goes_back = isinstance(self._failure, NotDelivered)
+        if self._failure is not None and (not goes_back or not self._refused_of.isdisjoint({None, task})):
             return
         topic, partition = (None, None) if record is None else (record.topic, record.partition)
         failure: StreamsError | None = not_delivered(error, topic, partition)
@@ -198,7 +219,10 @@ class RecordCollector:
         if errors is not None and record is not None and failure is not None and not is_fatal(failure):
             failure, letters = errors.undelivered(failure, record)
             self._dead_letters.extend(letters)  # sent later: this may be a callback inside of poll
-        self._failure = failure
+        if isinstance(failure, NotDelivered):
+            self._refused_of.add(task)
+        if failure is not None and not (goes_back and isinstance(failure, NotDelivered)):
+            self._failure = failure
 
     def _may_be_smaller(self, record: ProducerRecord | None) -> bool:
         return record is not None and self._batches is not None and self._batches.fits_alone(record)
@@ -209,11 +233,14 @@ class RecordCollector:
             if self._dead_letters:
                 self._send_waiting()
                 self._flush()
+            if isinstance(self._failure, NotDelivered):
+                self._failure.tasks = frozenset(self._refused_of)
             raise self._failure
 
     def forget_failure(self) -> None:
-        """Forgets the failure after an abort, which has rolled back what failed."""
+        """Forgets the failure, when the tasks concerned have been taken back, or an abort has rolled them back."""
         self._failure = None
+        self._refused_of.clear()
         self._dead_letters.clear()
 
     def flush(self) -> None:
@@ -259,8 +286,11 @@ class RecordCollector:
 
         :param wait: until they are delivered, because the task is about to fail.
         """
-        send = self._sender(self.delivered, None)
-        for topic, key, value, timestamp, headers, partition in records:
+        letters, send = list(records), self._sender(self.delivered, None)
+        for name in dict.fromkeys(letter.topic for letter in letters):
+            if self._is_absent(name):
+                raise NotDelivered(f"the topic for dead letters {name!r} does not exist: create it", topic=name)
+        for topic, key, value, timestamp, headers, partition in letters:
             stamp = self._clock.time_ms() if timestamp is None else timestamp or self._zero_of(topic)()
             letter = mended(headers) if headers else headers
             send(topic, value, key, -1 if partition is None else partition, stamp, letter)
@@ -485,6 +515,27 @@ class RecordCollector:
 
         return sink
 
+    def _is_absent(self, topic: str) -> bool:
+        """Whether the brokers say that there is no such topic, the first time also some moments later, since they may
+        be making it. Where it cannot be asked for, the delivery of the record says what is wrong."""
+        now = self._clock.monotonic
+        asked_again_at = self._absent.pop(topic, None)
+        if asked_again_at is not None and now() < asked_again_at:
+            self._absent[topic] = asked_again_at
+            return True
+        for number in range(ABSENT_TRIES if asked_again_at is None else 1):
+            if number:
+                self._clock.wait(ABSENT_PAUSE_S)
+            try:
+                self._producer.partition_count(topic)
+                return False
+            except UnknownTopicError:
+                continue
+            except StreamsError:
+                return False
+        self._absent[topic] = now() + ABSENT_S
+        return True
+
     def _partition_count(self, topic: str, node: str) -> int:
         try:
             return self._producer.partition_count(topic)
@@ -501,6 +552,7 @@ class RecordCollector:
         """Returns the function of a sink that names a topic for each record."""
         extractor: Any = node.topic_extractor
         sinks: dict[str, Forward] = {}
+        declared = node.declared_topics
 
         def sink(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
             try:
@@ -513,8 +565,15 @@ class RecordCollector:
                     if type(topic) is not str or not topic:
                         raise TypeError(f"{what} returned {topic!r}, not a topic's name")
                     check_topic_name(topic, what)
+                    if declared and topic not in declared:
+                        raise ValueError(
+                            f"{what} returned {topic!r}, which is none of its topics: {', '.join(declared)}"
+                        )
             except Exception as error:
                 return errors.fail(error, key, value, timestamp, headers)
+            if found is None and self._is_absent(topic):
+                failure = NotDelivered(f"topic {topic!r} does not exist: create it", topic=topic)
+                return errors.unwritable(failure, ProducerRecord(topic, key, value, timestamp, headers))
             if found is None:
                 found = sinks[topic] = sink_for(topic)
             found(key, value, timestamp, headers)

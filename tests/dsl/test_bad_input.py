@@ -32,6 +32,7 @@ from dsl import (
 )
 from processor_api.errors import ConfigError, ProcessingError, TopologyError
 from processor_api.handlers import Response
+from processor_api.nodes import SinkNode
 from processor_api.processor import FixedKeyProcessor, Processor
 from processor_api.punctuation import PunctuationType
 from processor_api.stores.factory import Stores
@@ -212,6 +213,33 @@ def test_a_topic_that_a_function_names_is_checked_too() -> None:
     builder.stream("in").to(lambda key, value, context: value)
     with TopologyTestDriver(builder.build(), STRINGS) as driver, pytest.raises(ProcessingError, match="legal name"):
         driver.create_input_topic("in").pipe_input("k", "a b")
+
+
+def test_a_function_names_no_topic_but_those_declared() -> None:
+    """Where a topic's `to` declares them, so that they are looked for before the application starts."""
+    builder = StreamsBuilder()
+    builder.stream("in").to(lambda key, value, context: value, topics=["a", "b", "a"])
+    topology = builder.build()
+    (sink,) = [node for node in topology.nodes.values() if isinstance(node, SinkNode)]
+    assert sink.declared_topics == ("a", "b")
+    with TopologyTestDriver(topology, STRINGS) as driver:
+        driver.create_input_topic("in").pipe_input("k", "b")
+        assert driver.create_output_topic("b").read_value() == "b"
+        with pytest.raises(ProcessingError, match="returned 'c', which is none of its topics: a, b"):
+            driver.create_input_topic("in").pipe_input("k", "c")
+
+
+@pytest.mark.parametrize(
+    ("topic", "topics", "says"),
+    [
+        ("out", ["a"], "to writes to topic 'out' only: topics are those that a function may name"),
+        (lambda key, value, context: "a", "ab", "topics of to are several names, such as ['ab'], got 'ab'"),
+        (lambda key, value, context: "a", ["a", 1], "to needs names of topics, got 1"),
+        (lambda key, value, context: "a", ["a b"], "to needs a legal name of a topic: the name 'a b'"),
+    ],
+)
+def test_declared_topics_are_names_of_topics(topic: Any, topics: Any, says: str) -> None:
+    refused(lambda: stream().to(topic, topics=topics), says)
 
 
 def test_a_store_with_a_changelog_has_a_name_that_a_topic_can_have() -> None:

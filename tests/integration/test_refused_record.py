@@ -133,7 +133,7 @@ def test_what_is_refused_for_a_while_is_processed_again(
             settings={"processing.guarantee": guarantee, "commit.interval.ms": 100, timeout: 1000},
             env={"INPUTS": source, "OUTPUT": sink},
         )
-        again = "transaction aborted; tasks go back to their last commit"
+        again = "a record was refused; its task goes back to its last commit, and waits"
         wait_until("it was tried twice", lambda: len(worker.events(again)) >= 2)
         assert topics.committed(workers.application, source).get(0, 0) == 0
         topics.create_named(sink, 1)

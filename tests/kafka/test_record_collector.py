@@ -35,6 +35,7 @@ class Told:
     """A :class:`streams.kafka.record_collector.SinkErrors` that goes on, and remembers what it was told."""
 
     wants_refused = False
+    task = "0_0"
 
     def __init__(self) -> None:
         self.failed: list[tuple[str, Any, Any, int]] = []
@@ -55,6 +56,9 @@ class Told:
     ) -> tuple[StreamsError | None, Iterable[ProducerRecord]]:
         self.refused.append((failure, record))
         return self.verdict, self.letters
+
+    def unwritable(self, failure: NotDelivered, record: ProducerRecord) -> None:
+        self.refused.append((failure, record))
 
     def drop(self, why: str) -> None:
         self.dropped.append(why)

@@ -286,6 +286,23 @@ def test_topics(existing: Mapping[str, int], findings: list[object]) -> None:
     assert list(topic_findings(counts(), SETTINGS, existing)) == findings
 
 
+def test_topics_that_are_written_are_looked_for() -> None:
+    """Those that a sink's function may name, and that of dead letters, without which the application does not start."""
+    topology = Topology().add_source("source", "in")
+    topology.add_sink("sink", lambda key, value, record_context: "a", "source", topics=["a", "b"])
+    settings = {**SETTINGS, "errors.dead.letter.queue.topic.name": "failed"}
+    assert list(topic_findings(topology, settings, {"in": 1, "b": 1})) == [
+        ok("topics", "source topic 'in' has 1 partitions"),
+        warn("topics", "output topic 'a' does not exist: it is created by writing only if the brokers allow that"),
+        fail(
+            "topics",
+            "topic 'failed' for dead letters (errors.dead.letter.queue.topic.name) does not exist: create it",
+        ),
+    ]
+    needed, _ = needed_rights(topology, settings, {"in": 1})
+    assert needed.items() >= {"a": {"WRITE"}, "b": {"WRITE"}, "failed": {"WRITE"}}.items()
+
+
 def test_a_topic_that_may_not_be_seen_is_not_said_to_be_absent() -> None:
     """Where the broker was asked by its name."""
     topology = Topology().add_source("source", "in", "other").add_sink("sink", "out", "source")

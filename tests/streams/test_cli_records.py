@@ -633,3 +633,23 @@ def test_changes_on_a_repartition_topic_are_readable(cli: ClusterCommands) -> No
         ("k", {"new": "new", "old": None}),
         ("k", {"new": None, "old": "old"}),
     ]
+
+
+def test_dead_letters_and_declared_topics_are_readable(cli: ClusterCommands) -> None:
+    """A dead letter has the raw key and value of what could not be read, whatever the serdes of the application are."""
+    app = cli.app(
+        'builder = StreamsBuilder(key_serde="string", value_serde="long")\n'
+        'by_name = builder.stream("in")\n'
+        'by_name.to(lambda key, value, context: key, topics=["ann", "bob"])\n'
+        "by_name.to(lambda key, value, context: key)\n",
+        after='settings["errors.dead.letter.queue.topic.name"] = "failed"\n'
+        'settings["deserialization.exception.handler"] = "LogAndContinueExceptionHandler"\n',
+    )
+    cli.kafka.create_topics("in", "ann", "bob", "failed")
+    cli.run("produce", app, "in", '{"key": "ann", "value": 1, "timestamp": 1}')
+    cli.kafka.produce("in", b"ann", b"no long", 2)
+    cli.start(app)
+    cli.kafka.read_records("failed", 1)
+    (letter,) = cli.run("consume", app, "failed").lines
+    assert json.loads(letter)["value"] == "no long"
+    assert entries(cli, app, "ann") == [("ann", 1), ("ann", 1)]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from cluster_cli import ClusterCommands, commands
-from processor_api.errors import ConfigError
+from processor_api.errors import ConfigError, MissingTopicError
 from processor_api.topology import Topology
 from streams import StreamsBuilder, StreamsConfig
 from streams.cli.cluster.create_topics import make_topics
@@ -252,3 +252,56 @@ def test_a_policy_of_two_words_fits_in_any_order(cli: ClusterCommands) -> None:
     cli.kafka.broker.create_topic("shop-w-changelog", 1, {"cleanup.policy": "delete,compact"})
     found = cli.run("topics", app)
     assert (found.status, found.lines[2].split()) == (0, ["shop-w-changelog", "changelog", "1", "delete,compact"])
+
+
+ALL_KINDS = """
+builder = StreamsBuilder(key_serde="string", value_serde="string")
+builder.stream("orders").to(lambda key, value, context: value, topics=["b-orders", "a-orders"])
+"""
+LETTERS = {"errors.dead.letter.queue.topic.name": "failed"}
+
+
+def test_dead_letters_and_declared_topics_are_topics_of_the_application(cli: ClusterCommands) -> None:
+    """They were in no list, and the first record for one held its whole thread up until `task.timeout.ms`."""
+    app = cli.app(ALL_KINDS, after=f"settings |= {LETTERS!r}")
+    missing = cli.run("topics", app)
+    assert [line for line in missing.lines if line.startswith("problem")] == [
+        "problem: input topic 'orders' does not exist (shop.py:4)",
+        "problem: output topic 'a-orders' does not exist (shop.py:4)",
+        "problem: output topic 'b-orders' does not exist (shop.py:4)",
+        "problem: dead letters topic 'failed' does not exist (errors.dead.letter.queue.topic.name)",
+    ]
+    assert missing.status == 1
+    made = cli.run("topics", app, "--create")
+    assert [line.split()[2] for line in made.lines if line.startswith("created")] == [
+        "orders", "a-orders", "b-orders", "failed",
+    ]  # fmt: skip
+    assert (made.status, made.err) == (0, "")
+    assert "chooses a topic for each record" not in made.out
+
+
+@pytest.mark.parametrize("also_read", [False, True])
+def test_an_application_does_not_start_without_its_topic_for_dead_letters(
+    cli: ClusterCommands, also_read: bool
+) -> None:
+    """As without an input: they come when something is wrong already."""
+    more = 'builder.stream("failed").to("orders")\n' if also_read else ""
+    app = cli.app(ALL_KINDS + more, after=f"settings |= {LETTERS!r}")
+    cli.kafka.create_topics("orders", "a-orders", "b-orders")
+    wanted = (
+        "'failed'" if also_read else r"dead letters \(errors.dead.letter.queue.topic.name\) does not exist: 'failed'"
+    )
+    with pytest.raises(MissingTopicError, match=wanted):
+        cli.start(app)
+    cli.run("topics", app, "--create")
+    cli.start(app)
+
+
+def test_a_start_names_the_outputs_that_do_not_exist(cli: ClusterCommands, caplog: pytest.LogCaptureFixture) -> None:
+    """It goes on: a broker may make them when they are written."""
+    app = cli.app(ALL_KINDS)
+    cli.kafka.create_topics("orders", "b-orders")
+    with caplog.at_level(logging.WARNING, "streams.topics"):
+        cli.start(app)
+    (warned,) = [one for one in caplog.records if one.name == "streams.topics"]
+    assert vars(warned)["topics"] == "a-orders"

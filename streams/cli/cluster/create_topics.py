@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from processor_api.errors import TopologyError
 from processor_api.missing_serdes import check_serdes
 from processor_api.topology import Topology
-from streams.cli.cluster.topology_topics import copartitioned, restored_from, topics_of
+from streams.cli.cluster.topology_topics import copartitioned, restored_from
+from streams.kafka.application_topics import application_topics
 from streams.kafka.internal_topics import topic_prefix
 
 if TYPE_CHECKING:
@@ -42,7 +43,9 @@ def create_missing(
     from streams.kafka.ports import NewTopic
 
     existing = {name: info.partitions for name, info in admin.topics().items()}
-    absent = [one for one in topics_of(topology, settings, existing) if one.is_external and one.name not in existing]
+    absent = [
+        one for one in application_topics(topology, settings, existing) if one.is_external and one.name not in existing
+    ]
     counts = _counts(topology, settings, existing, [one.name for one in absent], partitions)
     restored = restored_from(topology)
     new = [

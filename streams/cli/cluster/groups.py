@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 from processor_api.errors import StreamsError
 from processor_api.task_id import TaskId, TopicPartition
 from streams.cli.cluster.connection import Connection, Target, partitions_of, target_of
-from streams.cli.cluster.topology_topics import Use, topics_of
 from streams.cli.command_parser import add_with_examples
 from streams.cli.failures import CLEAN, FAILED
 from streams.cli.settings_options import add_settings_options
 from streams.cli.terminal import table
 from streams.cli.topology_function import APP_HELP
+from streams.kafka.application_topics import Use, application_topics
 from streams.kafka.group_topology import control_topic
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def _lags(target: Target, admin: Admin, consumer: Consumer, existing: Mapping[st
     if target.topology is not None:
         read = [
             one.name
-            for one in topics_of(target.topology, target.settings, counts)
+            for one in application_topics(target.topology, target.settings, counts)
             if not {Use.INPUT, Use.REPARTITION}.isdisjoint(one.uses)
         ]
     else:

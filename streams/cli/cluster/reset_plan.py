@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from processor_api.task_id import TopicPartition
 from streams.cli.cluster.connection import Target, partitions_of
 from streams.cli.cluster.positions import Start, start_offsets
-from streams.cli.cluster.topology_topics import Use, topics_of
 from streams.cli.failures import CannotRun
+from streams.kafka.application_topics import Use, application_topics
 
 if TYPE_CHECKING:
     from streams.kafka.ports import Consumer, TopicInfo
@@ -92,9 +92,9 @@ def reset_topics(
     """
     counts = {name: info.partitions for name, info in existing.items()}
     looking = _looking_own(target.config.application_id, existing, groups)
-    topology = [] if target.topology is None else topics_of(target.topology, target.settings, counts)
+    topology = [] if target.topology is None else application_topics(target.topology, target.settings, counts)
     read = {one.name: one for one in topology if Use.INPUT in one.uses}
-    between = {name for name, one in read.items() if Use.OUTPUT in one.uses and not offsets_only}
+    between = {name for name, one in read.items() if one.is_written and not offsets_only}
     own_inputs = [one.name for one in topology if Use.REPARTITION in one.uses and offsets_only]
     for name in [*(inputs or ()), *(intermediate or ())]:
         if target.topology is not None and name not in read and name not in own_inputs:

@@ -22,6 +22,7 @@ from streams.cli.cluster.connection import Target
 from streams.cli.failures import CannotRun
 from streams.cli.records.times import iso
 from streams.cli.records.values import json_reader
+from streams.kafka.application_topics import dead_letter_topic
 from streams.kafka.internal_topics import changelog_name, full_name, topic_prefix
 
 __all__ = ["TopicFormat", "format_of"]
@@ -101,6 +102,7 @@ class _Finder:
     def __init__(self, target: Target, topology: Topology, named: _Named) -> None:
         self._topology, self._named = topology, named
         self._prefix = topic_prefix(target.settings)
+        self._dead_letters = dead_letter_topic(target.settings)
         self._defaults = (target.config.default_key_serde, target.config.default_value_serde)
 
     def find(self, topic: str) -> TopicFormat:
@@ -119,6 +121,9 @@ class _Finder:
             return self.find(source) if source is not None else self._changelog(store)
         if topic in topology.global_stores:
             return self.find(topology.global_stores[topic].topic)
+        if topic == self._dead_letters:  # the raw keys and values of what could not be processed
+            key, value = self._named.key or Serdes.BYTES, self._named.value or Serdes.BYTES
+            return _plain_format(topic, key.bind(topic, is_key=True), value.bind(topic, is_key=False))
         extracting = [n for n in topology.nodes.values() if isinstance(n, SinkNode) and n.topic is None]
         if len(extracting) == 1 or (self._named.key and self._named.value):
             return self._of_node(topic, extracting[0]) if extracting else self._of_node(topic, SourceNode(name=topic))
@@ -131,14 +136,15 @@ class _Finder:
     def _names(self) -> list[str]:
         nodes = self._topology.nodes.values()
         named = [t for node in nodes if isinstance(node, SourceNode) for t in node.topics]
-        named += [node.topic for node in nodes if isinstance(node, SinkNode) and node.topic is not None]
+        named += [t for node in nodes if isinstance(node, SinkNode) for t in (*node.declared_topics, node.topic) if t]
+        named += [self._dead_letters] if self._dead_letters else []
         return list(dict.fromkeys(full_name(self._topology, self._prefix, name) for name in named))
 
     def _node(self, topic: str) -> SourceNode | SinkNode | None:
         """Returns the node that writes a topic, or else the first that reads it."""
         nodes = self._topology.nodes.values()
         for node in nodes:
-            if isinstance(node, SinkNode) and node.topic == topic:
+            if isinstance(node, SinkNode) and (node.topic == topic or topic in node.declared_topics):
                 return node
         for node in nodes:
             if isinstance(node, SourceNode) and (

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from streams.cli.cluster.connection import Connection, Target, target_of
 from streams.cli.cluster.create_topics import create_missing, made_line
-from streams.cli.cluster.topology_topics import FoundTopics, TopologyTopic, find_topics, topics_of
+from streams.cli.cluster.topology_topics import FoundTopics, find_topics
 from streams.cli.command_parser import add_with_examples
 from streams.cli.failures import CLEAN, FAILED, CannotRun
 from streams.cli.settings_options import add_settings_options
 from streams.cli.terminal import table
 from streams.cli.topology_function import APP_HELP
+from streams.kafka.application_topics import ApplicationTopic, application_topics
 
 if TYPE_CHECKING:
     from streams.kafka.ports import Admin, KafkaClients
@@ -113,7 +114,7 @@ def found_topics(target: Target, admin: Admin) -> FoundTopics:
     """Asks the cluster for the topics of an application."""
     topology = target.known_topology()
     existing = admin.topics()
-    own = topics_of(topology, target.settings, {name: info.partitions for name, info in existing.items()})
+    own = application_topics(topology, target.settings, {name: info.partitions for name, info in existing.items()})
     configs = admin.topic_settings([one.name for one in own if one.name in existing])
     policies = {name: settings["cleanup.policy"] for name, settings in configs.items() if "cleanup.policy" in settings}
     return find_topics(topology, target.settings, existing, policies)
@@ -133,7 +134,7 @@ def _words(target: Target, found: FoundTopics) -> list[str]:
     return lines
 
 
-def _row(one: TopologyTopic, found: FoundTopics) -> tuple[str, ...]:
+def _row(one: ApplicationTopic, found: FoundTopics) -> tuple[str, ...]:
     info = found.existing.get(one.name)
     expected = "" if one.expected is None else str(one.expected)
     replicas = "" if info is None or info.replication_factor is None else str(info.replication_factor)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from processor_api.errors import StreamsError
 from processor_api.nodes import SinkNode, SourceNode
-from processor_api.subtopology import task_subtopologies
 from processor_api.topology import Topology
-from streams.kafka.group_topology import control_topic
+from streams.kafka.application_topics import (
+    DEAD_LETTERS,
+    ApplicationTopic,
+    Use,
+    application_topics,
+    readable_topics,
+    topology_sources,
+)
 from streams.kafka.internal_topics import (
-    TopicRole,
     check_existing_topics,
     full_name,
     internal_topic_counts,
@@ -25,47 +29,14 @@ from streams.kafka.internal_topics import (
 if TYPE_CHECKING:
     from streams.kafka.ports import TopicInfo
 
-__all__ = ["FoundTopics", "TopologyTopic", "Use", "copartitioned", "find_topics", "restored_from", "topics_of"]
-
-
-class Use(enum.StrEnum):
-    """The use that an application makes of a topic."""
-
-    INPUT = "input"
-    OUTPUT = "output"
-    GLOBAL = "global"
-    REPARTITION = "repartition"
-    CHANGELOG = "changelog"
-    TASKS = "tasks"
-    """A control topic, by which the group shares its tasks."""
-
-
-EXTERNAL = frozenset((Use.INPUT, Use.OUTPUT, Use.GLOBAL))
-"""Uses of topics that are the user's, and not made by the application."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class TopologyTopic:
-    """A topic of an application, under its full name, as its topology has it."""
-
-    name: str
-    uses: tuple[Use, ...]
-    by: tuple[str, ...]
-    """The nodes that read or write it, or the store that it restores."""
-    expected: int | None = None
-    """The number of partitions that it must have, where that is known."""
-
-    @property
-    def is_external(self) -> bool:
-        """Whether it is the user's, and not made by the application."""
-        return not EXTERNAL.isdisjoint(self.uses)
+__all__ = ["FoundTopics", "copartitioned", "find_topics", "restored_from"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class FoundTopics:
     """The topics of an application, held against those of a cluster."""
 
-    topics: tuple[TopologyTopic, ...]
+    topics: tuple[ApplicationTopic, ...]
     existing: Mapping[str, TopicInfo]
     policies: Mapping[str, str]
     """``cleanup.policy`` of those that exist and may be seen."""
@@ -79,72 +50,14 @@ class FoundTopics:
     """A word about single topics."""
 
     @property
-    def missing(self) -> list[TopologyTopic]:
+    def missing(self) -> list[ApplicationTopic]:
         """Returns the topics that the user has to create."""
         return [one for one in self.topics if one.is_external and one.name not in self.existing]
 
 
-def topics_of(topology: Topology, settings: Mapping[str, Any], counts: Mapping[str, int]) -> list[TopologyTopic]:
-    """Returns all topics that a topology names: the user's first, then the application's own.
-
-    :param settings: those of the application, under Kafka's names.
-    :param counts: the partitions of the topics that exist, for sources with a pattern.
-    """
-    readable = _readable(topology, settings, counts)
-    uses: dict[str, dict[Use, list[str]]] = {}
-    for node in topology.nodes.values():
-        if isinstance(node, SourceNode):
-            use = Use.GLOBAL if node.name in topology.global_nodes else Use.INPUT
-            found = source_topics(topology, node, readable)
-        elif isinstance(node, SinkNode) and node.topic is not None:
-            use, found = Use.OUTPUT, (node.topic,)
-        else:
-            continue
-        for topic in found:
-            if topic not in topology.repartition_topics:
-                uses.setdefault(topic, {}).setdefault(use, []).append(node.name)
-    order = list(Use)
-    external = [
-        TopologyTopic(
-            name=name,
-            uses=tuple(sorted(by_use, key=order.index)),
-            by=tuple(n for nodes in by_use.values() for n in nodes),
-        )
-        for name, by_use in sorted(uses.items(), key=lambda one: (min(map(order.index, one[1])), one[0]))
-    ]
-    return [*external, *_internal(topology, settings, counts)]
-
-
-def _readable(topology: Topology, settings: Mapping[str, Any], counts: Mapping[str, int]) -> dict[str, int]:
-    """Returns the topics that sources may read: those they name, and all others but those of the brokers and the
-    application's own, which no pattern matches."""
-    named = topology_sources(topology)
-    prefix = topic_prefix(settings)
-    own = {control_topic(prefix, part.id) for part in task_subtopologies(topology)}
-    own |= internal_topics(topology, settings).keys() - named
-    return {name: n for name, n in counts.items() if name in named or not (name.startswith("__") or name in own)}
-
-
-def _internal(topology: Topology, settings: Mapping[str, Any], counts: Mapping[str, int]) -> list[TopologyTopic]:
-    prefix = topic_prefix(settings)
-    try:
-        expected = internal_topic_counts(topology, settings, _readable(topology, settings, counts))
-    except StreamsError:  # it is among the problems
-        expected = {}
-    found = []
-    for name, topic in internal_topics(topology, settings).items():
-        if topic.role is not TopicRole.SOURCE_AS_CHANGELOG:
-            use = Use.REPARTITION if topic.role is TopicRole.REPARTITION else Use.CHANGELOG
-            by = (topic.store,) if topic.store is not None else ()
-            found.append(TopologyTopic(name=name, uses=(use,), by=by, expected=expected.get(name, topic.partitions)))
-    for part in task_subtopologies(topology):
-        found.append(TopologyTopic(name=control_topic(prefix, part.id), uses=(Use.TASKS,), by=()))
-    return found
-
-
 def copartitioned(topology: Topology, settings: Mapping[str, Any], counts: Mapping[str, int]) -> list[tuple[str, ...]]:
     """Returns the groups of topics that need the same number of partitions, under their full names."""
-    prefix, readable = topic_prefix(settings), _readable(topology, settings, counts)
+    prefix, readable = topic_prefix(settings), readable_topics(topology, settings, counts)
     groups: list[tuple[str, ...]] = []
     for group in topology.copartition_groups:
         sources = [node for node in map(topology.nodes.__getitem__, group) if isinstance(node, SourceNode)]
@@ -175,15 +88,16 @@ def find_topics(
     :param policies: ``cleanup.policy`` of the topics of the topology, as far as they exist and may be seen.
     """
     counts = {name: info.partitions for name, info in existing.items()}
-    topics = topics_of(topology, settings, counts)
+    topics = application_topics(topology, settings, counts)
     problems, remarks = [], []
     missing = [one for one in topics if one.is_external and one.name not in existing]
     for one in missing:
         line = next((line for node in one.by if (line := topology.line_of(node)) is not None), None)
+        line = DEAD_LETTERS if line is None and Use.DEAD_LETTERS in one.uses else line
         problems.append(
             f"{' and '.join(one.uses)} topic {one.name!r} does not exist{'' if line is None else f' ({line})'}"
         )
-    if not any(not {Use.INPUT, Use.GLOBAL}.isdisjoint(one.uses) for one in missing):
+    if not any(one.is_read for one in missing):
         problems += _count_problems(topology, settings, counts)
     problems += _policy_problems(topology, settings, policies)
     restored = restored_from(topology)
@@ -207,7 +121,7 @@ def find_topics(
 
 
 def _notes(
-    topics: list[TopologyTopic], existing: Mapping[str, TopicInfo], restored: Mapping[str, str]
+    topics: list[ApplicationTopic], existing: Mapping[str, TopicInfo], restored: Mapping[str, str]
 ) -> dict[str, str]:
     notes = {}
     for one in topics:
@@ -223,17 +137,11 @@ def _notes(
 def _count_problems(topology: Topology, settings: Mapping[str, Any], counts: Mapping[str, int]) -> list[str]:
     """Returns what is wrong with partition counts, when all topics that are read exist."""
     try:
-        read = _readable(topology, settings, counts)
+        read = readable_topics(topology, settings, counts)
         check_existing_topics(internal_topic_counts(topology, settings, read), counts, topology_sources(topology))
     except StreamsError as error:
         return [str(error)]
     return []
-
-
-def topology_sources(topology: Topology) -> set[str]:
-    """Returns the topics of the user's that sources name."""
-    named = {t for node in topology.nodes.values() if isinstance(node, SourceNode) for t in node.topics}
-    return named - set(topology.repartition_topics)
 
 
 def _policy_problems(topology: Topology, settings: Mapping[str, Any], policies: Mapping[str, str]) -> list[str]:
@@ -261,9 +169,9 @@ def _unlisted(topology: Topology, settings: Mapping[str, Any], counts: Mapping[s
     remarks = []
     for node in topology.nodes.values():
         if isinstance(node, SourceNode) and node.pattern is not None:
-            found = source_topics(topology, node, _readable(topology, settings, counts))
+            found = source_topics(topology, node, readable_topics(topology, settings, counts))
             names = ", ".join(found) or "no topic yet"
             remarks.append(f"source {node.name!r} reads all topics that match {node.pattern.pattern!r}: {names}")
-        elif isinstance(node, SinkNode) and node.topic is None:
+        elif isinstance(node, SinkNode) and node.topic is None and not node.declared_topics:
             remarks.append(f"sink {node.name!r} chooses a topic for each record: these are not listed")
     return remarks

@@ -85,7 +85,7 @@ class _Builder:
             return Box(own, Kind.SOURCE, node.name)
         if isinstance(node, ProcessorNode):
             return Box(own, Kind.PROCESSOR, node.name)
-        self.graph.links.append(Link(own, self._written(node)))
+        self.graph.links += (Link(own, topic) for topic in self._written(node))
         return Box(own, Kind.SINK, node.name)
 
     def _link_stores(self, node: str) -> None:
@@ -97,11 +97,13 @@ class _Builder:
             return [self._topic(f"topics like {node.pattern.pattern}")]
         return [self._topic(name) for name in node.topics]
 
-    def _written(self, node: SinkNode) -> str:
+    def _written(self, node: SinkNode) -> Iterable[str]:
         if node.topic is not None:
-            return self._topic(node.topic)
+            return [self._topic(node.topic)]
+        if node.declared_topics:
+            return [self._topic(name) for name in node.declared_topics]
         extractor = node.topic_extractor
-        return self._topic(f"chosen by {getattr(extractor, '__name__', type(extractor).__name__)}")
+        return [self._topic(f"chosen by {getattr(extractor, '__name__', type(extractor).__name__)}")]
 
     def _topic(self, name: str) -> str:
         if ("topic", name) in self._ids:

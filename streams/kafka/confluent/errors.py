@@ -21,6 +21,7 @@ from streams.kafka.ports import CommitAgain, InstanceFenced, TransactionAborted,
 
 __all__ = [
     "AUTHENTICATION",
+    "UNKNOWN",
     "Resources",
     "caught",
     "instance_fenced",

@@ -16,12 +16,18 @@ from processor_api.errors import AuthorizationError, ProductionError, RetryableE
 from processor_api.record import HeaderList
 from processor_api.task_id import TopicPartition
 from streams.kafka.confluent.callbacks import weakly
-from streams.kafka.confluent.errors import Resources, caught, kafka_error, mapped, mapping
+from streams.kafka.confluent.errors import UNKNOWN, Resources, caught, kafka_error, mapped, mapping
 from streams.kafka.confluent.known_topics import learn_topics
 from streams.kafka.confluent.outage import ClientLog, OutageLog
 from streams.kafka.confluent.timed_executor import CallTimedOutError, TimedExecutor
 from streams.kafka.headers import UnsendableHeaders, sendable
-from streams.kafka.ports import MOST_RECORD_BYTES, OffsetAndMetadata, OnDelivery, TransactionAborted
+from streams.kafka.ports import (
+    MOST_RECORD_BYTES,
+    OffsetAndMetadata,
+    OnDelivery,
+    TransactionAborted,
+    UnknownTopicError,
+)
 
 __all__ = ["ConfluentProducer"]
 
@@ -217,7 +223,8 @@ class ConfluentProducer:
         except KafkaException as error:
             raise mapped(error, f"look up topic {topic!r}", self.resources, topic=topic) from error
         if found.error is not None:
-            raise StreamsError(f"topic {topic!r} does not exist or cannot be read: {found.error}", topic=topic)
+            kind = UnknownTopicError if found.error.name() in UNKNOWN else StreamsError
+            raise kind(f"topic {topic!r} does not exist or cannot be read: {found.error}", topic=topic)
         self._counts[topic] = now, len(found.partitions)
         return len(found.partitions)
 

@@ -18,7 +18,13 @@ from streams.kafka.embedded.segments import BATCH_OVERHEAD, record_bytes
 from streams.kafka.embedded.topics import Topic
 from streams.kafka.embedded.transactions import TransactionalId
 from streams.kafka.headers import UnsendableHeaders, sendable
-from streams.kafka.ports import MOST_RECORD_BYTES, OffsetAndMetadata, OnDelivery, TransactionAborted
+from streams.kafka.ports import (
+    MOST_RECORD_BYTES,
+    OffsetAndMetadata,
+    OnDelivery,
+    TransactionAborted,
+    UnknownTopicError,
+)
 
 __all__ = ["EmbeddedProducer"]
 
@@ -232,7 +238,9 @@ class EmbeddedProducer:
         """Does nothing: the broker is in this process, so that its topics are known."""
 
     def partition_count(self, topic: str) -> int:
-        found = self._topics.get(topic) or self._unknown_topic(topic) or self._broker.topic(topic)
+        found = self._topics.get(topic) or self._unknown_topic(topic)
+        if found is None:
+            raise UnknownTopicError(f"topic {topic!r} does not exist", topic=topic)
         return len(found.partitions)
 
     def close(self) -> None:

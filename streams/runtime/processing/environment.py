@@ -19,6 +19,7 @@ from processor_api.task_id import TaskId
 from processor_api.timestamps import TimestampExtractor
 from state.registry.kinds import OpenStore
 from state.write_buffer.record_context import Cursor
+from streams.kafka.ports import NotDelivered
 from streams.metrics.registry import Metrics, ThreadMetrics
 from streams.metrics.windows import Windows
 from streams.runtime.processing.error_policy import ErrorPolicy
@@ -227,6 +228,7 @@ class NodeErrors:
         self._environment = environment
         self._policy = environment.errors
         self._node = node
+        self.task = str(environment.task_id)
         self.wants_refused = environment.errors.wants_refused
 
     def fail(self, error: Exception, key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
@@ -248,6 +250,11 @@ class NodeErrors:
         if verdict is None:
             self.drop("refused")
         return verdict, letters
+
+    def unwritable(self, failure: NotDelivered, record: ProducerRecord) -> None:
+        """Handles a record whose topic does not exist: returns to drop the record, else raises."""
+        self._policy.unwritable(self._node, failure, record, self._environment.cursor)
+        self._count_failed(f"cannot be written: {failure.message}")
 
     def drop(self, why: str) -> None:
         """Counts a record that the node drops."""

@@ -42,6 +42,7 @@ from processor_api.texts import error_text
 from processor_api.timestamps import ConsumedRecord
 from processor_api.user_lines import raised_at
 from state.write_buffer.record_context import Cursor
+from streams.kafka.ports import NotDelivered
 
 if TYPE_CHECKING:
     from streams.config import StreamsConfig
@@ -254,6 +255,20 @@ class ErrorPolicy:
         retry = response.result is Result.RETRY and isinstance(failure, RetryableError)
         return (failure if retry else _final(failure)), letters
 
+    def unwritable(self, node: str, failure: NotDelivered, record: ProducerRecord, cursor: Cursor) -> None:
+        """Handles a record that was not sent, since its topic does not exist: returns to drop it, else raises.
+
+        The handler is asked under each guarantee: a transaction has not seen the record.
+        """
+        context = self._context(node, cursor, record.timestamp or 0, record.headers)
+        failure.locate(node=node, task=str(self._task), made_at=self._line_of(node))
+        response = self._ask(PRODUCTION, self._handlers.production, (context, record, failure, None), context)
+        retries = response.result is Result.RETRY
+        if response.dead_letter_queue_records:
+            self._send_letters(response.dead_letter_queue_records, wait=response.result is Result.FAIL)
+        if response.result is not Result.RESUME:
+            raise failure if retries else _final(failure)
+
     # ------------------------------------------------------------------ responses
 
     @staticmethod
@@ -280,12 +295,19 @@ class ErrorPolicy:
         resumes = response.result is Result.RESUME
         if response.dead_letter_queue_records:
             wait = not resumes and not self._handlers.exactly_once  # then they are rolled back with the rest
-            self._send(response.dead_letter_queue_records, wait=wait)
+            self._send_letters(response.dead_letter_queue_records, wait=wait)
         if resumes:
             return
         if response.result is Result.RETRY:
             what += f" (the {setting} answered RETRY, which is only for records that were not delivered in time)"
         raise self._failure(kind, what, context, key) from error
+
+    def _send_letters(self, letters: Iterable[ProducerRecord], *, wait: bool) -> None:
+        """Sends dead letters; where they cannot be, the task goes back, and not only the thread."""
+        try:
+            self._send(letters, wait=wait)
+        except NotDelivered as error:
+            raise error.locate(task=str(self._task))  # noqa: B904 - the same error, with its place
 
     def _ask(
         self, setting: str, handler: Callable[..., Any], asked: tuple[Any, ...], context: ErrorHandlerContext

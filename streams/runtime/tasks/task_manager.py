@@ -7,7 +7,7 @@ new ones are only noted, and opened step by step in the thread's loop.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from typing import Any, NamedTuple
 
@@ -86,6 +86,8 @@ class TaskManager:
         self.running: dict[TopicPartition, Task] = {}
         """Running tasks by input partition."""
         self._starts: dict[TaskId, dict[TopicPartition, OffsetAndMetadata]] = {}
+        self.waits: Callable[[TaskId], bool] = _no
+        """Whether a task is not to be opened yet, since it went back a moment ago."""
 
     # ------------------------------------------------------------------ ownership
 
@@ -180,7 +182,9 @@ class TaskManager:
         try:
             self._read_new_inputs()
             self._open_missing()
-            created = [task for task in self.tasks.values() if task.state is TaskState.CREATED]
+            created = [
+                task for id_, task in self.tasks.items() if task.state is TaskState.CREATED and not self.waits(id_)
+            ]
             self._prepare(self._restores.readable(created))
             self._restores.take_snapshots()
             self._restores.start_truncated_over(self.tasks, self._starts)
@@ -268,9 +272,14 @@ class TaskManager:
 
     # ------------------------------------------------------------------ closing
 
-    def roll_back(self) -> None:
-        """Takes every task back to its last commit, after an abort; engines remain open."""
-        for task in list(self.tasks.values()):
+    def named(self, names: Collection[str | None]) -> frozenset[TaskId]:
+        """Returns the tasks with these names, as far as they are open; none if one of the names is not known."""
+        by_name = {str(id_): id_ for id_ in self.tasks}
+        return frozenset() if None in names else frozenset(by_name[name] for name in names if name in by_name)
+
+    def roll_back(self, only: Collection[TaskId] | None = None) -> None:
+        """Takes tasks back to their last commit, all of them after an abort; engines remain open."""
+        for task in [task for id_, task in self.tasks.items() if only is None or id_ in only]:
             self._stop_reading(task)
             self._restores.stop(task.id)
             task.roll_back()
@@ -306,6 +315,10 @@ class TaskManager:
         self.owned = frozenset()
         if failure is not None and not dirty:
             raise failure
+
+
+def _no(_: TaskId) -> bool:
+    return False
 
 
 def _names(tasks: Collection[TaskId]) -> Any:

@@ -20,7 +20,7 @@ from streams.config import StreamsConfig
 from streams.config import clients as client_configs
 from streams.kafka.group import Membership
 from streams.kafka.passing_errors import LOST
-from streams.kafka.ports import CommitAgain, InstanceFenced, TransactionAborted
+from streams.kafka.ports import CommitAgain, InstanceFenced, NotDelivered, TransactionAborted
 from streams.kafka.shutdown_requests import ShutdownRequested
 from streams.log import in_work, retry_level
 from streams.metrics.registry import Metrics
@@ -28,6 +28,7 @@ from streams.platform import Platform
 from streams.restore.counters import RestoreCounters
 from streams.runtime.engines.state_recovery import clear_tracebacks
 from streams.runtime.processing.inputs import InputQueue
+from streams.runtime.tasks.refused_records import RefusedRecords
 from streams.runtime.tasks.retry import Retry
 from streams.runtime.tasks.task import Task
 from streams.runtime.tasks.task_manager import OwnedTask
@@ -105,6 +106,7 @@ class StreamThread:
         self._retry = Retry(clock, *client_configs.retry_backoff_ms(config), config.task_timeout_ms)
         self._open_at = 0.0
         self._call_timeout = CallTimeout()
+        self._refused = RefusedRecords(clock, client_configs.retry_backoff_ms(config)[0], config.task_timeout_ms)
         self._begin_after_s = 0.0
 
     # ------------------------------------------------------------------ from outside
@@ -228,6 +230,7 @@ class StreamThread:
         if former is not None:
             resources.pace.learn_from(former.pace)
         self._resources = resources
+        resources.tasks.waits = self._refused.waits
         try:
             resources.join(self._stopping)
             self._kept_membership = None
@@ -338,14 +341,32 @@ class StreamThread:
                 counters.worked(now() - begin, counters.processed - before)
                 self._maybe_commit(resources)
             except TransactionAborted as aborted:
-                error = self._call_timeout.explain(resources.committer, resources.pace, aborted) or aborted
-                log.warning("transaction aborted; tasks go back to their last commit", extra={"error": str(error)})
-                self._open_at = self._clock.monotonic() + self._wait_after(error)
-                resources.committer.abort()
-                resources.tasks.roll_back()
-                resources.lost_offsets.clear()
-                self._paused.clear()
+                self._go_back(resources, aborted)
                 busy = False
+
+    def _go_back(self, resources: ThreadResources, aborted: TransactionAborted) -> None:
+        """Takes tasks back to their last commit: all of a transaction, else those of which records were refused.
+
+        Those alone wait, since the others have nothing to wait for.
+        """
+        error = self._call_timeout.explain(resources.committer, resources.pace, aborted) or aborted
+        tasks, refused = resources.tasks, frozenset[TaskId]()
+        if isinstance(error, NotDelivered):
+            refused = tasks.named(error.tasks or {error.task})
+            self._refused.keep(tasks.owned)
+            self._refused.record(error, refused)
+        if refused and not resources.committer.in_transaction:
+            resources.collector.forget_failure()
+            tasks.roll_back(refused)
+            self._paused.intersection_update(tasks.running)
+            return
+        if not refused:
+            log.warning("transaction aborted; tasks go back to their last commit", extra={"error": str(error)})
+            self._open_at = self._clock.monotonic() + self._wait_after(error)
+        resources.committer.abort()
+        tasks.roll_back()
+        resources.lost_offsets.clear()
+        self._paused.clear()
 
     def _poll(self, resources: ThreadResources, busy: bool) -> None:
         self._paused.difference_update(resources.lost_offsets.find(resources.tasks.running))
@@ -458,15 +479,17 @@ class StreamThread:
     def _process(self, resources: ThreadResources) -> bool:
         """Processes what is buffered until something else is due; returns whether more could be processed."""
         busy = False
-        committer, pace, timeout = resources.committer, resources.pace, self._call_timeout
+        committer, pace, timeout, refused = resources.committer, resources.pace, self._call_timeout, self._refused
         pace.begin_turn(min(self._next_commit, committer.commit_by))
         tasks = [] if self._is_paused() else timeout.turn(pace.in_turn(resources.tasks.running_by_id()))
         for task in tasks:
             in_work.task = task.id
             limit = timeout.limit(task, min(PROCESS_LIMIT, pace.records_left))
+            limit = refused.limit(task.id, limit)
             if task.has_records() and limit > 0:
                 committer.begin()
                 count = task.process(limit, resources.idling)
+                refused.processed(task.id, count)
                 self.counters.processed += count
                 pace.processed(count)
                 busy = count == limit or busy
@@ -498,12 +521,14 @@ class StreamThread:
         pace = resources.pace
         asked = resources.wants_commit() or any(task.environment.commit_requested for task in running)
         asked = asked or pace.records_left <= 0 or pace.poll_is_late or self._call_timeout.commits_at_once
+        asked = asked or self._refused.wants_commit(running)
         if now < min(self._next_commit, resources.committer.commit_by) and not asked:
             return
         self._next_commit = now + self._config.commit_interval_ms / 1000
         try:
             committed = resources.committer.commit(running)
             if committed:
+                self._refused.committed()
                 self.counters.committed(self._clock.monotonic() - now)
             if (committed and resources.committer.progressed) or self._nothing_is_left(resources):
                 self._call_timeout.committed(pace, running)
