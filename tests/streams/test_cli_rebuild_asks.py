@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from state_support.all_kinds import made
+from state.engine.port import OFFSETS
+from state.formats.offsets import complete_at_key
+from state_support.all_kinds import change, made
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 ASKED = "? They come back from the changelog at the next start, which may take long. [y/N] "
@@ -58,6 +60,14 @@ def test_any_other_answer_than_yes_changes_nothing(typed: str, root: Path) -> No
 def test_yes_removes_the_entries(root: Path) -> None:
     removed = "task 0_0: removed store 'plain', 2 entries, app-plain-changelog-0@1; the next start restores it from its"
     assert answered(root, b"y\n", "plain") == (0, f"{STORE}y\n{removed} changelog\n")
+
+
+def test_it_says_which_rows_nothing_restores(root: Path) -> None:
+    """In place of the promise that they come back."""
+    for key in (b"app-plain-changelog-0", complete_at_key("app-plain-changelog")):
+        change(root / "app" / "0_0" / "rocksdb", OFFSETS, key, None)
+    asked = "remove all state of task 0_0? Nothing restores the rows of 'plain', which have no changelog offset. [y/N] "
+    assert answered(root, b"n\n", "--task", "0_0", "--force") == (1, f"{asked}n\n{UNCHANGED}\n")
 
 
 def test_a_script_and_yes_are_not_asked(root: Path) -> None:

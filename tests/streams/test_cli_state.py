@@ -382,8 +382,25 @@ def test_rows_that_may_have_no_changelog_are_removed_by_force_only(stopped: Path
     status, _, err = state("rebuild", "plain")
     assert (status, "store 'plain' has no changelog offset in task 0_0" in err) == (2, True)
     assert dumped(state, "plain") != []
-    assert state("rebuild", "plain", "--force")[0] == 0
+    status, _, err = state("rebuild", "plain", "--force")
+    assert (status, "--yes is needed" in err) == (2, True)
+    assert state("rebuild", "plain", "--force", "--yes")[0] == 0
     assert state("dump", "plain")[0] == 2
+
+
+def test_the_state_of_a_task_with_such_rows_is_removed_by_force_only(stopped: Path, state: Run) -> None:
+    """It was removed unasked, and with it the only copy of the rows."""
+    for key in (b"app-plain-changelog-0", complete_at_key("app-plain-changelog")):
+        change(stopped, OFFSETS, key, None)
+    for words in ((), ("--yes",)):
+        status, out, err = state("rebuild", "--task", "0_0", *words)
+        assert (status, out, "store 'plain' has no changelog offset in task 0_0" in err) == (2, "", True)
+    status, out, err = state("rebuild", "--task", "0_0", "--force")
+    assert (status, out, "--yes is needed to remove rows that nothing restores" in err) == (2, "", True)
+    assert stopped.exists()
+    assert dumped(state, "plain") != []
+    assert state("rebuild", "--task", "0_0", "--force", "--yes")[0] == 0
+    assert not stopped.exists()
 
 
 def test_all_state_of_a_task_is_removed_also_when_it_cannot_be_read(stopped: Path, root: Path, state: Run) -> None:

@@ -6,7 +6,7 @@ import argparse
 import sys
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from processor_api.errors import StateDirectoryError, StateError, StreamsError
 from state.directory.inspect import StoredTask
@@ -29,7 +29,9 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--force", action="store_true", help="also where there is no changelog offset, as in stores without a changelog"
     )
-    parser.add_argument("--yes", action="store_true", help="do not ask, on a terminal")
+    parser.add_argument(
+        "--yes", action="store_true", help="do not ask; needed off a terminal for rows that nothing restores"
+    )
     add_place_options(parser)
     parser.set_defaults(command=run)
 
@@ -50,29 +52,80 @@ def run(arguments: argparse.Namespace) -> int:
         if not arguments.task:
             raise CannotRun("name the store to rebuild, or by --task a task whose state is to be removed as a whole")
         tasks = place.tasks()
-        if not _agreed(arguments, f"remove all state of task {', '.join(task.name for task in tasks)}"):
+        unlogged = [one for task in tasks for one in _unlogged_stores(task)]
+        _refuse_unlogged(arguments, unlogged)
+        names = ", ".join(task.name for task in tasks)
+        if not _agreed(arguments, f"remove all state of task {names}", unlogged):
             return FAILED
         _remove_tasks(tasks)
         return CLEAN
     found = _find(place, arguments.store)
-    unlogged = [one.task.name for one in found if one.entries != "0" and not one.offset_keys]
-    if unlogged and not arguments.force:
-        raise CannotRun(
-            f"store {arguments.store!r} has no changelog offset in task {unlogged[0]}: if it has no changelog, its rows"
-            " cannot be restored; --force removes them. With a changelog it is restored at the next start in any case"
-        )
+    bare = [one.task.name for one in found if one.entries != "0" and not one.offset_keys]
+    unlogged = [_Unlogged(arguments.store, task) for task in bare]
+    _refuse_unlogged(arguments, unlogged)
     entries = ", ".join(f"{one.entries} of task {one.task.name}" for one in found)
-    if not _agreed(arguments, f"remove the entries of store {arguments.store!r}: {entries}"):
+    if not _agreed(arguments, f"remove the entries of store {arguments.store!r}: {entries}", unlogged):
         return FAILED
     _forget(arguments.store, found)
     return CLEAN
 
 
-def _agreed(arguments: argparse.Namespace, what: str) -> bool:
+class _Unlogged(NamedTuple):
+    """A store with rows and without a changelog offset: this may be the only copy of its rows."""
+
+    store: str
+    task: str
+
+
+def _unlogged_stores(task: StoredTask) -> list[_Unlogged]:
+    """Returns the stores of a task whose rows may be nowhere else; none where the database cannot be read."""
+    from state.offline.stores import count_rows, stores_in
+    from state.rocksdb.reader import DatabaseReader
+
+    if task.task is None:  # global stores are restored from their topics
+        return []
+    try:
+        with DatabaseReader(task.database) as reader:
+            return [
+                _Unlogged(one.name, task.name)
+                for one in stores_in(reader, task)
+                if not one.offset_keys and count_rows(reader, one) != (0, True)
+            ]
+    except StreamsError:
+        return []
+
+
+def _refuse_unlogged(arguments: argparse.Namespace, unlogged: list[_Unlogged]) -> None:
+    """Refuses to remove what may be the only copy of rows.
+
+    :raises CannotRun: without --force, and without --yes where there is no terminal to ask on.
+    """
+    if unlogged and not arguments.force:
+        first = unlogged[0]
+        raise CannotRun(
+            f"store {first.store!r} has no changelog offset in task {first.task}: if it has no changelog, its rows"
+            " cannot be restored; --force removes them. With a changelog it is restored at the next start in any case"
+        )
+    if unlogged and not arguments.yes and not _has_terminal():
+        raise CannotRun(
+            "nothing was changed: --yes is needed to remove rows that nothing restores where there is no terminal to"
+            " ask on"
+        )
+
+
+def _has_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def _agreed(arguments: argparse.Namespace, what: str, unlogged: list[_Unlogged]) -> bool:
     """Asks the person at the terminal, if there is one, whether to go on."""
-    if arguments.yes or not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if arguments.yes or not _has_terminal():
         return True
-    sys.stdout.write(f"{what}? They come back from the changelog at the next start, which may take long. [y/N] ")
+    consequence = "They come back from the changelog at the next start, which may take long."
+    if unlogged:
+        names = ", ".join(dict.fromkeys(repr(one.store) for one in unlogged))
+        consequence = f"Nothing restores the rows of {names}, which have no changelog offset."
+    sys.stdout.write(f"{what}? {consequence} [y/N] ")
     sys.stdout.flush()
     answer = sys.stdin.readline()
     if not answer.endswith("\n"):  # the end of the input
