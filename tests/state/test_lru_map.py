@@ -120,6 +120,23 @@ def test_a_restored_map_evicts_what_was_put_first(tmp_path: Path) -> None:
     other.close()
 
 
+def test_a_table_deletes_what_it_evicts_from_its_changelog(tmp_path: Path) -> None:
+    """So that a restore has the rows that the table had, and compaction leaves nothing else (semantics 180)."""
+    kit = StoreKit(builder_of(2, timestamped=True), tmp_path, log_each=True)
+    for key in range(20):
+        kit.facade.put(key, ValueAndTimestamp("v", key))
+        kit.facade.get(0)
+    kept = dict(kit.facade.all())
+    assert list(kept) == [0, 19]
+    write = kit.builder.key_serde.serialize
+    compacted = {key: value for key, value, *_ in kit.logged}
+    assert {key for key, value in compacted.items() if value is not None} == {write(0), write(19)}
+    other = restored(kit.builder, kit.logged, tmp_path)
+    assert dict(other.facade.all()) == kept
+    kit.close()
+    other.close()
+
+
 @pytest.mark.parametrize(("key", "value"), [(None, "v"), (9, 5), ("text", "v")])
 def test_a_put_that_fails_evicts_nothing(key: Any, value: Any, tmp_path: Path) -> None:
     kit = StoreKit(builder_of(2), tmp_path)
