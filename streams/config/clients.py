@@ -151,10 +151,9 @@ def group_instance_id(config: StreamsConfig) -> str | None:
 
 
 def _consumer(config: StreamsConfig, client_id: str, own: Mapping[str, Any]) -> dict[str, Any]:
-    isolation = "read_committed" if config.exactly_once else "read_uncommitted"
     return {
         **_CONSUMER,
-        "isolation.level": isolation,
+        "isolation.level": "read_committed",  # also at least once: others may have left what was rolled back
         **_given(config, "C", config.consumer, own),
         **_identity(config, client_id),
         "group.id": config.application_id,
