@@ -7,13 +7,14 @@ a span of time needs no seek in the engine (:mod:`state.windowed.key_lookup`).
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
 from state.formats.keys import MAX_TIME
 from state.windowed.segments import SegmentTimes
-from state.write_buffer.buffer import DROPPED_AT_ONCE, Rows
+from state.windowed.timed_buffer import BufferedRows
+from state.write_buffer.buffer import DROPPED_AT_ONCE
 from state.write_buffer.row_format import ENTRY_OVERHEAD_BYTES
 
 __all__ = ["KnownRows"]
@@ -22,11 +23,11 @@ PART = 4
 """Known keys of rows may take one part in so many of a full cache."""
 
 
-class KnownRows(Rows):
+class KnownRows(BufferedRows):
     """Rows that are put and deleted, and the keys of the latest of them, also of those that are in the engine.
 
     Keys of rows are noted from the first :meth:`watch` on. They are part of the cache: those that were noted first are
-    dropped first, if their rows are in the engine.
+    dropped first, if their rows are in the engine. The key of a row that is deleted is given back at once.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -36,15 +37,13 @@ class KnownRows(Rows):
         """The rows of each key that are not deleted, in order; every row that waits for the commit is known."""
         self.complete_from = MAX_TIME + 1
         """The least time from which on all rows are known."""
-        self._noted: deque[tuple[bytes, bytes]] = deque()
-        """Keys and rows, in the order in which they were noted."""
+        self._noted: OrderedDict[bytes, bytes] = OrderedDict()
+        """The known rows, each with its key, in the order in which they were noted."""
         self._noted_bytes = 0
-        self._time_of: Callable[[bytes], int] = len
 
     def watch(self, segments: SegmentTimes, parts: Callable[[bytes], tuple[bytes, int, int]]) -> None:
         """Begins to note rows."""
         self.watched = True
-        self._time_of = lambda row: parts(row)[1]
         if segments.between(0, MAX_TIME, reverse=False):
             self.complete_from = max(segments.stream_time + 1, 0) or MAX_TIME + 1
         else:
@@ -58,8 +57,9 @@ class KnownRows(Rows):
         """A row of the key was put or deleted, after the first call of :meth:`watch`."""
         rows = self.known.get(key)
         if deleted:
-            if rows is not None:
-                self._take_out(key, rows, row)
+            if rows is not None and self._take_out(key, rows, row):
+                del self._noted[row]
+                self._count_noted(-len(row) - ENTRY_OVERHEAD_BYTES)
             return
         if rows is None:
             self.known[key] = [row]
@@ -70,8 +70,10 @@ class KnownRows(Rows):
             if rows[place] == row:
                 return
             rows.insert(place, row)
-        self._noted.append((key, row))
-        cost = len(row) + ENTRY_OVERHEAD_BYTES
+        self._noted[row] = key
+        self._count_noted(len(row) + ENTRY_OVERHEAD_BYTES)
+
+    def _count_noted(self, cost: int) -> None:
         self._noted_bytes += cost
         self.budget.clean += cost
 
@@ -97,27 +99,24 @@ class KnownRows(Rows):
         """Forgets rows until those that are noted take so many bytes at most, also in a drain, whose reads of old
         values may fill the cache."""
         noted, waits = self._noted, self._uncommitted.holds
-        while noted and self._noted_bytes > most and not waits(noted[0][1]):
-            self._drop_first()
+        while noted and self._noted_bytes > most and not waits(next(iter(noted))):
+            self._forget(*noted.popitem(last=False))
 
-    def _drop_first(self) -> None:
-        key, row = self._noted.popleft()
-        cost = len(row) + ENTRY_OVERHEAD_BYTES
-        self._noted_bytes -= cost
-        self.budget.clean -= cost
-        rows = self.known.get(key)
-        if rows is not None and self._take_out(key, rows, row):
-            self.complete_from = max(self.complete_from, self._time_of(row) + 1)
+    def _forget(self, row: bytes, key: bytes) -> None:
+        """A row is not noted any more, though it is there."""
+        self._count_noted(-len(row) - ENTRY_OVERHEAD_BYTES)
+        self._take_out(key, self.known[key], row)
+        self.complete_from = max(self.complete_from, self._time_of(row) + 1)
 
     def forget_below(self, key: bytes) -> None:
         super().forget_below(key)
         noted, waits = self._noted, self._uncommitted.holds
-        while noted and noted[0][1] < key and not waits(noted[0][1]):
-            self._drop_first()
+        for gone in [row for row in noted if row < key and not waits(row)]:
+            self._forget(gone, noted.pop(gone))
 
     def close(self) -> None:
-        self.budget.clean -= self._noted_bytes
-        self._noted_bytes, self.watched = 0, False
+        self._count_noted(-self._noted_bytes)
+        self.watched = False
         self._noted.clear()
         self.known.clear()
         super().close()

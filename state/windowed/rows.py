@@ -25,6 +25,7 @@ from state.windowed.key_lookup import Find, make_find_known
 from state.windowed.known_rows import KnownRows
 from state.windowed.row_functions import logged_key_reader, logged_together, make_get_row, make_put_row
 from state.windowed.segments import Retention, Segments, SegmentTimes
+from state.windowed.timed_buffer import BufferedRows
 from state.write_buffer.buffer import Rows
 from state.write_buffer.fast_path import make_get, make_put
 from state.write_buffer.row_format import Entry
@@ -195,6 +196,8 @@ class TimedRows(TimedReads):
         :param logged_as: logs a row under its key on the changelog.
         """
         layout, segments = self.layout, self.segments
+        if isinstance(rows, BufferedRows):
+            rows.follow(segments, layout.parts)
         self.add_with_headers: AddRow | None = None
         """Adds a row to a store that keeps duplicates; its changelog record has the headers, as in joins of streams."""
         find: Find | None = None
@@ -285,7 +288,7 @@ class TimedRows(TimedReads):
 
 
 def _kept_in(layout: RowLayout, *, numbered: bool) -> type[Rows]:
-    return AppendedRows if numbered else KnownRows if isinstance(layout, KeyFirst) else Rows
+    return AppendedRows if numbered else KnownRows if isinstance(layout, KeyFirst) else BufferedRows
 
 
 def _logged_as(

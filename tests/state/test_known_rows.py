@@ -111,6 +111,52 @@ def test_an_engine_is_not_read_where_all_rows_are_known(tmp_path: Path) -> None:
     store.check(b"a", 0, 100)
 
 
+@pytest.mark.parametrize("old_values", [False, True])
+def test_a_drain_asks_the_engine_for_no_row_that_is_later_than_its_rows(tmp_path: Path, old_values: bool) -> None:
+    """Most sessions that end were born since the last commit."""
+    store = Store(tmp_path / "s", 1 << 20, rocksdb=True, caching=True, old_values=old_values)
+    store.put(b"a", 10, 10, "in the engine")
+    store.commit()
+    store.put(b"a", 11, 10, "grown")
+    store.put(b"a", 11, 10, None)
+    store.put(b"a", 12, 10, "grown again")
+    store.engine.close()
+    store.rows.drain()
+    assert len(store.rows.drained) == 1
+
+
+def test_a_drain_gives_the_old_values_that_the_engine_has(tmp_path: Path) -> None:
+    """Of rows in its past, also out of order, and of those that another life wrote."""
+    store = Store(tmp_path / "s", 1 << 20, rocksdb=True, caching=True, old_values=True)
+    changes: list[tuple[str | None, str | None]] = []
+    store.put(b"a", 10, 10, "first")
+    store.put(b"a", 5, 5, "late")
+    store.commit()
+    store.restart()
+    store.store.operator.on_flush(lambda key, new, old, *_: changes.append((new, old)), old_values=True)
+    store.put(b"a", 10, 10, "second")
+    store.put(b"a", 5, 5, None)
+    store.put(b"a", 7, 7, "born")
+    store.put(b"a", 7, 7, None)
+    store.put(b"a", 20, 20, "new")
+    store.commit()
+    assert changes == [("second", "first"), (None, "late"), ("new", None)]
+
+
+def test_what_expires_is_given_back_behind_rows_that_stay(tmp_path: Path) -> None:
+    """A row that was noted first and lives longest held the notes of all that expired."""
+    store = Store(tmp_path / "s", 1 << 20)
+    store.check(b"a", 0, 0)
+    store.put(b"z", RETENTION, RETENTION, "stays")
+    for time in range(1, 100):
+        store.put(b"a", time, time, "expires")
+    store.commit()
+    store.put(b"z", 2 * RETENTION - 1, 2 * RETENTION - 1, "moves the time")
+    store.commit()
+    assert list(store.rows.known) == [b"z"]
+    assert store.budget.cached < 500
+
+
 def test_known_rows_are_a_part_of_the_cache(tmp_path: Path) -> None:
     """They leave most of it for the rows themselves."""
     limit = 100_000

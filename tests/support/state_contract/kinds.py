@@ -16,7 +16,7 @@ from processor_api.stores.factory import MEMORY, ROCKSDB, StoreBuilder, Stores
 from processor_api.stores.windowed import Window, Windowed
 from state_support.store_kit import StoreKit
 
-__all__ = ["EXPIRING", "KEY_VALUE", "KINDS", "Kind", "Setup", "setups"]
+__all__ = ["EXPIRING", "KEY_VALUE", "KINDS", "LAST", "Kind", "Setup", "setups"]
 
 Call = Callable[[Any], Any]
 """A call on what :meth:`Kind.face` gives."""
