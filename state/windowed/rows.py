@@ -21,7 +21,7 @@ from state.windowed.appended_lookup import AddRow, make_add_row, make_find
 from state.windowed.appended_rows import AppendedRows
 from state.windowed.index import IndexReads, IndexRows, open_index
 from state.windowed.key_layout import Found, KeyFirst, RowLayout, TimeFirst
-from state.windowed.key_lookup import Find, make_find_known
+from state.windowed.key_lookup import Find, KnownLookup, sessions_until
 from state.windowed.known_rows import KnownRows
 from state.windowed.row_functions import logged_key_reader, logged_together, make_get_row, make_put_row
 from state.windowed.segments import Retention, Segments, SegmentTimes
@@ -201,19 +201,21 @@ class TimedRows(TimedReads):
         self.add_with_headers: AddRow | None = None
         """Adds a row to a store that keeps duplicates; its changelog record has the headers, as in joins of streams."""
         find: Find | None = None
+        find_sessions: Find | None = None
         if isinstance(rows, AppendedRows):
             rows.follow(segments)
             self.add_with_headers = make_add_row(rows, segments, layout, index, logged_as, self._add_null)
             find = make_find(layout, rows, segments) if isinstance(layout, KeyFirst) else None
         else:
             self.put_row = make_put_row(rows, segments, make_put(rows), index, self.log)
-            find = (
-                make_find_known(layout, rows, segments)
-                if isinstance(rows, KnownRows) and isinstance(layout, KeyFirst)
-                else None
-            )
+            if isinstance(rows, KnownRows) and isinstance(layout, KeyFirst):
+                lookup = KnownLookup(layout, rows, segments)
+                find, find_sessions = lookup.make_find(), lookup.make_find_sessions()
         self.find: Find = find or self._list_of_key
         """Finds the rows of one key with times in a span, in order of time, as they are now."""
+        self.find_sessions: Find = find_sessions or self._list_sessions
+        """Finds the sessions of one key that end at a time or later, and begin at another or earlier; reads none behind
+        the first that begins later, since those of a key do not overlap."""
 
     @property
     def participants(self) -> tuple[CommitParticipant, ...]:
@@ -224,6 +226,9 @@ class TimedRows(TimedReads):
 
     def _list_of_key(self, key: bytes, low: int, high: int) -> list[Found]:
         return list(self.of_key(key, low, high, reverse=False))
+
+    def _list_sessions(self, key: bytes, low: int, latest_start: int) -> list[Found]:
+        return sessions_until(self.of_key(key, low, MAX_TIME, reverse=False), latest_start)
 
     # ------------------------------------------------------------------ one row
 

@@ -100,6 +100,10 @@ class ValuesOnly:
         """Finds the values of a key (:meth:`~state.windowed.rows.TimedRows.find`)."""
         return list(_values_only(iter(self._timed.find(key, low, high))))
 
+    def find_sessions(self, key: bytes, low: int, latest_start: int) -> list[Found]:
+        """Finds the values of sessions (:meth:`~state.windowed.rows.TimedRows.find_sessions`)."""
+        return list(_values_only(iter(self._timed.find_sessions(key, low, latest_start))))
+
     def of_keys(
         self, key_from: bytes | None, key_to: bytes | None, low: int, high: int, *, reverse: bool
     ) -> Iterator[Found]:

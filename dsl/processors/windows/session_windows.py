@@ -17,7 +17,6 @@ from dsl.user_functions import user_function
 from processor_api.context import OperatorContext
 from processor_api.record import NO_TIMESTAMP, Forward, HeaderList
 from processor_api.stores.windowed import Window, Windowed
-from state.formats.keys import MAX_TIME
 
 __all__ = ["SessionAggregate"]
 
@@ -36,7 +35,7 @@ class SessionAggregate(TableOperator):
     def bind(self, context: OperatorContext) -> Forward:
         store = context.store(str(self.store))
         initializer, aggregator, merger = self.initializer, self.aggregator, self.merger
-        find, put, write_key = store.timed.find, store.timed.put, store.write_key
+        find, put, write_key = store.timed.find_sessions, store.timed.put, store.write_key
         drop, fail, gap, open_for = context.drop, context.fail, self.gap_ms, self.gap_ms + self.grace_ms
         emit, send = self._emitting(context, store), self._sending(context, store)
         observed = NO_TIMESTAMP
@@ -60,9 +59,7 @@ class SessionAggregate(TableOperator):
             start = end = timestamp
             try:
                 raw, new = write_key(key), initializer()
-                for _, its_end, its_start, aggregate, _ in find(raw, timestamp - gap, MAX_TIME):
-                    if its_start > timestamp + gap:
-                        continue
+                for _, its_end, its_start, aggregate, _ in find(raw, timestamp - gap, timestamp + gap):
                     merged.append((its_start, its_end, aggregate))
                     new = merger(key, new, aggregate)
                     start, end = min(start, its_start), max(end, its_end)
