@@ -399,6 +399,24 @@ KEYS: tuple[Key, ...] = (
         "task.timeout.ms", "task_timeout_ms", "300000", WORKS, "how long a task retries what timed out before it fails"
     ),
     Key(
+        "timestamp.after.max.handler",
+        "timestamp_after_max_handler",
+        "fail",
+        WORKS,
+        "what happens to a record whose time is further ahead of the clock than `timestamp.after.max.ms`: `fail` ends"
+        " the task, `drop` leaves it out, counts it and logs it, `take` logs it and processes it; a setting of this"
+        " library",
+    ),
+    Key(
+        "timestamp.after.max.ms",
+        "timestamp_after_max_ms",
+        "3153600000000",
+        WORKS,
+        "how far the time of a record may be ahead of the wall clock ([times far"
+        " ahead](concepts.md#times-far-ahead-of-the-clock)); 100 years, so that only times in a wrong unit are; -1"
+        " is no limit; a setting of this library",
+    ),
+    Key(
         "topology.description.push.enabled",
         "topology_description_push_enabled",
         "true",

@@ -124,6 +124,12 @@ class StreamsConfig(BaseModel):
     poll_ms: Ms = 100
     task_timeout_ms: Ms = 300_000
     log_summary_interval_ms: Ms = 120_000
+    timestamp_after_max_ms: MsOrOff = 100 * 365 * 86_400_000
+    """-1 is no limit."""
+    timestamp_after_max_handler: Annotated[
+        Literal["fail", "drop", "take"], PlainValidator(values.one_of("fail", "drop", "take"))
+    ] = "fail"
+    """What happens to a record whose time is further ahead of the clock."""
 
     state_dir: Annotated[Path, PlainValidator(values.path)] = Field(default_factory=values.default_state_dir)
     state_snapshot_dir: Annotated[Path | None, PlainValidator(values.optional(values.path))] = None

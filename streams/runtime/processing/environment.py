@@ -26,6 +26,7 @@ from streams.runtime.processing.error_policy import ErrorPolicy
 from streams.runtime.processing.held_records import HeldRecords
 from streams.runtime.processing.operator_times import OperatorTimes
 from streams.runtime.processing.pace import Pace
+from streams.runtime.processing.time_limit import FAIL, TimeLimit
 from streams.runtime.tracing.task_trace import TaskTrace
 from streams.runtime.tracing.tracer import Tracer
 
@@ -99,6 +100,10 @@ class TaskSettings:
     """The metrics of the process; without them nothing but plain counters is kept."""
     is_global: bool = False
     """Whether the nodes fill global stores, outside of tasks."""
+    timestamp_after_max_ms: int = -1
+    """How far the time of a record may be ahead of the clock; -1 is no limit."""
+    timestamp_after_max_handler: str = FAIL
+    """What happens to a record that is further ahead."""
 
     @classmethod
     def of(
@@ -122,6 +127,8 @@ class TaskSettings:
             global_store=global_store,
             registry=registry,
             is_global=is_global,
+            timestamp_after_max_ms=config.timestamp_after_max_ms,
+            timestamp_after_max_handler=config.timestamp_after_max_handler,
         )
 
 
@@ -165,6 +172,8 @@ class Environment:
         self.store_owner = thread.store_owner
         self.cursor = Cursor()
         self.cursor.keeps_messages = errors.wants_messages
+        limit_ms, handler = settings.timestamp_after_max_ms, settings.timestamp_after_max_handler
+        self.time_limit = TimeLimit(clock, limit_ms, handler)
         self.operator_times = OperatorTimes()
         self.shared: dict[str, Any] = {}
         """Objects that operators of the task share, by name."""

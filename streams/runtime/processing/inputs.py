@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from processor_api.errors import StreamsError
+from processor_api.errors import StreamsError, UserCodeError
 from processor_api.record import NO_TIMESTAMP, Forward, HeaderList
 from processor_api.task_id import TopicPartition
 from processor_api.timestamps import (
@@ -58,6 +58,7 @@ class InputQueue:
         self.source = source
         self._environment = environment
         self._cursor = environment.cursor
+        self._limit = environment.time_limit
         self.messages: deque[Any] = deque()
         self.head: Head | None = None
         self.position: int | None = None
@@ -199,6 +200,8 @@ class InputQueue:
             if timestamp < 0:
                 self._drop_untimed(message, timestamp, key)
                 return None
+        if timestamp > self._limit.latest and self._leaves_out(message, timestamp, key):
+            return None
         return timestamp, key, value, headers, message
 
     def _drop_untimed(self, message: Any, timestamp: int, key: Any) -> None:
@@ -213,6 +216,21 @@ class InputQueue:
             log.warning(
                 "record dropped: its timestamp extractor gave a negative time", extra={**place, "time": timestamp}
             )
+
+    def _leaves_out(self, message: Any, timestamp: int, key: Any) -> bool:
+        """Decides on a record that seems to be too far ahead of the clock; returns whether it is dropped."""
+        environment = self._environment
+        self._cursor.message, self._cursor.source = message, self.partition
+        try:
+            dropped = self._limit.leaves_out(timestamp, self.place(message))
+        except UserCodeError as error:
+            environment.errors.too_late(self.source.node, error, self._cursor)
+        if dropped:
+            environment.metrics.dropped_records += 1
+            if environment.trace is not None:
+                why = f"its time, {timestamp}, is too far ahead of the clock (timestamp.after.max.ms)"
+                environment.trace.unread(self.source.node, self.partition, message, key, why)
+        return dropped
 
     def _extract(self, message: Any, key: Any, value: Any, headers: HeaderList | None) -> int:
         timestamp: int = message.timestamp()[1]
@@ -240,7 +258,8 @@ class InputQueue:
 
     def run_all(self, limit: int, punctuations: Punctuations, punctuate: Callable[[], None]) -> int:
         """Processes up to ``limit`` buffered records of the task's only partition; returns how many."""
-        one_by_one = limit == 1 or self.head is not None or self.source.extractor is not None
+        is_ahead = self._cursor.stream_time > self._limit.latest  # each record is compared with the clock then
+        one_by_one = limit == 1 or self.head is not None or self.source.extractor is not None or is_ahead
         try:
             return (self._run_one_by_one if one_by_one else self._run_together)(limit, punctuations, punctuate)
         except BaseException:
@@ -257,7 +276,7 @@ class InputQueue:
         checked = messages if pace is None else chain.from_iterable(self._runs(messages, pace))
         cursor, source, forward = self._cursor, self.source, self.source.forward
         read_key, read_value = source.read_key, source.read_value
-        stream_time = cursor.stream_time
+        stream_time, time_limit = cursor.stream_time, self._limit
         cursor.source = self.partition
         kind = type(messages[0])
         keys, values = map(kind.key, messages), map(kind.value, messages)
@@ -274,6 +293,8 @@ class InputQueue:
                 key, value = head[1], head[2]  # a serde that failed only once
             timestamp = stamp[1]
             if timestamp > stream_time:
+                if timestamp > time_limit.latest and self._leaves_out(message, timestamp, key):
+                    continue
                 cursor.stream_time = stream_time = timestamp
             elif timestamp < 0:
                 self._extract(message, key, value, headers)
