@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -125,16 +127,22 @@ class ForeignKeyRightChanges(ChangeReader, OwnSerdes):
             context, self.foreign_key_serde, f"{self.topic}-fk", is_key=True, whose="the right table"
         ).serialize
 
+        def answers(key: Any, right: Any) -> Iterator[tuple[Any, Any]]:
+            with prefix_scan(subscription_prefix(write_key(key))) as rows:
+                for row in rows:
+                    one = read_subscription(row[1][0])
+                    yield read_key(one.key), (one.hash, right, one.partition)
+
         def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
-            right = value[0]
-            try:
-                with prefix_scan(subscription_prefix(write_key(key))) as rows:
-                    found = [read_subscription(row[1][0]) for row in rows]
-                answers = [(read_key(one.key), (one.hash, right, one.partition)) for one in found]
-            except Exception as error:
-                fail(error, key, value, timestamp, headers)
-                return
-            for left_key, answer in answers:
-                forward(left_key, answer, timestamp, headers)
+            with closing(answers(key, value[0])) as found:
+                while True:  # one after the other: a million left rows may refer to this one
+                    try:
+                        answer = next(found, None)
+                    except Exception as error:
+                        fail(error, key, value, timestamp, headers)
+                        return
+                    if answer is None:
+                        return
+                    forward(*answer, timestamp, headers)
 
         return process
