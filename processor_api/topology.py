@@ -92,21 +92,12 @@ class Topology(TopologyData):
             topology.add_processor("shout", Shout, "source").add_sink("sink", "loud", "shout")
             assert topology.describe().splitlines()[2] == "    Source: source (topics: [lines, more-lines])"
 
-        :raises TopologyError: if the name is taken, there is no topic, or another source reads one of the topics.
+        :raises TopologyError: if the name is taken, there is no topic, or another source reads one of the topics,
+            by its name or by a pattern (semantics 155).
         """
         self._check_new_name(name)
         names, pattern = self._topics_or_pattern(name, topics)
-        for topic in names:
-            reader = self._topic_readers.get(topic)
-            if reader is not None:
-                raise TopologyError(
-                    f"topic {topic!r} is already read by source {reader!r}{at(self.line_of(reader))}; a topic can be"
-                    " read by one source only",
-                    node=name,
-                    topic=topic,
-                )
-        for topic in names:
-            self._topic_readers[topic] = name
+        self._check_readers(name, names, pattern)
         self._put(
             SourceNode(
                 name=name,
@@ -118,6 +109,8 @@ class Topology(TopologyData):
                 offset_reset=offset_reset,
             )
         )
+        for topic in names:
+            self._topic_readers[topic] = name
         return self
 
     def add_processor(
@@ -550,6 +543,39 @@ class Topology(TopologyData):
                     f" {name!r}",
                     node=name,
                 )
+
+    def _check_readers(self, name: str, topics: tuple[str, ...], pattern: re.Pattern[str] | None) -> None:
+        """A topic has one reader. Patterns do not match the topics that the application makes."""
+        for topic in topics:
+            reader = self._topic_readers.get(topic)
+            if reader is None and topic not in self._repartition_topics:
+                reader = next((one for one, other in self._patterns() if other.fullmatch(topic)), None)
+            if reader is not None:
+                raise self._read_twice(name, topic, reader)
+        for topic, reader in self._topic_readers.items():
+            if pattern is not None and topic not in self._repartition_topics and pattern.fullmatch(topic):
+                raise self._read_twice(name, topic, reader, f", which {pattern.pattern!r} matches,")
+        for reader, other in self._patterns():
+            if other == pattern:
+                raise TopologyError(
+                    f"the topics that match {other.pattern!r} are already read by source {reader!r}"
+                    f"{at(self.line_of(reader))}; a topic can be read by one source only",
+                    node=name,
+                )
+
+    def _read_twice(self, name: str, topic: str, reader: str, matched: str = "") -> TopologyError:
+        pattern = dict(self._patterns()).get(reader)
+        how = "" if pattern is None else f", whose pattern {pattern.pattern!r} matches it"
+        return TopologyError(
+            f"topic {topic!r}{matched} is already read by source {reader!r}{at(self.line_of(reader))}{how}; a topic can"
+            " be read by one source only",
+            node=name,
+            topic=topic,
+        )
+
+    def _patterns(self) -> list[tuple[str, re.Pattern[str]]]:
+        sources = [node for node in self._nodes.values() if isinstance(node, SourceNode)]
+        return [(node.name, node.pattern) for node in sources if node.pattern is not None]
 
     def _check_new_store(self, name: str) -> None:
         if name in self._stores or name in self._global_stores:

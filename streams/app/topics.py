@@ -21,10 +21,10 @@ from streams.kafka.internal_topics import (
     check_existing_topics,
     internal_topic_counts,
     internal_topics,
-    source_topics,
     topic_prefix,
 )
 from streams.kafka.ports import Admin, NewTopic
+from streams.kafka.topic_readers import matching_topics
 from streams.runtime.plan.plans import PlanBook, Plans
 from streams.runtime.plan.task_plan import TaskPlan, plan_tasks
 from streams.runtime.threads.partition_watch import partition_count_changed
@@ -115,8 +115,8 @@ class TopicFitter:
             )
 
     def matched(self, readable: Mapping[str, int]) -> set[str]:
-        """Returns the topics that patterns of the topology match."""
-        return {topic for node in self._patterns for topic in source_topics(self._topology, node, readable)}
+        """Returns the topics that patterns of the topology match, one or several."""
+        return {topic for node in self._patterns for topic in matching_topics(self._topology, node, readable)}
 
     def grown(self, before: Mapping[str, int], readable: Mapping[str, int]) -> list[str]:
         """Returns the topics that have more partitions than before, and are read by no subtopology with stores."""
@@ -131,7 +131,7 @@ class TopicFitter:
 
         :raises MissingTopicError: if a source topic does not exist.
         :raises AuthorizationError: if it may not be seen, or an internal one may not be made.
-        :raises TopologyError: if partition counts do not fit.
+        :raises TopologyError: if partition counts do not fit, or two patterns match one topic.
         """
         try:
             counts = internal_topic_counts(self._topology, self._settings, readable)

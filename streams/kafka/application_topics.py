@@ -16,9 +16,9 @@ from streams.kafka.internal_topics import (
     TopicRole,
     internal_topic_counts,
     internal_topics,
-    source_topics,
     topic_prefix,
 )
+from streams.kafka.topic_readers import matching_topics
 
 __all__ = [
     "DEAD_LETTERS",
@@ -102,7 +102,7 @@ def application_topics(
     for node in topology.nodes.values():
         if isinstance(node, SourceNode):
             use = Use.GLOBAL if node.name in topology.global_nodes else Use.INPUT
-            found = source_topics(topology, node, readable)
+            found = matching_topics(topology, node, readable)
         elif isinstance(node, SinkNode):
             use, found = Use.OUTPUT, node.declared_topics if node.topic is None else (node.topic,)
         else:

@@ -17,6 +17,7 @@ from processor_api.nodes import RepartitionTopic, SourceNode
 from processor_api.stores.factory import StoreBuilder
 from processor_api.subtopology import Subtopology, task_subtopologies
 from processor_api.topology_data import TopologyData
+from streams.kafka.topic_readers import source_topics
 
 __all__ = [
     "RESET_HINT",
@@ -28,7 +29,6 @@ __all__ = [
     "internal_topic_counts",
     "internal_topics",
     "repartition_counts",
-    "source_topics",
     "task_counts",
     "topic_prefix",
 ]
@@ -191,16 +191,6 @@ def _topic_settings(config: Mapping[str, Any]) -> dict[str, str]:
 # ----------------------------------------------------------- partition counts
 
 
-def source_topics(topology: TopologyData, source: SourceNode, topic_counts: Mapping[str, int]) -> tuple[str, ...]:
-    """Returns the topics that a source reads: those it names, or all existing ones that its pattern matches as a whole
-    and that no other source names."""
-    if source.pattern is None:
-        return source.topics
-    others = [node for node in topology.nodes.values() if isinstance(node, SourceNode) and node is not source]
-    named = {topic for node in others for topic in node.topics}
-    return tuple(topic for topic in sorted(topic_counts) if topic not in named and source.pattern.fullmatch(topic))
-
-
 def repartition_counts(topology: TopologyData, topic_counts: Mapping[str, int]) -> dict[str, int]:
     """Returns how many partitions each repartition topic has, by its short name (semantics 103).
 
@@ -210,7 +200,8 @@ def repartition_counts(topology: TopologyData, topic_counts: Mapping[str, int]) 
 
     :param topic_counts: partition counts of the topics that exist, at least of all source topics.
     :raises MissingTopicError: if a source topic does not exist.
-    :raises TopologyError: if topics of a group cannot be made equal, or a count follows from nothing.
+    :raises TopologyError: if topics of a group cannot be made equal, a count follows from nothing, or two patterns
+        match one topic.
     """
     parts = _parts(topology, topic_counts)
     counts = _upstream_counts(topology, parts, topic_counts)

@@ -40,8 +40,8 @@ from processor_api.topology_function import TopologyLike
 from state.write_buffer.memory_budget import Budget
 from streams.config import StreamsConfig
 from streams.kafka.headers import sendable
-from streams.kafka.internal_topics import source_topics
 from streams.kafka.record_collector import RecordCollector
+from streams.kafka.topic_readers import reader_of
 from streams.queries.request import StateQueryRequest
 from streams.queries.results import StateQueryResult
 from streams.queries.store_types import StoreQueryParameters
@@ -234,10 +234,9 @@ class TopologyTestDriver:
 
     def _matching_source(self, topic: str) -> str:
         """Returns the source whose pattern a new topic matches."""
-        topology = self._task.plan.topology
-        for name, node in topology.nodes.items():
-            if isinstance(node, SourceNode) and topic in source_topics(topology, node, {topic: 1}):
-                return name
+        source = reader_of(self._topology, topic)
+        if source is not None:
+            return source.name
         known = [name for name, found in self._topics.items() if found.queue is not None]
         raise TopologyError(f"no source of the topology reads topic {topic!r}{nearest(topic, known)}", topic=topic)
 
@@ -326,9 +325,9 @@ class TopologyTestDriver:
         """Returns the source that reads a topic, or else the first sink that writes it."""
         plan = self._task.plan
         nodes = [node for node in plan.topology.nodes.values() if not isinstance(node, ProcessorNode)]
-        for node in nodes:
-            if isinstance(node, SourceNode) and topic in source_topics(plan.topology, node, {topic: 1}):
-                return node
+        source = reader_of(plan.topology, topic)
+        if source is not None:
+            return source
         sinks = [node for node in nodes if isinstance(node, SinkNode) and node.topic is not None]
         return next((node for node in sinks if plan.real_name(str(node.topic)) == topic), None)
 

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from dsl import StreamsBuilder
 from processor_api.clock import SystemClock
+from processor_api.errors import TopologyError
 from processor_api.nodes import RepartitionTopic
 from processor_api.offset_reset import AutoOffsetReset
 from processor_api.stores.factory import Stores
@@ -163,6 +165,34 @@ def test_a_topic_too_wide_for_a_changelog_is_told_of_and_left(
     assert "'app-counts-changelog' has 1, needs 2" in told
     assert app.state is C.RUNNING
     assert inputs(app) == {"in-1-0", "in-3-0", "in-4-0"}
+
+
+def test_a_topic_of_two_patterns_is_told_of_and_left(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
+    """Semantics 155: with both lines, and the application goes on. One that starts with such a topic ends."""
+
+    def topology() -> Topology:
+        builder = StreamsBuilder(key_serde="string", value_serde="string")
+        builder.stream(PATTERN).to("out")
+        builder.stream(re.compile(".*-2")).map_values(lambda value: value + "!").to("out")
+        return builder.build()
+
+    cluster.broker.create_topic("in-1", 1)
+    cluster.broker.create_topic("x-2", 1)
+    app = cluster.app(topology(), SOON)
+    cluster.until_state(app, C.RUNNING)
+    with caplog.at_level(logging.ERROR):
+        cluster.broker.create_topic("in-2", 1)
+        cluster.broker.create_topic("in-3", 1)
+        for topic in ("in-2", "in-1", "x-2", "in-3"):
+            cluster.send(topic, topic=topic)
+        cluster.until_out("in-1", "in-3", "x-2!")
+    (told,) = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
+    assert "the new topic 'in-2' matches a pattern of the topology but cannot be read: topic 'in-2' matches" in told
+    assert len(set(re.findall(r"test_new_topics\.py:(\d+)", told))) == 2
+    assert app.state is C.RUNNING
+    assert app.close(10_000)
+    with pytest.raises(TopologyError, match="topic 'in-2' matches the patterns of two sources"):
+        cluster.app(topology(), SOON)
 
 
 def test_a_pattern_does_not_mean_internal_topics(cluster: Cluster) -> None:

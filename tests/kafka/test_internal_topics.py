@@ -255,12 +255,20 @@ def test_missing_source_topics_are_named() -> None:
     assert caught.value.topic == "a"
 
 
-def test_a_pattern_reads_every_matching_topic_that_no_source_names() -> None:
+def test_a_pattern_reads_every_matching_topic() -> None:
     """The whole name has to match."""
-    topology = Topology().add_source("p", re.compile("in-.")).add_source("named", "in-2")
+    topology = Topology().add_source("p", re.compile("in-.")).add_source("named", "other")
     topology.add_repartition_topic(RepartitionTopic(name="x")).add_sink("to-x", "x", "p").add_source("x", "x")
-    assert repartition_counts(topology, {"in-1": 3, "in-2": 9, "in-10": 9, "my-in-1": 9}) == {"x": 3}
-    assert task_counts(topology, {"in-1": 3, "in-2": 9}) == {0: 3, 1: 9, 2: 3}
+    assert repartition_counts(topology, {"in-1": 3, "other": 9, "in-10": 9, "my-in-1": 9}) == {"x": 3}
+    assert task_counts(topology, {"in-1": 3, "other": 9}) == {0: 3, 1: 9, 2: 3}
+
+
+def test_a_topic_that_two_patterns_match_is_refused() -> None:
+    """Semantics 155."""
+    topology = Topology().add_source("p", re.compile("in-.")).add_source("q", re.compile(".*-2"))
+    assert task_counts(topology, {"in-1": 3, "out-2": 2}) == {0: 3, 1: 2}
+    with pytest.raises(TopologyError, match="topic 'in-2' matches the patterns of two sources"):
+        task_counts(topology, {"in-1": 3, "in-2": 2})
 
 
 def test_a_pattern_that_matches_nothing_gives_no_count() -> None:

@@ -185,6 +185,21 @@ def test_topics_that_records_decide_are_said_not_to_be_listed(cli: ClusterComman
     assert found.status == 0
 
 
+def test_a_topic_that_two_patterns_match_is_a_problem(cli: ClusterCommands) -> None:
+    """Semantics 155: with the lines of both."""
+    app = cli.app(
+        "import re\n"
+        'builder = StreamsBuilder(key_serde="string", value_serde="string")\n'
+        'builder.stream(re.compile("in-.*")).to("out")\n'
+        'builder.stream(re.compile(".*-2")).to("out")\n'
+    )
+    cli.kafka.create_topics("in-1", "in-2", "out")
+    found = cli.run("topics", app)
+    assert found.status == 1
+    (problem,) = [line for line in found.lines if line.startswith("problem")]
+    assert "topic 'in-2' matches the patterns of two sources: 'in-.*' of" in problem
+
+
 def test_the_page_shows_what_is_printed(cli: ClusterCommands) -> None:
     """For the first application of the README."""
     (program, *_) = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)

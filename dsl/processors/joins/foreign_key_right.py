@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
@@ -127,7 +127,7 @@ class ForeignKeyRightChanges(ChangeReader, OwnSerdes):
             context, self.foreign_key_serde, f"{self.topic}-fk", is_key=True, whose="the right table"
         ).serialize
 
-        def answers(key: Any, right: Any) -> Iterator[tuple[Any, Any]]:
+        def answers(key: Any, right: Any) -> Generator[tuple[Any, Any]]:
             with prefix_scan(subscription_prefix(write_key(key))) as rows:
                 for row in rows:
                     one = read_subscription(row[1][0])

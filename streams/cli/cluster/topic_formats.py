@@ -24,6 +24,7 @@ from streams.cli.records.times import iso
 from streams.cli.records.values import json_reader
 from streams.kafka.application_topics import dead_letter_topic
 from streams.kafka.internal_topics import changelog_name, full_name, topic_prefix
+from streams.kafka.topic_readers import reader_of
 
 __all__ = ["TopicFormat", "format_of"]
 
@@ -147,11 +148,9 @@ class _Finder:
             if isinstance(node, SinkNode) and (node.topic == topic or topic in node.declared_topics):
                 return node
         for node in nodes:
-            if isinstance(node, SourceNode) and (
-                topic in node.topics or (node.pattern is not None and node.pattern.fullmatch(topic))
-            ):
+            if isinstance(node, SourceNode) and topic in node.topics:
                 return node
-        return None
+        return reader_of(self._topology, topic)
 
     def _serdes(self, given: Any, topic: str, what: str) -> tuple[Serde[Any], Serde[Any]]:
         """Returns the serdes of a node or store for a topic."""

@@ -22,9 +22,9 @@ from streams.kafka.internal_topics import (
     full_name,
     internal_topic_counts,
     internal_topics,
-    source_topics,
     topic_prefix,
 )
+from streams.kafka.topic_readers import matching_topics
 
 if TYPE_CHECKING:
     from streams.kafka.ports import TopicInfo
@@ -61,7 +61,7 @@ def copartitioned(topology: Topology, settings: Mapping[str, Any], counts: Mappi
     groups: list[tuple[str, ...]] = []
     for group in topology.copartition_groups:
         sources = [node for node in map(topology.nodes.__getitem__, group) if isinstance(node, SourceNode)]
-        names = {t for node in sources for t in source_topics(topology, node, readable)}
+        names = {t for node in sources for t in matching_topics(topology, node, readable)}
         full = tuple(sorted(full_name(topology, prefix, name) for name in names))
         if len(full) > 1 and full not in groups:
             groups.append(full)
@@ -169,7 +169,7 @@ def _unlisted(topology: Topology, settings: Mapping[str, Any], counts: Mapping[s
     remarks = []
     for node in topology.nodes.values():
         if isinstance(node, SourceNode) and node.pattern is not None:
-            found = source_topics(topology, node, readable_topics(topology, settings, counts))
+            found = matching_topics(topology, node, readable_topics(topology, settings, counts))
             names = ", ".join(found) or "no topic yet"
             remarks.append(f"source {node.name!r} reads all topics that match {node.pattern.pattern!r}: {names}")
         elif isinstance(node, SinkNode) and node.topic is None and not node.declared_topics:

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from processor_api.clock import SystemClock
-from processor_api.errors import StreamsError
+from processor_api.errors import StreamsError, TopologyError
 from processor_api.nodes import SinkNode, SourceNode
 from processor_api.record import HeaderList
 from processor_api.serde import Serde, Serdes
@@ -20,6 +20,7 @@ from streams.cli.records.values import DoesNotFit, bytes_as_json, fitted, json_r
 from streams.cli.trial.typed_lines import TimeStep
 from streams.config import StreamsConfig
 from streams.kafka.internal_topics import changelog_name, full_name
+from streams.kafka.topic_readers import reader_of
 from streams.runtime.processing.environment import resolve_serde
 from streams.testing.driver import TopologyTestDriver
 from streams.testing.record_trace import RecordTrace
@@ -55,6 +56,7 @@ class Topics:
 
     def __init__(self, topology: Topology, config: StreamsConfig) -> None:
         self._config = config
+        self._topology = topology
         nodes = topology.nodes.values()
         internal = topology.repartition_topics
         sources = [node for node in nodes if isinstance(node, SourceNode)]
@@ -99,9 +101,12 @@ class Topics:
     def serdes_read(self, topic: str) -> SerdePair:
         """Returns the serdes of keys and values of a topic that is read.
 
-        :raises Refused: if it is not read.
+        :raises Refused: if it is not read, or two patterns match it.
         """
-        source = self._source(topic)
+        try:
+            source = self._source(topic)
+        except TopologyError as error:
+            raise Refused(str(error)) from error
         if source is None:
             near = difflib.get_close_matches(topic, self.read, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
@@ -118,8 +123,7 @@ class Topics:
         return (Serdes.BYTES, Serdes.BYTES) if sink is None else self._serdes(sink, topic)
 
     def _source(self, topic: str) -> SourceNode | None:
-        found = self._sources.get(topic)
-        return found or next((n for n in self._patterns if n.pattern is not None and n.pattern.fullmatch(topic)), None)
+        return self._sources.get(topic) or reader_of(self._topology, topic)
 
     def _serdes(self, node: SourceNode | SinkNode, topic: str) -> SerdePair:
         config, what = self._config, f"topic {topic!r}"

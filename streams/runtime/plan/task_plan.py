@@ -18,9 +18,9 @@ from streams.kafka.internal_topics import (
     changelog_name,
     full_name,
     repartition_counts,
-    source_topics,
     topic_prefix,
 )
+from streams.kafka.topic_readers import source_topics
 
 __all__ = ["TaskPlan", "plan_all", "plan_globals", "plan_tasks"]
 
@@ -88,7 +88,7 @@ def plan_tasks(
     :param config: under Kafka's dotted names.
     :param topic_counts: partition counts of the topics that exist.
     :raises MissingTopicError: if a source topic does not exist.
-    :raises TopologyError: if topics that must be co-partitioned are not.
+    :raises TopologyError: if topics that must be co-partitioned are not, or two patterns match one topic.
     """
     prefix = topic_prefix(config)
     repartition = {f"{prefix}-{name}": count for name, count in repartition_counts(topology, topic_counts).items()}

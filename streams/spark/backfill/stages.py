@@ -15,6 +15,7 @@ from typing import Any
 from processor_api.errors import MissingTopicError, TopologyError
 from processor_api.nodes import SinkNode, SourceNode
 from processor_api.topology_data import TopologyData
+from streams.kafka.topic_readers import reader_of
 from streams.runtime.plan.task_plan import TaskPlan, plan_tasks
 from streams.spark.backfill.errors import CopartitionError, CyclicTopologyError, MissingHistoryError
 from streams.spark.errors import UnknownPartitionCount
@@ -83,6 +84,7 @@ def plan_stages(
     :raises MissingHistoryError: if a topic that is read has no history, or one that is not read has.
     :raises UnknownPartitionCount: if the partition count of a topic that is read is not known.
     :raises CopartitionError: if topics that are read together have different numbers of partitions.
+    :raises TopologyError: if the patterns of two sources match one topic.
     :raises CyclicTopologyError: if subtopologies feed each other, and ``on_cycle`` is ``"error"``.
     """
     plans = _plans(topology, settings, counts, histories)
@@ -110,6 +112,8 @@ def plan_stages(
 def _plans(
     topology: TopologyData, settings: Mapping[str, Any], counts: Mapping[str, int], histories: Collection[str]
 ) -> tuple[TaskPlan, ...]:
+    for topic in counts:
+        reader_of(topology, topic)  # which says if two sources read it
     try:
         return plan_tasks(topology, settings, counts)
     except MissingTopicError as error:
