@@ -1075,12 +1075,14 @@ class KTable(Shown, Generic[K, V]):
         return stream if key_mapper is None else stream.select_key(key_mapper)
 
     def group_by(
-        self, selector: Callable[[K, V], tuple[K2 | None, V2 | None]], grouped: Grouped[K2, V2] | str | None = None
+        self,
+        selector: Callable[[K, V], tuple[K2 | None, V2 | None] | None],
+        grouped: Grouped[K2, V2] | str | None = None,
     ) -> KGroupedTable[K2, V2]:
         """Groups the rows by new keys: ``selector(key, value)`` returns the group's key and the value to aggregate.
 
         Goes through an internal topic and gives the table a store, since a change of a row must be taken out of its old
-        group. A row whose new key or value is ``None`` is in no group.
+        group. A row for which it returns ``None``, or whose new key or value is ``None``, is in no group.
 
         ::
 

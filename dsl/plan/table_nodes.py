@@ -211,7 +211,9 @@ class TableGrouping:
     repartition: int | None = None
 
 
-def group_by(place: Place, selector: Callable[[Any, Any], tuple[Any, Any]], grouped: GroupedLike) -> TableGrouping:
+def group_by(
+    place: Place, selector: Callable[[Any, Any], tuple[Any, Any] | None], grouped: GroupedLike
+) -> TableGrouping:
     """Adds a node that selects groups, and groups by them."""
     how = as_grouped(grouped)
     name = place.plan_builder.names.choose(how.name, "KTABLE-SELECT-")

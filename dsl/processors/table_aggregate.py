@@ -17,17 +17,19 @@ __all__ = ["TableAggregate", "TableGroupBy", "TableReduce"]
 OLDER_READERS = ("0.", "1.", "2.", "3.0", "3.1", "3.2", "3.3", "3.4")
 """Values of ``upgrade.from`` whose workers cannot read a change of two values (KIP-904)."""
 
+NO_GROUP = (None, None)
+
 
 @dataclass(frozen=True)
 class TableGroupBy(ChangeReader):
     """Sends the removal of the old value and the addition of the new one to their groups.
 
     Within one group they are one change; else two, the removal first. A half whose new key or value is null is left
-    out. So are changes of a versioned table that are not the latest, which as in Kafka Streams are not counted as
-    dropped (semantics 38).
+    out, and one for which the selector returns ``None``. So are changes of a versioned table that are not the latest,
+    which as in Kafka Streams are not counted as dropped (semantics 38).
     """
 
-    selector: Callable[[Any, Any], tuple[Any, Any]] = field(metadata=user_function("key", "value"))
+    selector: Callable[[Any, Any], tuple[Any, Any] | None] = field(metadata=user_function("key", "value"))
 
     def bind(self, context: OperatorContext) -> Forward:
         process = self._bind(context)
@@ -50,9 +52,11 @@ class TableGroupBy(ChangeReader):
             new_key = old_key = None
             try:
                 if new is not None:
-                    new_key, new = paired(selector(key, new))
+                    pair = selector(key, new)
+                    new_key, new = NO_GROUP if pair is None else paired(pair)
                 if old is not None:
-                    old_key, old = paired(selector(key, old))
+                    pair = selector(key, old)
+                    old_key, old = NO_GROUP if pair is None else paired(pair)
                 removes = old_key is not None and old is not None
                 adds = new_key is not None and new is not None
                 same = together and removes and adds and type(old_key) is type(new_key) and old_key == new_key

@@ -41,6 +41,8 @@ class ChangeBuffer(Buffer):
                 value = read_row(row, self.name)
                 self.index.add(entry_of(value.time, key), row_size(key, value))
         self.min_timestamp = self.index.min_timestamp()
+        self._leaving: bytes | None = None
+        """The key whose change is being handed out."""
 
     def put(self, time: int, key: Any, change: Any, timestamp: int, headers: HeaderList | None) -> None:
         """Buffers a change in place of the one that is buffered for its key, which keeps its time.
@@ -70,7 +72,8 @@ class ChangeBuffer(Buffer):
     def evict_while(self, predicate: Callable[[], bool], callback: Callback) -> None:
         """Removes changes in order of time, then key, as long as the predicate holds.
 
-        A change is gone when the callback has returned; if it raises, the change stays.
+        A change is gone when the callback has returned; if it raises, the change stays. Meanwhile it does not count as
+        buffered (semantics 156).
         """
         index = self.index
         while index.num_records and predicate():
@@ -80,7 +83,11 @@ class ChangeBuffer(Buffer):
             value = self._row(raw)
             new = None if value.new is None else self._read_value(value.new)
             old = None if value.old is None else self._read_value(value.old)
-            self._hand_out(callback, self._read_key(raw), (new, old), value.context)
+            self._leaving = raw
+            try:
+                self._hand_out(callback, self._read_key(raw), (new, old), value.context)
+            finally:
+                self._leaving = None
             self._put(raw, None, NO_TIMESTAMP)
             index.remove_first(entry, row_size(raw, value))
             first = index.first() if index.num_records else None
@@ -90,7 +97,7 @@ class ChangeBuffer(Buffer):
         """Returns whether a change of the key is buffered, and the key's value before it, which is the last that nodes
         downstream got."""
         raw = self._write_key(key)
-        found = self._get(raw)
+        found = None if raw == self._leaving else self._get(raw)
         if found is None:
             return False, None
         prior = read_row(found[0], self.name).prior

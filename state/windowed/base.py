@@ -13,7 +13,7 @@ from processor_api.stores.windowed import Window, Windowed
 from state.engine.port import Batch, Engine, Family
 from state.formats.headers_value import write_session_with_headers
 from state.formats.keys import MAX_TIME
-from state.windowed.key_layout import Found, KeyFirst, TimeFirst
+from state.windowed.key_layout import SESSION, Found, KeyFirst, TimeFirst
 from state.windowed.rows import TimedReads, TimedRows
 from state.windowed.segments import Retention, Segments
 from state.write_buffer.buffer import FlushCallback
@@ -21,6 +21,8 @@ from state.write_buffer.checked_serdes import key_writer, reader
 from state.write_buffer.iterators import OpenIterators, RowIterator
 from state.write_buffer.migration import older_handles
 from state.write_buffer.row_codec import Logged, RowCodec
+from state.write_buffer.row_format import Entry
+from state.write_buffer.row_reader import Get
 from state.write_buffer.store_kind import Opening, Restore, is_persistent
 from state.write_buffer.value_forms import Shown, Timestamped, WithoutHeaders
 
@@ -141,7 +143,7 @@ class TimedOperator:
     :param shown_as: in place of the rows, rows in another form.
     """
 
-    __slots__ = ("_on_flush", "_parts", "add", "cached", "name", "read_key", "timed", "window_of", "write_key")
+    __slots__ = ("_layout", "_on_flush", "add", "cached", "name", "read_key", "timed", "window_of", "write_key")
 
     with_headers = False
     """Whether headers are kept beside the values."""
@@ -155,12 +157,38 @@ class TimedOperator:
         self.write_key = key_writer(opening.key_serde, self.name)
         self.read_key = reader(opening.key_serde, "key", self.name)
         self.window_of = window_of
-        self._parts = timed.layout.parts
+        self._layout = timed.layout
         self._on_flush = timed.rows.on_flush
+
+    @property
+    def get(self) -> Get:
+        """Finds the row of a window of a key, a :class:`Windowed`: as key-value stores find those of keys."""
+        return self._look_up(forwarded=False)
+
+    @property
+    def get_forwarded(self) -> Get:
+        """The same without the changes that wait in a cache: rows as those below know them."""
+        return self._look_up(forwarded=self.cached)
+
+    def _look_up(self, *, forwarded: bool) -> Get:
+        find: Callable[[bytes, int, int], Entry | None]
+        find = self.timed.finding_forwarded() if forwarded else self.timed.get
+        name, write_key, session = self.name, self.write_key, self._layout.keys is SESSION
+
+        def look_up(key: Any) -> Entry | None:
+            if not isinstance(key, Windowed):
+                raise StoreError(f"a row of store {name!r} has the key Windowed(key, window), not {key!r}", store=name)
+            start, end = key.window
+            if not session:
+                return find(write_key(key.key), start, 0)
+            found = find(write_key(key.key), end, start)
+            return None if found is None else (found[0], end)
+
+        return look_up
 
     def on_flush(self, callback: FlushCallback, *, old_values: bool) -> None:
         """Sets the function that is called with each cached change when it is drained; keys are :class:`Windowed`."""
-        key_of, parts, window_of = self.read_key, self._parts, self.window_of
+        key_of, parts, window_of = self.read_key, self._layout.parts, self.window_of
         make = tuple.__new__  # half the time of the class itself
 
         def flushed(row: bytes, new: Any, old: Any, timestamp: int, headers: HeaderList | None) -> None:

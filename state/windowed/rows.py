@@ -76,6 +76,15 @@ class TimedReads:
             return None
         return self._get(self.layout.row(time // segments.interval, key, time, rest))
 
+    def finding_forwarded(self) -> Callable[[bytes, int, int], Entry | None]:
+        """Returns :meth:`get` without the changes that wait in a cache."""
+        get, row, segments = make_get(self.rows, forwarded=True), self.layout.row, self.segments
+
+        def find(key: bytes, time: int, rest: int) -> Entry | None:
+            return None if time < segments.live_from else get(row(time // segments.interval, key, time, rest))
+
+        return find
+
     # ------------------------------------------------------------------ scans
 
     def of_key(self, key: bytes, low: int, high: int, *, reverse: bool) -> Iterator[Found]:

@@ -92,6 +92,16 @@ class ValuesOnly:
         found = self._timed.get(key, time, rest)
         return None if found is None else (found[0][0], found[1])
 
+    def finding_forwarded(self) -> Callable[[bytes, int, int], Entry | None]:
+        """Returns :meth:`get` without the changes that wait in a cache."""
+        find = self._timed.finding_forwarded()
+
+        def find_value(key: bytes, time: int, rest: int) -> Entry | None:
+            found = find(key, time, rest)
+            return None if found is None else (found[0][0], found[1])
+
+        return find_value
+
     def of_key(self, key: bytes, low: int, high: int, *, reverse: bool) -> Iterator[Found]:
         """Reads the values of a key (:meth:`~state.windowed.rows.TimedReads.of_key`)."""
         return _values_only(self._timed.of_key(key, low, high, reverse=reverse))

@@ -160,6 +160,17 @@ def test_a_row_without_a_new_key_or_value_is_in_no_group() -> None:
     assert task.values("out") == [("y", 1), ("y", 0)]
 
 
+def test_a_row_for_which_no_pair_is_returned_is_in_no_group() -> None:
+    """Was an error of the record, where Kafka Streams leaves that half out."""
+
+    def selector(key: str, value: str) -> tuple[str, str] | None:
+        return None if value.startswith("x") else (value[0], value)
+
+    task = task_of(None, lambda t: t.group_by(selector).count(materialized=Materialized(name="s", caching=False)))
+    piped(task, [("a", "x1"), ("a", "y1"), ("b", "y2"), ("a", "x2"), ("b", None)])
+    assert task.values("out") == [("y", 1), ("y", 2), ("y", 1), ("y", 0)]
+
+
 def test_there_is_nothing_to_take_out_of_a_group_without_an_aggregate() -> None:
     """Semantics 42: the subtractor is skipped, the initializer runs for what is put in."""
 

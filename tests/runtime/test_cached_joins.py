@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 
-from dsl import KTable, Materialized, StreamsBuilder
+from dsl import KTable, Materialized, SessionWindows, SlidingWindows, StreamsBuilder, TimeWindows
 from processor_api.stores.factory import Stores
 from processor_api.topology import Topology
 from runtime_support.task_kit import TaskKit
@@ -108,3 +109,57 @@ def test_the_last_results_are_those_of_the_last_rows(kind: str, cache_bytes: int
         one, other = tables["left"].get(key), tables["right"].get(key)
         assert value.decode() == ("None" if one is None or other is None else f"{one}+{other}")
     assert sent
+
+
+# ------------------------------------------------------------------ windowed tables
+
+TEN = timedelta(milliseconds=10)
+WINDOWS: dict[str, Any] = {
+    "time": TimeWindows.of_size_and_grace(TEN, TEN),
+    "hopping": TimeWindows.of_size_and_grace(TEN, TEN).advance_by(timedelta(milliseconds=4)),
+    "sliding": SlidingWindows.of_time_difference_and_grace(TEN, TEN),
+    "session": SessionWindows.of_inactivity_gap_and_grace(TEN, TEN),
+}
+
+
+def windowed_joins(windows: Any, how: str, config: dict[str, Any]) -> Topology:
+    """Two windowed counts, their join, and what each of them sends on, in a topic for each."""
+    builder = StreamsBuilder(key_serde="string", value_serde="string")
+    tables = []
+    for topic in ("left", "right"):
+        table: KTable[Any, int] = builder.stream(topic).group_by_key().windowed_by(windows).count()
+        table.to_stream().map_values(str).to(f"rows-{topic}")
+        tables.append(table)
+    joined = getattr(tables[0], how)(tables[1], lambda one, other: f"{one or 0}+{other or 0}")
+    joined.to_stream().to("out")
+    return builder.build(config)
+
+
+def rows_in(kit: TaskKit, topic: str) -> dict[bytes | None, str]:
+    """The rows of a table, by what it has sent on."""
+    last = {key: value for key, value, _ in kit.sent(topic)}
+    return {key: value.decode() for key, value in last.items() if value not in (None, b"None")}
+
+
+@pytest.mark.parametrize("config", [{}, HEADERS], ids=["plain", "headers"])
+@pytest.mark.parametrize("how", ["join", "left_join", "outer_join"])
+@pytest.mark.parametrize("windows", WINDOWS)
+def test_windowed_tables_are_joined_as_recomputed(
+    windows: str, how: str, config: dict[str, Any], tmp_path: Path
+) -> None:
+    """From what both tables have sent on, whenever commits come; sessions that grow take their former rows away."""
+    draw = Random(f"{windows} {how}")
+    with TaskKit(windowed_joins(WINDOWS[windows], how, config), tmp_path, config) as kit:
+        time = 0
+        for _ in range(120):
+            time += draw.randrange(-4, 8)
+            key = draw.choice((b"a", b"b"))
+            for topic in draw.choice((("left",), ("right",), ("left", "right"), ("right", "left"))):
+                kit.pipe(topic, key, b"x", max(time, 0))
+            if draw.random() < 0.2:
+                kit.commit()
+        kit.commit()
+        left, right, found = (rows_in(kit, topic) for topic in ("rows-left", "rows-right", "out"))
+    keys = {"join": left.keys() & right.keys(), "left_join": left.keys(), "outer_join": left.keys() | right.keys()}
+    assert found == {key: f"{left.get(key, 0)}+{right.get(key, 0)}" for key in keys[how]}
+    assert len(found) > 2
