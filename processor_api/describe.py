@@ -19,9 +19,13 @@ __all__ = ["describe", "java_hash_order"]
 GLOBAL = " for global store (will not generate tasks)"
 
 
-def describe(topology: TopologyData) -> str:
-    """Returns the description of all subtopologies."""
-    parts = ["  " + _subtopology(topology, part) for part in subtopologies(topology)]
+def describe(topology: TopologyData, *, ties_by_name: bool = False) -> str:
+    """Returns the description of all subtopologies.
+
+    :param ties_by_name: lists topics and stores that stand in one place of a Java map by their names, and not in the
+        order in which they were given, which may be that of a set and differ between processes.
+    """
+    parts = ["  " + _subtopology(topology, part, ties_by_name) for part in subtopologies(topology)]
     return "Topologies:\n " + "".join(parts)
 
 
@@ -46,12 +50,12 @@ def _spread(name: str) -> int:
     return code ^ code >> 16
 
 
-def _subtopology(topology: TopologyData, part: Subtopology) -> str:
+def _subtopology(topology: TopologyData, part: Subtopology, ties_by_name: bool) -> str:
     order = _Order(topology, part)
     lines = [f"Sub-topology: {part.id}" + (GLOBAL if part.is_global else "")]
     for name in sorted(part.nodes, key=order.rank):
         node = topology.nodes[name]
-        lines.append(f"    {_head(topology, node)}")
+        lines.append(f"    {_head(topology, node, ties_by_name)}")
         if not isinstance(node, SourceNode) and not isinstance(node, ProcessorNode):
             lines.append(f"      <-- {_names(order.predecessors[name])}")
             continue
@@ -65,14 +69,16 @@ def _names(names: Iterable[str]) -> str:
     return ", ".join(names) or "none"
 
 
-def _head(topology: TopologyData, node: Node) -> str:
+def _head(topology: TopologyData, node: Node, ties_by_name: bool) -> str:
+    def listed(names: Iterable[str]) -> str:
+        return ", ".join(java_hash_order(sorted(names) if ties_by_name else names, copied=True))
+
     if isinstance(node, SourceNode):
         if node.pattern is not None:
             return f"Source: {node.name} (topics: {node.pattern.pattern})"
-        return f"Source: {node.name} (topics: [{', '.join(java_hash_order(node.topics, copied=True))}])"
+        return f"Source: {node.name} (topics: [{listed(node.topics)}])"
     if isinstance(node, ProcessorNode):
-        stores = java_hash_order(topology.stores_of(node.name), copied=True)
-        return f"Processor: {node.name} (stores: [{', '.join(stores)}])"
+        return f"Processor: {node.name} (stores: [{listed(topology.stores_of(node.name))}])"
     if node.topic is not None:
         return f"Sink: {node.name} (topic: {node.topic})"
     extractor = node.topic_extractor

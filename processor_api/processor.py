@@ -228,7 +228,9 @@ def connected_stores(supplier: Any, name: str) -> Iterable[StoreBuilder[Any, Any
     if not callable(stores) or isinstance(stores, type):
         return ()
     try:
-        return tuple(stores())
+        found = stores()
+        in_order = sorted(found, key=lambda store: store.name) if isinstance(found, (set, frozenset)) else found
+        return tuple(in_order)  # that of a set is another in each process
     except Exception as error:
         hint = "; make it a staticmethod" if isinstance(supplier, type) else ""
         raise TopologyError(

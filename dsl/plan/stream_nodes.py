@@ -67,6 +67,8 @@ def stream(plan_builder: PlanBuilder, topics: Any, consumed: Consumed[Any, Any] 
 
 
 def _topic_names(topics: Any) -> tuple[str, ...]:
+    if isinstance(topics, (set, frozenset)):
+        topics = sorted(topics, key=str)  # else the order of the topics would be another in each process
     given = (topics,) if isinstance(topics, str) else tuple(topics) if isinstance(topics, Iterable) else ()
     if not given or not all(isinstance(name, str) and name for name in given):
         raise TopologyError(f"a stream reads one or more topics, or a compiled pattern, got {topics!r}")

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
+from processor_api.describe import describe
 from processor_api.errors import MissingTopicError, TopologyError
 from processor_api.nodes import SourceNode
 from processor_api.subtopology import subtopologies
@@ -160,7 +161,7 @@ class TopicFitter:
             task_counts={
                 number: max(plan.tasks, int(number in self._open_ended)) for number, plan in tasks.items()
             },  # one task at least, so that the group has a partition to assign
-            hash=topology_hash(self._topology.describe()),
+            hash=topology_hash(describe(self._topology, ties_by_name=True)),
             growing=self.growing,
         )
         return Plans(tasks, group)
