@@ -69,9 +69,10 @@ class StreamsBuilder:
             application's ``default.key.serde``; a serde, a name such as ``"string"``, a pydantic model or a dataclass.
             So ``value_serde``.
         :raises TopologyError: if a serde is none of these.
+        :raises ConfigError: if a setting is unknown, or its value wrong.
         """
         self._plan_builder = PlanBuilder()
-        self._config = config
+        self._settings = read_settings(config)
         self._serdes = DefaultSerdes(
             key=optional_serde(key_serde, "key_serde", "StreamsBuilder"),
             value=optional_serde(value_serde, "value_serde", "StreamsBuilder"),
@@ -218,13 +219,13 @@ class StreamsBuilder:
             topology = builder.build({"topology.optimization": "all"})
             assert "Source: KSTREAM-SOURCE-0000000000 (topics: [orders])" in topology.describe()
 
-        :param config: the application's settings under Kafka's dotted names, or an object with a method ``dotted()``
-            that gives them; those given to the builder if left out. Only with them do ``topology.optimization``,
-            ``ensure.explicit.internal.resource.naming``, ``statestore.cache.max.bytes`` of 0, ``default.dsl.store`` and
-            ``dsl.store.suppliers.class`` have an effect on the topology, and only then does ``processor.wrapper.class``
-            show in its description, unless it is a class or an import path in a plain mapping.
+        :param config: the application's settings, or some of them, as a mapping with Kafka's dotted names or in snake
+            case, or as a ``StreamsConfig``; those given to the builder if left out. Only with them do
+            ``topology.optimization``, ``ensure.explicit.internal.resource.naming``, ``statestore.cache.max.bytes`` of
+            0, ``default.dsl.store``, ``dsl.store.format`` and ``dsl.store.suppliers.class`` have an effect on the
+            topology, and only then does ``processor.wrapper.class`` show in its description.
         :raises TopologyError: for mistakes that only show in the whole: a name or topic used twice, an unknown store.
-        :raises ConfigError: if ``topology.optimization`` is not one of its values.
+        :raises ConfigError: if a setting is unknown, or its value wrong, whether or not it shapes a topology.
         """
-        settings = read_settings(self._config if config is None else config)
+        settings = self._settings if config is None else read_settings(config)
         return compile_plan(self._plan_builder.plan(), settings, self._serdes)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from processor_api.errors import ConfigError
+from processor_api.settings_reader import checked_settings
 from processor_api.stores.defaults import DslStoreSuppliers
 from processor_api.stores.factory import MEMORY, ROCKSDB
 
@@ -52,15 +53,16 @@ class BuildSettings:
 
 
 def read_settings(config: Mapping[str, Any] | Dotted | None) -> BuildSettings:
-    """Reads the settings from a mapping of dotted names, or from an object with a method ``dotted()``.
+    """Reads the settings from a mapping, which is checked as that of an application is, or from an object with a method
+    ``dotted()``, which has been.
 
-    :raises ConfigError: if a value is not one of those Kafka Streams knows.
+    :raises ConfigError: if a setting is unknown, or its value wrong.
     """
     if config is None:
         return BuildSettings()
     if not isinstance(config, Mapping) and not callable(getattr(config, "dotted", None)):
         raise ConfigError(f"a topology is built with a StreamsConfig or a dict of settings, got {config!r}")
-    values = config if isinstance(config, Mapping) else config.dotted()
+    values = checked_settings(config) if isinstance(config, Mapping) else config.dotted()
     optimizations = _optimizations(values.get("topology.optimization"))
     return BuildSettings(
         reuse_source_topics=REUSE_SOURCE_TOPICS in optimizations,
@@ -126,6 +128,6 @@ def _suppliers(values: Mapping[str, Any]) -> DslStoreSuppliers | None:
 
 
 def _wrapper(values: Mapping[str, Any]) -> Any:
-    """One given as a class, or by its import path, is made with the application: two of a class would wrap twice."""
+    """An object, a class of one, or a function. What is named by its import path is found by a configuration."""
     found = values.get("processor.wrapper.class")
-    return None if isinstance(found, (str, type)) else found
+    return found() if isinstance(found, type) else None if isinstance(found, str) else found

@@ -455,7 +455,8 @@ class Topology(TopologyData):
         return describe(self)
 
     def wrapped_by(self, wrapper: Any, configs: Mapping[str, Any]) -> Topology:
-        """Returns a new topology with every processor wrapped; the same one if this wrapper made it.
+        """Returns a new topology with every processor wrapped; the same one if this wrapper, or another object of its
+        class, made it.
 
         ::
 
@@ -473,8 +474,8 @@ class Topology(TopologyData):
         :param configs: settings under Kafka's dotted names, for the wrapper.
         :raises TopologyError: if the wrapper fails, or gives what cannot stand at a node.
         """
-        if self._wrapper is wrapper:
-            return self
+        if self._wrapper is wrapper or (_is_object(wrapper) and type(self._wrapper) is type(wrapper)):
+            return self  # a class that was given to the builder and to the application makes an object for each
         configure = getattr(wrapper, "configure", None)
         if configure is not None:
             configure(configs)
@@ -675,6 +676,11 @@ class Topology(TopologyData):
             )
         check_method(first, "process", f"processor {name!r}", node=name)
         return isinstance(first, FixedKeyProcessor)
+
+
+def _is_object(wrapper: Any) -> bool:
+    """Whether a wrapper is an object of a class for wrappers, and no function."""
+    return hasattr(wrapper, "wrap_processor_supplier")
 
 
 def _copied(value: Any) -> Any:

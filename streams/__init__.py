@@ -20,6 +20,7 @@ from streams.origin import check_origin
 check_origin()
 
 from processor_api.serde import register_serde_provider  # noqa: E402 - after the check of where it comes from
+from processor_api.settings_reader import register_settings_reader  # noqa: E402
 
 
 def _provide_serde(given: Any) -> Any:
@@ -28,7 +29,14 @@ def _provide_serde(given: Any) -> Any:
     return provide(given)
 
 
+def _read_settings(given: Any) -> Any:
+    from streams.config.topology_settings import read_topology_settings
+
+    return read_topology_settings(given)
+
+
 register_serde_provider(_provide_serde)
+register_settings_reader(_read_settings)
 logging.getLogger("streams").addHandler(logging.NullHandler())  # silent, unless the application sets up its logs
 
 __version__ = "0.1.0"

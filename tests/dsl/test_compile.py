@@ -172,5 +172,5 @@ def test_a_table_s_topic_may_serve_as_its_changelog() -> None:
 
 
 def test_a_configuration_is_checked() -> None:
-    with pytest.raises(ConfigError, match=r"^topology\.optimization is .*; not 'fast'"):
+    with pytest.raises(ConfigError, match=r"^topology\.optimization must be .*; got 'fast'"):
         StreamsBuilder().build({"topology.optimization": "fast"})

@@ -24,14 +24,13 @@ def test_an_object_may_show_itself_under_dotted_names() -> None:
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
-        (None, (False, False, False)),
         ("none", (False, False, False)),
         ("all", (True, True, True)),
         ("merge.repartition.topics", (False, True, False)),
         ("reuse.ktable.source.topics, single.store.self.join", (True, False, True)),
     ],
 )
-def test_optimizations_are_all_none_or_some(value: str | None, expected: tuple[bool, bool, bool]) -> None:
+def test_optimizations_are_all_none_or_some(value: str, expected: tuple[bool, bool, bool]) -> None:
     found = read_settings({"topology.optimization": value})
     assert (found.reuse_source_topics, found.merge_repartition_topics, found.single_store_self_join) == expected
 

@@ -158,7 +158,7 @@ def test_suppliers_that_fail_are_named_with_the_store(given: Any, says: str) -> 
 
 
 def test_what_is_no_chooser_is_refused() -> None:
-    with pytest.raises(ConfigError, match="needs key_value_store, window_store and session_store"):
+    with pytest.raises(ConfigError, match="must have key_value_store, window_store and session_store"):
         store_of({"dsl.store.suppliers.class": object()})
     required = {"application.id": "a", "bootstrap.servers": "b:1"}
     with pytest.raises(ConfigError, match=r"dsl\.store.suppliers.class must have key_value_store"):
