@@ -67,6 +67,7 @@ def add_parser(commands: Any) -> None:
         "--check-keys", action="store_true", help="compare partitions with those of Kafka's partitioner for Java"
     )
     parser.add_argument("--time-zone", metavar="ZONE", help="the zone of timestamps without one")
+    parser.add_argument("--time-unit", choices=("s", "ms", "us", "ns"), help="the unit of timestamps that are integers")
     parser.add_argument("--order", choices=("auto", "offset", "time"), default="auto")
     parser.add_argument("--outputs", choices=("all", "none"), default="all", help="none keeps tables only")
     parser.add_argument("--on-error", choices=("fail", "dead_letter"), default="fail")
@@ -193,6 +194,7 @@ def _history(
         encoded=topic not in arguments.values,
         time_zone=arguments.time_zone,
         check_keys=arguments.check_keys,
+        time_unit=arguments.time_unit,
         **own,
     )
 

@@ -12,6 +12,7 @@ __all__ = [
     "SerdeNotPicklable",
     "SparkBridgeError",
     "SparkVersionError",
+    "TimestampRangeError",
     "UnknownPartitionCount",
     "UnsupportedStore",
     "WorkerEnvironmentError",
@@ -46,6 +47,10 @@ class NaiveTimestampError(SparkBridgeError):
 
 class NullTimestampError(SparkBridgeError):
     """A record has no timestamp where one is needed."""
+
+
+class TimestampRangeError(SparkBridgeError):
+    """A time is before 1970, which no reader of a topic takes, or an integer in another unit than it is taken for."""
 
 
 class PartitionMismatchError(SparkBridgeError):

@@ -22,6 +22,7 @@ from streams.spark import (
     OffsetRangeLost,
     OffsetRanges,
     SparkBridgeError,
+    TimestampRangeError,
     UnknownPartitionCount,
     offsets_of,
     pin_offsets,
@@ -135,7 +136,7 @@ def test_ranges_by_time_and_pieces(spark: Any, kafka: str, topics: Topics, produ
     assert sorted(row["offset"] for row in one.collect()) == list(range(90, 100))
     text = offsets_of(df).to_json()
     assert OffsetRanges.from_json(text) == offsets_of(df)
-    assert read_topic(spark, kafka, topic, start=10**15).count() == 0
+    assert read_topic(spark, kafka, topic, start=10**13).count() == 0
     assert read_topic(spark, kafka, topic, partitions=[]).count() == 0
 
 
@@ -232,7 +233,7 @@ def test_rows_are_written_as_the_application_would(spark: Any, kafka: str, topic
         for number in range(200)
     ]
     schema = "key string, value long, ms long, headers array<struct<key:string,value:binary>>"
-    df = spark.createDataFrame([*rows, ("gone", None, -7, None), (None, 5, None, None)], schema)
+    df = spark.createDataFrame([*rows, ("gone", None, 7, None), (None, 5, None, None)], schema)
     report = write_topic(
         df.selectExpr("key", "value", "timestamp_millis(ms) as timestamp", "headers"), kafka, topic, value=L
     )
@@ -244,7 +245,7 @@ def test_rows_are_written_as_the_application_would(spark: Any, kafka: str, topic
         row = by_key[key]
         assert (row["value"], row["timestamp"], row["partition"]) == (value, ms, partition_for_key(key.encode(), 5))
         assert [tuple(one) for one in row["headers"]] == headers
-    assert (by_key["gone"]["value"], by_key["gone"]["timestamp"]) == (None, -7)
+    assert (by_key["gone"]["value"], by_key["gone"]["timestamp"]) == (None, 7)
     assert by_key[None]["timestamp"] > rows[-1][2]
 
 
@@ -295,6 +296,54 @@ def fail_at_the_end_of_the_first_try(batches: Any) -> Any:
     yield from batches
     if TaskContext.get().attemptNumber() == 0:
         raise RuntimeError("the first try fails")
+
+
+@pytest.mark.parametrize(
+    ("time", "error"),
+    [
+        ("timestamp'1969-12-31 23:59:59'", "key 'old' has the time -1000 ms, which is before 1970"),
+        ("-1", "key 'old' has the time -1 ms, which is before 1970"),
+        ("1711843200", "key 'old' has the time 1711843200, which is taken for ms since 1970 and seems to be seconds"),
+        ("1711843200000000", "seems to be microseconds or nanoseconds: say time_unit="),
+    ],
+)
+def test_a_time_that_ends_every_reader_is_not_written(
+    spark: Any, kafka: str, topics: Topics, time: str, error: str
+) -> None:
+    """Times before 1970 were written as they are, and ended every application that reads the topic."""
+    topic = topics.create("old-times")
+    rows = spark.sql(
+        f"select 'new' key, 'v' value, cast(null as bigint) ms union all select 'old', 'v', {_as_ms(time)}"
+    )
+    written = rows.selectExpr("key", "value", "timestamp_millis(ms) timestamp" if "'" in time else "ms timestamp")
+    with pytest.raises(PythonException, match=f"TimestampRangeError: .*{error}"):
+        write_topic(written.coalesce(1), kafka, topic)
+    assert read_topic(spark, kafka, topic).count() == 0
+
+
+def _as_ms(time: str) -> str:
+    return f"unix_millis({time})" if "'" in time else time
+
+
+def test_integer_times_of_a_unit_that_is_said_are_written(spark: Any, kafka: str, topics: Topics) -> None:
+    """Rounded towards the past, exact beyond what a double holds; ms are taken as they are if that is said."""
+    topic = topics.create("units", 1)
+    second = 1_711_843_200
+    for unit, time in {"s": second, "ms": second, "us": second * 10**6 + 999, "ns": second * 10**9 + 999_999}.items():
+        rows = spark.sql(f"select '{unit}' key, 'v' value, {time}L timestamp")
+        assert write_topic(rows, kafka, topic, time_unit=unit).records == 1
+    found = read_topic(spark, kafka, topic, key=S, times="ms").select("key", "timestamp").collect()
+    assert {row.key: row.timestamp for row in found} == {
+        "s": second * 1000,
+        "ms": second,
+        "us": second * 1000,
+        "ns": second * 1000,
+    }
+    with pytest.raises(SparkBridgeError, match="time_unit='h': it must be 's', 'ms', 'us', 'ns'"):
+        write_topic(rows, kafka, topic, time_unit="h")
+    for start in (second, second * 10**6):
+        with pytest.raises(TimestampRangeError, match=f"start is {start}, which is taken for ms"):
+            pin_offsets(kafka, topic, start=start)
 
 
 def test_what_cannot_be_written_is_refused_on_the_driver(spark: Any, kafka: str, topics: Topics) -> None:

@@ -54,6 +54,7 @@ from streams.spark.errors import (
     NullTimestampError,
     PartitionMismatchError,
     SparkBridgeError,
+    TimestampRangeError,
     UnknownPartitionCount,
 )
 
@@ -290,6 +291,8 @@ BAD_ROWS: dict[str, tuple[list[Row], type[StreamsError], str]] = {
     "partition below zero": ([Row(b"a", b"1", 1, None, -1)], PartitionMismatchError, "partition -1"),
     "no partition": ([Row(b"a", b"1", 1, None, None)], PartitionMismatchError, "no partition"),  # type: ignore[arg-type]
     "no timestamp": ([Row(b"a", b"1", None)], NullTimestampError, "no timestamp"),  # type: ignore[arg-type]
+    "seconds": ([Row(b"a", b"1", 1), Row(b"a", b"1", 1_711_843_200)], TimestampRangeError, "1711843200.*be seconds"),
+    "nanoseconds": ([Row(b"a", b"1", 1_711_843_200 * 10**9)], TimestampRangeError, "microseconds or nanoseconds"),
 }  # fmt: skip
 
 
@@ -308,7 +311,7 @@ def stage_job(tmp_path: Path) -> StageJob:
         stage=0,
         subtopologies=(0,),
         looped=(),
-        inputs=(JobInput("events", 4, has_offsets=True),),
+        inputs=(JobInput("events", 4, has_offsets=True, guesses_unit=True),),
         counts={"events": 4},
         written_counts={"app-by-value-repartition": 4},
         attempts=str(tmp_path / "attempts"),

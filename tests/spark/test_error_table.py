@@ -39,6 +39,7 @@ SHOWN = {
     "SerdeNotPicklable": ("spark/test_spark_columns.py", "test_a_serde_that_holds_a_lock_is_refused"),
     "SparkVersionError": ("spark/test_session.py", "test_an_older_spark_is_refused"),
     "StageFailed": (RUNS, "test_an_error_that_is_not_ours_says_which_part_failed"),
+    "TimestampRangeError": (TOPICS, "test_a_time_that_ends_every_reader_is_not_written"),
     "TopologyNotPicklable": (RUNS, "test_a_plan_that_cannot_work_is_refused_before_data_is_read"),
     "UnknownPartitionCount": (RUNS, "test_a_plan_that_cannot_work_is_refused_before_data_is_read"),
     "UnsupportedContextError": (RUNS, "test_a_processor_that_asks_for_offsets_needs_a_history_with_them"),

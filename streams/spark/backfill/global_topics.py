@@ -9,14 +9,19 @@ from pathlib import Path
 import pyarrow as pa
 
 from streams.spark.backfill.rows import COLUMNS, RowWriter
+from streams.spark.backfill.task_errors import passed_to_driver
+from streams.spark.backfill.task_input import check_unit
 
 __all__ = ["write_global_rows"]
 
 
-def write_global_rows(topic: str, attempts: str) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def write_global_rows(
+    topic: str, attempts: str, *, guesses_unit: bool = False
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Returns the function that Spark's ``mapInArrow`` runs to write the rows of one topic.
 
     :param attempts: the directory in which each attempt makes its own.
+    :param guesses_unit: whether times are integers whose unit nobody has said.
     """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -29,6 +34,9 @@ def write_global_rows(topic: str, attempts: str) -> Callable[[Iterable[pa.Record
         try:
             for batch in batches:
                 if batch.num_rows:
+                    if guesses_unit:
+                        with passed_to_driver():
+                            check_unit(batch.column("ts"), topic)
                     writer.write("record", _rows(topic, batch, count))
                     count += batch.num_rows
             files = [f"{name}/{kind}.parquet" for kind in writer.finish()]

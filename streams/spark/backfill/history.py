@@ -12,6 +12,7 @@ from streams.spark.errors import NaiveTimestampError, SparkBridgeError
 from streams.spark.tables.offsets import ClusterConfig, Place, pin_offsets
 from streams.spark.tables.ranges import OffsetRanges
 from streams.spark.tables.read import offsets_of, read_topic
+from streams.spark.time_units import as_ms, check_time_unit
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -27,7 +28,7 @@ HEADERS = "array<struct<key:string,value:binary>>"
 class History:
     """The records of one topic: a DataFrame with a row for each record.
 
-    Rows may be in any order. Timestamps are a ``timestamp`` column, or integers in ms since 1970; offsets and
+    Rows may be in any order. Timestamps are a ``timestamp`` column, or integers since 1970; offsets and
     partitions are integers; keys and values are ``binary``, as they are in Kafka, or with ``encoded=False`` values
     that the serdes of the topology's source can write.
 
@@ -40,6 +41,8 @@ class History:
     :param headers: the column of the headers, an array of structs of a string ``key`` and a binary ``value``.
     :param encoded: whether keys and values are bytes as in Kafka.
     :param time_zone: the zone of timestamps without one (``timestamp_ntz``), such as ``"Europe/Berlin"``.
+    :param time_unit: the unit of timestamps that are integers: ``"s"``, ``"ms"``, ``"us"`` or ``"ns"``. Without it they
+        are ms, and one that seems to be in another unit is an error.
     :param partitions: the number of partitions that the topic has in Kafka.
     :param check_keys: whether to compare the partition of each record with the one in which Kafka's default partitioner
         for Java puts its key; a record that is in another one is an error.
@@ -56,6 +59,7 @@ class History:
     time_zone: str | None = None
     partitions: int | None = None
     check_keys: bool = False
+    time_unit: str | None = None
 
     @staticmethod
     def parquet(spark: SparkSession, path: str | list[str], **columns: Any) -> History:
@@ -93,7 +97,7 @@ class History:
         elif start != "earliest" or end != "latest":
             raise SparkBridgeError("give offsets, or start and end, not both", topic=topic)
         rows = read_topic(spark, config, topic, offsets=offsets, headers=True, times="ms")
-        return History(rows, headers="headers", partitions=len(everything.ranges))
+        return History(rows, headers="headers", partitions=len(everything.ranges), time_unit="ms")
 
     def unread(self, topic: str) -> str | None:
         """Returns a note about headers that the DataFrame has and that are not read; ``None`` if there are none."""
@@ -109,7 +113,9 @@ class History:
 
         :raises HistorySchemaError: if one is missing or has another type.
         :raises NaiveTimestampError: if timestamps have no zone.
+        :raises SparkBridgeError: if there is no such unit of times.
         """
+        check_time_unit(self.time_unit)
         types = dict(self.df.dtypes)
         for name, column in self._columns().items():
             if column not in types:
@@ -151,7 +157,7 @@ class History:
 
         kind, column = dict(self.df.dtypes)[self.timestamp], functions.col(_quoted(self.timestamp))
         if kind in INTEGERS:
-            return column.cast("long")
+            return as_ms(column, self.time_unit)
         if kind == "timestamp_ntz":
             assert self.time_zone is not None
             column = functions.convert_timezone(functions.lit(self.time_zone), functions.lit("UTC"), column)
@@ -160,6 +166,11 @@ class History:
             )
             return functions.floor(micros / functions.lit(1000)).cast("long")
         return functions.unix_millis(column)
+
+    @property
+    def guesses_unit(self) -> bool:
+        """Whether timestamps are integers whose unit nobody has said."""
+        return self.time_unit is None and dict(self.df.dtypes)[self.timestamp] in INTEGERS
 
     def column(self, name: str, otherwise: str) -> Column:
         """Returns the column of a part of the records, or nulls of a type where the history does not have it."""
@@ -177,6 +188,8 @@ class History:
             pinned = None
         files = hashlib.sha256("\n".join(sorted(self.df.inputFiles())).encode()).hexdigest()
         options = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "df"}
+        if self.time_unit in (None, "ms"):
+            del options["time_unit"]  # runs that were begun before there was one go on
         return {**options, "types": dict(self.df.dtypes), "files": files, "offsets": pinned}
 
 

@@ -348,7 +348,8 @@ class Backfill:
         if found is None:
             self._directory.clear(path)
             rows = placed_rows([self._history_rows(topic, None)], 1, in_one_task=True)
-            write = write_global_rows(topic, str(self._directory.attempts_path(path)))
+            attempts = str(self._directory.attempts_path(path))
+            write = write_global_rows(topic, attempts, guesses_unit=self.inputs[topic].guesses_unit)
             tasks = self._reports(rows, write, f"global topic {topic!r}", 1)
             self._directory.complete(path, {"topic": topic, "tasks": tasks})
             found = self._directory.done(path)
@@ -463,16 +464,20 @@ class Backfill:
             stage=stage.number,
             subtopologies=stage.subtopologies,
             looped=tuple(sorted(stage.looped, key=order.__getitem__)),
-            inputs=tuple(
-                JobInput(one.topic, one.partitions, one.stage is None and self._has_offsets(one.topic), one.stage)
-                for one in stage.inputs
-            ),
+            inputs=tuple(map(self._job_input, stage.inputs)),
             counts=counts,
             written_counts={**counts, **internal},
             attempts=str(self._directory.attempts_path(self._directory.stage_path(stage.number))),
             kept_outputs=None if self.outputs == "all" else self._needed_outputs(),
             wall_clock=self.wall_clock,
             flush_at_end=self.flush_at_end,
+        )
+
+    def _job_input(self, one: StageInput) -> JobInput:
+        if one.stage is not None:
+            return JobInput(one.topic, one.partitions, False, one.stage)
+        return JobInput(
+            one.topic, one.partitions, self._has_offsets(one.topic), guesses_unit=self.inputs[one.topic].guesses_unit
         )
 
     def _has_offsets(self, topic: str) -> bool:

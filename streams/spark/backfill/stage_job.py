@@ -21,6 +21,8 @@ class JobInput:
     """Whether column ``seq`` has the offsets that the records have in Kafka, and the rows are in their order."""
     written_by: int | None = None
     """The stage that wrote it; ``None`` for a history."""
+    guesses_unit: bool = False
+    """Whether the times of the history are integers whose unit nobody has said."""
 
 
 @dataclass(frozen=True)

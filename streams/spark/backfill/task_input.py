@@ -14,8 +14,9 @@ from processor_api.record import HeaderList
 from streams.spark.backfill.errors import OffsetGapError
 from streams.spark.backfill.stage_job import StageJob
 from streams.spark.errors import NullTimestampError, PartitionMismatchError
+from streams.spark.time_units import another_unit_row, refuse_other_unit
 
-__all__ = ["InputColumns", "TaskInput", "header_lists", "rows_of_files"]
+__all__ = ["InputColumns", "TaskInput", "check_unit", "header_lists", "rows_of_files"]
 
 
 class InputColumns(NamedTuple):
@@ -84,12 +85,19 @@ class TaskInput:
             if not 0 <= self._partition < self._job.inputs[number].partitions:
                 row = pc.index(batch.column("q"), pa.scalar(number, batch.column("q").type)).as_py()
                 self._raise_outside(batch, row, self._partition)
+        self._check_units(batch)
         if batch.column("ts").null_count:
             row = pc.index(pc.is_null(batch.column("ts")), pa.scalar(True)).as_py()
             raise NullTimestampError(
                 "a row of the history has no timestamp: leave such rows out, or give them one",
                 **self._place(batch, row),
             )
+
+    def _check_units(self, batch: pa.RecordBatch) -> None:
+        for number, one in enumerate(self._job.inputs):
+            if one.guesses_unit:
+                own = pc.equal(batch.column("q"), pa.scalar(number, batch.column("q").type))
+                check_unit(batch.column("ts").filter(own), one.topic)
 
     def _raise_misplaced(self, batch: pa.RecordBatch) -> None:
         for row, partition in enumerate(batch.column("pid").to_pylist()):
@@ -142,6 +150,20 @@ class TaskInput:
             topic=self._job.inputs[number].topic,
             partition=self._partition,
             offset=offset,
+        )
+
+
+def check_unit(times: pa.Array, topic: str) -> None:
+    """Refuses integer times of a history that seem to be in another unit than ms.
+
+    :raises TimestampRangeError: with the first that seems so.
+    """
+    row = another_unit_row(times)
+    if row is not None:
+        refuse_other_unit(
+            times[row].as_py(),
+            f"a row of the history of topic {topic!r} has the time",
+            topic=topic,
         )
 
 

@@ -14,6 +14,7 @@ from streams.kafka.offset_metadata import SkipRule
 from streams.kafka.ports import KafkaClients
 from streams.spark.handover.cluster import Cluster
 from streams.spark.handover.errors import CutError
+from streams.spark.time_units import refuse_other_unit
 
 __all__ = ["Cut"]
 
@@ -99,7 +100,9 @@ class Cut:
         the topology extracts others.
 
         :raises CutError: if a topic does not exist.
+        :raises TimestampRangeError: if the time seems to be in another unit than ms.
         """
+        refuse_other_unit(timestamp_ms, "the time of the cut is", "give ms")
         with Cluster(config, clients) as cluster:
             partitions = _partitions(cluster, topics)
             ends = cluster.reader.end_offsets(partitions)

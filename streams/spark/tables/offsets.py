@@ -21,6 +21,7 @@ from streams.kafka.ports import Admin, Consumer
 from streams.spark.errors import NaiveTimestampError, OffsetRangeLost, SparkBridgeError, UnknownPartitionCount
 from streams.spark.tables.ranges import OffsetRange, OffsetRanges, check_isolation
 from streams.spark.tables.times import first_records
+from streams.spark.time_units import refuse_other_unit
 
 __all__ = [
     "ClusterConfig",
@@ -61,6 +62,7 @@ def pin_offsets(
     :param timeout: how long the brokers may take to answer; a timedelta or ms.
     :raises UnknownPartitionCount: if a topic does not exist, or has no such partition.
     :raises NaiveTimestampError: if a time has no zone.
+    :raises TimestampRangeError: if a time is an integer that seems to be in another unit than ms.
     :raises OffsetRangeLost: if a start by offset is not in the topic any more, or an end is not in it yet.
     """
     check_isolation(isolation)
@@ -195,6 +197,7 @@ def _ms(place: Any, what: str) -> int:
         return int(place.timestamp() * 1000)
     if isinstance(place, bool) or not isinstance(place, int):
         raise SparkBridgeError(f"{what} is 'earliest', 'latest', a time or offsets by partition, not {place!r}")
+    refuse_other_unit(place, f"{what} is", "give ms, or a datetime with a zone")
     return place
 
 

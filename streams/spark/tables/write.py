@@ -16,11 +16,18 @@ from streams.config import clients
 from streams.kafka.batch_limits import limited
 from streams.kafka.confluent.clients import ConfluentClients
 from streams.kafka.deliveries import not_delivered
-from streams.spark.errors import NaiveTimestampError, PartitionMismatchError, SparkBridgeError, UnknownPartitionCount
+from streams.spark.errors import (
+    NaiveTimestampError,
+    PartitionMismatchError,
+    SparkBridgeError,
+    TimestampRangeError,
+    UnknownPartitionCount,
+)
 from streams.spark.session import check_version, check_workers
 from streams.spark.tables.columns import TEXT, column_of
 from streams.spark.tables.offsets import ClusterConfig, cluster_settings
 from streams.spark.tables.shipping import packed, unpacked
+from streams.spark.time_units import another_unit_row, as_ms, check_time_unit, refuse_other_unit
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,6 +38,7 @@ __all__ = ["WriteReport", "write_topic"]
 QUEUE_FULL_WAIT_S = 0.1
 DELIVERY_S = 300.0
 """Time that the last records of a task may take to be delivered."""
+INTEGERS = ("bigint", "int")
 ANY = -1
 """The partition that murmur2 of the key chooses, as Kafka's Java clients do."""
 
@@ -58,6 +66,8 @@ class WritePlan:
     key: Serde[Any]
     value: Serde[Any]
     partitioner: StreamPartitioner | None
+    guessed_unit: bool = False
+    """Whether times are integers whose unit nobody has said."""
 
 
 def write_topic(
@@ -68,13 +78,14 @@ def write_topic(
     key: Serde[Any] | None = None,
     value: Serde[Any] | None = None,
     partitioner: StreamPartitioner | None = None,
+    time_unit: str | None = None,
 ) -> WriteReport:
     """Writes the rows of a DataFrame as records of a topic, and returns once every one is acknowledged.
 
-    It takes the columns ``key`` and ``value``, and if they are there ``timestamp`` (a time with a zone, or ms; null is
-    now), ``headers`` as `read_topic` gives them, and ``partition`` (null leaves the choice to the key). Other columns
-    are ignored. Null keys and values stay null. A record without a partition goes where ``partitioner`` says, else
-    where Kafka's Java clients put its key.
+    It takes the columns ``key`` and ``value``, and if they are there ``timestamp`` (a time with a zone, or an integer;
+    null is now), ``headers`` as `read_topic` gives them, and ``partition`` (null leaves the choice to the key). Other
+    columns are ignored. Null keys and values stay null. A record without a partition goes where ``partitioner`` says,
+    else where Kafka's Java clients put its key.
 
     Each task writes by an idempotent producer of its own, in the order of its rows: what the client sends again on its
     own account is there once. **A task that fails is tried again by Spark, and writes all its rows again**: what it had
@@ -84,14 +95,19 @@ def write_topic(
 
     :param key: writes the column ``key``; by default text and bytes are written as they are.
     :param value: the same for ``value``. JSON text is read and written again by serdes of objects.
+    :param time_unit: the unit of integer times: ``"s"``, ``"ms"``, ``"us"`` or ``"ns"``. Without it they are ms, and
+        one that seems to be in another unit is refused.
     :raises UnknownPartitionCount: if the topic does not exist.
     :raises NaiveTimestampError: if ``timestamp`` has no time zone.
+    :raises TimestampRangeError: in the task, if a time is before 1970 or seems to be in another unit. No record of its
+        batch of rows is sent.
     :raises SparkBridgeError: if a column is missing or has another type, or Spark would run tasks twice on purpose.
     :raises SerializationError: in the task, if a serde cannot write a key or a value.
     """
     spark = df.sparkSession
     check_version(spark)
     check_workers(spark)
+    check_time_unit(time_unit)
     if spark.conf.get("spark.speculation", "false") == "true":
         raise SparkBridgeError("spark.speculation runs slow tasks twice, which writes their records twice: turn it off")
     settings = cluster_settings(config)
@@ -99,7 +115,7 @@ def write_topic(
     found = admin.topics([topic]).get(topic)
     if found is None:
         raise UnknownPartitionCount(f"topic {topic!r} does not exist: create it before writing to it", topic=topic)
-    rows = _rows(df, topic)
+    rows = _rows(df, topic, time_unit)
     plan = WritePlan(
         limited(clients.producer(settings, "streams-spark"), admin, [topic]),
         topic,
@@ -107,13 +123,14 @@ def write_topic(
         _serde_of(df, "key", key, topic),
         _serde_of(df, "value", value, topic),
         partitioner,
+        time_unit is None and dict(df.dtypes).get("timestamp") in INTEGERS,
     )
     text = packed(plan)
     written = rows.mapInArrow(lambda batches: _write_task(text, batches), "records long").collect()
     return WriteReport(topic, sum(row["records"] for row in written), len(written))
 
 
-def _rows(df: DataFrame, topic: str) -> DataFrame:
+def _rows(df: DataFrame, topic: str, time_unit: str | None) -> DataFrame:
     """Returns the columns that are written, each with the one type that tasks take."""
     from pyspark.sql.functions import col, unix_millis
 
@@ -133,10 +150,11 @@ def _rows(df: DataFrame, topic: str) -> DataFrame:
                 " to_utc_timestamp",
                 topic=topic,
             )
-        if types["timestamp"] not in ("timestamp", "bigint", "int"):
+        if types["timestamp"] not in ("timestamp", *INTEGERS):
             raise SparkBridgeError(f"the column timestamp is a time or ms, not {types['timestamp']}", topic=topic)
         time = col("timestamp")
-        columns.append(unix_millis(time).alias("timestamp") if types["timestamp"] == "timestamp" else time.cast("long"))
+        ms = unix_millis(time) if types["timestamp"] == "timestamp" else as_ms(time, time_unit)
+        columns.append(ms.alias("timestamp"))
     if "headers" in types:
         if types["headers"] != "array<struct<key:string,value:binary>>":
             raise SparkBridgeError(
@@ -191,6 +209,11 @@ def _write_task(text: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Rec
         yield pa.RecordBatch.from_pydict({"records": [sender.count]}, pa.schema([("records", pa.int64())]))
 
 
+def _described(batch: pa.RecordBatch, row: int) -> str:
+    """Returns a row of a batch as an error names it."""
+    return f"the record with the key {shown(repr(batch.column('key')[row].as_py()), 200)}"
+
+
 class _Sender:
     """Sends the rows of one task."""
 
@@ -214,6 +237,8 @@ class _Sender:
         def column(name: str) -> list[Any]:
             return batch.column(name).to_pylist() if name in names else nothing
 
+        if "timestamp" in names:
+            self._check_times(batch)
         keys, values = column("key"), column("value")
         raw_keys = self._written(self._write_key, keys, "key", self._plan.key)
         raw_values = self._written(self._write_value, values, "value", self._plan.value)
@@ -225,6 +250,24 @@ class _Sender:
                 self._produce(raw_values[number], raw_keys[number], place, stamp, headers[number])
         self._producer.poll(0.0)
         self._check()
+
+    def _check_times(self, batch: pa.RecordBatch) -> None:
+        """Refuses times that no reader takes, before a record of the batch is sent.
+
+        :raises TimestampRangeError: with the key of the row.
+        """
+        import pyarrow.compute as pc
+
+        times = batch.column("timestamp")
+        if (pc.min(times).as_py() or 0) < 0:
+            row = pc.index(pc.less(times, 0), True).as_py()
+            raise TimestampRangeError(
+                f"{_described(batch, row)} has the time {times[row].as_py()} ms, which is before 1970: it would end"
+                " every application that reads the topic. Leave such rows out, or give them another time (null is now)",
+                topic=self._plan.topic,
+            )
+        if self._plan.guessed_unit and (row := another_unit_row(times)) is not None:
+            refuse_other_unit(times[row].as_py(), f"{_described(batch, row)} has the time", topic=self._plan.topic)
 
     def _written(self, write: Write, values: Sequence[Any], name: str, serde: Serde[Any]) -> list[bytes | None]:
         found: list[bytes | None] = []
