@@ -34,6 +34,9 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--limit", metavar="N", type=int, default=20, help="how many keys to print; 20 by default")
     parser.add_argument("--to", metavar="PATH", help="also write all keys that differ to Parquet files there")
     parser.add_argument("--raw", action="store_true", help="compare keys and values as bytes")
+    parser.add_argument(
+        "--expired-windows", action="store_true", help="also windows that a live store does not show any more"
+    )
     add_session_option(parser)
     add_settings_options(parser)
     parser.set_defaults(command=run)
@@ -51,10 +54,10 @@ def run(arguments: argparse.Namespace) -> int:
     result = BackfillResult.load(spark, arguments.run_dir, topology, given.settings)
     live = read_table(
         spark, given.settings, topology, arguments.table,
-        offsets=offsets, raw=arguments.raw, versions="all",
+        offsets=offsets, raw=arguments.raw, versions="all", expired_windows=arguments.expired_windows,
     )  # fmt: skip
     _warn_of_other_records(result, given.settings)
-    found = result.diff(arguments.table, live).cache()
+    found = result.diff(arguments.table, live, expired_windows=arguments.expired_windows).cache()
     try:
         count = found.count()
         keys = [name for name in found.columns if name not in ("difference", "backfill", "live")]

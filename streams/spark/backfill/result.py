@@ -24,6 +24,7 @@ from streams.spark.handover.cut import Cut
 from streams.spark.tables.changelog_rows import table_of_rows
 from streams.spark.tables.diff import diff_tables
 from streams.spark.tables.store_layouts import load_topology, table_layout
+from streams.spark.tables.table_layout import SESSION, WINDOW
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -174,29 +175,36 @@ class BackfillResult:
         found = rows.where(functions.col("topic") == topic).select(*columns)
         return found if key is None and value is None else decoded(found, topic, key, value)
 
-    def table(self, store: str, *, raw: bool = False, expired_windows: bool = False) -> DataFrame:
+    def table(self, store: str, *, raw: bool = False, expired_windows: bool | None = None) -> DataFrame:
         """Returns the table of a store at the end of the history, with the columns of :func:`streams.spark.read_table`
         except ``changelog_offset``.
 
+        Tables of windows and sessions have those of the whole history, also those that a live store has dropped since.
+
         :param raw: keys and values as bytes.
-        :param expired_windows: also windows and sessions whose retention is over, and keys whose time to live is.
+        :param expired_windows: ``False`` leaves out windows and sessions whose retention is over, as a live store and
+            ``read_table`` do; ``True`` also gives keys whose time to live is over.
         :raises SparkBridgeError: if there is no such store, it has no changelog of its own, or its rows are no columns.
         """
         self.changelog(store)
         layout = table_layout(self._config, self._topology, store, raw=raw)
-        return table_of_rows(self.changelog_rows(store), layout, all_versions=True, expired=expired_windows)
+        expired = layout.form in (WINDOW, SESSION) if expired_windows is None else expired_windows
+        return table_of_rows(self.changelog_rows(store), layout, all_versions=True, expired=expired)
 
-    def diff(self, store: str, live: DataFrame) -> DataFrame:
+    def diff(self, store: str, live: DataFrame, *, expired_windows: bool = False) -> DataFrame:
         """Compares the table of a store with that of the live application (:func:`streams.spark.read_table`).
 
         :param live: the live table; read it as of the offsets at which the history ends.
+        :param expired_windows: whether to compare all windows and sessions; read the live table with the same. Those
+            that its changelog does not have any more are ``only_backfill`` then. Without it both tables have those that
+            a live store shows, the last ones.
         :returns: a row for each key that differs: ``difference`` (``only_backfill``, ``only_live`` or ``different``),
             and both rows in the columns ``backfill`` and ``live``.
         :raises SparkBridgeError: if the tables have other columns; read both with the same serdes, or both raw.
         """
         raw = dict(live.dtypes).get("key") == "binary" and dict(live.dtypes).get("value") == "binary"
         layout = table_layout(self._config, self._topology, store, raw=raw)
-        own = self.table(store, raw=raw)
+        own = self.table(store, raw=raw, expired_windows=expired_windows)
         values = [name for name in ("value", "timestamp", "valid_to") if name in own.columns]
         keys = ("partition", *layout.key_columns)
         return diff_tables(own, live, keys=keys, values=values, names=("backfill", "live"))
