@@ -13,7 +13,10 @@ from streams.kafka.wire.messages import (
     DESCRIBE_CLUSTER,
     DESCRIBE_GROUPS,
     FIND_COORDINATOR,
+    LATEST,
     LEAVE_GROUP,
+    LIST_OFFSETS,
+    METADATA,
     SASL_AUTHENTICATE,
     SASL_HANDSHAKE,
     ApiVersionsRequest,
@@ -33,13 +36,27 @@ from streams.kafka.wire.messages import (
     LeaveGroupResponse,
     LeavingMember,
     LeftMember,
+    ListedOffset,
+    ListedTopic,
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+    MetadataRequest,
+    MetadataResponse,
+    NamedTopic,
+    PartitionMetadata,
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
     SaslHandshakeRequest,
     SaslHandshakeResponse,
     SupportedApi,
     SupportedFeature,
+    TopicMetadata,
 )
+
+LISTED = ListOffsetsRequest(-1, 0, (ListOffsetsTopic("t", (ListOffsetsPartition(3, -1, LATEST),)),))
+ENDS = ListOffsetsResponse(0, (ListedTopic("t", (ListedOffset(3, 0, -1, 42, 7),)),))
 
 # Each request: size, api key, version, correlation id 7, client id "app" (two bytes of length in every version), in
 # flexible versions no tagged fields of the header, then the body.
@@ -98,6 +115,32 @@ REQUESTS = {
         DescribeClusterRequest(False),
         "00000010 003c 0000 00000007 0003617070 00 00 00",
     ),
+    "Metadata 12": (
+        METADATA,
+        12,
+        MetadataRequest((NamedTopic(bytes(16), "t"),), False, False),
+        f"00000025 0003 000c 00000007 0003617070 00 02 {'00' * 16} 0274 00 00 00 00",
+    ),
+    **{
+        f"ListOffsets {version}": (
+            LIST_OFFSETS,
+            version,
+            LISTED,
+            f"0000002d 0002 {version:04x} 00000007 0003617070 ffffffff 00 00000001 000174 00000001 00000003 ffffffff"
+            f"{'ff' * 8}",
+        )
+        for version in (4, 5)
+    },
+    **{
+        f"ListOffsets {version}": (
+            LIST_OFFSETS,
+            version,
+            LISTED,
+            f"0000002a 0002 {version:04x} 00000007 0003617070 00 ffffffff 00 02 0274 02 00000003 ffffffff {'ff' * 8}"
+            " 00 00 00",
+        )
+        for version in (6, 7)
+    },
 }
 
 # Each answer: correlation id 7, in flexible versions no tagged fields of the header (ApiVersions has none there ever),
@@ -197,6 +240,38 @@ ANSWERS: dict[str, tuple[Api[Any, Any], int, str, Any]] = {
             0, 0, None, "c", 1, (ClusterBroker(1, "h", 9092, None), ClusterBroker(2, "i", 9093, "r")), -(1 << 31)
         ),
     ),
+    "Metadata 12": (
+        METADATA,
+        12,
+        "00000007 00 00000000 02 00000001 0268 00002384 00 00 0263 00000001"
+        f"02 0000 0274 {'ab' * 16} 00 02 0000 00000003 00000001 00000005 02 00000001 02 00000001 01 00"
+        "80000000 00 00",
+        MetadataResponse(
+            0,
+            (ClusterBroker(1, "h", 9092, None),),
+            "c",
+            1,
+            (TopicMetadata(0, "t", b"\xab" * 16, False, (PartitionMetadata(0, 3, 1, 5, (1,), (1,), ()),), -(1 << 31)),),
+        ),
+    ),
+    **{
+        f"ListOffsets {version}": (
+            LIST_OFFSETS,
+            version,
+            f"00000007 00000000 00000001 000174 00000001 00000003 0000 {'ff' * 8} 000000000000002a 00000007",
+            ENDS,
+        )
+        for version in (4, 5)
+    },
+    **{
+        f"ListOffsets {version}": (
+            LIST_OFFSETS,
+            version,
+            f"00000007 00 00000000 02 0274 02 00000003 0000 {'ff' * 8} 000000000000002a 00000007 00 00 00",
+            ENDS,
+        )
+        for version in (6, 7)
+    },
 }
 
 
@@ -241,6 +316,8 @@ def test_every_version_of_every_message_is_here() -> None:
         DESCRIBE_GROUPS,
         FIND_COORDINATOR,
         LEAVE_GROUP,
+        LIST_OFFSETS,
+        METADATA,
         SASL_AUTHENTICATE,
         SASL_HANDSHAKE,
     )

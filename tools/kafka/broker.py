@@ -164,6 +164,16 @@ class Broker:
             self._process = None
         self._release()
 
+    def freeze(self) -> None:
+        """Stops the node where it is, as a pause of its machine does: connections stay open, and nothing answers."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Has a frozen node go on."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
+
     def close(self) -> None:
         """Ends the node and removes its data, unless the folder was given. May be called again."""
         if self._is_temporary:

@@ -1,10 +1,15 @@
-"""The admin client of librdkafka."""
+"""The admin client of librdkafka.
+
+What members ask for again and again, also while brokers are away or have just come back, goes to the brokers directly
+(`streams.kafka.wire.cluster_queries`). librdkafka's admin client answers these where only it can log in.
+"""
 
 from __future__ import annotations
 
+import logging
 from base64 import urlsafe_b64encode
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, TypeVar
 
 from confluent_kafka import (
     IsolationLevel,
@@ -18,16 +23,28 @@ from confluent_kafka.cimpl import NewPartitions
 from confluent_kafka.cimpl import NewTopic as ClientNewTopic
 
 from processor_api.clock import Clock, SystemClock
-from processor_api.errors import AuthenticationError, AuthorizationError, RetryableError
+from processor_api.errors import AuthenticationError, AuthorizationError, ConfigError, RetryableError, StreamsError
 from processor_api.task_id import TopicPartition
 from streams.kafka.confluent.callbacks import weakly
 from streams.kafka.confluent.errors import AUTHENTICATION, Resources, kafka_error, mapped, mapping, offsets_error
 from streams.kafka.confluent.group_reader import GroupReader
 from streams.kafka.confluent.outage import ClientLog, OutageLog
 from streams.kafka.confluent.unreachable import UnreachableNotice, plain_reason
-from streams.kafka.ports import GroupInfo, GroupMember, NewTopic, OffsetAndMetadata, TopicInfo
+from streams.kafka.ports import (
+    GroupInfo,
+    GroupMember,
+    NewTopic,
+    OffsetAndMetadata,
+    TopicInfo,
+    UnknownPartitionError,
+)
+from streams.kafka.wire.cluster_queries import ClusterQueries
 
 __all__ = ["ConfluentAdmin"]
+
+T = TypeVar("T")
+
+log = logging.getLogger("streams.kafka.client")
 
 TIMEOUT_S = 30.0
 REFUSED_S = 3.0
@@ -62,7 +79,41 @@ class ConfluentAdmin:
         self._last_error = ""
         self._config: dict[str, Any] = {**config, "error_cb": weakly(self._on_error)}
         self._client = self._new_client()
-        self._groups = GroupReader(config, outage or OutageLog(self._servers, self._clock))
+        self._outage = outage or OutageLog(self._servers, self._clock)
+        self._groups = GroupReader(config, self._outage)
+        self._queries: ClusterQueries | None = None
+        self._is_logged = False
+        """Whether the log says that the admin client asks in place of our own."""
+        try:
+            self._queries = ClusterQueries(config, self._clock)
+        except ConfigError as error:  # such as a login by Kerberos
+            self._log_once(error)
+
+    def _log_once(self, error: StreamsError) -> None:
+        if not self._is_logged:
+            self._is_logged = True
+            log.info("the cluster is asked by the admin client alone", extra={"error": str(error)})
+
+    def _ask(self, what: str, ask: Callable[[ClusterQueries, float], T], otherwise: Callable[[], T]) -> T:
+        """Returns the answer of the cluster, asked directly if that is possible.
+
+        :param otherwise: asks by the admin client.
+        :raises RetryableError: if there is none in time.
+        """
+        if self._queries is None:
+            return otherwise()
+        timeout_s = min(DESCRIBE_S, self._timeout_s)
+        try:
+            return ask(self._queries, timeout_s)
+        except (AuthorizationError, UnknownPartitionError):
+            raise
+        except RetryableError as error:
+            self._outage.suspect()
+            text = f"cannot {what}: no answer within {timeout_s:g} s: {error.message}"
+            raise RetryableError(text, **error.place()) from error
+        except StreamsError as error:  # such as a broker that is older than our requests
+            self._log_once(error)
+            return otherwise()
 
     def _new_client(self) -> AdminClient:
         self._stale = False
@@ -96,10 +147,16 @@ class ConfluentAdmin:
             if (names is None or name in names) and topic.error is None
         }
 
-    @mapping("describe topics")
     def topic_ids(self, names: Collection[str]) -> dict[str, str]:
         if not names:
             return {}
+        what = f"describe topic {min(names)!r}" if len(names) == 1 else "describe topics"
+        return self._ask(
+            what, lambda queries, limit_s: queries.topic_ids(names, limit_s), lambda: self._ids_by_client(names)
+        )
+
+    @mapping("describe topics")
+    def _ids_by_client(self, names: Collection[str]) -> dict[str, str]:
         self._renew_if_stale()
         found: dict[str, str] = {}
         asked = self._client.describe_topics(TopicCollection(sorted(names)), request_timeout=DESCRIBE_S)
@@ -266,10 +323,22 @@ class ConfluentAdmin:
         return sorted(group.group_id for group in found.valid)
 
     def group_members(self, group: str) -> list[GroupMember]:
-        return list(self.describe_group(group).members)
+        return list(self._described(group).members)
+
+    def describe_group(self, group: str) -> GroupInfo:
+        found = self._described(group)
+        # a group of another protocol, which is dead to a request for classic ones
+        return found if self._queries is None or found.state != "dead" else self._group_by_client(group)
+
+    def _described(self, group: str) -> GroupInfo:
+        return self._ask(
+            "describe the group",
+            lambda queries, limit_s: queries.describe_group(group, limit_s),
+            lambda: self._group_by_client(group),
+        )
 
     @mapping("describe the group")
-    def describe_group(self, group: str) -> GroupInfo:
+    def _group_by_client(self, group: str) -> GroupInfo:
         self._renew_if_stale()
         future = self._client.describe_consumer_groups([group], request_timeout=DESCRIBE_S)[group]
         try:
@@ -290,10 +359,18 @@ class ConfluentAdmin:
         settings = {name: value for name, value in self._config.items() if name != "error_cb"}
         remove_members(settings, group, members, clock=self._clock)
 
-    @mapping("read the ends of logs")
     def log_ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         if not partitions:
             return {}
+        return self._ask(
+            "read the ends of logs",
+            lambda queries, limit_s: queries.log_ends(partitions, limit_s),
+            lambda: self._ends_by_client(partitions),
+        )
+
+    @mapping("read the ends of logs")
+    def _ends_by_client(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        self._list_topics()  # the client keeps the leader epochs that it knows, and is refused after an election
         self._renew_if_stale()
         latest: Any = OffsetSpec.latest
         asked = {ClientPartition(*name): latest() for name in partitions}
@@ -308,12 +385,21 @@ class ConfluentAdmin:
         except KafkaException as error:
             raise offsets_error(error, partitions) from error
 
-    @mapping("read the offsets of the group")
     def group_offsets(
         self, group: str, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         if not partitions:
             return {}
+        return self._ask(
+            "read the offsets of the group",
+            lambda queries, limit_s: queries.group_offsets(group, partitions, limit_s),
+            lambda: self._offsets_by_client(group, partitions),
+        )
+
+    @mapping("read the offsets of the group")
+    def _offsets_by_client(
+        self, group: str, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
         return self._groups.offsets(group, partitions, DESCRIBE_S)
 
     def _result(self, future: Any, what: str, **place: Any) -> Any:
@@ -339,8 +425,10 @@ class ConfluentAdmin:
                 raise RetryableError(f"cannot {what}: no answer within {self._timeout_s:g} s{hint}", **place) from error
 
     def close(self) -> None:
-        """Does nothing: the admin client closes with its last reference."""
+        """Closes the connections; the admin client closes with its last reference."""
         self._groups.close()
+        if self._queries is not None:
+            self._queries.close()
 
 
 def _replicas(topic: Any) -> int | None:

@@ -1,6 +1,7 @@
 """Kafka's wire types. A frozen dataclass declares a message; its codec for each version follows from the annotations.
 
 * ``Int8`` ... ``Int64`` and ``bool`` are big-endian numbers;
+* ``Uuid`` is the 16 bytes of an id;
 * ``str``, ``bytes`` and ``tuple[T, ...]`` carry their length, and may be ``| None``;
 * a dataclass inside a dataclass is a structure;
 * ``Since(n)`` is for fields that versions before ``n`` do not have, ``Tag(n)`` for tagged fields; both have a default,
@@ -33,6 +34,7 @@ __all__ = [
     "Reader",
     "Since",
     "Tag",
+    "Uuid",
     "codec_of",
     "write_varint",
 ]
@@ -81,6 +83,7 @@ Int8 = Annotated[int, _Fixed("b")]
 Int16 = Annotated[int, _Fixed("h")]
 Int32 = Annotated[int, _Fixed("i")]
 Int64 = Annotated[int, _Fixed("q")]
+Uuid = Annotated[bytes, _Fixed("16s")]
 
 
 class Reader:
@@ -234,7 +237,7 @@ def _unmarked(hint: Any) -> tuple[Any, dict[type, Any]]:
 
 
 def _value(kind: Any, marks: Mapping[type, Any], version: int, flexible: bool) -> Codec[Any]:
-    if kind is int and _Fixed in marks:
+    if kind in (int, bytes) and _Fixed in marks:
         return _fixed(marks[_Fixed].format)
     if kind is bool:
         return _fixed("?")

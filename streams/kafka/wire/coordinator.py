@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from typing import Protocol, Self, TypeVar
 
 from processor_api.clock import Clock, SystemClock
@@ -12,6 +13,7 @@ from streams.kafka.wire.addresses import Address
 from streams.kafka.wire.api import Api
 from streams.kafka.wire.client_settings import ClientSettings
 from streams.kafka.wire.connection import Connection, connect
+from streams.kafka.wire.connections import Connections
 from streams.kafka.wire.deadline import Deadline
 from streams.kafka.wire.messages import FIND_COORDINATOR, GROUP_KEY, FindCoordinatorRequest
 
@@ -110,20 +112,9 @@ class Coordinator:
 
 
 def through_any_server(settings: ClientSettings, deadline: Deadline, ask: Callable[[Connection, Deadline], T]) -> T:
-    """Returns the answer of the first bootstrap server that can be asked; each gets its part of the time.
+    """Returns the answer of the first bootstrap server that can be asked, by a connection that is closed then.
 
-    :raises StreamsError: if none can. The error of a refused login or certificate is preferred to that of a server that
-        did not answer, since it is what the user has to repair.
+    :raises StreamsError: as :meth:`streams.kafka.wire.connections.Connections.any`.
     """
-    refused: StreamsError | None = None
-    unreachable: RetryableError | None = None
-    for tried, address in enumerate(settings.servers):
-        part = deadline.share(len(settings.servers) - tried)
-        try:
-            with connect(address, settings, part) as connection:
-                return ask(connection, part)
-        except RetryableError as error:
-            unreachable = error
-        except StreamsError as error:
-            refused = refused or error
-    raise refused or unreachable or StreamsError("there are no bootstrap servers")
+    with closing(Connections(settings)) as connections:
+        return connections.any(deadline, ask)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from streams.kafka.wire.api import Api
-from streams.kafka.wire.codec import AtMost, Int8, Int16, Int32, Int64, Since, Tag
+from streams.kafka.wire.codec import AtMost, Int8, Int16, Int32, Int64, Since, Tag, Uuid
 from streams.kafka.wire.error_codes import NONE
 
 __all__ = [
@@ -15,8 +15,12 @@ __all__ = [
     "DESCRIBE_GROUPS",
     "FIND_COORDINATOR",
     "GROUP_KEY",
+    "LATEST",
     "LEAVE_GROUP",
+    "LIST_OFFSETS",
+    "METADATA",
     "OFFSET_FETCH",
+    "READ_UNCOMMITTED",
     "SASL_AUTHENTICATE",
     "SASL_HANDSHAKE",
     "TRANSACTION_KEY",
@@ -39,24 +43,39 @@ __all__ = [
     "LeaveGroupResponse",
     "LeavingMember",
     "LeftMember",
+    "ListOffsetsPartition",
+    "ListOffsetsRequest",
+    "ListOffsetsResponse",
+    "ListOffsetsTopic",
+    "ListedOffset",
+    "ListedTopic",
+    "MetadataRequest",
+    "MetadataResponse",
+    "NamedTopic",
     "OffsetFetchGroup",
     "OffsetFetchRequest",
     "OffsetFetchResponse",
     "OffsetFetchTopic",
     "OffsetsOfGroup",
     "OffsetsOfTopic",
+    "PartitionMetadata",
     "SaslAuthenticateRequest",
     "SaslAuthenticateResponse",
     "SaslHandshakeRequest",
     "SaslHandshakeResponse",
     "SupportedApi",
     "SupportedFeature",
+    "TopicMetadata",
 ]
 
 GROUP_KEY = 0
 """The kind of key by which FindCoordinator is asked for the coordinator of a group."""
 TRANSACTION_KEY = 1
 """The same for a transactional id."""
+LATEST = -1
+"""Timestamp by which ListOffsets is asked for the end of a log."""
+READ_UNCOMMITTED = 0
+"""Isolation level by which that is the end of all records, those of open transactions too."""
 UNKNOWN_OPERATIONS = -(1 << 31)
 """Value in place of the allowed operations if the broker does not report them."""
 
@@ -286,6 +305,94 @@ class OffsetFetchResponse:
         return next((group.error_code for group in self.groups if group.error_code != NONE), NONE)
 
 
+@dataclass(frozen=True)
+class NamedTopic:
+    topic_id: Uuid
+    """All 0 where the topic is named."""
+    name: str | None
+
+
+@dataclass(frozen=True)
+class MetadataRequest:
+    topics: Annotated[tuple[NamedTopic, ...], AtMost(100_000)]
+    allow_auto_topic_creation: bool
+    include_topic_authorized_operations: bool
+
+
+@dataclass(frozen=True)
+class PartitionMetadata:
+    error_code: Int16
+    partition_index: Int32
+    leader_id: Int32
+    """The broker that leads it; -1 if it has no leader now."""
+    leader_epoch: Int32
+    replica_nodes: tuple[Int32, ...]
+    isr_nodes: tuple[Int32, ...]
+    offline_replicas: tuple[Int32, ...]
+
+
+@dataclass(frozen=True)
+class TopicMetadata:
+    error_code: Int16
+    name: str | None
+    topic_id: Uuid
+    is_internal: bool
+    partitions: Annotated[tuple[PartitionMetadata, ...], AtMost(100_000)]
+    topic_authorized_operations: Int32
+
+
+@dataclass(frozen=True)
+class MetadataResponse:
+    throttle_time_ms: Int32
+    brokers: Annotated[tuple[ClusterBroker, ...], AtMost(10_000)]
+    cluster_id: str | None
+    controller_id: Int32
+    topics: Annotated[tuple[TopicMetadata, ...], AtMost(100_000)]
+
+
+@dataclass(frozen=True)
+class ListOffsetsPartition:
+    partition_index: Int32
+    current_leader_epoch: Int32
+    """The epoch of the leader that is known; -1 asks the one of now."""
+    timestamp: Int64
+
+
+@dataclass(frozen=True)
+class ListOffsetsTopic:
+    name: str
+    partitions: Annotated[tuple[ListOffsetsPartition, ...], AtMost(100_000)]
+
+
+@dataclass(frozen=True)
+class ListOffsetsRequest:
+    replica_id: Int32
+    """-1 for a client."""
+    isolation_level: Int8
+    topics: Annotated[tuple[ListOffsetsTopic, ...], AtMost(100_000)]
+
+
+@dataclass(frozen=True)
+class ListedOffset:
+    partition_index: Int32
+    error_code: Int16
+    timestamp: Int64
+    offset: Int64
+    leader_epoch: Int32
+
+
+@dataclass(frozen=True)
+class ListedTopic:
+    name: str
+    partitions: Annotated[tuple[ListedOffset, ...], AtMost(100_000)]
+
+
+@dataclass(frozen=True)
+class ListOffsetsResponse:
+    throttle_time_ms: Int32
+    topics: Annotated[tuple[ListedTopic, ...], AtMost(100_000)]
+
+
 API_VERSIONS = Api(
     name="ApiVersions",
     key=18,
@@ -369,4 +476,26 @@ DESCRIBE_CLUSTER = Api(
     response=DescribeClusterResponse,
     needs="2.8",
     most_answer_bytes=4 * 1024 * 1024,  # each broker with host and rack
+)
+METADATA = Api(
+    name="Metadata",
+    key=3,
+    lowest=12,
+    highest=12,
+    flexible_from=9,
+    request=MetadataRequest,
+    response=MetadataResponse,
+    needs="3.1",
+    most_answer_bytes=64 * 1024 * 1024,  # each partition with its replicas
+)
+LIST_OFFSETS = Api(
+    name="ListOffsets",
+    key=2,
+    lowest=4,
+    highest=7,
+    flexible_from=6,
+    request=ListOffsetsRequest,
+    response=ListOffsetsResponse,
+    needs="2.1",
+    most_answer_bytes=16 * 1024 * 1024,
 )

@@ -13,17 +13,20 @@ from typing import Any
 from processor_api.clock import Clock
 from processor_api.errors import RetryableError, StreamsError
 from processor_api.task_id import TopicPartition
+from streams.kafka.ports import OffsetAndMetadata
 from streams.kafka.wire import error_codes
+from streams.kafka.wire.api import Api
 from streams.kafka.wire.client_settings import ClientSettings
 from streams.kafka.wire.coordinator import Coordinator
 from streams.kafka.wire.messages import (
     OFFSET_FETCH,
     OffsetFetchGroup,
     OffsetFetchRequest,
+    OffsetFetchResponse,
     OffsetFetchTopic,
 )
 
-__all__ = ["offset_texts"]
+__all__ = ["fetched_offsets", "offset_texts", "offsets_request"]
 
 
 def offset_texts(
@@ -42,16 +45,31 @@ def offset_texts(
     :raises StreamsError: if it cannot be done: a refused login or certificate, a missing right, a wrong setting, or a
         broker older than Kafka 3.0.
     """
+    api, request = offsets_request(group, partitions, require_stable=True)
+    with Coordinator(ClientSettings.of(settings), group, clock) as coordinator:
+        answer = coordinator.call(api, request, timeout_s)
+    if answer.error_code != error_codes.NONE:
+        raise StreamsError(f"the offsets of group {group!r} cannot be read: {error_codes.described(answer.error_code)}")
+    return {name: one.metadata for name, one in fetched_offsets(group, answer).items()}
+
+
+def offsets_request(
+    group: str, partitions: Collection[TopicPartition], *, require_stable: bool
+) -> tuple[Api[OffsetFetchRequest, OffsetFetchResponse], OffsetFetchRequest]:
+    """Returns the request for the committed offsets of a group."""
     numbers: dict[str, list[int]] = {}
     for topic, number in partitions:
         numbers.setdefault(topic, []).append(number)
     topics = tuple(OffsetFetchTopic(topic, tuple(sorted(of_topic))) for topic, of_topic in sorted(numbers.items()))
-    request = OffsetFetchRequest((OffsetFetchGroup(group, topics),), require_stable=True)
-    with Coordinator(ClientSettings.of(settings), group, clock) as coordinator:
-        answer = coordinator.call(OFFSET_FETCH, request, timeout_s)
-    if answer.error_code != error_codes.NONE:
-        raise StreamsError(f"the offsets of group {group!r} cannot be read: {error_codes.described(answer.error_code)}")
-    texts = {}
+    return OFFSET_FETCH, OffsetFetchRequest((OffsetFetchGroup(group, topics),), require_stable)
+
+
+def fetched_offsets(group: str, answer: OffsetFetchResponse) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Returns the offsets of an answer, -1 where there is none, with their texts without the byte 0 at the end.
+
+    :raises RetryableError: if one cannot be read now.
+    """
+    offsets = {}
     for of_topic in (topic for one in answer.groups for topic in one.topics):
         for found in of_topic.partitions:
             if found.error_code != error_codes.NONE:
@@ -60,5 +78,5 @@ def offset_texts(
                     f" {error_codes.described(found.error_code)}"
                 )
             name = TopicPartition(of_topic.name, found.partition_index)
-            texts[name] = (found.metadata or "").removesuffix("\0")
-    return texts
+            offsets[name] = OffsetAndMetadata(found.committed_offset, (found.metadata or "").removesuffix("\0"))
+    return offsets

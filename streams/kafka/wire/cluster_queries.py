@@ -1,0 +1,266 @@
+"""Asks a cluster what a member needs to know before it opens its tasks, by requests of our own.
+
+librdkafka's admin client keeps the leader epochs that it once saw: after an election it is refused with
+``FENCED_LEADER_EPOCH`` until its metadata are a few minutes old. It also ends the process when a request for a group
+has timed out and its broker comes back (2.16: an assertion about a reference count). Here each request that depends on
+a leader gets metadata of now, and a timeout is an error like any other.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from base64 import urlsafe_b64encode
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from processor_api.clock import Clock, SystemClock
+from processor_api.errors import AuthorizationError, RetryableError, StreamsError
+from processor_api.task_id import TopicPartition
+from streams.kafka.ports import GroupInfo, GroupMember, OffsetAndMetadata, UnknownPartitionError
+from streams.kafka.wire import error_codes
+from streams.kafka.wire.addresses import Address
+from streams.kafka.wire.api import Api
+from streams.kafka.wire.client_settings import ClientSettings
+from streams.kafka.wire.codec import Reader, codec_of
+from streams.kafka.wire.connection import Connection
+from streams.kafka.wire.connections import Connections
+from streams.kafka.wire.coordinator import Answer, Coordinator
+from streams.kafka.wire.deadline import Deadline
+from streams.kafka.wire.group_messages import ConsumerAssignment
+from streams.kafka.wire.messages import (
+    DESCRIBE_GROUPS,
+    LATEST,
+    LIST_OFFSETS,
+    METADATA,
+    READ_UNCOMMITTED,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+    MetadataRequest,
+    MetadataResponse,
+    NamedTopic,
+)
+from streams.kafka.wire.offset_texts import fetched_offsets, offsets_request
+
+__all__ = ["ClusterQueries"]
+
+Q = TypeVar("Q")
+R = TypeVar("R", bound=Answer)
+
+_PAUSE_S = 0.1
+_NO_ID = bytes(16)
+_NO_EPOCH = -1
+_NOT_SHOWN = frozenset((error_codes.UNKNOWN_TOPIC_OR_PARTITION, error_codes.TOPIC_AUTHORIZATION_FAILED))
+_RIGHTS = {
+    error_codes.TOPIC_AUTHORIZATION_FAILED: "DESCRIBE on its topics",
+    error_codes.GROUP_AUTHORIZATION_FAILED: "READ on the group of the application.id",
+    error_codes.CLUSTER_AUTHORIZATION_FAILED: "DESCRIBE on the cluster",
+}
+
+
+class ClusterQueries:
+    """Sends questions about logs, topics and groups. May be used by any thread; each call has its own connections
+    meanwhile, and leaves them to the next one.
+
+    :param settings: of a client, under librdkafka's names: servers, TLS and login are taken from them.
+    :raises ConfigError: if they need what only librdkafka has, such as a login by Kerberos.
+    """
+
+    def __init__(self, settings: Mapping[str, Any], clock: Clock | None = None) -> None:
+        self._settings = ClientSettings.of(settings)
+        self._clock = clock or SystemClock()
+        self._connections = Connections(self._settings)
+        self._lock = threading.Lock()
+        self._coordinators: dict[str, list[Coordinator]] = {}
+
+    def close(self) -> None:
+        """Closes the connections that are not in use; may be called again."""
+        self._connections.close()
+        with self._lock:
+            coordinators, self._coordinators = self._coordinators, {}
+        for of_group in coordinators.values():
+            for one in of_group:
+                one.close()
+
+    # ------------------------------------------------------------------ logs and topics
+
+    def log_ends(self, partitions: Collection[TopicPartition], timeout_s: float) -> dict[TopicPartition, int]:
+        """Returns the ends of logs, with records of open transactions.
+
+        :raises UnknownPartitionError: at once, if a partition does not exist.
+        :raises RetryableError: if not all leaders have answered within the time.
+        """
+        deadline = Deadline(timeout_s, self._clock)
+        found: dict[TopicPartition, int] = {}
+        while True:
+            try:
+                self._ask_leaders([name for name in partitions if name not in found], found, deadline)
+                return found
+            except UnknownPartitionError:
+                raise
+            except RetryableError as error:
+                failure = error
+            if not deadline.wait(_PAUSE_S):
+                raise failure
+
+    def _ask_leaders(
+        self, partitions: Collection[TopicPartition], found: dict[TopicPartition, int], deadline: Deadline
+    ) -> None:
+        """Adds the ends of logs to those that were found, as far as their leaders of now answer.
+
+        :raises RetryableError: if one of them does not.
+        """
+        metadata = self._metadata({name.topic for name in partitions}, deadline)
+        leaders, failure = _leaders(partitions, metadata)
+        for left, (address, led) in zip(range(len(leaders), 0, -1), leaders.items(), strict=True):
+            part = deadline.share(left)
+            try:
+                with self._connections.to(address, part) as leader:
+                    _ask_ends(leader, led, found, part)
+            except RetryableError as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
+
+    def _metadata(self, topics: Iterable[str], deadline: Deadline) -> MetadataResponse:
+        request = MetadataRequest(tuple(NamedTopic(_NO_ID, name) for name in sorted(topics)), False, False)
+        return self._connections.any(deadline, lambda broker, part: broker.call(METADATA, request, part))
+
+    def topic_ids(self, names: Collection[str], timeout_s: float) -> dict[str, str]:
+        """Returns the ids of those topics that exist, may be seen and have one, as Kafka's tools print them.
+
+        :raises RetryableError: if no broker answers within the time.
+        """
+        deadline = Deadline(timeout_s, self._clock)
+        while True:
+            try:
+                answer = self._metadata(names, deadline)
+                found = {}
+                for topic in answer.topics:
+                    if topic.error_code not in (error_codes.NONE, *_NOT_SHOWN):
+                        raise _refusal(f"topic {topic.name!r} is not described", topic.error_code)
+                    if topic.name is not None and topic.topic_id != _NO_ID and topic.error_code == error_codes.NONE:
+                        found[topic.name] = urlsafe_b64encode(topic.topic_id).decode().rstrip("=")
+                return found
+            except RetryableError as error:
+                failure = error
+            if not deadline.wait(_PAUSE_S):
+                raise failure
+
+    # ------------------------------------------------------------------ groups
+
+    def describe_group(self, group: str, timeout_s: float) -> GroupInfo:
+        """Returns a group of the classic protocol; one that does not exist is ``dead``.
+
+        :raises RetryableError: if its coordinator does not answer within the time.
+        """
+        request = DescribeGroupsRequest((group,), include_authorized_operations=False)
+        answer = self._ask_coordinator(group, DESCRIBE_GROUPS, request, timeout_s)
+        if answer.error_code == error_codes.GROUP_ID_NOT_FOUND:
+            return GroupInfo(group, "dead", "", ())
+        if answer.error_code != error_codes.NONE or len(answer.groups) != 1:
+            raise _refusal(f"group {group!r} is not described", answer.error_code)
+        (found,) = answer.groups
+        state = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", found.group_state).lower()
+        return GroupInfo(group, state, found.protocol_data, tuple(map(_member, found.members)))
+
+    def group_offsets(
+        self, group: str, partitions: Collection[TopicPartition], timeout_s: float
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Returns the committed offsets of a group, without those partitions that have none. An offset that an open
+        transaction may change is returned as it is.
+
+        :raises RetryableError: if its coordinator does not answer within the time.
+        """
+        api, request = offsets_request(group, partitions, require_stable=False)
+        answer = self._ask_coordinator(group, api, request, timeout_s)
+        if answer.error_code != error_codes.NONE:
+            raise _refusal(f"the offsets of group {group!r} cannot be read", answer.error_code)
+        return {name: one for name, one in fetched_offsets(group, answer).items() if one.offset >= 0}
+
+    def _ask_coordinator(self, group: str, api: Api[Q, R], request: Q, timeout_s: float) -> R:
+        with self._lock:
+            kept = self._coordinators.get(group)
+            coordinator = kept.pop() if kept else Coordinator(self._settings, group, self._clock)
+        try:
+            answer = coordinator.call(api, request, timeout_s)
+        except BaseException:
+            coordinator.close()
+            raise
+        with self._lock:
+            self._coordinators.setdefault(group, []).append(coordinator)
+        return answer
+
+
+def _leaders(
+    partitions: Collection[TopicPartition], metadata: MetadataResponse
+) -> tuple[dict[Address, list[TopicPartition]], RetryableError | None]:
+    """Returns the partitions of each leader, and the error of one that has none now."""
+    brokers = {one.broker_id: Address(one.host, one.port) for one in metadata.brokers}
+    leaders: dict[TopicPartition, int] = {}
+    for topic in metadata.topics:
+        if topic.error_code == error_codes.UNKNOWN_TOPIC_OR_PARTITION:
+            raise UnknownPartitionError(f"topic {topic.name!r} does not exist", topic=topic.name)
+        if topic.error_code != error_codes.NONE:
+            raise _refusal(f"topic {topic.name!r} is not described", topic.error_code, topic=topic.name)
+        leaders |= {TopicPartition(topic.name or "", one.partition_index): one.leader_id for one in topic.partitions}
+    found: dict[Address, list[TopicPartition]] = {}
+    failure: RetryableError | None = None
+    for name in partitions:
+        if name not in leaders:
+            raise UnknownPartitionError(f"partition {name} does not exist", topic=name.topic, partition=name.partition)
+        address = brokers.get(leaders[name])
+        if address is None:
+            failure = RetryableError(f"partition {name} has no leader now", topic=name.topic, partition=name.partition)
+        else:
+            found.setdefault(address, []).append(name)
+    return found, failure
+
+
+def _ask_ends(
+    leader: Connection, led: Collection[TopicPartition], found: dict[TopicPartition, int], deadline: Deadline
+) -> None:
+    topics: dict[str, list[ListOffsetsPartition]] = {}
+    for topic, number in led:
+        topics.setdefault(topic, []).append(ListOffsetsPartition(number, _NO_EPOCH, LATEST))
+    request = ListOffsetsRequest(
+        -1, READ_UNCOMMITTED, tuple(ListOffsetsTopic(topic, tuple(asked)) for topic, asked in sorted(topics.items()))
+    )
+    failure: StreamsError | None = None
+    for listed in leader.call(LIST_OFFSETS, request, deadline).topics:
+        for one in listed.partitions:
+            name = TopicPartition(listed.name, one.partition_index)
+            if one.error_code == error_codes.NONE:
+                found[name] = one.offset
+            else:
+                failure = _refusal(f"the end of {name} cannot be read", one.error_code, **name._asdict())
+    if failure is not None:
+        raise failure
+
+
+def _refusal(what: str, code: int, **place: Any) -> StreamsError:
+    """Returns the error of an answer. All but those about rights may pass: the metadata that the request relied on are
+    asked for again before the next try."""
+    text = f"{what}: {error_codes.described(code)}"
+    if code in _RIGHTS:
+        return AuthorizationError(f"{text}; allow {_RIGHTS[code]}", **place)
+    return RetryableError(text, **place)
+
+
+def _member(found: DescribedGroupMember) -> GroupMember:
+    assigned: frozenset[TopicPartition] = frozenset()
+    if found.member_assignment:
+        with suppress(StreamsError):  # of a client with a form of its own: Kafka's tools show no partitions then
+            read: Callable[[Reader], ConsumerAssignment] = codec_of(ConsumerAssignment, 0, flexible=False).read
+            assigned = read(Reader(found.member_assignment)).partitions()
+    return GroupMember(
+        client_id=found.client_id,
+        member_id=found.member_id,
+        instance_id=found.group_instance_id,
+        partitions=assigned,
+        host=found.client_host.lstrip("/"),
+    )

@@ -1,0 +1,80 @@
+"""Keeps connections to the brokers of a cluster for later requests, of any thread."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+from processor_api.errors import RetryableError, StreamsError
+from streams.kafka.wire.addresses import Address
+from streams.kafka.wire.client_settings import ClientSettings
+from streams.kafka.wire.connection import Connection, connect
+from streams.kafka.wire.deadline import Deadline
+
+__all__ = ["Connections"]
+
+T = TypeVar("T")
+
+
+class Connections:
+    """Makes connections, each used by one thread at a time, and keeps those that work. May be used by any thread."""
+
+    def __init__(self, settings: ClientSettings) -> None:
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._idle: dict[Address, list[Connection]] = {}
+        self._servers = settings.servers
+
+    @contextmanager
+    def to(self, address: Address, deadline: Deadline) -> Iterator[Connection]:
+        """Gives a connection to a broker, as a context manager; an error in it closes the connection.
+
+        :raises StreamsError: as :func:`streams.kafka.wire.connection.connect`.
+        """
+        with self._lock:
+            kept = self._idle.get(address)
+            connection = kept.pop() if kept else None
+        if connection is None:
+            connection = connect(address, self._settings, deadline)
+        try:
+            yield connection
+        except BaseException:
+            connection.close()
+            raise
+        with self._lock:
+            self._idle.setdefault(address, []).append(connection)
+
+    def any(self, deadline: Deadline, ask: Callable[[Connection, Deadline], T]) -> T:
+        """Returns the answer of the first bootstrap server that can be asked; each gets its part of the time. The one
+        that answered last is asked first.
+
+        :raises StreamsError: if none can. The error of a refused login or certificate is preferred to that of a server
+            that did not answer, since it is what the user has to repair.
+        """
+        refused: StreamsError | None = None
+        unreachable: RetryableError | None = None
+        servers = self._servers
+        for tried, address in enumerate(servers):
+            part = deadline.share(len(servers) - tried)
+            try:
+                with self.to(address, part) as connection:
+                    answer = ask(connection, part)
+            except RetryableError as error:
+                unreachable = error
+            except StreamsError as error:
+                refused = refused or error
+            else:
+                if tried:
+                    self._servers = (*servers[tried:], *servers[:tried])
+                return answer
+        raise refused or unreachable or StreamsError("there are no bootstrap servers")
+
+    def close(self) -> None:
+        """Closes the connections that are not in use; may be called again."""
+        with self._lock:
+            idle, self._idle = self._idle, {}
+        for connections in idle.values():
+            for connection in connections:
+                connection.close()

@@ -1,0 +1,220 @@
+"""What a cluster tells of logs, topics and groups, also just after an election."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+import pytest
+
+from processor_api.clock import ManualClock
+from processor_api.errors import AuthorizationError, ConfigError, RetryableError
+from processor_api.task_id import TopicPartition
+from streams.kafka.ports import GroupMember, OffsetAndMetadata, UnknownPartitionError
+from streams.kafka.wire.addresses import Address
+from streams.kafka.wire.cluster_queries import ClusterQueries
+from streams.kafka.wire.codec import codec_of
+from streams.kafka.wire.group_messages import AssignedTopic, ConsumerAssignment
+from streams.kafka.wire.messages import (
+    DESCRIBE_GROUPS,
+    FIND_COORDINATOR,
+    LIST_OFFSETS,
+    METADATA,
+    OFFSET_FETCH,
+    ClusterBroker,
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsResponse,
+    FetchedOffset,
+    ListedOffset,
+    ListedTopic,
+    ListOffsetsResponse,
+    MetadataResponse,
+    OffsetFetchResponse,
+    OffsetsOfGroup,
+    OffsetsOfTopic,
+    PartitionMetadata,
+    TopicMetadata,
+)
+from wire_support.fake_broker import CLOSE, HOST, FakeBroker, Request, here
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+FENCED_LEADER_EPOCH, NOT_LEADER, UNKNOWN_TOPIC = 74, 6, 3
+
+
+def topics_at(*leaders: int, error: int = 0, topic_id: bytes = b"\1" * 16) -> Any:
+    """Answers Metadata: this broker is number 1, and these brokers lead the partitions of topic "t"."""
+    partitions = tuple(PartitionMetadata(0, number, one, 5, (1,), (1,), ()) for number, one in enumerate(leaders))
+
+    def answer(request: Request) -> MetadataResponse:
+        topic = TopicMetadata(error, "t", topic_id, False, partitions, 0)
+        return MetadataResponse(0, (ClusterBroker(1, *request.address, None),), "c", 1, (topic,))
+
+    return answer
+
+
+def ends(*found: tuple[int, int]) -> ListOffsetsResponse:
+    """Answers ListOffsets with an error and an offset for each partition."""
+    listed = tuple(ListedOffset(number, error, -1, offset, 5) for number, (error, offset) in enumerate(found))
+    return ListOffsetsResponse(0, (ListedTopic("t", listed),))
+
+
+def asked_ends(*offsets: int) -> Any:
+    """Answers ListOffsets with the offsets of those partitions that were asked for."""
+
+    def answer(request: Request) -> ListOffsetsResponse:
+        (topic,) = request.body.topics
+        asked = [one.partition_index for one in topic.partitions]
+        listed = tuple(ListedOffset(number, 0, -1, offsets[number], 5) for number in asked)
+        return ListOffsetsResponse(0, (ListedTopic("t", listed),))
+
+    return answer
+
+
+def queries(broker: FakeBroker, *servers: Address) -> ClusterQueries:
+    given = ",".join(map(str, (*servers, broker.address)))
+    return ClusterQueries({"bootstrap.servers": given}, ManualClock())
+
+
+def ask_ends(answers: dict[Any, Any], *partitions: TopicPartition) -> tuple[Any, FakeBroker]:
+    with FakeBroker(answers) as broker:
+        asking = queries(broker)
+        try:
+            return asking.log_ends(partitions, 5.0), broker
+        finally:
+            asking.close()
+
+
+def test_leaders_are_asked_without_an_epoch() -> None:
+    found, broker = ask_ends({METADATA: topics_at(1, 1), LIST_OFFSETS: ends((0, 7), (0, 9))}, T0, T1)
+    assert found == {T0: 7, T1: 9}
+    (asked,) = broker.asked(LIST_OFFSETS)
+    assert [one.current_leader_epoch for topic in asked.topics for one in topic.partitions] == [-1, -1]
+
+
+@pytest.mark.parametrize("code", [FENCED_LEADER_EPOCH, NOT_LEADER, 5, 9, 56, 75, 78, -1])
+def test_an_answer_that_may_pass_is_asked_for_again_with_metadata_of_now(code: int) -> None:
+    """The admin client asked with the metadata that it had, for minutes. A leader that answered is not asked again."""
+    answers = {METADATA: topics_at(1, 1), LIST_OFFSETS: [ends((code, -1), (0, 9)), ends((0, 7))]}
+    found, broker = ask_ends(answers, T0, T1)
+    assert found == {T0: 7, T1: 9}
+    assert len(broker.asked(METADATA)) == 2
+    assert [len(one.topics[0].partitions) for one in broker.asked(LIST_OFFSETS)] == [2, 1]
+
+
+def test_a_partition_without_a_leader_is_waited_for() -> None:
+    """The others are asked meanwhile, once."""
+    answers = {METADATA: [topics_at(-1, 1), topics_at(2, 1), topics_at(1, 1)], LIST_OFFSETS: asked_ends(7, 9)}
+    found, broker = ask_ends(answers, T0, T1)
+    assert found == {T0: 7, T1: 9}
+    assert len(broker.asked(METADATA)) == 3
+    assert [len(one.topics[0].partitions) for one in broker.asked(LIST_OFFSETS)] == [1, 1]
+
+
+def test_no_answer_in_time_is_worth_another_try() -> None:
+    with pytest.raises(RetryableError, match=r"the end of t-0 cannot be read: FENCED_LEADER_EPOCH \(74\)"):
+        ask_ends({METADATA: topics_at(1), LIST_OFFSETS: ends((FENCED_LEADER_EPOCH, -1))}, T0)
+
+
+@pytest.mark.parametrize("leaders", [topics_at(error=UNKNOWN_TOPIC), topics_at(1)])
+def test_what_does_not_exist_is_told_at_once(leaders: Any) -> None:
+    with FakeBroker({METADATA: leaders}) as broker:
+        asking = queries(broker)
+        with pytest.raises(UnknownPartitionError, match="does not exist"):
+            asking.log_ends([T1], 5.0)
+        asking.close()
+        assert len(broker.asked(METADATA)) == 1
+
+
+def test_a_missing_right_is_told() -> None:
+    with pytest.raises(AuthorizationError, match=r"TOPIC_AUTHORIZATION_FAILED \(29\); allow DESCRIBE on its topics"):
+        ask_ends({METADATA: topics_at(error=29)}, T0)
+
+
+def test_ids_are_those_of_topics_that_are_shown() -> None:
+    with FakeBroker({METADATA: [topics_at(1), topics_at(1, topic_id=bytes(16)), topics_at(error=3)]}) as broker:
+        asking = queries(broker)
+        assert [asking.topic_ids(["t"], 5.0) for _ in range(3)] == [{"t": "AQEBAQEBAQEBAQEBAQEBAQ"}, {}, {}]
+        asking.close()
+        assert not any(asked.allow_auto_topic_creation for asked in broker.asked(METADATA))
+
+
+def test_a_connection_is_kept_and_made_again() -> None:
+    """The broker may close one that waits; the server that answered is asked first from then on."""
+    with socket.create_server((HOST, 0)) as listener:
+        nobody = Address(*listener.getsockname())
+    with FakeBroker({METADATA: [topics_at(1), topics_at(1), CLOSE, topics_at(1)]}) as broker:
+        asking = queries(broker, nobody)
+        assert len([asking.topic_ids(["t"], 5.0) for _ in range(2)]) == 2
+        assert broker.connections == 1
+        assert asking.topic_ids(["t"], 5.0)
+        assert broker.connections == 2
+        asking.close()
+        asking.close()
+
+
+def described(code: int = 0, state: str = "Stable", assignment: bytes = b"") -> DescribeGroupsResponse:
+    member = DescribedGroupMember("m-1", "i", "c", "/10.0.0.1", b"", assignment)
+    members = (member,) if state == "Stable" else ()
+    return DescribeGroupsResponse(0, (DescribedGroup(code, "g", state, "consumer", "range", members),))
+
+
+def describe(answer: Any) -> Any:
+    with FakeBroker({FIND_COORDINATOR: here, DESCRIBE_GROUPS: answer}) as broker:
+        asking = queries(broker)
+        try:
+            return asking.describe_group("g", 5.0)
+        finally:
+            asking.close()
+
+
+def test_a_group_has_members_with_partitions() -> None:
+    written = bytearray()
+    assigned = ConsumerAssignment(1, (AssignedTopic("t", (0, 1)), AssignedTopic("u", (4,))))
+    codec_of(ConsumerAssignment, 0, flexible=False).write(written, assigned)
+    assert written.hex() == "0001000000020001740000000200000000000000010001750000000100000004"
+    found = describe(described(assignment=bytes(written) + b"\xff\xff\xff\xff"))  # user data, or a newer version's
+    member = GroupMember("c", "m-1", "i", frozenset((T0, T1, TopicPartition("u", 4))))
+    assert (found.state, found.assignor, found.members) == ("stable", "range", (member,))
+    assert found.members[0].host == "10.0.0.1"
+
+
+@pytest.mark.parametrize("assignment", [b"", b"\0\1\0\0"])
+def test_a_member_may_have_no_partitions_that_can_be_read(assignment: bytes) -> None:
+    assert describe(described(assignment=assignment)).members[0].partitions == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("answer", "state"),
+    [
+        (described(state="PreparingRebalance"), "preparing_rebalance"),
+        (described(state="Empty"), "empty"),
+        (described(state="Dead"), "dead"),
+        (described(69, ""), "dead"),
+    ],
+)
+def test_a_group_is_in_a_state_of_the_port(answer: Any, state: str) -> None:
+    assert describe(answer).state == state
+
+
+def test_a_group_that_may_not_be_seen_is_told() -> None:
+    with pytest.raises(AuthorizationError, match=r"group 'g' is not described: GROUP_AUTHORIZATION_FAILED \(30\)"):
+        describe(described(30, ""))
+
+
+def test_offsets_of_a_group_are_read_though_a_transaction_may_change_them() -> None:
+    """A member's plan is committed without transactions, so it need not wait for any."""
+    fetched = (FetchedOffset(0, 7, -1, "text\0", 0), FetchedOffset(1, -1, -1, None, 0))
+    answer = OffsetFetchResponse(0, (OffsetsOfGroup("g", (OffsetsOfTopic("t", fetched),), 0),))
+    with FakeBroker({FIND_COORDINATOR: here, OFFSET_FETCH: answer}) as broker:
+        asking = queries(broker)
+        assert asking.group_offsets("g", [T0, T1], 5.0) == {T0: OffsetAndMetadata(7, "text")}
+        assert asking.group_offsets("g", [T0, T1], 5.0) == {T0: OffsetAndMetadata(7, "text")}
+        asking.close()
+        assert not any(asked.require_stable for asked in broker.asked(OFFSET_FETCH))
+        assert len(broker.asked(FIND_COORDINATOR)) == 1, "the coordinator is looked up for each request"
+
+
+def test_a_login_that_only_librdkafka_has_is_refused_at_once() -> None:
+    with pytest.raises(ConfigError, match="Kerberos"):
+        ClusterQueries({"bootstrap.servers": "h:1", "security.protocol": "sasl_plaintext"})
