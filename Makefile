@@ -37,9 +37,10 @@ demo-spark: $(INSTALLED)
 	$(PY) -m tools.spark_demo
 
 # Everything but the long suites, against a real Kafka: the one STREAMS_TEST_KAFKA=host:port names, else its own.
-# JOBS test files at a time: most of them wait for a broker or a process.
+# JOBS test files at a time: most of them wait for a broker or a process. What failed runs once more, alone; its last
+# lines name as flaky what passes then. Where examples are drawn anew (test-long, properties) one failure counts.
 test: check
-	$(PY) -m pytest -n $(JOBS) --dist loadfile
+	$(PY) -m pytest -p tools.flaky -n $(JOBS) --dist loadfile
 
 test-long: export HYPOTHESIS_PROFILE = drawn
 test-long: $(INSTALLED) $(DOCS_INSTALLED)
