@@ -195,7 +195,7 @@ class StateDirectory:
         """
         path = self.task_directory(task)
         with explained(path):
-            lock = self._try_lock(self.path / "locks" / f"{task}.lock")
+            lock = self._try_lock(self._task_lock(task))
         if lock is None:
             return None
         task_lock = TaskLock(task, path, lock)
@@ -205,6 +205,10 @@ class StateDirectory:
             lock.release()
             raise
         return task_lock
+
+    def holder_of_task(self, task: TaskId) -> str:
+        """Returns in words who has a task open whose lock could not be had."""
+        return self._locks.holder(self._task_lock(task))
 
     def make_task_directory(self, lock: TaskLock) -> None:
         """Makes the directory of a task again after :meth:`remove_task`.
@@ -302,7 +306,8 @@ class StateDirectory:
             lock = self.try_lock_task(task)
             if lock is None:
                 raise StateDirectoryError(
-                    f"task {task} in {self.path} is open: stop every process of the application before cleaning up",
+                    f"task {task} in {self.path} is open, by {self.holder_of_task(task)}: stop every process of the"
+                    " application before cleaning up",
                     task=str(task),
                 )
             held.append(lock)
@@ -310,11 +315,12 @@ class StateDirectory:
             directories = list((self.path / "global").glob("*"))
             for directory in directories:
                 if own_slot is None or directory.name != str(own_slot.number):
-                    slot_lock = self._try_lock(self.path / "slots" / f"{directory.name}.lock")
+                    path = self.path / "slots" / f"{directory.name}.lock"
+                    slot_lock = self._try_lock(path)
                     if slot_lock is None:
                         raise StateDirectoryError(
-                            f"another process (slot {directory.name}) uses {self.path}: stop every process of the"
-                            " application before cleaning up"
+                            f"slot {directory.name} of {self.path} is in use, by {self._locks.holder(path)}: stop every"
+                            " process of the application before cleaning up"
                         )
                     held.append(slot_lock)
         return directories
@@ -329,6 +335,9 @@ class StateDirectory:
 
     def _try_lock(self, path: Path) -> Held | None:
         return self._locks.try_acquire(path, self._mode & 0o666)
+
+    def _task_lock(self, task: TaskId) -> Path:
+        return self.path / "locks" / f"{task}.lock"
 
     def _slot_lock(self, number: int) -> Path:
         return self.path / "slots" / f"{number}.lock"

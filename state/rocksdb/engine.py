@@ -20,6 +20,7 @@ from rocksdict import IngestExternalFileOptions, Options, Rdict, ReadOptions, Wr
 
 from processor_api.clock import Clock, SystemClock
 from processor_api.errors import RetryableError, StateError
+from processor_api.forks import belongs_to_this_process, never_free
 from state.engine.port import OFFSETS, POSITIONS
 from state.rocksdb.commit_numbers import COMMIT_END, COMMIT_PREFIX, CommitNumbers, LostCommitsError, next_commit
 from state.rocksdb.errors import damaged, mapped
@@ -156,6 +157,10 @@ class RocksFamily:
         """Drops the iterator of :meth:`seek`, which shows an older state and keeps its files."""
         self._cursor = None
 
+    def keep(self) -> None:
+        """Keeps a forked child from freeing what belongs to the parent's database."""
+        never_free([self._table, self.handle, self._cursor])
+
     def property(self, name: str) -> int:
         """One of RocksDB's properties."""
         return self._table.property_int_value(name) or 0
@@ -209,6 +214,7 @@ class RocksEngine:
         self._wanted = frozenset((*families, OFFSETS, POSITIONS, "default"))
         self._configure = configure
         options = self._options(families)
+        belongs_to_this_process(self)  # before it opens files
         self._db = self._open(path, options)
         try:
             self._check_layout(families)
@@ -216,6 +222,15 @@ class RocksEngine:
         except BaseException:
             self.close()
             raise
+
+    def leave_to_parent(self) -> Collection[str]:
+        """Keeps a forked child from closing or reading the database, for which it has no threads (decision 0129)."""
+        self._lock = threading.RLock()
+        self._closed = True
+        for family in self._families.values():
+            family.keep()
+        never_free([self, *self._snapshots])
+        return (self.path,)
 
     def _options(self, families: Collection[str]) -> dict[str, Options]:
         options = {name: self._memory.options(bulk=self.bulk) for name in self._wanted}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import cached_property
@@ -117,6 +118,7 @@ class KafkaStreams:
         self._housekeeper: Housekeeper | None = None
         self._started = threads.event()
         """Set when `start` is over, however it ended."""
+        self._process = os.getpid()
         self._closer: Thread | None = None
         self._closing = threads.lock()
         self._collector_before: tuple[int, int, int] | None = None
@@ -198,6 +200,8 @@ class KafkaStreams:
         :raises ValueError: if the timeout is negative.
         """
         timeout_s = _seconds(timeout)
+        if self._is_of_parent():
+            raise StreamsError(f"the application runs in process {self._process}, of which this one is a forked child")
         if timeout_s is None and self.state is ClientState.CREATED:
             raise StreamsError("the application was not started: call start() first, or give wait() a timeout")
         return self._states.wait(timeout_s, state)
@@ -239,10 +243,15 @@ class KafkaStreams:
         """
         if not self._states.become(ClientState.REBALANCING, only_from=ClientState.CREATED):
             raise StreamsError(f"an application can be started once; it is {self.state}: make another one")
+        self._process = os.getpid()
         try:
             self._start()
         finally:
             self._started.set()
+
+    def _is_of_parent(self) -> bool:
+        """Whether this process is a child that was forked after the start: no thread of the application is here."""
+        return self._process != os.getpid() and self.state is not ClientState.CREATED
 
     def _start(self) -> None:
         warn_if_unseen(self.config)
@@ -440,7 +449,7 @@ class KafkaStreams:
         """Commits, closes tasks and stops the threads; returns whether all of it was done in time.
 
         What was not done in time goes on. Called by a stream thread or by the state listener, it asks for the end and
-        returns at once.
+        returns at once. In a child that was forked it does nothing: the application is the parent's.
 
         ::
 
@@ -454,6 +463,8 @@ class KafkaStreams:
         :raises ValueError: if the timeout is negative.
         """
         timeout_s = _seconds(timeout)
+        if self._is_of_parent():
+            return False
         if self.state is ClientState.CREATED:
             self._states.become(ClientState.PENDING_SHUTDOWN)
             self._states.become(ClientState.NOT_RUNNING)

@@ -431,7 +431,10 @@ def test_clean_up_deletes_nothing_while_a_task_is_open(root: Path, directory: St
     for task in (TaskId(0, 0), TaskId(0, 2)):
         (directory.path / str(task)).mkdir()
     with worker(root):
-        with pytest.raises(StateDirectoryError, match=r"task 0_1 in .*app is open: stop every process") as caught:
+        with pytest.raises(
+            StateDirectoryError,
+            match=r"task 0_1 in .*app is open, by process .*: stop every process",
+        ) as caught:
             directory.clean_up()
         assert caught.value.task == "0_1"
         assert directory.tasks() == [TaskId(0, 0), TASK, TaskId(0, 2)]
@@ -442,7 +445,7 @@ def test_clean_up_deletes_nothing_while_a_task_is_open(root: Path, directory: St
 def test_clean_up_leaves_the_global_stores_of_a_living_process(directory: StateDirectory) -> None:
     with directory.claim_slot() as other, directory.claim_slot() as own:
         directory.global_directory(other)
-        with pytest.raises(StateDirectoryError, match=r"another process \(slot 0\) uses .*app: stop every process"):
+        with pytest.raises(StateDirectoryError, match=r"slot 0 of .*app is in use, by another thread .*: stop"):
             directory.clean_up(own)
         assert directory.global_directory(other).exists()
 

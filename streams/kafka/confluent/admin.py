@@ -24,6 +24,7 @@ from confluent_kafka.cimpl import NewTopic as ClientNewTopic
 
 from processor_api.clock import Clock, SystemClock
 from processor_api.errors import AuthenticationError, AuthorizationError, ConfigError, RetryableError, StreamsError
+from processor_api.forks import belongs_to_this_process, never_free
 from processor_api.task_id import TopicPartition
 from streams.kafka.confluent.callbacks import weakly
 from streams.kafka.confluent.errors import AUTHENTICATION, Resources, kafka_error, mapped, mapping, offsets_error
@@ -88,6 +89,12 @@ class ConfluentAdmin:
             self._queries = ClusterQueries(config, self._clock)
         except ConfigError as error:  # such as a login by Kerberos
             self._log_once(error)
+        belongs_to_this_process(self)
+
+    def leave_to_parent(self) -> Collection[str]:
+        """Keeps a forked child from freeing the client, which waits for its threads."""
+        never_free([self._client])
+        return ()
 
     def _log_once(self, error: StreamsError) -> None:
         if not self._is_logged:

@@ -15,6 +15,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 
 from processor_api.clock import SystemClock
 from processor_api.errors import RetryableError, TaskMigratedError
+from processor_api.forks import belongs_to_this_process, never_free
 from processor_api.task_id import TopicPartition
 from streams.kafka.confluent.callbacks import weakly
 from streams.kafka.confluent.committed_texts import exact_offsets
@@ -108,6 +109,12 @@ class ConfluentConsumer:
             raise mapped(error, "make a consumer", self.resources) from error
         self._consume: Callable[..., list[Any]] = self._client.consume
         self._poll: Callable[..., Any] = self._client.poll
+        belongs_to_this_process(self)
+
+    def leave_to_parent(self) -> Collection[str]:
+        """Keeps a forked child from freeing the client, which waits for its threads."""
+        never_free([self._client])
+        return ()
 
     def _on_error(self, error: KafkaError) -> None:
         if error.fatal():

@@ -14,6 +14,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
+from processor_api.forks import belongs_to_this_process, never_free
 from processor_api.task_id import TopicPartition
 from streams.kafka.confluent.committed_texts import committed_offsets
 from streams.kafka.confluent.outage import ClientLog, OutageLog
@@ -35,6 +36,12 @@ class GroupReader:
         self._config = {name: value for name, value in config.items() if name != "error_cb"}
         self._lock = threading.Lock()
         self._clients: dict[str, Consumer] = {}
+        belongs_to_this_process(self)
+
+    def leave_to_parent(self) -> Collection[str]:
+        """Keeps a forked child from freeing the clients, which wait for their threads."""
+        never_free(list(self._clients.values()))
+        return ()
 
     def _client(self, group: str) -> Consumer:
         with self._lock:

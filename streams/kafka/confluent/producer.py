@@ -13,6 +13,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 
 from processor_api.clock import Clock, SystemClock
 from processor_api.errors import AuthorizationError, ProductionError, RetryableError, StreamsError, TaskMigratedError
+from processor_api.forks import belongs_to_this_process, never_free
 from processor_api.record import HeaderList
 from processor_api.task_id import TopicPartition
 from streams.kafka.confluent.callbacks import weakly
@@ -73,6 +74,12 @@ class ConfluentProducer:
         """The time from which on a flush is long, which may be one of many calls; 0 while none waits."""
         self.produce_plain: Callable[..., None] = self._client.produce
         self._poll: Callable[[float], int] = self._client.poll
+        belongs_to_this_process(self)
+
+    def leave_to_parent(self) -> Collection[str]:
+        """Keeps a forked child from freeing the client, which waits for its threads."""
+        never_free([self._client])
+        return ()
 
     def _on_error(self, error: KafkaError) -> None:
         if error.fatal():

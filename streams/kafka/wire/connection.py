@@ -6,11 +6,12 @@ import itertools
 import socket
 import ssl
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Self, TypeVar
 
 from processor_api.errors import RetryableError, StreamsError
+from processor_api.forks import belongs_to_this_process
 from streams.kafka.wire import error_codes
 from streams.kafka.wire.addresses import Address
 from streams.kafka.wire.api import Api, correlation_id_of
@@ -82,6 +83,12 @@ class Connection:
         self._line = line
         self._client_id = client_id
         self._ids = itertools.count()
+        belongs_to_this_process(self)
+
+    def leave_to_parent(self) -> Collection[str]:
+        """Closes the copy of the socket in a forked child; the connection stays open."""
+        self._line.close()
+        return ()
 
     def __enter__(self) -> Self:
         return self

@@ -22,6 +22,7 @@ from streams.kafka.ports import AT_BEGINNING, Consumer
 from streams.runtime.global_stores.restore import GlobalRestore
 from streams.runtime.global_stores.task import GlobalTask
 from streams.runtime.threads.client_events import client_event
+from streams.runtime.threads.parent_only import ParentOnly
 from streams.runtime.threads.process_resources import ProcessResources
 
 __all__ = ["GlobalStreamThread", "GlobalThreadState", "GlobalTopics"]
@@ -126,11 +127,12 @@ class GlobalStreamThread:
             consumer = self._consumer = self._process.cluster.clients.consumer(
                 client_configs.global_consumer(self._config, f"{self.name}-global-consumer")
             )
-            self.task.start()
-            self._restore(consumer)
-            if not self._stopping.is_set():
-                self._become(GlobalThreadState.RUNNING)
-            self._follow(consumer)
+            with ParentOnly():
+                self.task.start()
+                self._restore(consumer)
+                if not self._stopping.is_set():
+                    self._become(GlobalThreadState.RUNNING)
+                self._follow(consumer)
         except Exception as error:
             self.failure = error
             log.error("thread dies", extra={"thread_name": self.name, "error": str(error)}, exc_info=error)

@@ -23,6 +23,7 @@ from streams.restore.restorer import RestoreJob, Restorer
 from streams.runtime.plan.plans import PlanBook
 from streams.runtime.plan.task_plan import TaskPlan
 from streams.runtime.tasks.commit import Committer
+from streams.runtime.tasks.lock_waits import LockWaits
 from streams.runtime.tasks.retry import Retry
 from streams.runtime.tasks.start_offsets import StartOffsets
 from streams.runtime.tasks.task import Task, TaskState
@@ -73,6 +74,7 @@ class TaskManager:
         self._consumer = clients.consumer
         self._committer = committer
         self._opener = opener
+        self._lock_waits = LockWaits(clock, opener.holder)
         self._clock = clock
         self._retry = Retry(clock, 0, 0, config.task_timeout_ms)
         """Retries the opening of tasks; it has no back-off, since the loop has one."""
@@ -200,9 +202,13 @@ class TaskManager:
             log.log(retry_level(), "tasks not opened yet", extra={"error": str(error)})
 
     def _open_missing(self) -> None:
+        self._lock_waits.keep(self._wanted)
         for id_ in sorted(self._wanted - self.tasks.keys()):
             task = self._opener.open(self._plans[id_.subtopology], id_)
-            if task is not None:
+            if task is None:
+                self._lock_waits.waits(id_)
+            else:
+                self._lock_waits.opened(id_)
                 self.tasks[id_] = task
 
     def _prepare(self, tasks: Collection[Task]) -> None:

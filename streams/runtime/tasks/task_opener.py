@@ -38,6 +38,10 @@ class TaskOpener:
             self._locks[id_] = lock
         return task
 
+    def holder(self, id_: TaskId) -> str:
+        """Returns in words who holds the lock of a task that could not be opened."""
+        return self._directory.holder_of_task(id_)
+
     def release(self, id_: TaskId) -> None:
         """Releases the lock of a task that was closed."""
         lock = self._locks.pop(id_, None)

@@ -35,6 +35,7 @@ from streams.runtime.tasks.task_manager import OwnedTask
 from streams.runtime.threads.call_timeout import CallTimeout
 from streams.runtime.threads.client_events import client_event, is_event
 from streams.runtime.threads.metadata import ThreadMetadata
+from streams.runtime.threads.parent_only import ParentOnly
 from streams.runtime.threads.thread_metrics import ThreadCounters
 from streams.runtime.threads.thread_resources import ThreadResources
 from streams.runtime.threads.thread_state import ThreadState, check_step
@@ -108,6 +109,7 @@ class StreamThread:
         self._call_timeout = CallTimeout()
         self._refused = RefusedRecords(clock, client_configs.retry_backoff_ms(config)[0], config.task_timeout_ms)
         self._begin_after_s = 0.0
+        self._parent_only = ParentOnly()
 
     # ------------------------------------------------------------------ from outside
 
@@ -232,9 +234,10 @@ class StreamThread:
         self._resources = resources
         resources.tasks.waits = self._refused.waits
         try:
-            resources.join(self._stopping)
-            self._kept_membership = None
-            self._loop(resources)
+            with self._parent_only:
+                resources.join(self._stopping)
+                self._kept_membership = None
+                self._loop(resources)
             self._become(ThreadState.PENDING_SHUTDOWN)
             self._final_commit(resources)
         except InstanceFenced:
@@ -338,6 +341,7 @@ class StreamThread:
                 self._open(resources)
                 begin, before = now(), counters.processed
                 busy = self._process(resources)
+                self._parent_only.check()
                 counters.worked(now() - begin, counters.processed - before)
                 self._maybe_commit(resources)
             except TransactionAborted as aborted:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from processor_api.errors import DamagedStateError, RetryableError, StreamsError
+from processor_api.forks import belongs_to_this_process
 from streams.config import clients as client_configs
 from streams.kafka.group import (
     ControlTopicMembership,
@@ -121,6 +122,12 @@ class ThreadResources:
         self.watch = PartitionWatch(admin, clock, client_configs.topic_refresh_ms(config), threads)
         opener = self._task_opener(global_store)
         self.tasks = TaskManager(process.plans, self.clients, self.restorer, self.committer, opener, config, clock)
+        belongs_to_this_process(self)
+
+    def leave_to_parent(self) -> Collection[str]:
+        """Has the copy in a forked child begin no further record."""
+        self.pace.stopping = self.collector.stopping = lambda: True
+        return ()
 
     @property
     def _consumer_id(self) -> str:

@@ -208,6 +208,10 @@ class FileLocksOfSimulation:
             self._scheduler.sleep(0.001)
         return lock
 
+    def holder(self, path: Path) -> str:
+        held = self._held.get(path)
+        return "nobody" if held is None else f"process {held.process.name}"
+
     def release(self, lock: SimulatedFileLock) -> None:
         if self._held.get(lock.path) is lock:
             del self._held[lock.path]

@@ -345,7 +345,8 @@ DIRECTORIES += [
         status=1,
         told=(
             "processor_api.errors.StateDirectoryError: task 0_3 in ",
-            "is open: stop every process of the application before cleaning up",
+            "is open, by process ",
+            ": stop every process of the application before cleaning up",
         ),
     ),
 ]

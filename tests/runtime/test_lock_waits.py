@@ -1,0 +1,66 @@
+"""A task that waits for its lock says who has it, before long and not too often."""
+
+import pytest
+
+from processor_api.clock import ManualClock
+from processor_api.task_id import TaskId
+from streams.runtime.tasks.lock_waits import LockWaits
+
+A, B = TaskId(0, 1), TaskId(0, 2)
+
+
+def told(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str, int]]:
+    found = [(one.levelname, one.task, one.waited_s) for one in caplog.records]  # type: ignore[attr-defined]
+    caplog.clear()
+    return found
+
+
+def test_the_holder_is_named_after_seconds_and_then_each_minute(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    clock = ManualClock()
+    waits = LockWaits(clock, lambda task: f"who has {task}")
+    for _ in range(49):
+        waits.waits(A)
+        clock.advance(100)
+    assert told(caplog) == []
+    clock.advance(100)
+    waits.waits(A)
+    assert caplog.records[0].held_by == "who has 0_1"  # type: ignore[attr-defined]
+    assert told(caplog) == [("WARNING", "0_1", 5)]
+    for _ in range(1200):
+        clock.advance(100)
+        waits.waits(A)
+    assert told(caplog) == [("WARNING", "0_1", 65), ("WARNING", "0_1", 125)]
+    waits.opened(A)
+    assert told(caplog) == [("INFO", "0_1", 125)]
+
+
+def test_each_task_waits_for_itself(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    clock = ManualClock()
+    waits = LockWaits(clock, str)
+    waits.waits(A)
+    clock.advance(4_000)
+    waits.waits(B)
+    waits.opened(B)
+    waits.waits(B)  # it was closed, and waits anew
+    clock.advance(1_000)
+    waits.waits(A)
+    waits.waits(B)
+    assert told(caplog) == [("WARNING", "0_1", 5)]
+    waits.keep({B})  # another member has the first one now
+    waits.opened(A)
+    clock.advance(4_000)
+    waits.waits(B)
+    assert told(caplog) == [("WARNING", "0_2", 5)]
+
+
+def test_a_short_wait_is_no_news(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    clock = ManualClock()
+    waits = LockWaits(clock, str)
+    waits.waits(A)
+    clock.advance(1_000)
+    waits.opened(A)
+    waits.opened(B)
+    assert told(caplog) == []
