@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -53,6 +53,8 @@ class WindowStore:
     retention_ms: int
     size_ms: int | None = None
     """The length of a window; ``None`` for sessions."""
+    end_of: Callable[[int], int] | None = None
+    """The end of the window with a start, where not all have one length."""
     final: bool = False
     """Whether results are sent on when windows close, which reads the store by time."""
     caching: bool = True

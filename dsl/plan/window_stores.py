@@ -37,12 +37,14 @@ def window_store_builder(
     builder = make(supplier, *serdes)
     if windows.size_ms is None or windows.final:  # the operator decides what is late, also at the very end of the grace
         builder = _with_parameter(builder, "drop_early", False)
+    if windows.end_of is not None:
+        builder = _with_parameter(builder, "window_end", windows.end_of)
     if store.caching and settings.caching and windows.caching:  # late records find rows that are not deleted yet
         builder = _with_parameter(builder, "until_deleted", True).with_caching_enabled()
     return logged(builder, store.logging, store.topic_config)
 
 
-def _with_parameter(builder: StoreBuilder[Any, Any], name: str, value: bool) -> StoreBuilder[Any, Any]:
+def _with_parameter(builder: StoreBuilder[Any, Any], name: str, value: Any) -> StoreBuilder[Any, Any]:
     """Returns a builder with one parameter more of its supplier (:class:`state.windowed.segments.Retention`)."""
     supplier = builder.supplier
     return replace(builder, supplier=replace(supplier, parameters={**supplier.parameters, name: value}))

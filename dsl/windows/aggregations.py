@@ -15,7 +15,7 @@ from dsl.processors.windows.session_windows import SessionAggregate
 from dsl.processors.windows.sliding_windows import SlidingAggregate
 from dsl.processors.windows.time_windows import TimeWindowedAggregate
 from dsl.table_operator import TableOperator
-from dsl.windows.definitions import EmitStrategy, SessionWindows, SlidingWindows, TimeWindows, Windows
+from dsl.windows.definitions import EmitStrategy, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
 from processor_api.checks import check_function
 from processor_api.errors import TopologyError
 from processor_api.serde import Serde, Serdes
@@ -189,7 +189,15 @@ def windowed_serde(windows: AnyWindows, key_serde: Serde[Any] | None) -> Serde[A
     """Returns the serde of the table's keys."""
     if isinstance(windows, SessionWindows):
         return SessionWindowedSerde(key_serde)
-    return TimeWindowedSerde(key_serde, max(_size(windows), 1))  # a sliding window of one moment has a size of 0
+    size = max(_size(windows), 1)  # a sliding window of one moment has a size of 0
+    return TimeWindowedSerde(key_serde, size, window_end=_end_of(windows))
+
+
+def _end_of(windows: AnyWindows) -> Callable[[int], int] | None:
+    """Returns the function from start to end of windows of the user's own, which may have any length."""
+    if isinstance(windows, TimeWindows | UnlimitedWindows) or not isinstance(windows, Windows):
+        return None
+    return windows.end_of
 
 
 def _size(windows: Windows | SlidingWindows) -> int:
@@ -247,6 +255,7 @@ def windowed_store(
         windows=WindowStore(
             retention_ms=least if store.retention_ms is None else store.retention_ms,
             size_ms=None if isinstance(windows, SessionWindows) else _size(windows),
+            end_of=_end_of(windows),
             final=final,
             caching=not (final and (is_session or isinstance(windows, SlidingWindows))),
         ),

@@ -112,6 +112,11 @@ class Windows(ABC):
         Two windows of one key with the same start are the same window.
         """
 
+    def end_of(self, start: int) -> int:
+        """Returns the end, in ms, of the window that starts at ``start``: topics and stores keep only its start."""
+        ends = (end for begin, end in self.windows_for(start) if begin == start)
+        return next(ends, window_end(start, self.size_ms))
+
 
 @dataclass(frozen=True, kw_only=True)
 class TimeWindows(Windows):

@@ -9,10 +9,14 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
 
 __all__ = [
     "MAX_TIME",
     "after_prefix",
+    "ends_of",
     "read_session_key",
     "read_session_key_by_time",
     "read_window_key",
@@ -36,6 +40,16 @@ _TIME_AND_SEQUENCE = struct.Struct(">qi")
 _SEQUENCE = struct.Struct(">i")
 _TWO_TIMES = struct.Struct(">qq")
 _BY_TIME, _BY_KEY = b"\x00", b"\x01"
+
+
+def ends_of(parameters: Mapping[str, Any]) -> Callable[[int], int] | None:
+    """Returns the function from the start of a window to its end, by the parameters of its store's supplier; ``None``
+    if they tell nothing about it."""
+    end, size = parameters.get("window_end"), parameters.get("window_size_ms")
+    if end is None and size is not None:
+        return partial(window_end, window_size_ms=size)
+    found: Callable[[int], int] | None = end
+    return found
 
 
 def window_end(start: int, window_size_ms: int) -> int:

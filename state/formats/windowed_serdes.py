@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from processor_api.durations import Duration, to_ms
@@ -41,15 +42,24 @@ class TimeWindowedSerde(Serde[Windowed[K]]):
     :param inner: writes the key; ``None`` is the application's default key serde.
     :param window_size: tells the end of what is read.
     :param changelog: for the keys of a window store's changelog, which have a sequence number behind the start.
+    :param window_end: returns the end of the window with a start, in ms, where not all have the same size.
     :raises ValueError: if the window size is negative.
     """
 
-    __slots__ = ("_changelog", "_inner", "_size_ms")
+    __slots__ = ("_changelog", "_end", "_inner", "_size_ms")
 
-    def __init__(self, inner: SerdeLike[K] | None, window_size: Duration, *, changelog: bool = False) -> None:
+    def __init__(
+        self,
+        inner: SerdeLike[K] | None,
+        window_size: Duration,
+        *,
+        changelog: bool = False,
+        window_end: Callable[[int], int] | None = None,
+    ) -> None:
         self._inner: Serde[Any] = optional_serde(inner, "inner", "a windowed serde") or _MISSING
         self._size_ms = to_ms(window_size, "window_size")
         self._changelog = changelog
+        self._end = window_end
         if self._size_ms < 0:
             raise ValueError(f"window_size must not be negative, got {self._size_ms}")
         super().__init__(self._write, self._read, name=f"time-windowed {self._inner.name}")
@@ -70,7 +80,9 @@ class TimeWindowedSerde(Serde[Windowed[K]]):
         return self._inner.is_complete
 
     def _around(self, inner: Serde[K]) -> Serde[Windowed[K]]:
-        return self if inner is self._inner else TimeWindowedSerde(inner, self._size_ms, changelog=self._changelog)
+        if inner is self._inner:
+            return self
+        return TimeWindowedSerde(inner, self._size_ms, changelog=self._changelog, window_end=self._end)
 
     def _write(self, windowed: Windowed[K]) -> bytes:
         key, (start, _) = windowed
@@ -79,7 +91,8 @@ class TimeWindowedSerde(Serde[Windowed[K]]):
 
     def _read(self, data: bytes) -> Windowed[K]:
         key, start = keys.read_window_key(data)[:2] if self._changelog else keys.read_window_topic_key(data)
-        return Windowed(self._inner.deserialize(key), Window(start, keys.window_end(start, self._size_ms)))
+        end = keys.window_end(start, self._size_ms) if self._end is None else self._end(start)
+        return Windowed(self._inner.deserialize(key), Window(start, end))
 
 
 class SessionWindowedSerde(Serde[Windowed[K]]):

@@ -109,6 +109,7 @@ def _open_with(values: Values, time_ordered: bool) -> Callable[[Opening], OpenSt
         if duplicates and builder.caching:
             log.warning("store is not cached: it keeps duplicates", extra={"store": builder.name})
             opening = replace(opening, builder=builder.with_caching_disabled())
+        end_of: Callable[[int], int] | None = parameters.get("window_end")
         size: int = parameters["window_size_ms"]
         retention = Retention.of(builder, persistent=is_persistent(builder, opening.engine), shows_limit=time_ordered)
         timed = values.rows(opening, _layout(time_ordered), retention)
@@ -119,14 +120,19 @@ def _open_with(values: Values, time_ordered: bool) -> Callable[[Opening], OpenSt
             end = start + size
             return new(Window, (start, end if end <= MAX_TIME else MAX_TIME))
 
+        def own_window_of(start: int, sequence: int) -> Window:
+            assert end_of is not None
+            return new(Window, (start, end_of(start)))
+
+        made = window_of if end_of is None else own_window_of
         shown = values.shown(builder.name, opening.cursor)
         numbers = PutNumbers(timed.segments.sequence) if duplicates else None
         return OpenStore(
             kind=opening.kind,
             builder=builder,
             rows=timed.rows,
-            facade=WindowFacade(timed, opening.key_serde, shown, window_of, numbers=numbers),
-            operator=values.operator(opening, timed, window_of),
+            facade=WindowFacade(timed, opening.key_serde, shown, made, numbers=numbers),
+            operator=values.operator(opening, timed, made),
             participants=timed.participants,
         )
 

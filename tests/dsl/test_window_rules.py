@@ -6,10 +6,22 @@ from typing import Any
 
 import pytest
 
-from dsl import EmitStrategy, SessionWindows, SlidingWindows, StreamsBuilder, TimeWindows
+from dsl import (
+    BufferConfig,
+    EmitStrategy,
+    Produced,
+    SessionWindows,
+    SlidingWindows,
+    StreamsBuilder,
+    Suppressed,
+    TimeWindows,
+    Windows,
+)
 from dsl.options import Materialized
 from processor_api.handlers import Response
 from processor_api.serde import Serdes
+from processor_api.stores.windowed import Window
+from state.formats.windowed_serdes import TimeWindowedSerde
 from streams.testing import TopologyTestDriver
 
 S = Serdes.STRING
@@ -131,6 +143,51 @@ def test_a_record_is_in_a_result_or_counted_as_dropped(final: bool, windows: Any
             sent = sum(record.key == "k" for record in driver.create_output_topic("out").read_records())
             assert sent or driver.metrics()["dropped-records-total"], behind
             assert sent or behind > 5
+
+
+class Days(Windows):
+    """Days of 23, 24 and 25 hours in turn, by the thousand ms."""
+
+    size_ms, grace_ms = 25, 0
+    LENGTHS = (23, 24, 25)
+
+    def windows_for(self, timestamp: int) -> list[Window]:
+        start = timestamp // 72 * 72
+        for length in self.LENGTHS:
+            if timestamp < start + length:
+                return [Window(start, start + length)]
+            start += length
+        raise AssertionError("three days are 72 hours")
+
+
+def shown(windowed: Any) -> str:
+    return f"{windowed.window.start}-{windowed.window.end}"
+
+
+@pytest.mark.parametrize("caching", [False, True])
+@pytest.mark.parametrize("suppressed", [False, True])
+def test_windows_of_unequal_length_keep_their_bounds(suppressed: bool, caching: bool) -> None:
+    """A cache, a suppression, the store and a topic gave each the length of the longest (a day with summer time)."""
+    builder = StreamsBuilder()
+    grouped: Any = builder.stream("in").group_by_key().windowed_by(Days())
+    table: Any = grouped.count(materialized=Materialized(name="n", caching=caching))
+    if suppressed:
+        table = table.suppress(Suppressed.until_window_closes(BufferConfig.unbounded()))
+    table.to_stream().to("windowed", Produced(value_serde=Serdes.LONG))
+    table.to_stream(lambda windowed, _: shown(windowed)).map_values(str).repartition().to("out")
+    days = ["0-23", "23-47", "47-72", "72-95", "95-119"]
+    with TopologyTestDriver(builder, SETTINGS) as driver:
+        for time in (5, 30, 60, 80, 100):
+            driver.create_input_topic("in").pipe_input("k", "v", timestamp=time)
+        seen = [shown(key) for key, _ in driver.get_window_store("n").fetch_all(0, 200)]
+        if suppressed:
+            driver.create_input_topic("in").pipe_input("k", "v", timestamp=150)
+        assert [record.key for record in driver.create_output_topic("out").read_records()] == days
+        keys = TimeWindowedSerde(S, 25, window_end=Days().end_of)
+        found = driver.create_output_topic("windowed", keys, Serdes.LONG).read_records()
+        assert [shown(record.key) for record in found] == days
+    assert seen == days[-len(seen) :]
+    assert len(seen) >= 2
 
 
 @pytest.mark.parametrize(

@@ -229,8 +229,9 @@ def _changelog_readers(builder: StoreBuilder[Any, Any], key: Serde[Any], value: 
     """Returns the readers of keys and values on a store's changelog (formats 11)."""
     kind, read_value = builder.kind, json_reader(value)
     if kind.endswith("window"):
-        size = builder.supplier.parameters.get("window_size_ms", 0)
-        return json_reader(TimeWindowedSerde(key, size, changelog=True)), read_value
+        parameters = builder.supplier.parameters
+        size, end = parameters.get("window_size_ms", 0), parameters.get("window_end")
+        return json_reader(TimeWindowedSerde(key, size, changelog=True, window_end=end)), read_value
     if kind.endswith("session"):
         return json_reader(SessionWindowedSerde(key)), read_value
     read_key = json_reader(key)

@@ -11,7 +11,6 @@ from itertools import islice
 from typing import Any
 
 from processor_api.texts import shown
-from state.formats.keys import window_end
 from streams.cli.failures import CLEAN, CannotRun
 from streams.cli.records.times import iso
 from streams.cli.stored.serdes import Readable, readable_of
@@ -119,7 +118,7 @@ def columns_for(families: Collection[str], readable: Readable) -> list[str]:
     from state.offline.rows import columns_of
 
     columns = columns_of(families)
-    if readable.window_size_ms is not None and "window_start" in columns:
+    if readable.window_end is not None and "window_start" in columns:
         columns.insert(columns.index("window_start") + 1, "window_end")
     return columns
 
@@ -156,8 +155,8 @@ def entries(place: Place, arguments: argparse.Namespace, *, raw: bool = False) -
                 if row.headers is not None:
                     entry["headers"] = row.headers if raw else [[name, _hex(value)] for name, value in row.headers]
                 entry |= row.more
-                if readable.window_size_ms is not None and "window_start" in entry:
-                    entry["window_end"] = window_end(entry["window_start"], readable.window_size_ms)
+                if readable.window_end is not None and "window_start" in entry:
+                    entry["window_end"] = readable.window_end(entry["window_start"])
                 yield entry
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ from processor_api.errors import ConfigError, StoreError
 from processor_api.serde import Serde, Serdes
 from processor_api.stores.factory import StoreBuilder
 from processor_api.topology import Topology
+from state.formats.keys import ends_of
 from streams.cli.failures import CannotRun
 from streams.cli.records.values import fitted
 
@@ -37,8 +38,8 @@ class Readable:
     store: str
     key_serde: Serde[Any] | None
     value_serde: Serde[Any] | None
-    window_size_ms: int | None = None
-    """The size of the windows, if the topology defines it."""
+    window_end: Callable[[int], int] | None = None
+    """The end of the window with a start, in ms, if the topology defines it."""
     raw: bool = False
     """Shows bytes as they are where there is no serde."""
 
@@ -124,7 +125,7 @@ def readable_of(
         store,
         key if key_serde is None else _named(key_serde, "key"),
         value if value_serde is None else _named(value_serde, "value"),
-        builder.supplier.parameters.get("window_size_ms"),
+        ends_of(builder.supplier.parameters),
         raw,
     )
 

@@ -83,6 +83,7 @@ def table_layout(
         value=value,
         headers="headers" in kind,
         window_size_ms=parameters.get("window_size_ms"),
+        window_end=parameters.get("window_end"),
         duplicates=bool(parameters.get("retain_duplicates")),
         retention=retention,
         time_to_live_ms=lives.ms if lives is not None and lives.by == RECORD_TIME else None,

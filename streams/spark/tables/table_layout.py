@@ -55,6 +55,8 @@ class TableLayout:
     value: Column
     headers: bool = False
     window_size_ms: int | None = None
+    window_end: Callable[[int], int] | None = None
+    """The end of the window with a start, where not all have one size."""
     duplicates: bool = False
     retention: Retention | None = None
     time_to_live_ms: int | None = None
@@ -151,6 +153,9 @@ class TableLayout:
         """Returns the ends of windows with these starts; ``None`` for those beyond Spark's times."""
         starts = np.asarray(starts, np.int64)
         size = self.window_size_ms or 0
+        if self.window_end is not None:
+            of = {start: self.window_end(start) for start in np.unique(starts).tolist()}
+            return [None if of[start] > _LARGEST_MS else of[start] for start in starts.tolist()]
         if len(starts) and int(starts.max()) + size > _LARGEST_MS:
             ends = [window_end(start, size) for start in starts.tolist()]
             return [None if end > _LARGEST_MS else end for end in ends]
