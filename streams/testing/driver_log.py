@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 from processor_api.errors import ProductionError
 from processor_api.record import HeaderList, TimestampType
 from processor_api.task_id import TopicPartition
-from streams.kafka.embedded.messages import Record, as_bytes
+from streams.kafka.embedded.messages import Record, as_bytes, check_time
 from streams.kafka.headers import UnsendableHeaders, sendable
 from streams.kafka.ports import OffsetAndMetadata, OnDelivery
 from streams.runtime.processing.inputs import InputQueue
@@ -89,6 +89,7 @@ class DriverProducer:
 
         :raises ProductionError: if the record is for another partition than the only one.
         :raises UnsendableHeaders: if no client could send the headers.
+        :raises OverflowError: if the timestamp has more than 64 bits.
         """
         if partition > 0:
             raise ProductionError(
@@ -104,6 +105,7 @@ class DriverProducer:
         if type(key) is not bytes and key is not None:
             key = as_bytes(key)
         headers = list(sendable(headers)) if headers else None
+        check_time(timestamp)
         found.written = True
         found.unread.append((key, value, timestamp, headers))
         queue = found.queue

@@ -101,6 +101,16 @@ def test_a_sink_writes_what_it_is_given(kit: Kit) -> None:
     assert [record.headers() for record in kit.broker.records("out")] == [[("h", None)], None]
 
 
+def test_a_timestamp_of_more_than_64_bits_is_an_error(kit: Kit) -> None:
+    """As on a cluster, and in the test driver; the broker in memory took it."""
+    with pytest.raises(ProductionError, match="topic='out'"):
+        kit.sink()("k", "v", 2**63, None)
+    kit.collector.forget_failure()
+    kit.sink()("k", "v", 2**63 - 1, None)
+    kit.collector.flush()
+    assert kit.sent() == [(0, b"k", b"v", 2**63 - 1)]
+
+
 def test_a_key_or_value_that_cannot_be_written_is_told_and_not_sent(kit: Kit) -> None:
     """The key is written first."""
     kit.sink(L, L)("k", "v", 5, None)

@@ -19,9 +19,11 @@ __all__ = [
     "Record",
     "RefusedRecord",
     "as_bytes",
+    "check_time",
 ]
 
 PARTITION_EOF = -191
+_MOST = 2**63 - 1
 
 ERROR_CODES = {
     "_PARTITION_EOF": PARTITION_EOF,
@@ -188,6 +190,18 @@ class Event:
 
     def __repr__(self) -> str:
         return f"Event({self._topic}-{self._partition}@{self._offset}, {self._error})"
+
+
+def check_time(timestamp: int) -> None:
+    """Refuses what is no timestamp of 64 bits, as the client does.
+
+    :raises OverflowError: if it has more bits.
+    :raises TypeError: if it is no whole number.
+    """
+    if not isinstance(timestamp, int):
+        raise TypeError(f"a timestamp is a whole number of ms; got {type(timestamp).__name__}")
+    if not -_MOST - 1 <= timestamp <= _MOST:
+        raise OverflowError(f"the timestamp {timestamp} has more than 64 bits")
 
 
 def as_bytes(data: Any) -> bytes:

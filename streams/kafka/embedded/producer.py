@@ -13,7 +13,7 @@ from processor_api.record import HeaderList, TimestampType
 from processor_api.task_id import TopicPartition
 from streams.kafka.embedded.broker import EmbeddedBroker
 from streams.kafka.embedded.groups import GroupIdentity
-from streams.kafka.embedded.messages import ErrorInfo, Record, RefusedRecord, as_bytes
+from streams.kafka.embedded.messages import ErrorInfo, Record, RefusedRecord, as_bytes, check_time
 from streams.kafka.embedded.segments import BATCH_OVERHEAD, record_bytes
 from streams.kafka.embedded.topics import Topic
 from streams.kafka.embedded.transactions import TransactionalId
@@ -109,6 +109,7 @@ class EmbeddedProducer:
             partition = self._choose_partition(found, partition, key)
         if timestamp is None:
             timestamp = self._broker.clock.time_ms()
+        check_time(timestamp)
         record = Record(
             topic, partition, key, value, (_CREATE_TIME, timestamp), list(sendable(headers)) if headers else None
         )

@@ -6,7 +6,7 @@ import threading
 from functools import partial
 from typing import Any
 
-from processor_api.errors import StreamsError
+from processor_api.errors import ProductionError, StreamsError
 from processor_api.partitioner import partition_for_key
 from processor_api.record import HeaderList
 from processor_api.task_id import TopicPartition
@@ -100,6 +100,27 @@ class ProducerContract:
         assert deliveries.errors == [None]
         (record,) = read_to_end(self.cluster.until, self.cluster.consumer(), [TopicPartition(topic, 0)])
         assert (record.key(), record.value(), record.timestamp()) == (b"k", b"v", (CREATE_TIME, 1_000))
+
+    def test_extreme_times_arrive_as_they_are(self) -> None:
+        """A timestamp may be any number of 64 bits but 0, also side by side in one batch; more bits are refused."""
+        no_limit = str(2**63 - 1)
+        limits = {"message.timestamp.after.max.ms": no_limit, "message.timestamp.before.max.ms": no_limit}
+        topic, times = self.cluster.topic(configs=limits), (1, 2**63 - 1, 2**62, -2, -(2**62), 2**63 - 1, 2**53 + 1)
+        producer, deliveries = self.cluster.producer(linger_ms=300), Deliveries()
+        for time in times:
+            send(producer, topic, b"v", timestamp=time, on_delivery=deliveries)
+        for wrong in (2**63, -(2**63) - 1, 2**200, 1.5):
+            try:
+                send(producer, topic, b"bad", timestamp=wrong)  # type: ignore[arg-type]
+            except (OverflowError, TypeError) as error:
+                refused = error
+            else:
+                raise AssertionError(f"{wrong} was taken as a timestamp")
+            assert topic in str(raises(ProductionError, partial(producer.refused, refused, topic)))
+        producer.flush()
+        assert deliveries.errors == [None] * len(times)
+        records = read_to_end(self.cluster.until, self.cluster.consumer(), [TopicPartition(topic, 0)])
+        assert [record.timestamp() for record in records] == [(CREATE_TIME, time) for time in times]
 
     def test_no_headers_are_none(self) -> None:
         """A record sent with ``None`` or an empty list has no headers, which is ``None``."""
