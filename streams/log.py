@@ -7,15 +7,22 @@ the record. Formatters of log lines may read it; in this library only those of t
 from __future__ import annotations
 
 import logging
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Any, Protocol
 from weakref import WeakSet
 
+from processor_api.clock import Clock
 from processor_api.task_id import TaskId
 
-__all__ = ["Outage", "in_work", "retry_level", "watch_outage", "working_on"]
+__all__ = ["Outage", "RepeatedLines", "in_work", "retry_level", "watch_outage", "working_on"]
+
+FIRST_REPEAT_S, LAST_REPEAT_S = 10.0, 300.0
+LINES_MAX = 100
+_NUMBER = re.compile(r"\d+(\.\d+)*")
 
 
 class _InWork(threading.local):
@@ -60,3 +67,50 @@ def retry_level() -> int:
     has a line of its own, and each of these would repeat it.
     """
     return logging.DEBUG if any(outage.lasts for outage in list(_outages)) else logging.WARNING
+
+
+@dataclass
+class _Line:
+    next_at: float
+    interval_s: float
+    last_at: float
+    times: int = 0
+    """How often it came since it was logged."""
+
+
+class RepeatedLines:
+    """Logs what may come again and again: an equal line once, and then how often it came, after 10 s, 20 s, 40 s, ...
+
+    Lines are equal if their text and their error are, apart from numbers. One that has not come for as long as the
+    interval before it is a new one. To be used by one thread.
+    """
+
+    def __init__(self, log: logging.Logger, clock: Clock) -> None:
+        self._log = log
+        self._clock = clock
+        self._lines: dict[tuple[str, str], _Line] = {}
+
+    def log(self, text: str, *, level: int | None = None, **extra: Any) -> None:
+        """Logs a line, unless an equal one was logged just before; one that came more often has ``times``.
+
+        :param level: :func:`retry_level` if not given; what is below ``INFO`` is not counted.
+        :param extra: the fields of the line; the one named ``error`` is compared.
+        """
+        level = retry_level() if level is None else level
+        if level < logging.INFO:
+            self._log.log(level, text, extra=extra)
+            return
+        now, key = self._clock.monotonic(), (text, _NUMBER.sub("#", str(extra.get("error", ""))))
+        line = self._lines.get(key)
+        if line is None or now - line.last_at > line.interval_s:
+            if len(self._lines) >= LINES_MAX:
+                self._lines.clear()
+            self._lines[key] = _Line(now + FIRST_REPEAT_S, FIRST_REPEAT_S, now)
+            self._log.log(level, text, extra=extra)
+            return
+        line.times += 1
+        line.last_at = now
+        if now >= line.next_at:
+            self._log.log(level, text, extra={**extra, "times": line.times})
+            line.times, line.interval_s = 0, min(2 * line.interval_s, LAST_REPEAT_S)
+            line.next_at = now + line.interval_s

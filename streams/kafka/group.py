@@ -31,7 +31,7 @@ from streams.kafka.group_topology import GroupTopology, control_topic
 from streams.kafka.ports import Admin, Consumer, GroupMember, NewTopic, OffsetAndMetadata
 from streams.kafka.shutdown_requests import ShutdownRequested, ShutdownRequests
 from streams.kafka.task_slots import TaskSlots
-from streams.log import retry_level
+from streams.log import RepeatedLines
 
 __all__ = ["ControlTopicMembership", "Membership", "Owner", "Tasks", "topology_hash"]
 
@@ -161,6 +161,7 @@ class ControlTopicMembership:
         self._consumer = consumer
         self._admin = admin
         self._clock = clock
+        self._repeated = RepeatedLines(log, clock)
         self._leave_static = leave_static
         self._requests = requests
         self._assigned = False
@@ -243,14 +244,15 @@ class ControlTopicMembership:
         try:
             members = self._admin.group_members(topology.application_id)
         except RetryableError as error:
-            log.log(retry_level(), "the group cannot be described; tasks stay closed", extra={"error": str(error)})
+            self._repeated.log("the group cannot be described; tasks stay closed", error=str(error))
             return False
         others = other_topologies(members, topology.hash)
         self._blocked = bool(others)
         if others:
-            log.warning(
+            self._repeated.log(
                 "tasks stay closed: members of the group run another topology; stop them, or this worker",
-                extra={"members": ", ".join(others)},
+                level=logging.WARNING,
+                members=", ".join(others),
             )
             return False
         self._checked = active
@@ -322,7 +324,7 @@ class ControlTopicMembership:
         try:
             self._requests_from = self._requests.listen(self._consumer, self._requests_topic())
         except RetryableError as error:
-            log.log(retry_level(), "requests of other members cannot be read yet", extra={"error": str(error)})
+            self._repeated.log("requests of other members cannot be read yet", error=str(error))
         except StreamsError as error:  # such as a missing right: requests are then not read
             self._next_listen = math.inf
             log.warning("requests of other members to shut down are not read", extra={"error": str(error)})

@@ -6,8 +6,9 @@ Two adapters implement these protocols: `streams.kafka.confluent` on librdkafka,
 Messages are used as the client gives them: methods, not attributes, and no wrapper object per record. Adapters expose
 the client's own bound methods where a call is made per record or per batch (`consume`, `produce`).
 
-Errors of the client are mapped at the adapter to `processor_api.errors`: `RetryableError` (the same call may succeed
-later), `TaskMigratedError` (fenced; another owns the tasks), `TransactionAborted` (abort and rebuild),
+Errors of the client are mapped at the adapter, by the table of `streams.kafka.client_errors`, to
+`processor_api.errors`: `RetryableError` (the same call may succeed later), `ClientUnusable` (that of a new client may),
+`TaskMigratedError` (fenced; another owns the tasks), `TransactionAborted` (abort and rebuild),
 `AuthorizationError` and `AuthenticationError` (a right, or the login), and `StreamsError` for all else. Errors that a
 delivery callback gets are mapped by `streams.kafka.deliveries`.
 """
@@ -29,6 +30,7 @@ __all__ = [
     "MOST_RECORD_BYTES",
     "Admin",
     "BatchTooLarge",
+    "ClientUnusable",
     "CommitAgain",
     "Consumer",
     "GroupInfo",
@@ -59,6 +61,10 @@ AT_END = -1
 
 class TransactionAborted(RetryableError):
     """The transaction cannot be committed and must be aborted; the tasks of the thread are rebuilt (semantics 141)."""
+
+
+class ClientUnusable(RetryableError):
+    """The client cannot do it, whatever the broker answers; a new client may: the thread makes new ones."""
 
 
 class CommitAgain(RetryableError):

@@ -33,7 +33,7 @@ from processor_api.task_id import TaskId, TopicPartition
 from streams.kafka.group_topology import GroupTopology, control_topic
 from streams.kafka.ports import Admin, Consumer, GroupMember, OffsetAndMetadata
 from streams.kafka.spread import spread
-from streams.log import retry_level
+from streams.log import RepeatedLines
 
 __all__ = ["Plan", "TaskSlots"]
 
@@ -155,6 +155,7 @@ class TaskSlots:
         close: Callable[[], None],
     ) -> None:
         self._consumer, self._admin, self._clock = consumer, admin, clock
+        self._repeated = RepeatedLines(log, clock)
         self._group, self._digest, self._prefix = topology.application_id, topology.hash, topology.prefix
         self._close = close
         self._all: frozenset[TaskId] = frozenset()
@@ -239,7 +240,7 @@ class TaskSlots:
                 if self._first in self._owned:
                     self._check()
         except _NotNow as error:
-            log.log(retry_level(), "the plan of tasks cannot be read or committed now", extra={"error": str(error)})
+            self._repeated.log("the plan of tasks cannot be read or committed now", error=str(error))
             self._check_at = min(self._check_at, now + REST_S)
 
     def _committed(self, slots: Collection[TaskId]) -> dict[TaskId, str]:

@@ -22,10 +22,10 @@ from processor_api.task_id import TaskId, TopicPartition
 from state.engine.port import OFFSETS, Engine
 from state.formats.offsets import write_offset
 from state.write_buffer.store_kind import Restore
-from streams.kafka.passing_errors import LOST, PASSING
-from streams.kafka.ports import AT_BEGINNING, Consumer
+from streams.kafka.client_errors import HEALED, LOST, Renewal, renewal
+from streams.kafka.ports import AT_BEGINNING, ClientUnusable, Consumer
 from streams.kafka.zero_timestamps import ZERO_SENT, as_written
-from streams.log import retry_level
+from streams.log import RepeatedLines
 from streams.metrics.registry import Metrics
 from streams.restore.counters import RestoreCounters
 from streams.restore.restore_log import RestoreLog
@@ -161,6 +161,7 @@ class Restorer:
     ) -> None:
         self._consumer = consumer
         self._clock = clock
+        self._repeated = RepeatedLines(log, clock)
         self._listeners = listeners
         self._task_timeout_s = task_timeout_ms / 1000
         self._jobs: dict[TopicPartition, RestoreJob] = {}
@@ -355,16 +356,18 @@ class Restorer:
 
     def _client_event(self, error: Any, jobs: list[RestoreJob]) -> None:
         for job in jobs:
-            if error.name() not in PASSING:
+            if error.name() not in HEALED:
                 text = f"the changelog of store {job.store!r} cannot be read: {error.str()}"
-                raise StateError(text, **job.place())
+                if renewal(error.name()) is Renewal.FINAL:
+                    raise StateError(text, **job.place())
+                raise ClientUnusable(text, **job.place())  # the client might skip records
             self._record_failure(job, error.str())
 
     def _record_failure(self, job: RestoreJob, why: str) -> None:
         if job.progress.failing_since is None:
             job.progress.failing_since, self._failing = self._clock.monotonic(), True
         job.progress.last_error = why
-        log.log(retry_level(), "the changelog cannot be read yet", extra={**job.place(), "error": why})
+        self._repeated.log("the changelog cannot be read yet", **job.place(), error=why)
 
     def _check_failing(self) -> None:
         now, limit_s = self._clock.monotonic(), self._task_timeout_s

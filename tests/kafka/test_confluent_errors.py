@@ -17,7 +17,7 @@ from processor_api.errors import (
 )
 from streams.kafka.confluent import errors
 from streams.kafka.confluent.errors import Resources, caught, mapped, mapping
-from streams.kafka.ports import InstanceFenced, TransactionAborted
+from streams.kafka.ports import ClientUnusable, InstanceFenced, TransactionAborted
 
 RESOURCES = Resources.of({"group.id": "g", "transactional.id": "a-0-1"}, "WRITE", "IDEMPOTENT_WRITE")
 
@@ -138,6 +138,6 @@ def test_other_errors_and_results_pass() -> None:
 def test_an_error_that_the_client_has_lost_is_for_a_new_one() -> None:
     """A fenced worker ended with the text of a SystemError, and not with what to do."""
     lost = SystemError("<method 'flush' of 'cimpl.Producer' objects> returned NULL without setting an exception")
-    assert type(mapped(lost, "send records")) is RetryableError
+    assert type(mapped(lost, "send records")) is ClientUnusable
     lost.__cause__ = told("_FENCED")
     assert type(mapped(lost, "send records")) is TaskMigratedError

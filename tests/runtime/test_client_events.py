@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from processor_api.clock import ManualClock
 from processor_api.errors import StreamsError
 from processor_api.serde import Serdes
 from processor_api.task_id import TopicPartition
 from processor_api.topology import Topology
 from runtime_support.running_app import Cluster
 from streams.app.kafka_streams import ClientState
+from streams.kafka.client_errors import HEALED
 from streams.kafka.embedded import EmbeddedClients
-from streams.kafka.passing_errors import PASSING
-from streams.kafka.ports import Consumer, InstanceFenced
+from streams.kafka.ports import ClientUnusable, Consumer, InstanceFenced
+from streams.log import RepeatedLines
 from streams.runtime.threads.client_events import client_event
 
 PLACE = TopicPartition("in", 3)
@@ -38,26 +41,37 @@ class Told:
         return f"text of {self._name}"
 
 
-@pytest.mark.parametrize("name", sorted(PASSING))
+def event(name: str, place: TopicPartition = PLACE) -> None:
+    client_event(Told(name), place, RepeatedLines(logging.getLogger("streams.thread"), ManualClock()))
+
+
+@pytest.mark.parametrize("name", sorted(HEALED))
 def test_what_passes_is_logged(name: str, caplog: pytest.LogCaptureFixture) -> None:
-    client_event(Told(name), PLACE)
+    event(name)
     (record,) = caplog.records
     assert (record.levelname, record.error) == ("WARNING", f"text of {name}")  # type: ignore[attr-defined]
 
 
 def test_what_might_skip_records_is_an_error_with_its_place() -> None:
-    for name in ("TOPIC_AUTHORIZATION_FAILED", "_BAD_MSG", "_BAD_COMPRESSION", "GROUP_AUTHORIZATION_FAILED", "no such"):
+    for name in ("TOPIC_AUTHORIZATION_FAILED", "_BAD_MSG", "_BAD_COMPRESSION", "GROUP_AUTHORIZATION_FAILED"):
         with pytest.raises(StreamsError, match=f"cannot read in-3: text of {name}") as caught:
-            client_event(Told(name), PLACE)
+            event(name)
         assert caught.value.topic == "in"
     with pytest.raises(StreamsError, match="cannot go on as a member of the group: text of GROUP_"):
-        client_event(Told("GROUP_AUTHORIZATION_FAILED"), TopicPartition("", 0))
+        event("GROUP_AUTHORIZATION_FAILED", TopicPartition("", 0))
+
+
+@pytest.mark.parametrize("name", ["_DESTROY", "_STATE", "FENCED_MEMBER_EPOCH", "of a broker of the future"])
+def test_what_may_pass_and_might_skip_records_is_for_a_new_client(name: str) -> None:
+    """An error that was in no list ended the worker, such as one of a broker that the client had just let go of."""
+    with pytest.raises(ClientUnusable, match=f"cannot read in-3: text of {name} .*; a new client reads on"):
+        event(name)
 
 
 def test_members_of_another_protocol_are_named() -> None:
     """An application that moves from Kafka Streams for Java: its members have to be gone."""
     with pytest.raises(StreamsError, match=r"members of another protocol, .* Java: stop them all"):
-        client_event(Told("INCONSISTENT_GROUP_PROTOCOL"), TopicPartition("", 0))
+        event("INCONSISTENT_GROUP_PROTOCOL", TopicPartition("", 0))
 
 
 # ---------------------------------------------------------------------- in a running application

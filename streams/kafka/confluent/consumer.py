@@ -14,7 +14,7 @@ from confluent_kafka import Consumer as Client
 from confluent_kafka import TopicPartition as ClientPartition
 
 from processor_api.clock import SystemClock
-from processor_api.errors import RetryableError, TaskMigratedError
+from processor_api.errors import RetryableError, StreamsError, TaskMigratedError
 from processor_api.forks import belongs_to_this_process, never_free
 from processor_api.task_id import TopicPartition
 from streams.kafka.confluent.callbacks import weakly
@@ -22,6 +22,7 @@ from streams.kafka.confluent.committed_texts import exact_offsets
 from streams.kafka.confluent.errors import (
     Resources,
     caught,
+    fatal_error,
     instance_fenced,
     kafka_error,
     mapped,
@@ -35,7 +36,14 @@ from streams.kafka.confluent.lost_brokers import GivenUpClient, LostBrokers, ans
 from streams.kafka.confluent.outage import ClientLog, OutageLog, failure_of_request
 from streams.kafka.confluent.read_ahead import ReadAhead
 from streams.kafka.confluent.timed_executor import CallTimedOutError, TimedExecutor
-from streams.kafka.ports import AT_BEGINNING, AT_END, OffsetAndMetadata, RebalanceListener, UnknownPartitionError
+from streams.kafka.ports import (
+    AT_BEGINNING,
+    AT_END,
+    ClientUnusable,
+    OffsetAndMetadata,
+    RebalanceListener,
+    UnknownPartitionError,
+)
 from streams.kafka.wire.offset_texts import offset_texts
 
 __all__ = ["ConfluentConsumer"]
@@ -52,6 +60,8 @@ QUEUED_KBYTES = 65_536
 FETCHES_MAX = 100
 """How many batches that hold only paused partitions are taken in one call."""
 POLL_BATCH = 1000
+DOUBT_S = 60.0
+"""Time after a broken connection in which a broker may still read what was sent over it."""
 FENCED = {"_FATAL", "FENCED_INSTANCE_ID"}
 _METADATA = b"CGMDv2:"
 _SPECIAL = {AT_BEGINNING: OFFSET_BEGINNING, AT_END: OFFSET_END}
@@ -88,8 +98,12 @@ class ConfluentConsumer:
         """Makes the client, which connects by itself.
 
         :param outage: that of its cluster; one of its own if not given."""
-        self._ended: Callable[[], TaskMigratedError] | None = None
+        self._ended: Callable[[], StreamsError] | None = None
         """Makes the error of each further call, once the client has had a fatal one."""
+        self._fatal: str | None = None
+        """The name of the fatal error that the client has reported."""
+        self._member: bytes | None = None
+        """The id of the member that the group has given partitions to."""
         self._settings = config
         self.resources = Resources.of(config, "READ", "DESCRIBE")
         self._outage = outage or OutageLog(config.get("bootstrap.servers"))
@@ -118,21 +132,34 @@ class ConfluentConsumer:
 
     def _on_error(self, error: KafkaError) -> None:
         if error.fatal():
-            self._ended = self._ended or instance_fenced
+            self._fatal = self._fatal or error.name()
         else:
             self._outage.report(error)
             if error.code() in (KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT):
                 self._lost.suspect()
 
     def _check(self, last: Any) -> None:
-        """Raises, from then on, the only fatal error that a poll of a classic consumer meets: another member has taken
-        its place in the group."""
+        """Raises the error of a client that has had a fatal one, from then on."""
         if self._ended is None:
-            error = last.error()
-            if error is None or error.code() != KafkaError._FATAL:
+            error = None if last is None else last.error()
+            if self._fatal is None and (error is None or error.code() != KafkaError._FATAL):
                 return
-            self._ended = instance_fenced
+            is_fence = self._fatal in (None, "FENCED_INSTANCE_ID")  # the only one of a consumer in a classic group
+            self._ended = self._reason_of_fence(self._member) if is_fence else fatal_error
         raise self._ended()
+
+    def _reason_of_fence(self, member: bytes | None) -> Callable[[], TaskMigratedError]:
+        """Returns the maker of the error of a consumer whose instance id belongs to another member now.
+
+        That is the member of another process, or one that a request of this process has made which the broker read
+        late: a consumer that lost its session or a connection asks again to join, while its request before may still
+        wait in the broker. It is another process if this consumer has had its place all the time, and the connections
+        of this process have held.
+
+        :param member: the id of the member that was fenced, while it had its place.
+        """
+        held = member is not None and member_of(self._client.consumer_group_metadata()) == member
+        return instance_fenced if held and not self._outage.was_broken(DOUBT_S) else session_ended
 
     def consume(self, max_messages: int, timeout_s: float) -> Sequence[Any]:
         ahead = self._ahead
@@ -156,7 +183,7 @@ class ConfluentConsumer:
             raise mapped(error, "consume", self.resources) from error
         if messages:
             decode_headers(messages)
-        if self._ended is not None or messages:
+        if self._fatal is not None or self._ended is not None or messages:
             self._check(messages[-1] if messages else None)
         if self._outage.suspected or (self._lost.suspected and not messages):
             self._check_brokers()
@@ -191,7 +218,7 @@ class ConfluentConsumer:
             raise mapped(error, "consume", self.resources) from error
         if message is not None:
             decode_headers((message,))
-        if self._ended is not None or message is not None:
+        if self._fatal is not None or self._ended is not None or message is not None:
             self._check(message)
         elif self._lost.suspected:
             self._check_brokers()
@@ -203,6 +230,7 @@ class ConfluentConsumer:
         def on_assign(client: Client, partitions: list[ClientPartition]) -> None:
             client.incremental_assign([])  # marks it as assigned: otherwise the binding would assign it, and fetch
             self._owned.update(_plain(partitions))
+            self._member = member_of(client.consumer_group_metadata()) or None
             with self._calling_back():
                 listener.on_assigned(_plain(partitions))
 
@@ -339,15 +367,14 @@ class ConfluentConsumer:
                 raise self._end(member) from error
             raise mapped(error, "commit offsets", self.resources) from error
 
-    def _end(self, member: bytes | None) -> TaskMigratedError:
+    def _end(self, member: bytes | None) -> StreamsError:
         """Returns the error of a commit that ended the client, and of all further calls.
 
         A client that reached no broker for the whole session forgets its member. A commit that waits for a coordinator
         is then sent with the instance id alone. A broker that knows the member still answers as it does when another
         consumer has taken the instance id."""
         if self._ended is not session_ended:
-            taken = member_of(self._client.consumer_group_metadata()) == member
-            self._ended = instance_fenced if taken else session_ended
+            self._ended = self._reason_of_fence(member)
         return self._ended()
 
     def _call_aside(self, commit: Callable[[], None]) -> None:
@@ -412,7 +439,7 @@ class ConfluentConsumer:
         while True:
             try:
                 return self._ask_offsets(times, max(0.0, deadline - clock.monotonic()))
-            except UnknownPartitionError:
+            except (ClientUnusable, UnknownPartitionError):
                 raise
             except RetryableError:  # such as a leader election; the client does not try again by itself
                 if clock.monotonic() + RETRY_WAIT_S >= deadline:
@@ -443,7 +470,7 @@ class ConfluentConsumer:
         if self._lost.suspected:
             self._close_soon()
             return
-        if self._owned and self._ended is None:
+        if self._owned and self._ended is None and self._fatal is None:
             self._client.unsubscribe()
             deadline = SystemClock().monotonic() + 5.0
             while self._owned and SystemClock().monotonic() < deadline:

@@ -1,4 +1,4 @@
-"""Maps the client's errors to those of this project: one table, used by every call of the adapter (semantics 141)."""
+"""Maps the client's errors to those of this project, by the table of `streams.kafka.client_errors` (semantics 141)."""
 
 from __future__ import annotations
 
@@ -12,18 +12,24 @@ from confluent_kafka import KafkaError, KafkaException
 from processor_api.errors import (
     AuthenticationError,
     AuthorizationError,
-    RetryableError,
     StreamsError,
     TaskMigratedError,
 )
 from processor_api.task_id import TopicPartition
-from streams.kafka.ports import CommitAgain, InstanceFenced, TransactionAborted, UnknownPartitionError
+from streams.kafka.client_errors import error_of
+from streams.kafka.ports import (
+    ClientUnusable,
+    InstanceFenced,
+    TransactionAborted,
+    UnknownPartitionError,
+)
 
 __all__ = [
     "AUTHENTICATION",
     "UNKNOWN",
     "Resources",
     "caught",
+    "fatal_error",
     "instance_fenced",
     "kafka_error",
     "mapped",
@@ -35,13 +41,6 @@ __all__ = [
 P = ParamSpec("P")
 T = TypeVar("T")
 
-AGAIN = {"ILLEGAL_GENERATION", "REBALANCE_IN_PROGRESS"}
-MIGRATED = {"UNKNOWN_MEMBER_ID", "_FATAL", "_FENCED", "INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED"}
-RENEWED = {
-    "_GAPLESS_GUARANTEE", "_INCONSISTENT", "INVALID_PRODUCER_ID_MAPPING", "INVALID_TXN_STATE",
-    "OUT_OF_ORDER_SEQUENCE_NUMBER", "TRANSACTION_COORDINATOR_FENCED", "UNKNOWN_PRODUCER_ID",
-}  # fmt: skip
-"""Fatal to a producer; a new one may go on. Any other fatal error would meet the next one too."""
 AUTHORIZATION = {
     "CLUSTER_AUTHORIZATION_FAILED", "GROUP_AUTHORIZATION_FAILED", "TOPIC_AUTHORIZATION_FAILED",
     "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
@@ -49,14 +48,6 @@ AUTHORIZATION = {
 AUTHENTICATION = {
     "_AUTHENTICATION", "_SSL", "ILLEGAL_SASL_STATE", "SASL_AUTHENTICATION_FAILED", "UNSUPPORTED_SASL_MECHANISM",
 }  # fmt: skip
-RETRY = {
-    "_TRANSPORT", "_TIMED_OUT", "_ALL_BROKERS_DOWN", "_TIMED_OUT_QUEUE", "_WAIT_COORD", "_RESOLVE",
-    "REQUEST_TIMED_OUT", "COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR",
-    "LEADER_NOT_AVAILABLE", "NOT_LEADER_FOR_PARTITION", "NETWORK_EXCEPTION", "UNSTABLE_OFFSET_COMMIT",
-    "CONCURRENT_TRANSACTIONS", "UNKNOWN_TOPIC_OR_PART", "_NOENT", "BROKER_NOT_AVAILABLE", "FENCED_LEADER_EPOCH",
-    "KAFKA_STORAGE_ERROR", "OFFSET_NOT_AVAILABLE", "REPLICA_NOT_AVAILABLE", "UNKNOWN_LEADER_EPOCH",
-}  # fmt: skip
-
 UNKNOWN = {"_NOENT", "_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC", "UNKNOWN_TOPIC_OR_PART"}
 
 
@@ -119,7 +110,7 @@ def mapped(error: BaseException, what: str, resources: Resources = Resources(), 
     """Returns the error to raise in place of the client's."""
     found = kafka_error(error)
     if found is None and isinstance(error, SystemError):  # a report of the client that came next has cleared it
-        return RetryableError(f"cannot {what}: the client has lost its own error, which a new client finds", **place)
+        return ClientUnusable(f"cannot {what}: the client has lost its own error, which a new client finds", **place)
     if found is None:
         return StreamsError(f"cannot {what}: {error}", **place)
     name = found.name()
@@ -132,17 +123,14 @@ def mapped(error: BaseException, what: str, resources: Resources = Resources(), 
         return TransactionAborted(text, **place)
     if name == "FENCED_INSTANCE_ID":
         return instance_fenced(**place)
-    if name in MIGRATED:
-        return TaskMigratedError(f"{text}; another member owns the tasks of this thread now", **place)
-    if found.fatal() and name in RENEWED:
-        return TaskMigratedError(f"{text}; the producer cannot be used any more; a new one replaces it", **place)
-    if found.fatal():
-        return StreamsError(text, **place)
-    if name in AGAIN:
-        return CommitAgain(text, **place)
-    if found.retriable() or name in RETRY:
-        return RetryableError(text, **place)
-    return StreamsError(text, **place)
+    return error_of(
+        name,
+        text,
+        fatal=found.fatal(),
+        retriable=found.retriable(),
+        transactional=resources.transactional_id is not None,
+        **place,
+    )
 
 
 def offsets_error(error: KafkaException, partitions: Collection[TopicPartition]) -> StreamsError:
@@ -164,10 +152,16 @@ def instance_fenced(**place: Any) -> InstanceFenced:
 
 
 def session_ended() -> TaskMigratedError:
-    """Returns the error of a consumer whose session in the group ended while it committed."""
+    """Returns the error of a consumer that lost its place in the group since its own session had ended."""
     return TaskMigratedError(
-        "the session of this consumer ended before its commit reached a broker; a new one takes its place in the group"
+        "the session of this consumer ended, or a late request of its own has taken its place in the group: a new one"
+        " takes it back"
     )
+
+
+def fatal_error() -> ClientUnusable:
+    """Returns the error of a consumer that goes on no more, for a reason that is not known here."""
+    return ClientUnusable("the consumer cannot go on after a fatal error; a new one takes its place")
 
 
 def mapping(what: str) -> Callable[[Callable[P, T]], Callable[P, T]]:

@@ -16,6 +16,7 @@ from confluent_kafka import Consumer, KafkaException
 from processor_api.clock import Clock
 from processor_api.errors import RetryableError, StreamsError
 from streams.kafka.confluent.outage import ClientLog, OutageLog
+from streams.kafka.ports import ClientUnusable
 from streams.kafka.wire.describe import describe_group
 
 __all__ = ["GivenUpClient", "LostBrokers", "answers_members", "reaches_brokers"]
@@ -63,7 +64,7 @@ class GivenUpClient:
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         def refuse(*_args: object, **_options: object) -> Any:
-            raise RetryableError("this client was given up while it committed; a new one has to take its place")
+            raise ClientUnusable("this client was given up while it committed; a new one has to take its place")
 
         return refuse
 
@@ -94,7 +95,7 @@ class LostBrokers:
 
         :param own: returns whether a broker answers this client within a time in seconds.
         :param answered: whether one did just now, if the client was asked for another reason: it is not asked again.
-        :raises RetryableError: if new clients have reached the cluster for a while, and this one has not.
+        :raises ClientUnusable: if new clients have reached the cluster for a while, and this one has not.
         """
         if not self._is_due(answered):
             return
@@ -106,7 +107,7 @@ class LostBrokers:
     def check_call(self) -> None:
         """Does the same while a call that only the coordinator ends takes long, and the client takes no other call.
 
-        :raises RetryableError: if the coordinator has answered members for a while, and the call has not come back.
+        :raises ClientUnusable: if the coordinator has answered members for a while, and the call has not come back.
         """
         self.suspect()
         if self._is_due():
@@ -127,7 +128,7 @@ class LostBrokers:
     def _compare(self, new: Callable[[float], bool]) -> None:
         now, reached = self._clock.monotonic(), self._reached_since
         if reached is not None and now - reached >= LOST_AFTER_S:
-            raise RetryableError("this client has lost all brokers, which a new client reaches; it has to be replaced")
+            raise ClientUnusable("this client has lost all brokers, which a new client reaches; it has to be replaced")
         if self._asking is None or not self._asking.is_alive():
             self._asking = threading.Thread(
                 target=self._ask, args=(new, now, self._answers), name="broker-check", daemon=True

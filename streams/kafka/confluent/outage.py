@@ -68,6 +68,11 @@ class OutageLog:
         self._next_probe = 0.0
         self._last_sign = 0.0
         self._logged_at: dict[str, float] = {}
+        self._broken_at: float | None = None
+
+    def was_broken(self, within_s: float) -> bool:
+        """Whether a client has reported a failed connection, or that all brokers are down, in the last seconds."""
+        return self._broken_at is not None and self._clock.monotonic() - self._broken_at < within_s
 
     @property
     def lasts(self) -> bool:
@@ -83,6 +88,7 @@ class OutageLog:
         if name in CONNECTION:
             self._reason = error.str()
         if error.code() == KafkaError._ALL_BROKERS_DOWN or name in CONNECTION:
+            self._broken_at = now
             self.suspect()
         text = f"{error.str()} ({name})"
         if error.code() == KafkaError._ALL_BROKERS_DOWN or name in CONNECTION:

@@ -24,6 +24,7 @@ from streams.kafka.confluent.timed_executor import CallTimedOutError, TimedExecu
 from streams.kafka.headers import UnsendableHeaders, sendable
 from streams.kafka.ports import (
     MOST_RECORD_BYTES,
+    ClientUnusable,
     OffsetAndMetadata,
     OnDelivery,
     TransactionAborted,
@@ -167,7 +168,9 @@ class ConfluentProducer:
                 return
             except (KafkaException, SystemError) as error:
                 found = mapped(error, what, self.resources)
-                again = isinstance(found, RetryableError) and not isinstance(found, TransactionAborted)
+                again = isinstance(found, RetryableError) and not isinstance(
+                    found, (ClientUnusable, TransactionAborted)
+                )
                 if not again or self._clock.monotonic() > deadline:
                     raise found from error
                 self._outage.suspect()

@@ -30,6 +30,9 @@ ERROR_CODES = {
     "_PURGE_QUEUE": -152,
     "_INVALID_DIFFERENT_RECORD": -138,
     "_FENCED": -144,
+    "_DESTROY": -197,
+    "_DESTROY_BROKER": -137,
+    "_STATE": -172,
     "_AUTO_OFFSET_RESET": -140,
     "_TRANSPORT": -195,
     "_ALL_BROKERS_DOWN": -187,
@@ -44,6 +47,9 @@ ERROR_CODES = {
     "MSG_SIZE_TOO_LARGE": 10,
     "NETWORK_EXCEPTION": 13,
     "COORDINATOR_NOT_AVAILABLE": 15,
+    "NOT_COORDINATOR": 16,
+    "FENCED_LEADER_EPOCH": 74,
+    "FENCED_INSTANCE_ID": 82,
     "INVALID_TOPIC_EXCEPTION": 17,
     "RECORD_LIST_TOO_LARGE": 18,
     "NOT_ENOUGH_REPLICAS": 19,
@@ -60,7 +66,10 @@ ERROR_CODES = {
 
 
 class ErrorInfo:
-    """An error or event that a message carries in place of a record: a code, its name and a sentence."""
+    """An error or event that a message carries in place of a record: a code, its name and a sentence.
+
+    A name that has no code here has that of ``UNKNOWN``.
+    """
 
     __slots__ = ("_name", "_reason")
 
@@ -69,7 +78,7 @@ class ErrorInfo:
         self._reason = reason
 
     def code(self) -> int:
-        return ERROR_CODES[self._name]
+        return ERROR_CODES.get(self._name, ERROR_CODES["UNKNOWN"])
 
     def name(self) -> str:
         return self._name

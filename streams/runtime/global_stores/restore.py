@@ -17,7 +17,7 @@ from processor_api.errors import RetryableError
 from processor_api.stores.global_store import GlobalStore
 from processor_api.task_id import TopicPartition
 from streams.kafka.ports import AT_BEGINNING, Consumer
-from streams.log import retry_level
+from streams.log import RepeatedLines
 from streams.restore.restore_log import RestoreLog
 from streams.restore.restorer import StateRestoreListener
 from streams.runtime.global_stores.task import GlobalTask
@@ -64,6 +64,7 @@ class GlobalRestore:
         self._topic_ids = topic_ids
         self._consumer = consumer
         self._clock = clock
+        self._repeated = RepeatedLines(log, clock)
         self._listeners = listeners
         self._timeout_s = timeout_ms / 1000
         self._parts: dict[TopicPartition, _PartitionRestore] = {}
@@ -150,7 +151,7 @@ class GlobalRestore:
             except RetryableError as error:
                 if self._clock.monotonic() > deadline:
                     raise
-                log.log(retry_level(), "the offsets of global stores are not known yet", extra={"error": str(error)})
+                self._repeated.log("the offsets of global stores are not known yet", error=str(error))
                 self._clock.wait(RETRY_WAIT_S)
 
     def restart(self, lost: TopicPartition) -> None:

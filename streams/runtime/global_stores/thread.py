@@ -17,8 +17,9 @@ from typing import Any
 from processor_api.errors import InternalError, MissingTopicError, StreamsError
 from processor_api.task_id import TopicPartition
 from streams.config import clients as client_configs
-from streams.kafka.passing_errors import LOST
+from streams.kafka.client_errors import LOST
 from streams.kafka.ports import AT_BEGINNING, Consumer
+from streams.log import RepeatedLines
 from streams.runtime.global_stores.restore import GlobalRestore
 from streams.runtime.global_stores.task import GlobalTask
 from streams.runtime.threads.client_events import client_event
@@ -91,6 +92,7 @@ class GlobalStreamThread:
         self._config = process.config
         self._on_state = on_state
         self._stopping = threads.event()
+        self._repeated = RepeatedLines(log, process.platform.clock)
         self._counts = dict(topics.partitions)
         self._grown: dict[str, int] = {}
         self._thread = threads.thread(self.run, name)
@@ -269,7 +271,7 @@ class GlobalStreamThread:
                 raise _OffsetLost(error.str(), offset=event.offset(), **place)
             if restoring and error.name() == "UNKNOWN_TOPIC_OR_PART":
                 raise MissingTopicError(f"the topic of a global store does not exist: {error.str()}", **place)
-            client_event(error, partition)
+            client_event(error, partition, self._repeated)
         return ends
 
 

@@ -18,7 +18,7 @@ from processor_api.clock import Clock
 from processor_api.errors import InternalError, RetryableError
 from processor_api.task_id import TopicPartition
 from streams.kafka.group import Membership
-from streams.kafka.ports import CommitAgain, OffsetAndMetadata, TransactionAborted
+from streams.kafka.ports import ClientUnusable, CommitAgain, OffsetAndMetadata, TransactionAborted
 from streams.kafka.record_collector import RecordCollector
 from streams.log import retry_level, working_on
 from streams.runtime.processing.pace import Pace
@@ -133,7 +133,7 @@ class Committer:
     def _commit_offsets(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
         try:
             self._membership.commit(offsets)
-        except CommitAgain:
+        except (CommitAgain, ClientUnusable):
             raise
         except RetryableError as error:  # without a transaction the same offsets can be committed any time
             raise CommitAgain(error.message, **error.place()) from error

@@ -17,8 +17,8 @@ from processor_api.task_id import TaskId, TopicPartition
 from streams.config import StreamsConfig
 from streams.config import clients as client_configs
 from streams.kafka.group import Tasks
-from streams.kafka.ports import CommitAgain, OffsetAndMetadata
-from streams.log import retry_level, working_on
+from streams.kafka.ports import ClientUnusable, CommitAgain, OffsetAndMetadata
+from streams.log import RepeatedLines, working_on
 from streams.restore.restorer import RestoreJob, Restorer
 from streams.runtime.plan.plans import PlanBook
 from streams.runtime.plan.task_plan import TaskPlan
@@ -76,6 +76,7 @@ class TaskManager:
         self._opener = opener
         self._lock_waits = LockWaits(clock, opener.holder)
         self._clock = clock
+        self._repeated = RepeatedLines(log, clock)
         self._retry = Retry(clock, 0, 0, config.task_timeout_ms)
         """Retries the opening of tasks; it has no back-off, since the loop has one."""
         self._start_offsets = StartOffsets(clients, committer, clock, client_configs.auto_offset_reset(config))
@@ -180,6 +181,7 @@ class TaskManager:
 
         :raises TaskTimeoutError: when they have lasted for longer.
         :raises TaskMigratedError: if another member owns the tasks.
+        :raises ClientUnusable: if new clients are needed.
         """
         try:
             self._read_new_inputs()
@@ -195,11 +197,11 @@ class TaskManager:
                 task.plan is not self._plans[id_.subtopology] for id_, task in self.tasks.items()
             )
             self._retry.reset()
-        except TaskMigratedError:
+        except (TaskMigratedError, ClientUnusable):
             raise
         except RetryableError as error:
             self._retry.record_failure(error)
-            log.log(retry_level(), "tasks not opened yet", extra={"error": str(error)})
+            self._repeated.log("tasks not opened yet", error=str(error))
 
     def _open_missing(self) -> None:
         self._lock_waits.keep(self._wanted)

@@ -18,11 +18,11 @@ from processor_api.errors import DamagedStateError, RetryableError, StreamsError
 from processor_api.task_id import TaskId, TopicPartition
 from streams.config import StreamsConfig
 from streams.config import clients as client_configs
+from streams.kafka.client_errors import LOST
 from streams.kafka.group import Membership
-from streams.kafka.passing_errors import LOST
 from streams.kafka.ports import CommitAgain, InstanceFenced, NotDelivered, TransactionAborted
 from streams.kafka.shutdown_requests import ShutdownRequested
-from streams.log import in_work, retry_level
+from streams.log import RepeatedLines, in_work
 from streams.metrics.registry import Metrics
 from streams.platform import Platform
 from streams.restore.counters import RestoreCounters
@@ -89,6 +89,7 @@ class StreamThread:
         self._max_poll_records = client_configs.max_poll_records(config)
         self._buffered_records_max = config.buffered_records_per_partition
         self._clock = clock
+        self._repeated = RepeatedLines(log, clock)
         self._callbacks = callbacks
         self._is_paused = callbacks.is_paused
         self._threads = threads
@@ -248,7 +249,9 @@ class StreamThread:
         except TaskMigratedError as error:
             slow = self._call_timeout.explain(resources.committer, resources.pace, error)
             if slow is None:
-                log.warning("tasks migrated; joining again", extra={"thread_name": self.name, "error": str(error)})
+                self._repeated.log(
+                    "tasks migrated; joining again", level=logging.WARNING, thread_name=self.name, error=str(error)
+                )
                 self._end_for_new(resources, self._retry.backoff_s())
             else:
                 self._retreat(resources, slow)
@@ -292,7 +295,7 @@ class StreamThread:
             self._die(resources, lasting)
             raise
         what = "what was not committed is rolled back, to be processed again with new clients"
-        log.log(retry_level(), what, extra={"thread_name": self.name, "error": str(error)})
+        self._repeated.log(what, thread_name=self.name, error=str(error))
         self._end_for_new(resources, wait_s, remain=self._remain or not self._stopping.is_set())
 
     def _end_for_new(self, resources: ThreadResources, wait_s: float, *, remain: bool = True) -> None:
@@ -365,7 +368,8 @@ class StreamThread:
             self._paused.intersection_update(tasks.running)
             return
         if not refused:
-            log.warning("transaction aborted; tasks go back to their last commit", extra={"error": str(error)})
+            text = "transaction aborted; tasks go back to their last commit"
+            self._repeated.log(text, level=logging.WARNING, error=str(error))
             self._open_at = self._clock.monotonic() + self._wait_after(error)
         resources.committer.abort()
         tasks.roll_back()
@@ -459,9 +463,9 @@ class StreamThread:
             # tasks do not wait for a deleted topic
             resources.tasks.running[partition].queues[partition].caught_up = True
         if event.topic() and partition not in resources.tasks.running and error.name() != "_FATAL":
-            log.log(retry_level(), "cannot read", extra={"partition": str(partition), "error": error.str()})
+            self._repeated.log("cannot read", partition=str(partition), error=error.str())
             return
-        client_event(error, partition)
+        client_event(error, partition, self._repeated)
 
     def _open(self, resources: ThreadResources) -> None:
         tasks = resources.tasks
@@ -543,7 +547,7 @@ class StreamThread:
                 raise TaskMigratedError(error.message, **error.place()) from error
             self._commit_again = True
             self._next_commit = now + self._retry.record_failure(error)
-            log.info("commit is tried again", extra={"error": str(error)})
+            self._repeated.log("commit is tried again", level=logging.INFO, error=str(error))
         resources.purge.run(running)
         resources.watch.run(running)
 

@@ -24,7 +24,7 @@ from streams.kafka.group import (
 )
 from streams.kafka.ports import Producer
 from streams.kafka.record_collector import RecordCollector
-from streams.log import retry_level
+from streams.log import RepeatedLines
 from streams.metrics.registry import ThreadMetrics
 from streams.restore.restorer import Restorer
 from streams.runtime.processing.environment import GlobalStoreReader, TaskSettings, TaskThread
@@ -76,6 +76,7 @@ class ThreadResources:
         self._plans = process.plans.current
         self._memory = process.state.memory
         self._clock = process.platform.clock
+        self._repeated = RepeatedLines(log, self._clock)
         self.assigned = False
         """Whether membership has said which tasks this thread owns."""
         self.revoked = False
@@ -198,7 +199,7 @@ class ThreadResources:
             try:
                 others = other_topologies(admin.group_members(group.application_id), group.hash)
             except RetryableError as error:
-                log.log(retry_level(), "the group cannot be described yet", extra={"error": str(error)})
+                self._repeated.log("the group cannot be described yet", error=str(error))
                 others = []
             self._waits = bool(others)
             if not others:
@@ -232,7 +233,7 @@ class ThreadResources:
         try:
             self.membership.extend(current.group)
         except RetryableError as error:
-            log.log(retry_level(), "new tasks cannot be announced yet", extra={"error": str(error)})
+            self._repeated.log("new tasks cannot be announced yet", error=str(error))
             self._refresh_after = self._clock.monotonic() + REFRESH_PAUSE_S
             return
         self.tasks.replan(current.tasks)

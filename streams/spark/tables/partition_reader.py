@@ -8,7 +8,7 @@ from typing import Any
 from processor_api.clock import SystemClock
 from processor_api.errors import RetryableError, StreamsError
 from processor_api.task_id import TopicPartition
-from streams.kafka.passing_errors import LOST, PASSING
+from streams.kafka.client_errors import HEALED, LOST
 from streams.kafka.ports import Consumer
 from streams.spark.errors import OffsetRangeLost
 from streams.spark.tables.ranges import OffsetRange
@@ -101,7 +101,7 @@ def _event(consumer: Consumer, event: Any, wanted: OffsetRange, end: bool, last_
             **_place(wanted),
             offset=wanted.start,
         )
-    if error.name() not in PASSING:
+    if error.name() not in HEALED:
         raise StreamsError(f"the partition cannot be read: {error.str()}", **_place(wanted))
     return end, error.str()
 

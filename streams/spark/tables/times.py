@@ -14,7 +14,7 @@ from typing import Any
 from processor_api.clock import Clock, SystemClock
 from processor_api.errors import RetryableError, StreamsError
 from processor_api.task_id import TopicPartition
-from streams.kafka.passing_errors import LOST, PASSING
+from streams.kafka.client_errors import HEALED, LOST
 from streams.kafka.ports import Consumer
 from streams.spark.errors import OffsetRangeLost
 
@@ -87,6 +87,6 @@ def _passing(error: Any, place: TopicPartition) -> str:
             topic=place.topic,
             partition=place.partition,
         )
-    if error.name() not in PASSING:
+    if error.name() not in HEALED:
         raise StreamsError(f"{place} cannot be read: {error.str()}", topic=place.topic, partition=place.partition)
     return str(error.str())

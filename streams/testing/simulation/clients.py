@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
+from processor_api.errors import TaskMigratedError
 from processor_api.task_id import TopicPartition
 from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
 from streams.kafka.embedded.consumer import EmbeddedConsumer
@@ -112,6 +113,16 @@ class SimulatedConsumer:
         self._network = network
         self._in_group = False
         self._is_given_up = False
+        self._is_fenced = False
+
+    def _check_fence(self, call: str) -> None:
+        """Raises the error of a consumer whose place a late request of its own has taken, from then on."""
+        if not self._is_fenced and self._in_group and self._network.faults:
+            self._is_fenced = self._network.fails_by("is fenced by itself", call)
+            if self._is_fenced:
+                self._remove()  # it sends no heartbeats any more
+        if self._is_fenced:
+            raise TaskMigratedError("simulated: a late request of its own has taken this consumer's place")
 
     def _polls(self) -> None:
         self.polled_at = self._network.scheduler.now
@@ -121,6 +132,7 @@ class SimulatedConsumer:
     def consume(self, max_messages: int, timeout: float) -> list[Any]:
         network = self._network
         network.step("consume")
+        self._check_fence("consume")
         self._polls()
         if network.is_down():
             network.scheduler.sleep(timeout)
@@ -135,6 +147,7 @@ class SimulatedConsumer:
     def poll(self, timeout: float) -> Any:
         network = self._network
         network.step("poll")
+        self._check_fence("consume")
         self._polls()
         if network.is_down():
             network.scheduler.sleep(min(timeout, network.down_for()))
@@ -144,7 +157,7 @@ class SimulatedConsumer:
         return found
 
     def _weather(self) -> list[Any]:
-        """Returns events that report the state of the network, and from which the client recovers by itself."""
+        """Returns events that report the state of the network."""
         return [Event("", -1, -1, ErrorInfo(name, "simulated")) for name in self._network.take_events()]
 
     def subscribe(self, topics: Collection[str], listener: RebalanceListener) -> None:
@@ -185,6 +198,7 @@ class SimulatedConsumer:
 
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         network = self._network
+        self._check_fence("commit")
         try:
             network.call("commit", lambda: network.note_commit(self, lambda: self.inner.commit(offsets)))
         except ClientGivenUp:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from processor_api.errors import RetryableError
 from processor_api.task_id import TopicPartition
+from streams.kafka.client_errors import error_of
 from streams.kafka.ports import CommitAgain, OffsetAndMetadata, TransactionAborted
 from streams.testing.simulation.scheduler import Process, Scheduler
 
@@ -20,6 +21,20 @@ _QUERIES = ("committed", "beginning_offsets", "end_offsets", "offsets_for_time",
 _CHANGES = ("commit", "create_topics", "add_partitions", "delete_records")
 _TRANSACTIONS = ("init_transactions", "send_offsets", "commit_transaction", "abort_transaction")
 _REPEATABLE = (*_QUERIES, *_CHANGES)
+_OF_LEADERS = ("beginning_offsets", "end_offsets", "offsets_for_time", "log_ends")
+_OF_COORDINATORS = ("committed", "group_members", "group_offsets", "commit")
+_BY_ITSELF = "is fenced by itself"
+UNKNOWN_ERROR = "an error that is not known"
+
+ERRORS: Mapping[str, tuple[str, ...]] = {
+    "FENCED_LEADER_EPOCH": _OF_LEADERS,
+    "NOT_COORDINATOR": _OF_COORDINATORS,
+    "_DESTROY_BROKER": (*_OF_LEADERS, *_OF_COORDINATORS, "topic_ids"),
+    "_DESTROY": (*_OF_LEADERS, "committed", "commit"),
+    "_STATE": (*_TRANSACTIONS, "committed", "commit", "end_offsets"),
+    UNKNOWN_ERROR: (*_OF_LEADERS, *_OF_COORDINATORS, "topic_ids", *_TRANSACTIONS),
+}
+"""The errors of clients that a call may meet around a pause of a broker, by the client's names."""
 
 FAULTS: Mapping[str, tuple[str, ...]] = {
     "loses the request": (*_QUERIES, *_CHANGES, *_TRANSACTIONS),
@@ -31,6 +46,8 @@ FAULTS: Mapping[str, tuple[str, ...]] = {
     "does not come back": ("commit",),
     "wants an abort": ("send_offsets", "commit_transaction"),
     "has a full queue": ("produce",),
+    _BY_ITSELF: ("consume", "commit"),
+    **ERRORS,
 }
 """The faults that a broker, or the way to it, may cause, with the calls that may meet each."""
 
@@ -103,7 +120,7 @@ class Network:
         return max(0.0, self._down_until - self.scheduler.now)
 
     def send_event(self, event: str) -> None:
-        """Sends the consumers an event from which they recover, with one of their next polls."""
+        """Sends the consumers an event with one of their next polls."""
         self._events.append(event)
         self.has_events = True
 
@@ -115,11 +132,16 @@ class Network:
         """Whether this call meets a fault that only makes it fail."""
         return self._take(call) is not None if self.faults else False
 
-    def _take(self, call: str) -> Fault | None:
+    def fails_by(self, kind: str, call: str) -> bool:
+        """Whether this call meets a fault of a kind."""
+        return self._take(call, kind) is not None
+
+    def _take(self, call: str, kind: str | None = None) -> Fault | None:
         thread = self.scheduler.this()
         process = None if thread is None else thread.process
         for fault in self.faults:
-            if fault.call == call and fault.process in (None, process):
+            of_kind = fault.kind != _BY_ITSELF if kind is None else fault.kind == kind
+            if of_kind and fault.call == call and fault.process in (None, process):
                 self.faults.remove(fault)
                 return fault
         return None
@@ -138,6 +160,11 @@ class Network:
 
     def _meet(self, fault: Fault, do: Callable[[], R]) -> R:
         sleep = self.scheduler.sleep
+        if fault.kind in ERRORS:
+            if fault.kind == UNKNOWN_ERROR and self.chance(2):
+                do()  # whether it was done is not known either
+            transactional = fault.call in _TRANSACTIONS
+            raise error_of(fault.kind, f"simulated: {fault.call} met {fault.kind}", transactional=transactional)
         if fault.kind == "wants an abort":
             raise TransactionAborted(f"simulated: {fault.call} was refused; abort the transaction")
         if fault.kind == "is in a rebalance":

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
-from streams.testing.simulation.network import FAULTS
+from streams.testing.simulation.network import FAULTS, UNKNOWN_ERROR
 
 __all__ = ["KINDS", "Action", "Shape", "draw_actions", "draw_shape"]
 
@@ -23,7 +23,7 @@ KINDS = {
     "join": "starts one more worker",
     "fault": "makes a call fail",
     "outage": "makes all brokers unreachable for a time",
-    "event": "gives consumers an error from which they recover",
+    "event": "gives consumers an error, after which they go on or are replaced",
     "fence": "makes another producer take the transactional ids of the worker",
     "expire": "ends open transactions of the worker by their timeout",
     "evict": "removes the worker's members from the group",
@@ -59,7 +59,10 @@ _MOMENTS = (
 )  # fmt: skip
 """Calls at which it is worth being killed or frozen."""
 
-_EVENTS = ("_TRANSPORT", "_ALL_BROKERS_DOWN", "NOT_LEADER_FOR_PARTITION", "COORDINATOR_NOT_AVAILABLE", "_TIMED_OUT")
+_EVENTS = (
+    "_TRANSPORT", "_ALL_BROKERS_DOWN", "NOT_LEADER_FOR_PARTITION", "COORDINATOR_NOT_AVAILABLE", "_TIMED_OUT",
+    "FENCED_LEADER_EPOCH", "_DESTROY_BROKER", "_STATE", UNKNOWN_ERROR,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,85 @@
+"""A consumer that lost its place in the group: to another process, or to a late request of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+from confluent_kafka import KafkaError
+
+from processor_api.clock import ManualClock
+from processor_api.errors import RetryableError, TaskMigratedError
+from streams.kafka.confluent.consumer import ConfluentConsumer
+from streams.kafka.confluent.outage import OutageLog
+from streams.kafka.ports import ClientUnusable, InstanceFenced
+
+SETTINGS = {"bootstrap.servers": "127.0.0.1:1", "group.id": "g", "group.instance.id": "one"}
+NO_MEMBER = b""
+"""The member of a client that has not joined, which stands for one that has kept its member."""
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def outage(clock: ManualClock) -> OutageLog:
+    return OutageLog("127.0.0.1:1", clock)
+
+
+@pytest.fixture
+def consumer(outage: OutageLog) -> Iterator[ConfluentConsumer]:
+    with closing(ConfluentConsumer(SETTINGS, outage)) as consumer:
+        yield consumer
+
+
+def fatal(name: str) -> KafkaError:
+    return KafkaError(getattr(KafkaError, name), "the reason", fatal=True)
+
+
+def reason(consumer: ConfluentConsumer, member: bytes | None) -> type[Exception]:
+    return type(consumer._reason_of_fence(member)())
+
+
+def test_a_member_that_had_its_place_all_the_time_is_fenced_by_another_process(consumer: ConfluentConsumer) -> None:
+    assert reason(consumer, NO_MEMBER) is InstanceFenced
+
+
+@pytest.mark.parametrize("member", [b"one-1234", None])
+def test_a_member_that_lost_its_place_before_is_fenced_by_itself(
+    consumer: ConfluentConsumer, member: bytes | None
+) -> None:
+    """After a stall of the broker a request to join that the client had given up was read after the one that it made
+    next: all workers of an application ended, with the advice to give each a directory of its own."""
+    assert reason(consumer, member) is TaskMigratedError
+
+
+def test_a_broken_connection_is_reason_for_doubt_for_a_time(
+    consumer: ConfluentConsumer, outage: OutageLog, clock: ManualClock
+) -> None:
+    """Two processes with one instance id fence each other until it is over, and then one of them ends."""
+    outage.report(KafkaError(KafkaError._TRANSPORT, "gone"))
+    assert reason(consumer, NO_MEMBER) is TaskMigratedError
+    outage.answered()
+    assert reason(consumer, NO_MEMBER) is TaskMigratedError
+    clock.advance(61_000)
+    assert reason(consumer, NO_MEMBER) is InstanceFenced
+
+
+def test_a_fence_before_the_first_assignment_is_no_end(consumer: ConfluentConsumer) -> None:
+    consumer._on_error(fatal("FENCED_INSTANCE_ID"))
+    for _ in range(2):
+        with pytest.raises(TaskMigratedError, match="late request of its own") as caught:
+            consumer.consume(1, 0.0)
+        assert not isinstance(caught.value, InstanceFenced)
+    with pytest.raises(TaskMigratedError):
+        consumer.poll(0.0)
+
+
+def test_a_fatal_error_that_is_not_known_is_for_a_new_client(consumer: ConfluentConsumer) -> None:
+    consumer._on_error(fatal("UNKNOWN"))
+    with pytest.raises(ClientUnusable, match="a new one takes its place") as caught:
+        consumer.consume(1, 0.0)
+    assert isinstance(caught.value, RetryableError)
