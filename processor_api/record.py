@@ -10,6 +10,9 @@ import enum
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from processor_api.durations import LAST_MS, whole_number
+from processor_api.texts import repr_of
+
 __all__ = [
     "NO_TIMESTAMP",
     "FixedKeyRecord",
@@ -19,6 +22,7 @@ __all__ = [
     "Record",
     "RecordMetadata",
     "TimestampType",
+    "record_time",
 ]
 
 K = TypeVar("K")
@@ -129,6 +133,25 @@ class RecordMetadata(NamedTuple):
     """The source record's own timestamp in ms, before any extractor; -1 when it had none."""
 
 
+def record_time(given: Any) -> int:
+    """Returns the timestamp that a record was given, as a plain int.
+
+    :raises TypeError: if it is no whole number.
+    :raises ValueError: if it is negative, or has more than 64 bits.
+    """
+    found = whole_number(given)
+    if found is None:
+        raise TypeError(
+            f"a record's timestamp is a whole number of milliseconds since 1970, got {repr_of(given)}, which is of type"
+            f" {type(given).__name__}"
+        )
+    if found < 0:
+        raise ValueError(f"a record's timestamp must not be negative, got {found}")
+    if found > LAST_MS:
+        raise ValueError(f"a record's timestamp has at most 64 bits, got {found}")
+    return found
+
+
 class _Fields(Generic[K, V]):
     __slots__ = ("key", "raw_headers", "timestamp", "value")
     __match_args__ = ("key", "value", "timestamp")
@@ -136,8 +159,8 @@ class _Fields(Generic[K, V]):
     def __init__(
         self, key: K, value: V, timestamp: int, headers: Iterable[tuple[str, bytes | None]] | None = None
     ) -> None:
-        if timestamp < 0:
-            raise ValueError(f"a record's timestamp must not be negative, got {timestamp}")
+        if type(timestamp) is not int or not 0 <= timestamp <= LAST_MS:
+            timestamp = record_time(timestamp)
         self.key = key
         self.value = value
         self.timestamp = timestamp
@@ -176,7 +199,8 @@ class Record(_Fields[K, V]):
         record = Record("ann", "tea", 1_700_000_000_000, [("source", b"web")])
         assert record.with_value("milk").headers.last("source") == b"web"
 
-    :raises ValueError: if the timestamp is negative.
+    :raises TypeError: if the timestamp is no whole number; one of numpy is, a float is none.
+    :raises ValueError: if it is negative, or has more than 64 bits.
     """
 
     __slots__ = ()

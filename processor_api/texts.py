@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["MOST_MESSAGE", "MOST_TEXT", "MOST_VALUE", "cut", "error_text", "printable", "shown"]
+__all__ = ["MOST_MESSAGE", "MOST_TEXT", "MOST_VALUE", "cut", "error_text", "printable", "repr_of", "shown"]
 
 MOST_VALUE = 500
 """Characters of one value of data in the text of an error, such as its key."""
@@ -43,6 +43,15 @@ def _field_text(one: dict[str, Any]) -> str:
     place = ".".join(map(str, one["loc"]))
     text = one["msg"] if not place else f"{place}: {one['msg']}"
     return text if one["type"] == "missing" else f"{text}, got {cut(repr(one['input']), _MOST_INPUT)}"
+
+
+def repr_of(value: Any) -> str:
+    """Returns the ``repr`` of anything that was given, for the text of an error: on one line, cut, and its type where
+    the object's own ``repr`` fails."""
+    try:
+        return shown(repr(value), MOST_VALUE)
+    except Exception:
+        return f"a {type(value).__name__} that has no text"
 
 
 def shown(text: str, most: int = MOST_TEXT) -> str:

@@ -17,7 +17,7 @@ from processor_api.context import BatchLimits, HeldRecord, OperatorContext
 from processor_api.errors import ProcessingError, StreamsError, TopologyError
 from processor_api.function_code import named_function
 from processor_api.processor import Operator, connected_stores
-from processor_api.record import Forward, Record
+from processor_api.record import Forward, Record, record_time
 from processor_api.stores.factory import StoreBuilder
 
 __all__ = ["MapValuesBatch", "ProcessBatch"]
@@ -129,6 +129,11 @@ class ProcessBatch(Operator):
                     made = [(one.key, one.value, one.timestamp, one.raw_headers) for one in outcome]
                 except Exception as error:
                     fail(_of_outcome(error, outcome), *record[:4])
+                    continue
+                try:
+                    made = [(key, value, record_time(time), headers) for key, value, time, headers in made]
+                except (TypeError, ValueError) as error:
+                    fail(error, *record[:4])
                     continue
                 as_it_came = True
                 for key, value, timestamp, headers in made:

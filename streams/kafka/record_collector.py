@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from processor_api.clock import Clock
+from processor_api.durations import whole_number
 from processor_api.errors import (
     AuthorizationError,
     InternalError,
@@ -25,6 +26,7 @@ from processor_api.nodes import RecordContext, SinkNode
 from processor_api.partitioner import StreamPartitioner
 from processor_api.record import Forward, HeaderList
 from processor_api.serde import Serde
+from processor_api.texts import repr_of
 from processor_api.topic_names import check_topic_name
 from state.formats.windowed_serdes import windowed_partitioner
 from state.write_buffer.record_context import Cursor
@@ -598,7 +600,10 @@ def _chosen(partitions: Any, total: int, node: str) -> list[int]:
             f"the partitioner of sink {node!r} returned {partitions!r}; it returns a collection of partitions, such as"
             " {0}, or None for the default"
         ) from None
+    numbers = []
     for partition in chosen:
-        if type(partition) is not int or not 0 <= partition < total:
-            raise ValueError(f"the partitioner of sink {node!r} chose partition {partition!r} of {total}")
-    return sorted(chosen)
+        number = whole_number(partition)
+        if number is None or not 0 <= number < total:
+            raise ValueError(f"the partitioner of sink {node!r} chose partition {repr_of(partition)} of {total}")
+        numbers.append(number)
+    return sorted(numbers)

@@ -1,4 +1,4 @@
-"""Runs a topology without a broker: one task over all subtopologies, each topic with one partition.
+"""Runs a topology without a broker: one task over all subtopologies.
 
 As Kafka Streams' driver does, a piped record is processed to the end before the call returns, internal topics and user
 topics that are read again included, with a commit after each record that the task processes; wall-clock time moves only
@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, TypeVar, cast
 
 from processor_api.clock import ManualClock, SystemClock
-from processor_api.durations import Duration, Timestamp, to_ms, to_timestamp_ms
+from processor_api.durations import LAST_MS, Duration, Timestamp, to_ms, to_timestamp_ms
 from processor_api.errors import ConfigError, StreamsError, TopologyError
 from processor_api.given_serdes import SerdeLike, optional_serde
 from processor_api.nodes import ProcessorNode, SinkNode, SourceNode
@@ -62,7 +62,7 @@ from streams.testing.driver_globals import DriverGlobals
 from streams.testing.driver_log import DriverProducer, DriverTopic, new_message
 from streams.testing.driver_queries import driver_queries
 from streams.testing.record_trace import RecordTrace
-from streams.testing.settings import config_for_tests, nearest
+from streams.testing.settings import checked_partitions, config_for_tests, nearest
 from streams.testing.topics import TestInputTopic, TestOutputTopic
 
 __all__ = ["RawRecord", "TopologyTestDriver"]
@@ -112,6 +112,8 @@ class TopologyTestDriver:
         ``state.dir`` if that is given.
     :param initial_wall_clock_time: the wall clock at the start: integer milliseconds since 1970, or a ``datetime`` with
         a time zone.
+    :param partitions: how many partitions topics have, as partitioners and readers of the output see them; each has one
+        if it is not among them. What the topology reads again is processed by one task all the same.
     :raises TopologyError: if the topology cannot run, for instance because a serde is missing.
     """
 
@@ -121,8 +123,10 @@ class TopologyTestDriver:
         config: StreamsConfig | Mapping[str, Any] | None = None,
         *,
         initial_wall_clock_time: Timestamp = 0,
+        partitions: Mapping[str, int] | None = None,
     ) -> None:
         self.config = config_for_tests(config)
+        self._partitions = checked_partitions(partitions)
         self._topology = topology_to_run(topology, self.config)
         self.clock = ManualClock(to_timestamp_ms(initial_wall_clock_time, "initial_wall_clock_time"))
         self._topics: dict[str, DriverTopic] = {}
@@ -138,7 +142,7 @@ class TopologyTestDriver:
         rules = TraceRules.of(self.config)
         self._trace = None if rules is None else RecordTrace(rules, self.clock)
         self._arrivals = Arrivals()
-        producer = DriverProducer(self._topics, self._arrivals)
+        producer = DriverProducer(self._topics, self._arrivals, self._partitions)
         tracer, open_engine = self._tracer, self._engine_opener()
         self._collector = RecordCollector(producer if tracer is None else TracedProducer(producer, tracer), self.clock)
         self._directory = self._make_directory()
@@ -207,6 +211,8 @@ class TopologyTestDriver:
         :raises TopologyError: if no source reads the topic.
         :raises StreamsError: what the topology raises; what it produced before can be read.
         """
+        if type(timestamp) is not int or not -LAST_MS <= timestamp <= LAST_MS:
+            timestamp = to_timestamp_ms(timestamp, "timestamp")
         found = self._topics.get(topic)
         if found is None or found.queue is None or self._closed:
             found = self._read_also(topic)
@@ -348,7 +354,9 @@ class TopologyTestDriver:
         for name, topic in self._topics.items():
             unread = topic.unread
             if unread:
-                taken[name] = [RawRecord(key, value, time, list(headers or ())) for key, value, time, headers in unread]
+                taken[name] = [
+                    RawRecord(key, value, time, list(headers or ())) for key, value, time, headers, _ in unread
+                ]
                 unread.clear()
         return taken
 

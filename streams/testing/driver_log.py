@@ -1,4 +1,4 @@
-"""The topics of the test driver, each with one partition, and the producer that writes to them.
+"""The topics of the test driver, each as one log, and the producer that writes to them.
 
 A cluster has brokers that refuse, groups and transactions; a driver has one task that reads everything and never fails
 to write. This module has only the parts of Kafka that it needs, so that a piped record costs little more than its
@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, NoReturn
 
 from processor_api.errors import ProductionError
+from processor_api.partitioner import partition_for_key
 from processor_api.record import HeaderList, TimestampType
 from processor_api.task_id import TopicPartition
 from streams.kafka.embedded.messages import Record, as_bytes, check_time
@@ -23,14 +24,14 @@ from streams.testing.arrivals import Arrivals
 
 __all__ = ["DriverProducer", "DriverTopic", "Written", "new_message"]
 
-Written = tuple[bytes | None, bytes | None, int, HeaderList | None]
-"""``(key, value, timestamp_ms, headers)``"""
+Written = tuple[bytes | None, bytes | None, int, HeaderList | None, int]
+"""``(key, value, timestamp_ms, headers, partition)``"""
 
 _CREATE_TIME = int(TimestampType.CREATE_TIME)
 
 
 class DriverTopic:
-    """The only partition of a topic."""
+    """The records of a topic. All its partitions are one log here, in the order in which records are written."""
 
     __slots__ = ("end_offset", "name", "queue", "unread", "written")
 
@@ -70,9 +71,10 @@ class DriverProducer:
 
     zero_timestamp_ms = 0
 
-    def __init__(self, topics: dict[str, DriverTopic], arrivals: Arrivals) -> None:
+    def __init__(self, topics: dict[str, DriverTopic], arrivals: Arrivals, partitions: Mapping[str, int]) -> None:
         self._topics = topics
         self._arrivals = arrivals
+        self._partitions = partitions
 
     def produce(
         self,
@@ -87,13 +89,15 @@ class DriverProducer:
     ) -> None:
         """Appends a record to its topic.
 
-        :raises ProductionError: if the record is for another partition than the only one.
+        :raises ProductionError: if the topic has no such partition.
         :raises UnsendableHeaders: if no client could send the headers.
         :raises OverflowError: if the timestamp has more than 64 bits.
         """
-        if partition > 0:
+        count = self.partition_count(topic)
+        if partition >= count:
             raise ProductionError(
-                f"topic {topic!r} has 1 partition in the test driver, there is no number {partition}",
+                f"topic {topic!r} has {count} partition{'s' if count > 1 else ''} in the test driver, there is no"
+                f" number {partition}; TopologyTestDriver(..., partitions={{{topic!r}: n}}) gives it more",
                 topic=topic,
                 partition=partition,
             )
@@ -107,7 +111,9 @@ class DriverProducer:
         headers = list(sendable(headers)) if headers else None
         check_time(timestamp)
         found.written = True
-        found.unread.append((key, value, timestamp, headers))
+        if partition < 0:
+            partition = partition_for_key(key, count) if count > 1 and key is not None else 0
+        found.unread.append((key, value, timestamp, headers, partition))
         queue = found.queue
         if queue is not None:
             self._arrivals.add(queue, new_message(found, key, value, timestamp, headers))
@@ -135,7 +141,7 @@ class DriverProducer:
         """Does nothing: there is no broker to ask."""
 
     def partition_count(self, topic: str) -> int:
-        return 1
+        return self._partitions.get(topic, 1)
 
     # One task commits everything at once, and no consumer reads uncommitted records.
 

@@ -6,9 +6,11 @@ import difflib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from processor_api.durations import whole_number
+from processor_api.texts import repr_of
 from streams.config import StreamsConfig
 
-__all__ = ["config_for_tests", "nearest", "with_defaults"]
+__all__ = ["checked_partitions", "config_for_tests", "nearest", "with_defaults"]
 
 DEFAULTS: dict[str, Any] = {"application.id": "test-application", "bootstrap.servers": "embedded:9092"}
 
@@ -31,6 +33,27 @@ def with_defaults(settings: Mapping[str, Any] | None, **more: Any) -> dict[str, 
     defaults = DEFAULTS | {name.replace("_", "."): value for name, value in more.items()}
     names = {name.replace(".", "_"): name for name in defaults}
     return defaults | {names.get(name, name): value for name, value in (settings or {}).items()}
+
+
+def checked_partitions(given: Mapping[str, int] | None) -> dict[str, int]:
+    """Returns the numbers of partitions of topics.
+
+    :raises TypeError: if they are no mapping of topics to numbers.
+    :raises ValueError: if a number is less than 1.
+    """
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise TypeError(f"partitions is a mapping of topics to numbers, such as {{'out': 12}}, got {repr_of(given)}")
+    found = {}
+    for topic, count in given.items():
+        number = whole_number(count)
+        if number is None or not isinstance(topic, str):
+            raise TypeError(f"partitions maps names of topics to numbers, got {repr_of(topic)}: {repr_of(count)}")
+        if number < 1:
+            raise ValueError(f"topic {topic!r} has at least 1 partition, got {number}")
+        found[topic] = number
+    return found
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -19,7 +19,8 @@ __all__ = ["TestInputTopic", "TestOutputTopic", "TestRecord"]
 class TestRecord:
     """A record in or out of the driver, with key, value, timestamp in ms and headers.
 
-    An input's timestamp of ``None`` is the topic's own next one. Equal to a record with equal parts.
+    An input's timestamp of ``None`` is the topic's own next one. Equal to a record with equal parts. One that was read
+    has its partition as attribute ``partition``, which does not count for equality.
 
     ::
 
@@ -29,7 +30,7 @@ class TestRecord:
     """
 
     __test__ = False  # not a test class, despite its name
-    __slots__ = ("headers", "key", "timestamp", "value")
+    __slots__ = ("headers", "key", "partition", "timestamp", "value")
     __match_args__ = ("key", "value", "timestamp", "headers")
 
     def __init__(
@@ -41,6 +42,7 @@ class TestRecord:
         self.value = value
         self.timestamp: int | None = timestamp
         self.headers: Headers = Headers(headers) if headers else Headers()
+        self.partition: int | None = None
 
     @property
     def record_time(self) -> datetime | None:
@@ -266,10 +268,11 @@ class TestOutputTopic:
         return self._next()
 
     def _next(self) -> TestRecord:
-        key, value, timestamp, headers = self._queue[0]
+        key, value, timestamp, headers, partition = self._queue[0]
         record = TestRecord(
             self._read("key", self._key_serde, key), self._read("value", self._value_serde, value), timestamp, headers
         )
+        record.partition = partition
         self._queue.popleft()
         return record
 

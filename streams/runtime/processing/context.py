@@ -8,12 +8,20 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from processor_api.context import BatchLimits, HandleTogether
-from processor_api.durations import Duration, to_ms
+from processor_api.durations import LAST_MS, Duration, to_ms
 from processor_api.errors import TopologyError
 from processor_api.metrics import StreamsMetrics
 from processor_api.processor import FixedKeyProcessor, Operator, Processor
 from processor_api.punctuation import Cancellable, PunctuationType, Punctuator
-from processor_api.record import FixedKeyRecord, Forward, HeaderList, Record, RecordMetadata, TimestampType
+from processor_api.record import (
+    FixedKeyRecord,
+    Forward,
+    HeaderList,
+    Record,
+    RecordMetadata,
+    TimestampType,
+    record_time,
+)
 from processor_api.serde import Serde
 from processor_api.task_id import TaskId
 from state.guards.guard import GuardedStore, guarded
@@ -329,10 +337,13 @@ class UserContext:
             headers: Any = record.raw_headers
         except AttributeError:
             raise TypeError(f"forward takes a Record, not {record!r}") from None
+        timestamp = record.timestamp
+        if type(timestamp) is not int or not 0 <= timestamp <= LAST_MS:  # it was set after the record was made
+            timestamp = record_time(timestamp)
         saved = cursor.timestamp, cursor.headers
-        cursor.timestamp, cursor.headers = record.timestamp, headers
+        cursor.timestamp, cursor.headers = timestamp, headers
         try:
-            target(record.key, record.value, record.timestamp, headers)
+            target(record.key, record.value, timestamp, headers)
         finally:
             cursor.timestamp, cursor.headers = saved
 

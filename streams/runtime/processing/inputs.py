@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
+from processor_api.durations import LAST_MS, whole_number
 from processor_api.errors import StreamsError, UserCodeError
 from processor_api.record import NO_TIMESTAMP, Forward, HeaderList
 from processor_api.task_id import TopicPartition
+from processor_api.texts import repr_of
 from processor_api.timestamps import (
     ConsumedRecord,
     TimestampExtractor,
@@ -248,9 +250,12 @@ class InputQueue:
             raise error.locate(task=str(self._environment.task_id), **place)  # noqa: B904 - the same, with its place
         except Exception as error:
             self._environment.errors.extraction(self.source.node, error, self._cursor)
-        if type(extracted) is not int:
+        if type(extracted) is not int or extracted > LAST_MS:
+            time = whole_number(extracted)
+            if time is not None and time <= LAST_MS:
+                return time
             self._environment.errors.extraction(
-                self.source.node, TypeError(f"expected an int (ms), got {extracted!r}"), self._cursor
+                self.source.node, TypeError(f"expected an int (ms), got {repr_of(extracted)}"), self._cursor
             )
         return extracted
 
