@@ -37,7 +37,7 @@ from dsl.streams import (
     TimeWindowedKStream,
 )
 from dsl.suppressed import BufferConfig, EagerBufferConfig, StrictBufferConfig, Suppressed
-from dsl.value_transformer import ValueTransformerWithKey
+from dsl.value_transformer import ValueTransformerContext, ValueTransformerWithKey
 from dsl.windows.definitions import (
     EmitStrategy,
     SessionWindows,
@@ -82,6 +82,7 @@ __all__ = [
     "TimeWindowedKStream",
     "TimeWindows",
     "UnlimitedWindows",
+    "ValueTransformerContext",
     "ValueTransformerWithKey",
     "Windows",
 ]

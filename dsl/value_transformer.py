@@ -4,15 +4,69 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from processor_api.context import ProcessingContext
+from processor_api.record import NO_TIMESTAMP, HeaderList, Headers
 
-__all__ = ["ValueTransformerWithKey", "ValueTransformerWithKeySupplier"]
+__all__ = ["CurrentRow", "ValueTransformerContext", "ValueTransformerWithKey", "ValueTransformerWithKeySupplier"]
 
 K = TypeVar("K", contravariant=True)
 V = TypeVar("V", contravariant=True)
 V2 = TypeVar("V2", covariant=True)
+
+
+class ValueTransformerContext(ProcessingContext, Protocol):
+    """The context of a transformer: that of a processor without ``forward``, and the time and headers of the row.
+
+    ::
+
+        class Dated(ValueTransformerWithKey):
+            def transform(self, item, count):
+                return None if count is None else f"{count} at {self.context.timestamp}"
+
+        dated = stock.transform_values(Dated)
+        # ("tea", 3) @ 700 -> ("tea", "3 at 700")
+    """
+
+    @property
+    def timestamp(self) -> int:
+        """The timestamp in ms of the change that is transformed, or of the row that is looked up; -1 where there is no
+        such row, and outside of ``transform``."""
+        ...
+
+    @property
+    def headers(self) -> Headers:
+        """The headers of the record that made the change; a row that is looked up has none."""
+        ...
+
+
+class CurrentRow:
+    """A processing context with the row that is being transformed (:class:`ValueTransformerContext`)."""
+
+    def __init__(self, context: ProcessingContext) -> None:
+        self._context = context
+        self._headers: HeaderList | None = None
+        self.timestamp = NO_TIMESTAMP
+
+    @property
+    def headers(self) -> Headers:
+        """The headers of the row."""
+        headers = self._headers
+        if type(headers) is not Headers:
+            headers = self._headers = Headers(headers or ())
+        return headers
+
+    def enter(self, timestamp: int, headers: HeaderList | None) -> None:
+        """Notes the row that is transformed next."""
+        self.timestamp, self._headers = timestamp, headers
+
+    def leave(self) -> None:
+        """Forgets the row."""
+        self.timestamp, self._headers = NO_TIMESTAMP, None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._context, name)
 
 
 class ValueTransformerWithKey(ABC, Generic[K, V, V2]):
@@ -40,10 +94,11 @@ class ValueTransformerWithKey(ABC, Generic[K, V, V2]):
             assert driver.get_key_value_store("numbered").get("b") == "y#2"
     """
 
-    def init(self, context: ProcessingContext) -> None:
+    def init(self, context: ValueTransformerContext) -> None:
         """Prepares the transformer; called once before the first value.
 
-        The default keeps the context as ``self.context``: call ``super().init(context)``. The context cannot forward.
+        The default keeps the context as ``self.context``: call ``super().init(context)``. The context cannot forward;
+        it has the time and headers of the row, while one is transformed.
         """
         self.context = context
 

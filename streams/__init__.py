@@ -77,6 +77,7 @@ if TYPE_CHECKING:
         TimeWindowedKStream,
         TimeWindows,
         UnlimitedWindows,
+        ValueTransformerContext,
         ValueTransformerWithKey,
         Windows,
     )
@@ -402,6 +403,7 @@ __all__ = [
     "UserCodeError",
     "ValueAndTimestamp",
     "ValueTimestampHeaders",
+    "ValueTransformerContext",
     "ValueTransformerWithKey",
     "VersionedBytesStore",
     "VersionedBytesStoreSupplier",
@@ -496,7 +498,7 @@ _HOMES = {
         "Named Printed Produced Repartitioned SessionWindowedCogroupedKStream SessionWindowedKStream "
         "SessionWindows SlidingWindows StreamJoined StreamsBuilder StrictBufferConfig Suppressed TableJoined "
         "TimeWindowedCogroupedKStream TimeWindowedKStream TimeWindows UnlimitedWindows "
-        "ValueTransformerWithKey Windows"
+        "ValueTransformerContext ValueTransformerWithKey Windows"
     ),
     "streams.app.kafka_streams": "KafkaStreams",
     "streams.cli.script": "run script_config",

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from dsl.processors.table_stateless import bind_computed
 from dsl.table_operator import TableOperator
 from dsl.table_view import LookUp, LookUpAsOf, Row, TableView
 from dsl.user_functions import user_function
-from dsl.value_transformer import ValueTransformerWithKeySupplier
+from dsl.value_transformer import CurrentRow, ValueTransformerContext, ValueTransformerWithKeySupplier
 from processor_api.context import OperatorContext
 from processor_api.errors import ProcessingError, StreamsError, TopologyError
 from processor_api.processor import connected_stores
-from processor_api.record import Forward
+from processor_api.record import NO_TIMESTAMP, Forward, HeaderList
 from processor_api.stores.factory import StoreBuilder
 
 __all__ = ["TableTransformValues"]
@@ -30,7 +30,18 @@ class TableTransformValues(TableOperator):
 
     def bind(self, context: OperatorContext) -> Forward:
         """Returns the function for the changes of one task."""
-        return bind_computed(context, self, _transform(context, self.supplier), skip_nothing=False)
+        transform, row = _transform(context, self.supplier)
+        compute = bind_computed(context, self, transform, skip_nothing=False)
+        enter, leave = row.enter, row.leave
+
+        def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+            enter(timestamp, headers)
+            try:
+                compute(key, value, timestamp, headers)
+            finally:
+                leave()
+
+        return process
 
     def stores(self) -> Iterable[StoreBuilder[Any, Any]]:
         """Returns the builders of the stores that the supplier brings along."""
@@ -61,7 +72,7 @@ class TransformedView:
         above, transform = self.above.bind(context, forwarded=forwarded), _transform(context, self.supplier)
 
         def look_up(key: Any) -> Row | None:
-            return _row(above(key), key, transform)
+            return _row(above(key), key, *transform)
 
         return look_up
 
@@ -73,22 +84,31 @@ class TransformedView:
         transform = _transform(context, self.supplier)
 
         def look_up(key: Any, as_of: int) -> Row | None:
-            return _row(above(key, as_of), key, transform)
+            return _row(above(key, as_of), key, *transform)
 
         return look_up
 
 
-def _row(found: Row | None, key: Any, transform: Callable[[Any, Any], Any]) -> Row | None:
-    value = transform(key, None if found is None else found[0])
-    return None if value is None else (value, -1 if found is None else found[1])
+def _row(found: Row | None, key: Any, transform: Callable[[Any, Any], Any], row: CurrentRow) -> Row | None:
+    value_above, timestamp = (None, NO_TIMESTAMP) if found is None else found
+    row.enter(timestamp, None)
+    try:
+        value = transform(key, value_above)
+    finally:
+        row.leave()
+    return None if value is None else (value, timestamp)
 
 
-def _transform(context: OperatorContext, supplier: ValueTransformerWithKeySupplier) -> Callable[[Any, Any], Any]:
-    """Makes a transformer for one task, prepares it, and has it closed with the task."""
+def _transform(
+    context: OperatorContext, supplier: ValueTransformerWithKeySupplier
+) -> tuple[Callable[[Any, Any], Any], CurrentRow]:
+    """Makes a transformer for one task, prepares it, and has it closed with the task; returns its function, and what
+    it is told of the row."""
     transformer = supplier()
-    _called(lambda: transformer.init(context.through(_refuse).processing_context()), "initialised", context.node)
+    row = CurrentRow(context.through(_refuse).processing_context())
+    _called(lambda: transformer.init(cast(ValueTransformerContext, row)), "initialised", context.node)
     context.on_close(lambda: _called(transformer.close, "closed", context.node))
-    return transformer.transform
+    return transformer.transform, row
 
 
 def _refuse(*_: Any) -> None:

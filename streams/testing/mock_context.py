@@ -19,7 +19,7 @@ from processor_api.errors import TopologyError
 from processor_api.metrics import StreamsMetrics
 from processor_api.processor import connected_stores
 from processor_api.punctuation import PunctuationType, Punctuator
-from processor_api.record import FixedKeyRecord, HeaderList, Record, RecordMetadata, TimestampType
+from processor_api.record import FixedKeyRecord, HeaderList, Headers, Record, RecordMetadata, TimestampType
 from processor_api.serde import Serde
 from processor_api.stores.builders import StateStoreBuilder, as_builder
 from processor_api.stores.factory import StoreBuilder
@@ -114,6 +114,16 @@ class MockProcessorContext:
         """Whether the processor asked for a commit. Set it back as you like."""
         for store in stores:
             self.add_state_store(store)
+
+    @property
+    def timestamp(self) -> int:
+        """The timestamp of the current record in ms, for a transformer of a table's values."""
+        return self._cursor.timestamp
+
+    @property
+    def headers(self) -> Headers:
+        """The headers of the current record, for a transformer of a table's values."""
+        return Headers(self._cursor.headers or ())
 
     # ------------------------------------------------------------------ what the test sets
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dsl import KTable, Materialized, StreamsBuilder, ValueTransformerWithKey
+from dsl import KStream, KTable, Materialized, StreamsBuilder, ValueTransformerWithKey
 from processor_api.context import ProcessingContext
 from processor_api.errors import ProcessingError, StreamsError, TopologyError
 from processor_api.record import Record
@@ -177,3 +177,47 @@ def test_stores_are_connected_by_their_names() -> None:
     builder.table("in").transform_values(Counted, "nowhere")
     with pytest.raises(TopologyError, match="store 'nowhere' is not added"):
         builder.build()
+
+
+# ------------------------------------------------------------------ the time and headers of the row
+
+
+class Dated(ValueTransformerWithKey[Any, Any, Any]):
+    """Puts the time and a header of the row behind its value."""
+
+    def transform(self, key: Any, value: Any) -> Any:
+        header = self.context.headers.last("h")
+        return f"{value} @ {self.context.timestamp} {None if header is None else header.decode()}"
+
+
+def test_a_transformer_reads_the_time_and_headers_of_its_row() -> None:
+    """Was that its context had neither. A deletion has those of its record; outside of a call there are none."""
+    made: list[Dated] = []
+
+    def supplier() -> Dated:
+        made.append(Dated())
+        return made[-1]
+
+    builder = StreamsBuilder(key_serde="string", value_serde="string")
+    builder.table("in").transform_values(supplier).to_stream().to("out")
+    with TopologyTestDriver(builder) as driver:
+        topic = driver.create_input_topic("in")
+        topic.pipe_input("a", "x", timestamp=100, headers=[("h", b"1")])
+        topic.pipe_input("a", "y", timestamp=40)
+        topic.pipe_input("a", None, timestamp=70, headers=[("h", b"2")])
+        found = driver.create_output_topic("out").read_values()
+    assert found == ["x @ 100 1", "y @ 40 None", "None @ 70 2"]
+    assert [(one.context.timestamp, one.context.headers) for one in made if hasattr(one, "context")] == [(-1, [])]
+
+
+def test_a_row_that_is_looked_up_has_its_own_time() -> None:
+    """As in Kafka Streams, and no headers."""
+    builder = StreamsBuilder(key_serde="string", value_serde="string")
+    table: KTable[str, str] = builder.table("in").transform_values(Dated)
+    stream: KStream[str, str] = builder.stream("asks")
+    stream.join(table, lambda ask, found: found).to("out")
+    with TopologyTestDriver(builder) as driver:
+        driver.create_input_topic("in").pipe_input("a", "x", timestamp=100, headers=[("h", b"1")])
+        for key in ("a", "b"):
+            driver.create_input_topic("asks").pipe_input(key, "?", timestamp=500, headers=[("h", b"2")])
+        assert driver.create_output_topic("out").read_values() == ["x @ 100 None", "None @ -1 None"]
