@@ -24,7 +24,7 @@ from state.engine.repair_hints import rebuild_store
 from state.formats.keys import MAX_TIME
 from state.write_buffer.migration import older_handles
 
-__all__ = ["FACTS", "FACTS_KEY", "SEGMENT", "Retention", "SegmentTimes", "Segments"]
+__all__ = ["FACTS", "FACTS_KEY", "SEGMENT", "Retention", "SegmentTimes", "Segments", "stored_time"]
 
 log = logging.getLogger("streams.state")
 
@@ -92,6 +92,15 @@ class Retention:
             half, third = max(retention // 2, LEAST_PERSISTENT_INTERVAL_MS), max(retention // MEMORY_SEGMENTS, 1)
             interval = third if drop_early and not until_deleted else half
         return Retention(retention, interval, drop_early, shows_limit, until_deleted)
+
+
+def stored_time(family: Family) -> int | None:
+    """Returns the stream time of a store as its last commit wrote it; ``None`` if nothing was written."""
+    facts = family.get(FACTS_KEY)
+    if facts is None or len(facts) != FACTS.size:
+        return None
+    time: int = FACTS.unpack(facts)[0]
+    return time
 
 
 class SegmentTimes:

@@ -149,7 +149,7 @@ class TopicFitter:
                     name=name,
                     partitions=expected[name],
                     replication_factor=self._config.replication_factor,
-                    configs=known[name].configs,
+                    configs=known[name].created_with,
                 )
                 for name in missing
             ]

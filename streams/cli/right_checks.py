@@ -52,6 +52,8 @@ def needed_rights(
     for name, topic in internal.items():
         if topic.role in _OF_ROLE:
             needed.setdefault(name, set()).update(_OF_ROLE[topic.role])
+        if topic.is_cut_by_tasks:
+            needed[name].add("DELETE")  # rows of windows that have expired are deleted from it
     control = _control_topics(topology, prefix)
     needed |= control
     own = [name for name, topic in internal.items() if topic.role in _OF_ROLE] + list(control)

@@ -471,7 +471,7 @@ KEYS: tuple[Key, ...] = (
         "windowstore_changelog_additional_retention_ms",
         "86400000",
         WORKS,
-        "added to the retention of a window store for its changelog topic",
+        "for how much longer than its window store shows them a changelog keeps rows, by the time of the store",
     ),
     Key(
         "__emit.interval.ms.kstreams.outer.join.spurious.results.fix__",

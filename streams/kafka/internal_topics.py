@@ -17,6 +17,7 @@ from processor_api.nodes import RepartitionTopic, SourceNode
 from processor_api.stores.factory import StoreBuilder
 from processor_api.subtopology import Subtopology, task_subtopologies
 from processor_api.topology_data import TopologyData
+from streams.kafka.changelog_keeping import is_cut_by_tasks
 from streams.kafka.topic_readers import source_topics
 
 __all__ = [
@@ -67,7 +68,14 @@ class InternalTopic:
     partitions: int | None = None
     """The count that the topology fixes; ``None`` if it follows from the source topics (`internal_topic_counts`)."""
     configs: Mapping[str, str] = field(default_factory=dict)
-    """Settings to create the topic with."""
+    """The settings with which Kafka Streams creates the topic."""
+    is_cut_by_tasks: bool = False
+    """Whether tasks delete what has expired, so that the broker must not."""
+
+    @property
+    def created_with(self) -> Mapping[str, str]:
+        """The settings to create the topic with (semantics 174)."""
+        return {**self.configs, "retention.ms": "-1"} if self.is_cut_by_tasks else self.configs
 
 
 # ---------------------------------------------------------------------- names
@@ -141,6 +149,7 @@ def _changelogs(
                 subtopology=part.id,
                 store=store,
                 configs=_changelog_configs(builder, config),
+                is_cut_by_tasks=is_cut_by_tasks(builder),
             )
 
 

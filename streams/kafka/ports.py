@@ -455,6 +455,15 @@ class Admin(Protocol):
         """
         ...
 
+    def offsets_for_time(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Returns the first offset at or after a time in ms by partition, without those that have no such record. Any
+        thread may call it, unlike :meth:`Consumer.offsets_for_time`.
+
+        :raises RetryableError: if the broker does not answer in time.
+        :raises UnknownPartitionError: at once, if a partition does not exist.
+        """
+        ...
+
     def group_offsets(
         self, group: str, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, OffsetAndMetadata]:

@@ -369,28 +369,42 @@ class ConfluentAdmin:
     def log_ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         if not partitions:
             return {}
+        latest: Any = OffsetSpec.latest
+        what = "read the ends of logs"
         return self._ask(
-            "read the ends of logs",
+            what,
             lambda queries, limit_s: queries.log_ends(partitions, limit_s),
-            lambda: self._ends_by_client(partitions),
+            lambda: self._listed_by_client({name: latest() for name in partitions}, what),
         )
 
-    @mapping("read the ends of logs")
-    def _ends_by_client(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+    def offsets_for_time(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        if not times:
+            return {}
+        at: Any = OffsetSpec.for_timestamp
+        what = "look up offsets by time"
+        found = self._ask(
+            what,
+            lambda queries, limit_s: queries.offsets_for_time(times, limit_s),
+            lambda: self._listed_by_client({name: at(time) for name, time in times.items()}, what),
+        )
+        return {name: offset for name, offset in found.items() if offset >= 0}
+
+    @mapping("look up offsets")
+    def _listed_by_client(self, wanted: Mapping[TopicPartition, Any], what: str) -> dict[TopicPartition, int]:
         self._list_topics()  # the client keeps the leader epochs that it knows, and is refused after an election
         self._renew_if_stale()
-        latest: Any = OffsetSpec.latest
-        asked = {ClientPartition(*name): latest() for name in partitions}
         futures = self._client.list_offsets(
-            asked, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=DESCRIBE_S
+            {ClientPartition(*name): spec for name, spec in wanted.items()},
+            isolation_level=IsolationLevel.READ_UNCOMMITTED,
+            request_timeout=DESCRIBE_S,
         )
         try:
             return {
-                TopicPartition(one.topic, one.partition): self._result(future, "read the ends of logs").offset
+                TopicPartition(one.topic, one.partition): self._result(future, what).offset
                 for one, future in futures.items()
             }
         except KafkaException as error:
-            raise offsets_error(error, partitions) from error
+            raise offsets_error(error, wanted) from error
 
     def group_offsets(
         self, group: str, partitions: Collection[TopicPartition]

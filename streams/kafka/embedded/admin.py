@@ -110,6 +110,15 @@ class EmbeddedAdmin:
             except StreamsError as error:
                 raise UnknownPartitionError(error.message, **error.place()) from error
 
+    def offsets_for_time(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        with self._broker.lock:
+            try:
+                logs = {partition: self._broker.log(partition) for partition in times}
+            except StreamsError as error:
+                raise UnknownPartitionError(error.message, **error.place()) from error
+            found = {name: log.offset_for_time(times[name], False) for name, log in logs.items()}
+            return {name: offset for name, offset in found.items() if offset < logs[name].end_offset}
+
     def group_offsets(
         self, group: str, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, OffsetAndMetadata]:

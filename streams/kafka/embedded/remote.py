@@ -318,6 +318,9 @@ class RemoteAdmin(_RemoteClient):
     def log_ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         return self._call("log_ends", list(partitions))  # type: ignore[no-any-return]
 
+    def offsets_for_time(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        return self._call("offsets_for_time", dict(times))  # type: ignore[no-any-return]
+
     def group_offsets(
         self, group: str, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, OffsetAndMetadata]:

@@ -94,11 +94,16 @@ class ClusterQueries:
         :raises UnknownPartitionError: at once, if a partition does not exist.
         :raises RetryableError: if not all leaders have answered within the time.
         """
+        return self.offsets_for_time(dict.fromkeys(partitions, LATEST), timeout_s)
+
+    def offsets_for_time(self, times: Mapping[TopicPartition, int], timeout_s: float) -> dict[TopicPartition, int]:
+        """Returns the first offset at or after a time in ms of each partition; -1 where there is no such record. Errors
+        are those of :meth:`log_ends`."""
         deadline = Deadline(timeout_s, self._clock)
         found: dict[TopicPartition, int] = {}
         while True:
             try:
-                self._ask_leaders([name for name in partitions if name not in found], found, deadline)
+                self._ask_leaders({name: time for name, time in times.items() if name not in found}, found, deadline)
                 return found
             except UnknownPartitionError:
                 raise
@@ -108,19 +113,19 @@ class ClusterQueries:
                 raise failure
 
     def _ask_leaders(
-        self, partitions: Collection[TopicPartition], found: dict[TopicPartition, int], deadline: Deadline
+        self, times: Mapping[TopicPartition, int], found: dict[TopicPartition, int], deadline: Deadline
     ) -> None:
-        """Adds the ends of logs to those that were found, as far as their leaders of now answer.
+        """Adds offsets to those that were found, as far as the leaders of now answer.
 
         :raises RetryableError: if one of them does not.
         """
-        metadata = self._metadata({name.topic for name in partitions}, deadline)
-        leaders, failure = _leaders(partitions, metadata)
+        metadata = self._metadata({name.topic for name in times}, deadline)
+        leaders, failure = _leaders(times, metadata)
         for left, (address, led) in zip(range(len(leaders), 0, -1), leaders.items(), strict=True):
             part = deadline.share(left)
             try:
                 with self._connections.to(address, part) as leader:
-                    _ask_ends(leader, led, found, part)
+                    _ask_offsets(leader, {name: times[name] for name in led}, found, part)
             except RetryableError as error:
                 failure = failure or error
         if failure is not None:
@@ -221,12 +226,12 @@ def _leaders(
     return found, failure
 
 
-def _ask_ends(
-    leader: Connection, led: Collection[TopicPartition], found: dict[TopicPartition, int], deadline: Deadline
+def _ask_offsets(
+    leader: Connection, times: Mapping[TopicPartition, int], found: dict[TopicPartition, int], deadline: Deadline
 ) -> None:
     topics: dict[str, list[ListOffsetsPartition]] = {}
-    for topic, number in led:
-        topics.setdefault(topic, []).append(ListOffsetsPartition(number, _NO_EPOCH, LATEST))
+    for (topic, number), time in times.items():
+        topics.setdefault(topic, []).append(ListOffsetsPartition(number, _NO_EPOCH, time))
     request = ListOffsetsRequest(
         -1, READ_UNCOMMITTED, tuple(ListOffsetsTopic(topic, tuple(asked)) for topic, asked in sorted(topics.items()))
     )
@@ -237,7 +242,7 @@ def _ask_ends(
             if one.error_code == error_codes.NONE:
                 found[name] = one.offset
             else:
-                failure = _refusal(f"the end of {name} cannot be read", one.error_code, **name._asdict())
+                failure = _refusal(f"the offsets of {name} cannot be looked up", one.error_code, **name._asdict())
     if failure is not None:
         raise failure
 

@@ -1,4 +1,4 @@
-"""Deletes records of repartition topics once they are processed (semantics 134)."""
+"""Deletes records of repartition topics once they are processed (semantics 134), and of windows that have expired."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from processor_api.errors import RetryableError, StreamsError
 from processor_api.task_id import TopicPartition
 from streams.kafka.ports import Admin
 from streams.log import retry_level
+from streams.runtime.tasks.expired_windows import ExpiredWindows, Expiry
 from streams.runtime.tasks.task import Task
 from streams.threads import SYSTEM_THREADS, Helper, Threads
 
@@ -21,8 +22,16 @@ log = logging.getLogger("streams.purge")
 class RepartitionPurge:
     """Purges every ``repartition.purge.interval.ms``, after a commit, on a thread of its own."""
 
-    def __init__(self, admin: Admin, clock: Clock, interval_ms: int, threads: Threads = SYSTEM_THREADS) -> None:
+    def __init__(
+        self,
+        admin: Admin,
+        clock: Clock,
+        interval_ms: int,
+        expired: ExpiredWindows,
+        threads: Threads = SYSTEM_THREADS,
+    ) -> None:
         self._admin = admin
+        self._expired = expired
         self._clock = clock
         self._interval_s = interval_ms / 1000
         self._next = clock.monotonic() + self._interval_s
@@ -45,11 +54,14 @@ class RepartitionPurge:
             for name, one in task.known_offsets.items()
             if name.topic in task.plan.repartition_topics
         }
-        if before:
+        expired = self._expired.due(tasks)
+        if before or not expired.is_empty:
             self._worker = self._worker or self._threads.helper("repartition-purge")
-            self._worker.submit(self._purge, before)
+            self._worker.submit(self._purge, before, expired)
 
-    def _purge(self, before: dict[TopicPartition, int]) -> None:
+    def _purge(self, before: dict[TopicPartition, int], expired: Expiry) -> None:
+        if not expired.is_empty:
+            self._expired.purge(expired)
         try:
             self._admin.delete_records(before)
         except StreamsError as error:

@@ -13,11 +13,12 @@ from typing import NamedTuple, Protocol
 
 from processor_api.errors import BootstrapIncompleteError, RetryableError
 from processor_api.task_id import TaskId, TopicPartition
+from streams.kafka.internal_topics import changelog_name
 from streams.kafka.offset_metadata import TopicPartitionMetadata, changelog_mark
 from streams.kafka.ports import Consumer, OffsetAndMetadata
 from streams.runtime.plan.task_plan import TaskPlan
 
-__all__ = ["PlannedTask", "check_changelogs", "check_complete"]
+__all__ = ["PlannedTask", "check_changelogs", "check_complete", "check_handed_over"]
 
 Committed = Mapping[TopicPartition, OffsetAndMetadata]
 
@@ -61,6 +62,25 @@ def check_complete(application_id: str, committed: Committed) -> None:
                 partition=partition.partition,
                 offset=found.offset,
             )
+
+
+def check_handed_over(application_id: str, tasks: Collection[GuardedTask], committed: Committed) -> None:
+    """Refuses offsets of a handover that has filled changelogs which the topology does not have: a store was renamed
+    between the handover and the first start, and would begin empty behind records that it has never seen.
+
+    A worker's first commit takes the place of what the handover has noted. From then on stores come and go.
+
+    :raises BootstrapIncompleteError: with the stores of the topology, and what to do about it.
+    """
+    for task in tasks:
+        plan = task.plan
+        known = {changelog_name(plan.prefix, store) for store in plan.topology.stores} | set(plan.changelogs.values())
+        marks = {changelog_mark(topic) for topic in known}
+        for place in _inputs(task):
+            found = committed.get(place)
+            noted = None if found is None else TopicPartitionMetadata.decode(found.metadata)
+            if noted is not None and noted.handed_over is not None and not noted.changelogs <= marks:
+                raise _renamed(application_id, task, place, len(noted.changelogs - marks), noted.handed_over)
 
 
 def check_changelogs(
@@ -138,6 +158,24 @@ def _own_changelogs(task: GuardedTask) -> list[TopicPartition]:
         for store, topic in plan.changelogs.items()
         if store not in plan.source_changelogs
     ]
+
+
+def _renamed(
+    application: str, task: GuardedTask, place: TopicPartition, count: int, handover: str
+) -> BootstrapIncompleteError:
+    stores = ", ".join(repr(store) for store in sorted(task.plan.changelogs)) or "none"
+    inputs = ",".join(dict.fromkeys(one.topic for one in _inputs(task)))
+    return BootstrapIncompleteError(
+        f"the handover {handover!r} to application {application!r} has filled {count} changelog(s) of task {task.id}"
+        f" that this topology does not have (its stores there: {stores}): a store was renamed or removed since. A"
+        f" renamed one would begin empty, though the handover has processed the records of {place} before its offset."
+        " Start the topology that was handed over, or run the backfill of this one, and the bootstrap with"
+        " overwrite=True. To go on without these tables on purpose, set the group's offsets again, as they are:"
+        f" `streams reset APP --offsets-only --shift-by 0 --input-topics {inputs}`",
+        task=str(task.id),
+        topic=place.topic,
+        partition=place.partition,
+    )
 
 
 def _emptied(application: str, task: GuardedTask, changelog: TopicPartition) -> BootstrapIncompleteError:

@@ -18,7 +18,7 @@ from streams.kafka.ports import Consumer, OffsetAndMetadata
 from streams.runtime.plan.task_plan import TaskPlan
 from streams.runtime.tasks.absent_inputs import AbsentInputs
 from streams.runtime.tasks.commit import Committer
-from streams.runtime.tasks.start_guard import check_changelogs, check_complete
+from streams.runtime.tasks.start_guard import check_changelogs, check_complete, check_handed_over
 from streams.runtime.tasks.task import Task
 from streams.runtime.tasks.thread_clients import ThreadClients
 from streams.runtime.tasks.topic_ids import check_committed, keep_changelog_ids, topics_of, with_ids
@@ -75,6 +75,7 @@ class StartOffsets:
             check_positions(task, known.keys() | task.absent)
         if tasks:
             application = next(iter(tasks)).environment.settings.application_id
+            check_handed_over(application, tasks, committed)
             check_changelogs(application, tasks, committed, self._restore_consumer, self._consumer.committed)
         for task in tasks:
             names = inputs[task.id]

@@ -10,6 +10,7 @@ from processor_api.task_id import TaskId, TopicPartition
 from state.registry.kinds import restore_of
 from streams.kafka.ports import OffsetAndMetadata
 from streams.restore.restorer import RestoreJob, Restorer, plan_restore
+from streams.runtime.tasks.expired_windows import CutChangelogs
 from streams.runtime.tasks.forgotten_deletions import ForgottenDeletions
 from streams.runtime.tasks.hidden_records import HiddenRecords
 from streams.runtime.tasks.task import Task
@@ -35,6 +36,7 @@ class TaskRestores:
         self._snapshots = snapshots
         self._clock = clock
         self._forgotten = ForgottenDeletions(clients.admin, clock)
+        self._cut = CutChangelogs(clients.admin, clock)
         self._consumer = clients.restore_consumer
         self._hidden = HiddenRecords(clients.admin.log_ends, clients.restore_consumer, clock)
         self._changelog_ends: dict[TaskId, dict[str, int]] = {}
@@ -90,6 +92,7 @@ class TaskRestores:
         ends = self._consumer.end_offsets(changelogs)
         self._changelog_ends[task.id] = {store: ends[partition] for partition, store in changelogs.items()}
         ranges: dict[str, tuple[TopicPartition, int, int]] = {}
+        read: dict[TopicPartition, int] = {}
         for store in self._forgotten.stores(task, changelogs, ends):
             task.stores.forget(store)
         now = self._clock.time_ms()
@@ -100,6 +103,7 @@ class TaskRestores:
             has_rows = stored is None and task.stores.has_rows(store)
             start, clear = plan_restore(stored, beginnings[partition], end, store, task.id, has_rows=has_rows)
             if clear:
+                read[partition] = beginnings[partition]
                 task.stores.wipe(store)
                 task.stores.note_complete([store], now)
             is_empty = stored is None and not has_rows
@@ -107,6 +111,7 @@ class TaskRestores:
                 continue
             if start < end:
                 ranges[store] = partition, start, end
+        self._cut.at_start(task, read, starts)
         if sum(end - start for _, start, end in ranges.values()) >= BULK_RECORDS:
             task.stores.start_bulk_load(ranges)
         return [_job(task, store, partition, start, end) for store, (partition, start, end) in ranges.items()]

@@ -10,6 +10,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from processor_api.errors import DamagedStateError, InternalError, StoreError
+from processor_api.record import NO_TIMESTAMP
 from processor_api.stores.factory import StoreBuilder
 from processor_api.stores.suppliers import CustomStoreSupplier
 from processor_api.task_id import TaskId, TopicPartition
@@ -35,6 +36,7 @@ from state.registry.kinds import (
     open_store,
     restores_blindly,
 )
+from state.windowed.segments import stored_time
 from state.write_buffer.memory_budget import Budget
 from state.write_buffer.record_context import Cursor
 from streams.kafka.offset_metadata import changelog_mark
@@ -261,6 +263,12 @@ class TaskStores:
                 store=store,
                 task=str(self._task),
             ) from error
+
+    def window_time(self, store: str) -> int:
+        """Returns the time of a window or session store as of the last commit, which its changelog tells too; -1 if it
+        has none."""
+        found = stored_time(self.engine_of(store).family(family_of(self._plan.topology.stores[store])))
+        return NO_TIMESTAMP if found is None else found
 
     def bind_topic(self, store: str, topic_id: str) -> str | None:
         """Keeps the id of the changelog topic with the store. A store that has rows of another topic is emptied.

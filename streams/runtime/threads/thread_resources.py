@@ -33,6 +33,7 @@ from streams.runtime.processing.idling import Idling
 from streams.runtime.processing.pace import Pace
 from streams.runtime.tasks.assembly import TaskAssembly
 from streams.runtime.tasks.commit import Committer
+from streams.runtime.tasks.expired_windows import CutChangelogs, ExpiredWindows
 from streams.runtime.tasks.lost_offsets import LostOffsets
 from streams.runtime.tasks.purge import RepartitionPurge
 from streams.runtime.tasks.task import Task
@@ -119,7 +120,9 @@ class ThreadResources:
         )
         self.idling = Idling(config.max_task_idle_ms, clock, self.consumer)
         self.lost_offsets = LostOffsets(self.consumer, clock, client_configs.auto_offset_reset(config))
-        self.purge = RepartitionPurge(admin, clock, config.repartition_purge_interval_ms, threads)
+        cut = CutChangelogs(admin, clock)
+        expired = ExpiredWindows(admin, cut, config.windowstore_changelog_additional_retention_ms)
+        self.purge = RepartitionPurge(admin, clock, config.repartition_purge_interval_ms, expired, threads)
         self.watch = PartitionWatch(admin, clock, client_configs.topic_refresh_ms(config), threads)
         opener = self._task_opener(global_store)
         self.tasks = TaskManager(process.plans, self.clients, self.restorer, self.committer, opener, config, clock)

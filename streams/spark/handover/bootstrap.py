@@ -22,12 +22,14 @@ from typing import Any, Protocol
 
 from processor_api.clock import Clock, SystemClock
 from processor_api.errors import RetryableError, TaskMigratedError
+from processor_api.record import NO_TIMESTAMP
 from processor_api.task_id import TopicPartition
 from processor_api.topology import Topology
 from processor_api.topology_function import TopologyLike, topology_of
 from streams.config import StreamsConfig
 from streams.kafka.offset_metadata import TopicPartitionMetadata
 from streams.kafka.ports import GroupMember, KafkaClients, OffsetAndMetadata
+from streams.runtime.plan.task_plan import TaskPlan
 from streams.spark.errors import SparkBridgeError
 from streams.spark.handover.cluster import Cluster
 from streams.spark.handover.cut import Cut
@@ -49,6 +51,9 @@ from streams.spark.handover.plan import (
     complete_cut,
     cut_of,
     has_offsets,
+    kept_topics,
+    lost_by_time,
+    name_in_run,
     plan_handover,
 )
 from streams.spark.handover.published_outputs import OutputPublisher
@@ -269,9 +274,28 @@ class _Bootstrap:
             self._clock.wait(PAUSE_S)
 
     def _check_settings(self) -> None:
-        if self._plan.harmful:
-            topic = min(self._plan.harmful)
-            raise InternalTopicMismatch("; ".join(self._plan.harmful.values()), topic=topic)
+        """Refuses topics that lose rows; those that this makes keep them, however long ago the history ends."""
+        times, now = self._times(), self._clock.time_ms()
+        if found := {**lost_by_time(self._plan, times, now), **self._plan.harmful}:
+            raise InternalTopicMismatch("; ".join(found.values()), topic=min(found))
+        self._plan = replace(self._plan, internal=kept_topics(self._plan, times, now))
+
+    def _times(self) -> dict[int, int]:
+        """Returns where the stream time of each subtopology ends, the smallest among its tasks."""
+        found: dict[int, int] = {}
+        for one in self._plan.tasks:
+            for number in range(one.tasks):
+                times = [
+                    max(task.partition_times.values(), default=NO_TIMESTAMP)
+                    for place in one.partitions(number)
+                    if (task := self._run.reader_of(self._place_in_run(one, place))) is not None
+                ]
+                if (time := max(times, default=NO_TIMESTAMP)) != NO_TIMESTAMP:
+                    found[one.subtopology] = min(time, found.get(one.subtopology, time))
+        return found
+
+    def _place_in_run(self, plan: TaskPlan, place: TopicPartition) -> TopicPartition:
+        return TopicPartition(name_in_run(plan, place.topic, self._run.application_id), place.partition)
 
     def _check_cut(self) -> None:
         places = self._plan.sources

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from processor_api.clock import SystemClock
 from processor_api.errors import BootstrapIncompleteError
+from processor_api.record import NO_TIMESTAMP
 from processor_api.task_id import TaskId, TopicPartition
 from processor_api.topology_function import TopologyLike, topology_of
 from streams.config import StreamsConfig
 from streams.kafka.offset_metadata import TopicPartitionMetadata
 from streams.kafka.ports import KafkaClients, OffsetAndMetadata
-from streams.runtime.tasks.start_guard import PlannedTask, check_changelogs, check_complete
+from streams.runtime.tasks.start_guard import PlannedTask, check_changelogs, check_complete, check_handed_over
 from streams.spark.handover.cluster import Cluster
 from streams.spark.handover.finished_run import FinishedRun
-from streams.spark.handover.plan import HandoverPlan, has_offsets, plan_handover
+from streams.spark.handover.plan import HandoverPlan, has_offsets, lost_by_time, plan_handover
 from streams.spark.handover.report import HandoverReport, StoreHandover
 from streams.spark.handover.rows import read
 
@@ -38,7 +40,8 @@ def check_handover(
         places = [place for _, place in plan.inputs() if place.topic not in plan.missing]
         committed = cluster.reader.committed(places)
         metadata = [TopicPartitionMetadata.decode(one.metadata) for one in committed.values()]
-        problems = [*_problems(cluster, plan, committed), *plan.harmful.values()]
+        lost = lost_by_time(plan, _times(plan, committed), SystemClock().time_ms())
+        problems = [*_problems(cluster, plan, committed), *{**lost, **plan.harmful}.values()]
         runs = {one.handed_over or (one.handover or "").split(" ")[0] for one in metadata} - {""}
         members = cluster.admin.group_members(plan.application_id)
         return HandoverReport(
@@ -93,15 +96,28 @@ def _problems(cluster: Cluster, plan: HandoverPlan, committed: Mapping[TopicPart
     except BootstrapIncompleteError as error:
         return [str(error)]
     for one in plan.tasks:
-        if plan.missing and not plan.missing.isdisjoint({*one.changelogs.values(), *one.topics}):
-            continue
+        is_made = plan.missing.isdisjoint({*one.changelogs.values(), *one.topics})
         for number in range(one.tasks):
             try:
                 task = PlannedTask(TaskId(one.subtopology, number), one)
-                check_changelogs(plan.application_id, [task], committed, cluster.reader, cluster.reader.committed)
+                check_handed_over(plan.application_id, [task], committed)
+                if is_made:
+                    check_changelogs(plan.application_id, [task], committed, cluster.reader, cluster.reader.committed)
             except BootstrapIncompleteError as error:
                 found[str(error)] = None
     return list(found)
+
+
+def _times(plan: HandoverPlan, committed: Mapping[TopicPartition, OffsetAndMetadata]) -> dict[int, int]:
+    """Returns the stream time of each subtopology by its committed offsets, the smallest among its tasks."""
+    found: dict[int, int] = {}
+    for one in plan.tasks:
+        for number in range(one.tasks):
+            metadata = [committed[place].metadata for place in one.partitions(number) if place in committed]
+            time = max((TopicPartitionMetadata.decode(text).partition_time for text in metadata), default=NO_TIMESTAMP)
+            if time != NO_TIMESTAMP:
+                found[one.subtopology] = min(time, found.get(one.subtopology, time))
+    return found
 
 
 def _notes(plan: HandoverPlan, committed: Mapping[TopicPartition, OffsetAndMetadata], members: int) -> list[str]:

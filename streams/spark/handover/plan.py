@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from processor_api.errors import TopologyError
 from processor_api.nodes import SourceNode
+from processor_api.record import NO_TIMESTAMP
 from processor_api.stores.factory import StoreBuilder
 from processor_api.task_id import TopicPartition
 from processor_api.topology import Topology
 from streams.app.topics import TopicFitter
+from streams.kafka.changelog_keeping import needed_by
 from streams.kafka.internal_topics import (
+    InternalTopic,
     changelog_name,
     check_existing_topics,
     internal_topic_counts,
@@ -36,6 +39,9 @@ __all__ = [
     "complete_cut",
     "cut_of",
     "has_offsets",
+    "kept_topics",
+    "lost_by_time",
+    "name_in_run",
     "plan_handover",
     "source_topics_of",
 ]
@@ -71,6 +77,8 @@ class HandoverPlan:
     changelogs: tuple[Changelog, ...]
     harmful: Mapping[str, str]
     """Internal topics that would lose records, each with the reason and what to do about it."""
+    settings: Mapping[str, Mapping[str, str]]
+    """The settings of the internal topics that exist, where they may be read."""
     written_topics: frozenset[str]
     """Topics of the user that sinks write."""
 
@@ -89,12 +97,11 @@ class HandoverPlan:
         return [place for plan, place in self.inputs() if place.topic in plan.repartition_topics]
 
 
-def _harmful(cluster: Cluster, existing: Mapping[str, NewTopic]) -> dict[str, str]:
+def _harmful(settings: Mapping[str, Mapping[str, str]], known: Mapping[str, InternalTopic]) -> dict[str, str]:
     """Returns the internal topics whose settings lose records of the application, or their times."""
     found = {}
-    settings = cluster.admin.topic_settings(existing)
     for name in sorted(settings):
-        if needed := harmful_settings(existing[name].configs, settings[name]):
+        if needed := harmful_settings(known[name].configs, settings[name]):
             has = settings[name]
             differences = ", ".join(f"{key} is {has.get(key)}, needs {value}" for key, value in needed.items())
             given = ",".join(f"{key}=[{value}]" for key, value in needed.items())
@@ -130,16 +137,18 @@ def plan_handover(cluster: Cluster, topology: Topology, run_application_id: str)
             name=name,
             partitions=count,
             replication_factor=config.replication_factor,
-            configs=known[name].configs,
+            configs=known[name].created_with,
         )
         for name, count in counts.items()
     }
+    found = cluster.admin.topic_settings([name for name in internal if name not in missing])
     return HandoverPlan(
         application_id=config.application_id,
         tasks=tasks,
         internal=internal,
         missing=frozenset(missing),
-        harmful=_harmful(cluster, {name: one for name, one in internal.items() if name not in missing}),
+        harmful=_harmful(found, known),
+        settings=found,
         changelogs=tuple(
             Changelog(
                 store, plan.topology.stores[store], topic, changelog_name(run_application_id, store), counts[topic]
@@ -150,6 +159,46 @@ def plan_handover(cluster: Cluster, topology: Topology, run_application_id: str)
         ),
         written_topics=frozenset(topic for plan in tasks for topic in plan.topics_written if topic not in counts),
     )
+
+
+def lost_by_time(plan: HandoverPlan, times: Mapping[int, int], now_ms: int) -> dict[str, str]:
+    """Returns the changelogs from which the broker removes rows that their stores need, each with what to do about it.
+
+    :param times: the stream time of each subtopology, the smallest among its tasks.
+    :param now_ms: the wall clock.
+    """
+    found = {}
+    for one in plan.tasks:
+        for store, topic in one.changelogs.items():
+            need = None if store in one.source_changelogs else needed_by(one.topology.stores[store])
+            settings, time = plan.settings.get(topic), times.get(one.subtopology, NO_TIMESTAMP)
+            if need is None or settings is None:
+                continue
+            kept_ms = need.at_risk_ms(settings, time, now_ms)
+            if kept_ms is not None:
+                found[topic] = (
+                    f"changelog {topic!r} loses rows that store {store!r} still needs: {need.setting} is {kept_ms}, and"
+                    f" the last records are {now_ms - time} ms behind the clock. Keep them:"
+                    f" {need.remedy(topic, time, now_ms)}"
+                )
+    return found
+
+
+def kept_topics(plan: HandoverPlan, times: Mapping[int, int], now_ms: int) -> dict[str, NewTopic]:
+    """Returns the internal topics as they are to be made, so that versions of so long ago are not compacted away.
+
+    :param times: the stream time of each subtopology, the smallest among its tasks.
+    """
+    found = dict(plan.internal)
+    for one in plan.tasks:
+        for store, topic in one.changelogs.items():
+            need = None if store in one.source_changelogs else needed_by(one.topology.stores[store])
+            time = times.get(one.subtopology, NO_TIMESTAMP)
+            if need is None or need.at_risk_ms(found[topic].configs, time, now_ms) is None:
+                continue
+            kept = {need.setting: str(need.kept_ms(time, now_ms))}
+            found[topic] = replace(found[topic], configs={**found[topic].configs, **kept})
+    return found
 
 
 def source_topics_of(topology: Topology) -> list[str]:
@@ -282,7 +331,7 @@ def committed_offsets(
             for store, topic in task_plan.changelogs.items()
             if store not in task_plan.source_changelogs and filled.get(TopicPartition(topic, place.partition))
         }
-        source = _name_in_run(task_plan, place.topic, run.application_id)
+        source = name_in_run(task_plan, place.topic, run.application_id)
         task = run.reader_of(TopicPartition(source, place.partition))
         time = cut.partition_times.get(place, -1) if task is None else task.partition_times[source]
         times = {} if task is None else task.processor_times
@@ -293,7 +342,8 @@ def committed_offsets(
     return found
 
 
-def _name_in_run(plan: TaskPlan, topic: str, run_application_id: str) -> str:
+def name_in_run(plan: TaskPlan, topic: str, run_application_id: str) -> str:
+    """Returns the name that a topic has in the files of a backfill, which may have run under another application id."""
     if topic not in plan.repartition_topics:
         return topic
     return run_application_id + topic.removeprefix(plan.prefix)

@@ -280,6 +280,8 @@ class ConsumerContract:
             ):
                 assert unknown.topic in str(raises(UnknownPartitionError, call))
             raises(UnknownPartitionError, lambda asked=asked: self.cluster.admin.log_ends(asked))  # type: ignore[misc]
+            by_time = dict.fromkeys(asked, 0)
+            raises(UnknownPartitionError, lambda t=by_time: self.cluster.admin.offsets_for_time(t))  # type: ignore[misc]
 
     def test_offsets_for_time(self) -> None:
         """The first offset at or after a time; the end where there is none."""
@@ -290,6 +292,14 @@ class ConsumerContract:
         assert {p.partition: offset for p, offset in found.items()} == {0: 0, 1: 0, 2: 5, 3: 9, 4: 10}
         empty = TopicPartition(self.cluster.topic(), 0)
         assert consumer.offsets_for_time({empty: 5}) == {empty: 0}
+
+    def test_an_admin_finds_offsets_by_time(self) -> None:
+        """The same as by a consumer, without partitions that have no record of the time or later."""
+        topic, empty = self.filled(4), TopicPartition(self.cluster.topic(), 0)
+        times = {TopicPartition(topic, p): time for p, time in {0: 0, 1: 1_450, 2: 1_900, 3: 1_901}.items()}
+        found = self.cluster.admin.offsets_for_time({**times, empty: 5})
+        assert {p.partition: offset for p, offset in found.items()} == {0: 0, 1: 5, 2: 9}
+        assert self.cluster.admin.offsets_for_time({}) == {}
 
     def test_offsets_for_time_is_by_offset(self) -> None:
         """The first offset of the log counts where times go up and down, not the earliest time."""

@@ -59,17 +59,19 @@ def run_directory(
     application: str = "app",
     cut: str | None = None,
     offsets: bool = True,
+    **settings: Any,
 ) -> Path:
     """Writes the run directory of a backfill over records, whose offsets are their numbers in each partition.
 
     :param partitions: of the source topics; ``sinks`` those of the topics that are only written.
     :param cut: the cut of the run, as JSON; ``None`` if it has none.
     :param offsets: whether its history has offsets.
+    :param settings: of the application, in snake case.
     """
     made = topology()
     with Cluster(path.parent / f"{path.name}-state", topics={**partitions, **sinks}) as cluster:
         send_all(cluster.clients.producer({}), records)
-        app = cluster.start(made, application_id=application, statestore_cache_max_bytes=0)
+        app = cluster.start(made, application_id=application, statestore_cache_max_bytes=0, **settings)
         group = cluster.broker.groups.group(application)
         plans = plan_tasks(made, {"application.id": application}, {**partitions, **sinks})
         inputs = [place for plan in plans for one in range(plan.tasks) for place in plan.partitions(one)]
