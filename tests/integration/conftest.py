@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
+from integration_support.fierce_broker import FIERCE
 from integration_support.secured_broker import SecuredBroker
 from integration_support.topics import Topics
 from integration_support.workers import Workers
@@ -41,6 +42,14 @@ def kafka() -> Iterator[str]:
 def kafka_of_module() -> Iterator[str]:
     """The address of a real Kafka of this file alone, whose topics may have any names."""
     with Broker() as broker:
+        settle(broker.bootstrap)
+        yield broker.bootstrap
+
+
+@pytest.fixture(scope="session")
+def fierce() -> Iterator[str]:
+    """The address of a broker that looks for old records each second and compacts all the time."""
+    with Broker(properties=FIERCE) as broker:
         settle(broker.bootstrap)
         yield broker.bootstrap
 

@@ -7,7 +7,7 @@ changelog deleted while they were open.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -18,26 +18,18 @@ from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from dsl import Materialized, Produced, StreamsBuilder, TimeWindows
-from integration_support.fierce_broker import FIERCE, wait_for_the_cleaner
+from integration_support.fierce_broker import wait_for_the_cleaner
 from processor_api.serde import Serdes
 from spark_support.finished_runs import Sent, run_directory
 from streams.app.kafka_streams import KafkaStreams
 from streams.spark.handover.bootstrap import bootstrap
 from streams.spark.handover.check import check_handover
-from tools.kafka.broker import Broker
 from waiting import wait_until
 
 S = Serdes.STRING
 HOUR = 3_600_000
 LONG_AGO = 1_600_000_000_000 // HOUR * HOUR
 AFTER_CHANGELOG = {"windowstore.changelog.additional.retention.ms": 0, "repartition.purge.interval.ms": 100}
-
-
-@pytest.fixture(scope="module")
-def fierce() -> Iterator[str]:
-    """The address of a broker that deletes and compacts all the time."""
-    with Broker(properties=FIERCE) as broker:
-        yield broker.bootstrap
 
 
 def hours(source: str, sink: str, grace: timedelta, **topic_config: str) -> StreamsBuilder:

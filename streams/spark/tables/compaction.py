@@ -82,6 +82,8 @@ class LatestByKey:
         self._most = 0
         """At least the memory that the rows take: rows that were replaced still count."""
         self._engine: Engine | None = None
+        self.has_repeats = False
+        """Whether two records with one key were seen: the log was not compacted behind the second of them."""
 
     @property
     def spilled(self) -> bool:
@@ -98,7 +100,9 @@ class LatestByKey:
     ) -> None:
         """Takes records in the order of their offsets."""
         columns: tuple[Any, ...] = (values, timestamps, offsets)
+        before = len(self._rows)
         self._rows.update(zip(keys, zip(*columns, *(() if headers is None else (headers,)), strict=True), strict=True))
+        self.has_repeats = self.has_repeats or len(self._rows) - before < len(keys)
         self._most += ROW_OVERHEAD_BYTES * len(keys) + sum(map(len, keys)) + sum(map(len, filter(None, values)))
         if headers is not None:
             self._most += sum(_size_of(each) for each in headers if each)
@@ -146,6 +150,12 @@ class LatestByKey:
         rows = iter(rows)
         while chunk := list(islice(rows, CHUNK)):
             yield chunk
+
+    def holds(self, key: bytes) -> bool:
+        """Whether there is a record of a key; it may be a deletion that is still in memory."""
+        if key in self._rows:
+            return True
+        return self._engine is not None and self._engine.family(self._FAMILY).get(key) is not None
 
     def close(self) -> None:
         """Closes the database; the folder removes it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from processor_api.clock import SystemClock
@@ -13,7 +13,7 @@ from streams.kafka.ports import Consumer
 from streams.spark.errors import OffsetRangeLost
 from streams.spark.tables.ranges import OffsetRange
 
-__all__ = ["BATCH", "read_range"]
+__all__ = ["BATCH", "is_not_compacted", "read_range"]
 
 BATCH = 10_000
 BATCH_BYTES = 32 << 20
@@ -40,6 +40,38 @@ def read_range(settings: Mapping[str, Any], wanted: OffsetRange, stuck_s: float 
     try:
         consumer.assign({TopicPartition(wanted.topic, wanted.partition): wanted.start})
         yield from _read(consumer, wanted, stuck_s)
+    finally:
+        consumer.close()
+
+
+def is_not_compacted(settings: Mapping[str, Any], wanted: OffsetRange, holds: Callable[[bytes], bool]) -> bool:
+    """Returns whether it is certain that no compaction has removed a record of the range because of one behind it.
+
+    A compaction removes every record whose key comes again in what it has looked at. So it has looked at nothing behind
+    the range if there is nothing, or if the first record behind it has a key that is still in the range.
+
+    :param holds: whether a record with a key was read.
+    """
+    from streams.kafka.confluent.clients import ConfluentClients
+
+    consumer = ConfluentClients().consumer(settings)
+    try:
+        place = TopicPartition(wanted.topic, wanted.partition)
+        end = consumer.end_offsets([place])[place]
+        if end <= wanted.end:
+            return True
+        consumer.assign({place: wanted.end})
+        clock = SystemClock()
+        until = clock.monotonic() + STUCK_S
+        while clock.monotonic() < until:
+            message = consumer.poll(WAIT_S)
+            if message is None:
+                continue
+            if message.error() is None:
+                return message.offset() == wanted.end and holds(message.key() or b"")
+            if message.error().code() == consumer.partition_eof or message.error().name() in LOST:
+                return False
+        raise RetryableError(f"no record came for {STUCK_S:g} s: see whether the brokers run", **_place(wanted))
     finally:
         consumer.close()
 

@@ -11,9 +11,9 @@ from pyspark.sql.datasource import DataSource
 
 from processor_api.errors import DeserializationError
 from streams.kafka.zero_timestamps import ZERO_SENT, as_written
-from streams.spark.errors import SparkBridgeError
+from streams.spark.errors import OffsetRangeLost, SparkBridgeError
 from streams.spark.tables.compaction import MEMORY_BYTES, LatestByKey, Row, TaskFolder
-from streams.spark.tables.partition_reader import read_range
+from streams.spark.tables.partition_reader import is_not_compacted, read_range
 from streams.spark.tables.ranges import OffsetRange, OffsetRanges
 from streams.spark.tables.ranges_reader import RangesReader
 from streams.spark.tables.shipping import PLAN, unpacked
@@ -80,12 +80,15 @@ class TablePlan:
         return keys, list(map(kind.value, messages)), stamps, list(map(kind.offset, messages)), headers
 
     def _latest_entries(self, wanted: OffsetRange, records: Iterator[Records], folder: TaskFolder) -> Iterator[Entries]:
-        layout, stream_time = self.layout, -1
+        layout, stream_time, count = self.layout, -1, 0
         rows = LatestByKey(folder, self.memory_bytes)
         try:
             for batch in records:
                 stream_time = max(stream_time, layout.stream_time(batch[0], batch[2]))
                 rows.add(*batch)
+                count += len(batch[0])
+            if not rows.has_repeats and count < wanted.end - wanted.start:
+                self._check_whole(wanted, rows)
             for chunk in rows.chunks():
                 entries = layout.split_keys(_entries(chunk), _places(layout, wanted.partition, chunk))
                 if not self.expired:
@@ -94,6 +97,25 @@ class TablePlan:
                     yield entries
         finally:
             rows.close()
+
+    def _check_whole(self, wanted: OffsetRange, rows: LatestByKey) -> None:
+        """Refuses a range that a compaction may have thinned out since it was pinned.
+
+        It is asked where no key comes twice in the range and offsets are missing there, as after a compaction. A table
+        whose keys have changed within the range was not compacted beyond it: the earlier record would be gone.
+
+        :raises OffsetRangeLost: if keys may be missing.
+        """
+        if not is_not_compacted(self.settings, wanted, rows.holds):
+            raise OffsetRangeLost(
+                f"{wanted.topic}-{wanted.partition} was written behind the pinned end {wanted.end}, and may have"
+                " been compacted since: rows of keys that were written again would be missing. Pin its offsets again;"
+                " where several actions must see the same table while the application runs, persist the first result,"
+                " such as by df.localCheckpoint() or in Parquet",
+                topic=wanted.topic,
+                partition=wanted.partition,
+                offset=wanted.end,
+            )
 
 
 def _entries(chunk: list[Row]) -> Entries:

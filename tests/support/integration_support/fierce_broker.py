@@ -32,18 +32,18 @@ def wait_for_the_cleaner(bootstrap: str, canary: str) -> None:
         future.result()
     producer.produce(f"{canary}-old", "v", "k", timestamp=OLD_MS)
     assert producer.flush(60) == 0
-    wait_until("old records are deleted", lambda: _first(bootstrap, f"{canary}-old") is None)
+    wait_until("old records are deleted", lambda: first_offset(bootstrap, f"{canary}-old") is None)
 
     def compacted() -> bool:
         producer.produce(f"{canary}-keys", "v", "k")  # a segment is closed by the record behind it
         assert producer.flush(60) == 0
-        first = _first(bootstrap, f"{canary}-keys")
+        first = first_offset(bootstrap, f"{canary}-keys")
         return first is not None and first > 0
 
     wait_until("keys are compacted", compacted)
 
 
-def _first(bootstrap: str, topic: str) -> int | None:
+def first_offset(bootstrap: str, topic: str) -> int | None:
     """The first offset that has a record."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "canary", "enable.partition.eof": True})
     try:
