@@ -21,7 +21,7 @@ def write_global_rows(
     """Returns the function that Spark's ``mapInArrow`` runs to write the rows of one topic.
 
     :param attempts: the directory in which each attempt makes its own.
-    :param guesses_unit: whether times are integers whose unit nobody has said.
+    :param guesses_unit: whether times are integers whose unit is not said.
     """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -169,7 +169,7 @@ class History:
 
     @property
     def guesses_unit(self) -> bool:
-        """Whether timestamps are integers whose unit nobody has said."""
+        """Whether timestamps are integers whose unit is not said."""
         return self.time_unit is None and dict(self.df.dtypes)[self.timestamp] in INTEGERS
 
     def column(self, name: str, otherwise: str) -> Column:

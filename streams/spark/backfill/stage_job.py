@@ -22,7 +22,7 @@ class JobInput:
     written_by: int | None = None
     """The stage that wrote it; ``None`` for a history."""
     guesses_unit: bool = False
-    """Whether the times of the history are integers whose unit nobody has said."""
+    """Whether the times of the history are integers whose unit is not said."""
 
 
 @dataclass(frozen=True)

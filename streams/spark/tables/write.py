@@ -67,7 +67,7 @@ class WritePlan:
     value: Serde[Any]
     partitioner: StreamPartitioner | None
     guessed_unit: bool = False
-    """Whether times are integers whose unit nobody has said."""
+    """Whether times are integers whose unit is not said."""
 
 
 def write_topic(
