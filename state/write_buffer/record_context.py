@@ -30,6 +30,9 @@ class _NoMessage:
     def value(self) -> bytes | None:
         return None
 
+    def headers(self) -> None:
+        return None
+
 
 class Cursor:
     """The record context of one task. Metadata is read from the message on demand, not copied for each record."""

@@ -87,7 +87,8 @@ class BatchLimits:
 
     def fits_alone(self, topic: str, size: int, batch_bytes: int, producer: int) -> bool:
         """Whether a record that was refused as too large may be taken in a smaller batch; then the next producer asks
-        for the topic's limit.
+        for the topic's limit. One that was made after the limit was read, and that is still the same, made no batch
+        larger than that: the record was refused for itself.
 
         :param size: of its key, value and headers.
         :param producer: the number of the one that sent it."""
@@ -95,15 +96,13 @@ class BatchLimits:
             if size + OVERHEAD > min(batch_bytes, self._limits.get(topic, batch_bytes)):
                 return False  # it was alone in its batch, or would be too large even so
             confirmed = self._confirmed.get(topic)
-            if confirmed is None:
+            if confirmed is not None and producer < confirmed:
+                return True
+            if confirmed is None or topic_limits(self._admin, [topic]).get(topic) != self._limits.get(topic):
+                self._confirmed.pop(topic, None)
                 self._suspects.add(topic)
-            return confirmed is None or producer < confirmed
-
-    def delivered(self, producer: int) -> None:
-        """Everything that a producer has sent was delivered: what is refused after this may be so by a new limit."""
-        if self._confirmed:
-            with self._lock:
-                self._confirmed = {topic: number for topic, number in self._confirmed.items() if number > producer}
+                return True
+            return False
 
 
 class ProducerBatches:
@@ -117,10 +116,6 @@ class ProducerBatches:
         self.bytes = size
         """Its ``batch.size``."""
         self._number = number
-
-    def delivered(self) -> None:
-        """Everything that the producer has sent was delivered."""
-        self._limits.delivered(self._number)
 
     def fits_alone(self, record: ProducerRecord) -> bool:
         """Whether a record that was refused as too large may be taken in a smaller batch, by another producer."""

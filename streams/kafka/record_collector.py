@@ -258,8 +258,6 @@ class RecordCollector:
             self._send_waiting()
             self._flush()
         self.check()
-        if self._batches is not None:
-            self._batches.delivered()
 
     def _flush(self) -> None:
         while not self._producer.flush(FLUSH_SLICE_S):

@@ -81,7 +81,6 @@ def test_a_limit_that_was_lowered_is_read_again() -> None:
     kit.lower(OUT, 500)
     assert first.fits_alone(record(200))
     assert (third := kit.limits.for_producer({}, [OUT])).bytes == 500
-    second.delivered()
     assert second.fits_alone(record(200))
     assert kit.limits.for_producer({}, [OUT]).bytes == 500
     assert kit.admin.requests == [[OUT], [OUT]]
@@ -95,8 +94,9 @@ def test_a_record_that_is_refused_with_the_limit_just_read_is_refused_for_good()
     again = kit.limits.for_producer({}, [OUT])
     assert not again.fits_alone(record(200))
     assert not again.fits_alone(record(300))
-    again.delivered()
+    kit.lower(OUT, 500)
     assert again.fits_alone(record(200))
+    assert kit.limits.for_producer({}, [OUT]).bytes == 500
 
 
 def test_a_topic_that_does_not_show_its_limit_gets_smaller_and_smaller_batches() -> None:
