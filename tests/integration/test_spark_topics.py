@@ -10,7 +10,9 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.errors import PythonException
 
+from integration_support.hostile import ALL_TIMES, NAMES, ODD, write
 from integration_support.topics import Topics
+from processor_api.errors import StreamsError
 from processor_api.partitioner import partition_for_key
 from processor_api.serde import Serdes
 from processor_api.task_id import TopicPartition
@@ -29,6 +31,8 @@ from streams.spark import (
     read_topic,
     write_topic,
 )
+from streams.spark.tables.offsets import cluster_settings
+from streams.spark.tables.topic_source import plan_of
 
 S, L = Serdes.STRING, Serdes.LONG
 
@@ -74,6 +78,34 @@ def test_every_part_of_a_record_arrives(spark: Any, kafka: str, topics: Topics, 
         (2, 0, 7, "CreateTime", b"c", b"3", []),
     ]
     assert {row["topic"] for row in df.collect()} == {topic}
+
+
+def test_records_that_no_client_of_ours_would_write_are_read(kafka: str, topics: Topics) -> None:
+    """By what a task of Spark reads a partition with; a time that is no moment of Spark's is named with its place."""
+    cases = [*NAMES, *ODD]
+    topic = topics.create("hostile", len(cases), ALL_TIMES)
+    for partition, case in enumerate(cases):
+        write(kafka, topic, case, partition)
+    given = {"bootstrap.servers": kafka}, topic, pin_offsets(kafka, topic), None, None
+    in_ms, moments = (
+        plan_of(cluster_settings(given[0]), *given[1:], headers=True, times=times, max_rows_per_task=None)
+        for times in ("ms", "timestamp")
+    )
+    for wanted in in_ms.ranges:
+        case = cases[wanted.partition]
+        rows = [row for batch in in_ms.batches(wanted) for row in batch.to_pylist()]
+        assert rows[-1]["value"] == b"behind", case.name
+        if case.headers is not None:
+            assert [(one["key"], one["value"]) for one in rows[0]["headers"]] == case.headers
+        try:
+            read = sum(len(batch) for batch in moments.batches(wanted))
+        except StreamsError as error:
+            told = str(error)
+            assert case.name.startswith("times-"), told
+            assert f"topic='{topic}'" in told
+            assert "offset=0" in told
+        else:
+            assert read == len(rows)
 
 
 def test_times_are_moments_whatever_the_zone_of_the_session(

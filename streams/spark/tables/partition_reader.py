@@ -13,7 +13,7 @@ from streams.kafka.ports import Consumer
 from streams.spark.errors import OffsetRangeLost
 from streams.spark.tables.ranges import OffsetRange
 
-__all__ = ["BATCH", "is_not_compacted", "read_range"]
+__all__ = ["BATCH", "is_not_compacted", "read_range", "read_with"]
 
 BATCH = 10_000
 BATCH_BYTES = 32 << 20
@@ -39,7 +39,7 @@ def read_range(settings: Mapping[str, Any], wanted: OffsetRange, stuck_s: float 
     consumer = ConfluentClients().consumer(settings)
     try:
         consumer.assign({TopicPartition(wanted.topic, wanted.partition): wanted.start})
-        yield from _read(consumer, wanted, stuck_s)
+        yield from read_with(consumer, wanted, stuck_s)
     finally:
         consumer.close()
 
@@ -76,7 +76,8 @@ def is_not_compacted(settings: Mapping[str, Any], wanted: OffsetRange, holds: Ca
         consumer.close()
 
 
-def _read(consumer: Consumer, wanted: OffsetRange, stuck_s: float) -> Iterator[list[Any]]:
+def read_with(consumer: Consumer, wanted: OffsetRange, stuck_s: float) -> Iterator[list[Any]]:
+    """Yields the records of the range as `read_range` does, by a consumer that reads its partition."""
     clock = SystemClock()
     found: list[Any] = []
     size = 0
@@ -102,9 +103,9 @@ def _read(consumer: Consumer, wanted: OffsetRange, stuck_s: float) -> Iterator[l
                 end, last_error = _event(consumer, event, wanted, end, last_error)
         if messages or end:
             since = clock.monotonic()
-        if messages and messages[-1].offset() >= wanted.end - 1:
-            end = True
-            if messages[-1].offset() >= wanted.end:
+        if messages and (last := messages[-1].offset()) >= wanted.end - 1:
+            end = end or _is_in_log(consumer, wanted, last)
+            if last >= wanted.end:
                 messages = [message for message in messages if message.offset() < wanted.end]
         found += messages
         size += sum(map(len, messages))
@@ -113,6 +114,13 @@ def _read(consumer: Consumer, wanted: OffsetRange, stuck_s: float) -> Iterator[l
             found, size = [], 0
         if end:
             return
+
+
+def _is_in_log(consumer: Consumer, wanted: OffsetRange, offset: int) -> bool:
+    """Whether an offset is before the end of its partition: a batch may give its records offsets that are not, and its
+    end is not theirs."""
+    end = consumer.fetched_end(TopicPartition(wanted.topic, wanted.partition))
+    return end is None or offset < end
 
 
 def _event(consumer: Consumer, event: Any, wanted: OffsetRange, end: bool, last_error: str) -> tuple[bool, str]:
