@@ -366,7 +366,13 @@ class Materialized(Generic[K, V]):
 
             counts = clicks.group_by_key().count(materialized=Materialized.as_("clicks-per-user"))
             assert counts.queryable_store_name == "clicks-per-user"
+
+        :raises TopologyError: for ``None``: leave the options out for a store without a name.
         """
+        if store is None:
+            raise TopologyError(
+                "Materialized.as_ takes the name of a store, a supplier or a DslStoreSuppliers, got None"
+            )
         if isinstance(store, str):
             return Materialized(name=store)
         if isinstance(store, DslStoreSuppliers):

@@ -28,7 +28,7 @@ class Printed(Generic[K, V]):
         orders.print(Printed(label="order", mapper=lambda customer, item: f"{item} for {customer}"))
         # ("ann", "tea") -> print("[order]: tea for ann")
 
-    :raises TopologyError: if the name is illegal, or the path is no path.
+    :raises TopologyError: if the name is illegal, the path is no path, or its directory is not there.
     """
 
     path: str | Path | None = None
@@ -52,6 +52,10 @@ class Printed(Generic[K, V]):
         given: object = self.path
         if given is not None and (not isinstance(given, str | Path) or not str(given)):
             raise TopologyError(f"records are printed to the path of a file, got {given!r}")
+        if self.path is not None and not Path(self.path).parent.is_dir():
+            raise TopologyError(
+                f"records cannot be printed to the file {str(self.path)!r}: its directory must be there"
+            )
 
     @classmethod
     def to_sys_out(cls) -> Printed[Any, Any]:
@@ -71,5 +75,9 @@ class Printed(Generic[K, V]):
         ::
 
             orders.print(Printed.to_file("orders.txt"))
+
+        :raises TopologyError: if there is no such path, or its directory is not there.
         """
+        if path is None:
+            raise TopologyError("records are printed to the path of a file, got None; see Printed.to_sys_out")
         return Printed(path=path)

@@ -13,8 +13,17 @@ from processor_api.java_tree import JavaTree
 from processor_api.nodes import Node, ProcessorNode, SourceNode
 from processor_api.subtopology import Subtopology, subtopologies
 from processor_api.topology_data import TopologyData
+from processor_api.topology_description import (
+    GlobalStoreDescription,
+    NodeDescription,
+    ProcessorDescription,
+    SinkDescription,
+    SourceDescription,
+    SubtopologyDescription,
+    TopologyDescription,
+)
 
-__all__ = ["describe", "java_hash_order"]
+__all__ = ["describe", "description", "java_hash_order"]
 
 GLOBAL = " for global store (will not generate tasks)"
 
@@ -27,6 +36,35 @@ def describe(topology: TopologyData, *, ties_by_name: bool = False) -> str:
     """
     parts = ["  " + _subtopology(topology, part, ties_by_name) for part in subtopologies(topology)]
     return "Topologies:\n " + "".join(parts)
+
+
+def description(topology: TopologyData) -> TopologyDescription:
+    """Returns the description of all subtopologies, as text and as objects."""
+    parts: list[SubtopologyDescription] = []
+    stores: list[GlobalStoreDescription] = []
+    for part in subtopologies(topology):
+        order = _Order(topology, part)
+        names = sorted(part.nodes, key=order.rank)
+        nodes = tuple(_node(topology, topology.nodes[name], order) for name in names)
+        if not part.is_global:
+            parts.append(SubtopologyDescription(id=part.id, nodes=nodes))
+            continue
+        source = next(node for node in nodes if isinstance(node, SourceDescription))
+        processor = next(node for node in nodes if isinstance(node, ProcessorDescription))
+        stores.append(GlobalStoreDescription(id=part.id, source=source, processor=processor))
+    return TopologyDescription.of(describe(topology), tuple(parts), tuple(stores))
+
+
+def _node(topology: TopologyData, node: Node, order: _Order) -> NodeDescription:
+    above, below = tuple(order.predecessors[node.name]), tuple(order.successors[node.name])
+    if isinstance(node, SourceNode):
+        topics = None if node.pattern is not None else frozenset(node.topics)
+        return SourceDescription(name=node.name, successors=below, topic_set=topics, topic_pattern=node.pattern)
+    if isinstance(node, ProcessorNode):
+        stores = frozenset(topology.stores_of(node.name))
+        return ProcessorDescription(name=node.name, predecessors=above, successors=below, stores=stores)
+    extractor = node.topic_extractor
+    return SinkDescription(name=node.name, predecessors=above, topic=node.topic, topic_name_extractor=extractor)
 
 
 def java_hash_order(names: Iterable[str], *, copied: bool = False) -> list[str]:

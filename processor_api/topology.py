@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from processor_api.checks import check_function, check_method
-from processor_api.describe import describe
+from processor_api.describe import description
 from processor_api.errors import StreamsError, TopologyError
 from processor_api.given_serdes import SerdeLike, optional_serde
 from processor_api.nodes import Node, ProcessorNode, RepartitionTopic, SinkNode, SourceNode, TopicNameExtractor
@@ -36,6 +36,7 @@ from processor_api.stores.suppliers import CustomStoreSupplier
 from processor_api.timestamps import TimestampExtractor
 from processor_api.topic_names import check_topic_name, declared_topics, illegal_in_name
 from processor_api.topology_data import TopologyData
+from processor_api.topology_description import TopologyDescription
 from processor_api.user_lines import Line, at, text_of, user_line
 from processor_api.wrapper import wrapped
 
@@ -340,7 +341,7 @@ class Topology(TopologyData):
             topology.add_state_store(Stores.key_value_store("counts", "string", "long"))
             topology.connect_processor_and_state_stores("shout", "counts")
 
-        :raises TopologyError: if the processor or a store is unknown.
+        :raises TopologyError: if the processor or a store is unknown, or no store is named.
         """
         if not isinstance(self._nodes.get(processor), ProcessorNode):
             raise TopologyError(f"there is no processor named {processor!r} to connect a store to", node=processor)
@@ -349,6 +350,8 @@ class Topology(TopologyData):
                 f"processor {processor!r} fills a global store and runs outside of tasks: it can have no other store",
                 node=processor,
             )
+        if not stores:
+            raise TopologyError(f"name the stores that are connected to processor {processor!r}", node=processor)
         connected = self._connections.setdefault(processor, [])
         for store in stores:
             if store in self._global_stores:
@@ -443,16 +446,18 @@ class Topology(TopologyData):
         finally:
             self._line = None
 
-    def describe(self) -> str:
-        """Returns the text of Kafka Streams' ``Topology.describe()``, byte for byte (semantics 138).
+    def describe(self) -> TopologyDescription:
+        """Returns the text of Kafka Streams' ``Topology.describe()``, byte for byte (semantics 138), which has what it
+        says as objects too.
 
         ::
 
             topology = Topology().add_source("source", "lines").add_processor("shout", Shout, "source")
             print(topology.describe())
             assert "Processor: shout (stores: [])" in topology.describe()
+            assert topology.describe().subtopologies[0].nodes[1].predecessors == ("source",)
         """
-        return describe(self)
+        return description(self)
 
     def wrapped_by(self, wrapper: Any, configs: Mapping[str, Any]) -> Topology:
         """Returns a new topology with every processor wrapped; the same one if this wrapper, or another object of its

@@ -212,6 +212,7 @@ if TYPE_CHECKING:
         wallclock_timestamp_extractor,
     )
     from processor_api.topology import Topology
+    from processor_api.topology_description import TopologyDescription
     from processor_api.wrapper import ProcessorWrapper
     from state.formats.windowed_serdes import WindowedSerdes
     from streams.app.kafka_streams import KafkaStreams  # type: ignore[import-not-found,unused-ignore]
@@ -396,6 +397,7 @@ __all__ = [
     "TopicNameExtractor",
     "TopicPartition",
     "Topology",
+    "TopologyDescription",
     "TopologyError",
     "TopologyTestDriver",
     "UnknownStateStoreError",
@@ -488,6 +490,7 @@ _HOMES = {
         "use_partition_time_on_invalid_timestamp wallclock_timestamp_extractor"
     ),
     "processor_api.topology": "Topology",
+    "processor_api.topology_description": "TopologyDescription",
     "processor_api.given_serdes": "SerdeLike",
     "processor_api.wrapper": "ProcessorWrapper",
     "processor_api.stores.windowed": "Window Windowed",

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
+from processor_api.given_serdes import SerdeLike
 from processor_api.record import HeaderList
-from processor_api.serde import Serde
 from processor_api.stores.windowed import Windowed
 
 __all__ = [
@@ -208,7 +208,7 @@ class ReadOnlyKeyValueStore(StateStore, Protocol[K, V]):
         """
         ...
 
-    def prefix_scan(self, prefix: Any, prefix_serde: Serde[Any] | None = None) -> KeyValueIterator[K, V]:
+    def prefix_scan(self, prefix: Any, prefix_serde: SerdeLike[Any] | None = None) -> KeyValueIterator[K, V]:
         """Returns the rows whose key's bytes start with the bytes of the prefix (KIP-614).
 
         ::
@@ -217,7 +217,7 @@ class ReadOnlyKeyValueStore(StateStore, Protocol[K, V]):
             with driver.get_key_value_store("counts").prefix_scan("shop-") as rows:
                 assert [key for key, count in rows] == ["shop-1", "shop-2"]
 
-        :param prefix_serde: writes the prefix; the key serde if left out.
+        :param prefix_serde: writes the prefix, a serde or the name of one; the key serde if left out.
         """
         ...
 
@@ -373,10 +373,10 @@ class ListStore(StateStore, Protocol[K, V]):
         """Returns what :meth:`all` does, keys and values in the opposite order."""
         ...
 
-    def prefix_scan(self, prefix: Any, prefix_serde: Serde[Any] | None = None) -> KeyValueIterator[K, V]:
+    def prefix_scan(self, prefix: Any, prefix_serde: SerdeLike[Any] | None = None) -> KeyValueIterator[K, V]:
         """Returns every value with its key, for the keys whose bytes start with the bytes of the prefix.
 
-        :param prefix_serde: writes the prefix; the key serde if left out.
+        :param prefix_serde: writes the prefix, a serde or the name of one; the key serde if left out.
         """
         ...
 
@@ -480,11 +480,11 @@ class VersionedKeyValueStore(StateStore, Protocol[K, V]):
         ...
 
     def prefix_scan(
-        self, prefix: Any, prefix_serde: Serde[Any] | None = None, as_of: int | None = None
+        self, prefix: Any, prefix_serde: SerdeLike[Any] | None = None, as_of: int | None = None
     ) -> VersionedRecordIterator[tuple[K, VersionedRecord[V]]]:
         """Returns what :meth:`range` does, for the keys whose bytes start with the bytes of the prefix.
 
-        :param prefix_serde: writes the prefix; the key serde if left out.
+        :param prefix_serde: writes the prefix, a serde or the name of one; the key serde if left out.
         """
         ...
 

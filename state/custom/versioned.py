@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from processor_api.errors import StoreError
+from processor_api.given_serdes import SerdeLike
 from processor_api.record import HeaderList
-from processor_api.serde import Serde
 from processor_api.stores.contracts import VersionedRecord
 from processor_api.stores.custom import ChangelogRecord
 from processor_api.stores.factory import StoreBuilder
@@ -77,7 +77,9 @@ class VersionedBytesFacade:
     def reverse_range(self, from_key: Any = None, to_key: Any = None, as_of: int | None = None) -> RowIterator:
         return self._of_keys("reverse_range", from_key, to_key, as_of)
 
-    def prefix_scan(self, prefix: Any, prefix_serde: Serde[Any] | None = None, as_of: int | None = None) -> RowIterator:
+    def prefix_scan(
+        self, prefix: Any, prefix_serde: SerdeLike[Any] | None = None, as_of: int | None = None
+    ) -> RowIterator:
         """Reads the rows whose keys start with ``prefix``, as a range that ends behind the last such key."""
         low, high = prefix_bounds(prefix, self._write_key, prefix_serde, self.name)
         found, read_key, shown = self._call("range")(low, high, as_of), self._read_key, self._shown

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any, Self
 
 from processor_api.errors import StoreError
+from processor_api.given_serdes import SerdeLike
 from processor_api.record import NO_TIMESTAMP, HeaderList
 from processor_api.serde import Serde, Serdes
 from state.formats.list_value import add_item, read_items
@@ -93,7 +94,7 @@ class ListFacade:
     def reverse_range(self, from_key: Any = None, to_key: Any = None) -> RowIterator:
         return self._range(*self._bounds(from_key, to_key), reverse=True)
 
-    def prefix_scan(self, prefix: Any, prefix_serde: Serde[Any] | None = None) -> RowIterator:
+    def prefix_scan(self, prefix: Any, prefix_serde: SerdeLike[Any] | None = None) -> RowIterator:
         return self._range(*prefix_bounds(prefix, self._write_key, prefix_serde, self.name))
 
     def approximate_num_entries(self) -> int:

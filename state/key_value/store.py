@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Self
 
 from processor_api.errors import StoreError
-from processor_api.serde import Serde
+from processor_api.given_serdes import SerdeLike
 from processor_api.stores.contracts import ValueAndTimestamp
 from processor_api.stores.queries import KeyQuery, RangeQuery, TimestampedKeyQuery, TimestampedRangeQuery
 from state.key_value.live_view import KeyValueView
@@ -123,7 +123,7 @@ class KeyValueFacade:
     def reverse_all(self) -> RowIterator:
         return self._range(None, None, reverse=True)
 
-    def prefix_scan(self, prefix: Any, prefix_serde: Serde[Any] | None = None) -> RowIterator:
+    def prefix_scan(self, prefix: Any, prefix_serde: SerdeLike[Any] | None = None) -> RowIterator:
         write_key = key_writer(self._rows.format.key_serde, self.name)
         return self._range(*prefix_bounds(prefix, write_key, prefix_serde, self.name), reverse=False)
 

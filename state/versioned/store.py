@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from processor_api.errors import StoreError
+from processor_api.given_serdes import SerdeLike
 from processor_api.record import HeaderList
 from processor_api.serde import Serde, Serdes
 from processor_api.stores.contracts import VersionedRecord
@@ -120,7 +121,9 @@ class VersionedReads:
     def reverse_range(self, from_key: Any = None, to_key: Any = None, as_of: int | None = None) -> RowIterator:
         return self._range(from_key, to_key, as_of, as_of, reverse=True, newest=as_of is None)
 
-    def prefix_scan(self, prefix: Any, prefix_serde: Serde[Any] | None = None, as_of: int | None = None) -> RowIterator:
+    def prefix_scan(
+        self, prefix: Any, prefix_serde: SerdeLike[Any] | None = None, as_of: int | None = None
+    ) -> RowIterator:
         self._iterators.check()
         low, high = prefix_bounds(prefix, self._write_key, prefix_serde, self.name)
         return self._scan(low, high, as_of, as_of, reverse=False, newest=as_of is None)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from processor_api.errors import StoreError
+from processor_api.given_serdes import SerdeLike, check_serde
 from processor_api.serde import Serde
 from state.formats.keys import after_prefix
 
@@ -53,13 +54,17 @@ def key_writer(serde: Serde[Any], store: str) -> Callable[[Any], bytes]:
 
 
 def prefix_bounds(
-    prefix: Any, write_key: Callable[[Any], bytes], prefix_serde: Serde[Any] | None, store: str
+    prefix: Any, write_key: Callable[[Any], bytes], prefix_serde: SerdeLike[Any] | None, store: str
 ) -> tuple[bytes, bytes | None]:
     """Returns where the keys with a prefix begin, and where they have ended.
 
     :param write_key: the store's own, for a prefix without a serde of its own.
+    :raises TopologyError: if what was given as its serde is none.
     """
-    low = (write_key if prefix_serde is None else key_writer(prefix_serde, store))(prefix)
+    if prefix_serde is not None:
+        serde = check_serde(prefix_serde, "prefix_serde", f"prefix_scan of store {store!r}", store=store)
+        write_key = key_writer(serde, store)
+    low = write_key(prefix)
     return low, after_prefix(low)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from processor_api.serde import Serde
+from processor_api.given_serdes import SerdeLike
 from processor_api.stores.contracts import VersionedRecord
 from streams.queries.composite import CompositeStore
 from streams.queries.iterators import QueryIterator
@@ -36,7 +36,7 @@ class CompositeKeyValueStore(CompositeStore):
     def reverse_all(self) -> QueryIterator:
         return self._rows(lambda store: store.reverse_all())
 
-    def prefix_scan(self, prefix: Any, prefix_serde: Serde[Any] | None = None) -> QueryIterator:
+    def prefix_scan(self, prefix: Any, prefix_serde: SerdeLike[Any] | None = None) -> QueryIterator:
         return self._rows(lambda store: store.prefix_scan(prefix, prefix_serde))
 
     def approximate_num_entries(self) -> int:
@@ -65,7 +65,7 @@ class CompositeVersionedStore(CompositeStore):
         return self._rows(lambda store: store.reverse_range(from_key, to_key, as_of))
 
     def prefix_scan(
-        self, prefix: Any, prefix_serde: Serde[Any] | None = None, as_of: int | None = None
+        self, prefix: Any, prefix_serde: SerdeLike[Any] | None = None, as_of: int | None = None
     ) -> QueryIterator:
         return self._rows(lambda store: store.prefix_scan(prefix, prefix_serde, as_of))
 

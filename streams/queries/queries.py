@@ -4,6 +4,7 @@ KIP-796, KIP-216)."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from processor_api.clock import Clock
@@ -126,12 +127,13 @@ class Queries:
         why = why_unreadable(self._known(name))
         if self._stores.is_global(name):
             message = f"global store {name!r} cannot be asked by query(): read it by store()"
-            return StateQueryResult(global_result=_failure(UNKNOWN, message))
+            return StateQueryResult(global_result=_told(request, _failure(UNKNOWN, message), "not asked"))
         results: dict[int, QueryResult[R]] = {}
         for _, owned in self._stores.tasks(name):
             partition = owned.id.partition
             if request.partitions is None or partition in request.partitions:
-                results[partition] = _failure(UNKNOWN, why) if why else self._ask(request, owned)
+                unread = _told(request, _failure(UNKNOWN, why), f"task {owned.id}, not asked") if why else None
+                results[partition] = unread or self._ask(request, owned)
         missing = sorted((request.partitions or frozenset()) - results.keys())
         count = self._stores.partitions(name) if missing else 0
         for partition in missing:
@@ -141,6 +143,7 @@ class Queries:
             else:
                 message = f"store {name!r} has no partition {partition}: it has {count}"
                 results[partition] = _failure(FailureReason.DOES_NOT_EXIST, message)
+            results[partition] = _told(request, results[partition], "no task of it here")
         return StateQueryResult(partition_results=results)
 
     def _ask(self, request: StateQueryRequest[R], owned: OwnedTask) -> QueryResult[R]:
@@ -148,13 +151,19 @@ class Queries:
         store = self._stores.open(owned, name, restoring=not active)
         if store is None:
             message = f"task {owned.id} of store {name!r} does not run yet"
-            return _failure(FailureReason.NOT_ACTIVE if active else FailureReason.NOT_PRESENT, message)
-        level = self._level_of(request)
+            reason = FailureReason.NOT_ACTIVE if active else FailureReason.NOT_PRESENT
+            return _told(request, _failure(reason, message), f"task {owned.id}, not asked")
         started = self._clock.monotonic()
+        result = self._result(request, store)
+        took_us = round((self._clock.monotonic() - started) * 1e6)
+        how = "runs" if store.runs else "restores"
+        return _told(request, result, f"task {owned.id} ({how}): {took_us} us", self._level_of(request))
+
+    def _result(self, request: StateQueryRequest[R], store: LocalStore) -> QueryResult[R]:
         try:
-            result: QueryResult[R] = self._answer(request, store)
+            return self._answer(request, store)
         except UnknownQueryType as error:
-            return _failure(UNKNOWN, error.message, position=store.position(level))
+            return _failure(UNKNOWN, error.message, position=store.position(self._level_of(request)))
         except StoreError as error:
             if store.gone():
                 return _failure(FailureReason.NOT_PRESENT, migrated(store.store).message)
@@ -163,13 +172,6 @@ class Queries:
             return _failure(FailureReason.NOT_PRESENT, error.message)
         except Exception as error:  # such as of a serde: the other partitions have results
             return _failure(FailureReason.STORE_EXCEPTION, f"{type(error).__name__}: {error}")
-        if request.execution_info_enabled:
-            took_us = round((self._clock.monotonic() - started) * 1e6)
-            how = "runs" if store.runs else "restores"
-            what = type(request.query).__name__
-            info = f"{what} at {level.name} of store {name!r}, task {owned.id} ({how}): {took_us} us"
-            return _with_info(result, info)
-        return result
 
     def _level_of(self, request: StateQueryRequest[Any]) -> IsolationLevel:
         return self._level if request.isolation_level is None else request.isolation_level
@@ -191,14 +193,16 @@ def _failure(reason: FailureReason, message: str, **more: Any) -> QueryResult[An
     return QueryResult(failure=reason, message=message, **more)
 
 
-def _with_info(result: QueryResult[Any], info: str) -> QueryResult[Any]:
-    return QueryResult(
-        outcome=result.outcome,
-        failure=result.failure,
-        message=result.message,
-        position=result.position,
-        execution_info=(info,),
-    )
+def _told(
+    request: StateQueryRequest[Any], result: QueryResult[R], how: str, level: IsolationLevel | None = None
+) -> QueryResult[R]:
+    """Returns the result, or the failure, with how it came about if the request asks for that."""
+    if not request.execution_info_enabled:
+        return result
+    failed = "" if result.failure is None else f": {result.failure.value}"
+    at = "" if level is None else f" at {level.name}"
+    info = f"{type(request.query).__name__}{at} of store {request.store_name!r}, {how}{failed}"
+    return replace(result, execution_info=(info,))
 
 
 def _not_running(name: str, owned: OwnedTask) -> StreamsRebalancingError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -114,6 +115,10 @@ def test_requests_tell_results_by_partition(store: Any, make_cluster: Callable[.
         "KeyQuery at READ_UNCOMMITTED of store 'counts', task 0_0 (runs)"
         in found.partition_results[0].execution_info[0]
     )
+    failed = app.query(request(WindowKeyQuery("a", 0, 10)).with_partitions([0, 7]).enable_execution_info())
+    infos = {partition: one.execution_info for partition, one in failed.partition_results.items()}
+    assert re.fullmatch(r"WindowKeyQuery at .*, task 0_0 \(runs\): \d+ us: UNKNOWN_QUERY_TYPE", infos[0][0])
+    assert infos[7] == ("WindowKeyQuery of store 'counts', no task of it here: DOES_NOT_EXIST",)
     with app.query(request(RangeQuery())) as ranges:
         assert listed(ranges.partition_results[1].result) == [("c", 1), ("d", 1)]
     some = app.query(request(KeyQuery("a")).with_partitions([0, 7]))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from processor_api.describe import describe
 from processor_api.errors import StreamsError
 from processor_api.handlers import log_and_continue, log_and_continue_processing
 from processor_api.topology import Topology
@@ -83,7 +84,8 @@ class ShippedTopology:
             (name, type(one.supplier).__name__, sorted(map(str, one.supplier.parameters.items())), one.logging)
             for name, one in topology.stores.items()
         ]
-        described = repr((topology.describe(), stores, sorted(map(str, topology.repartition_topics.values()))))
+        internal = sorted(map(str, topology.repartition_topics.values()))
+        described = repr((describe(topology, ties_by_name=True), stores, internal))
         return hashlib.sha256(described.encode()).hexdigest()
 
 
