@@ -354,6 +354,10 @@ class Topology(TopologyData):
             raise TopologyError(f"name the stores that are connected to processor {processor!r}", node=processor)
         connected = self._connections.setdefault(processor, [])
         for store in stores:
+            if not isinstance(store, str):
+                raise TopologyError(
+                    f"name the stores that are connected to {processor!r}, got {store!r}", node=processor
+                )
             if store in self._global_stores:
                 raise TopologyError(
                     f"global store {store!r} can be used by every processor as it is: do not connect it to"
@@ -382,6 +386,8 @@ class Topology(TopologyData):
 
         :raises TopologyError: if it is declared already with another number of partitions.
         """
+        if not isinstance(topic.name, str):
+            raise TopologyError(f"a repartition topic has a name, got {topic.name!r}")
         known = self._repartition_topics.get(topic.name)
         if known is not None and known != topic:
             raise TopologyError(f"repartition topic {topic.name!r} is declared twice, differently", topic=topic.name)
@@ -524,7 +530,7 @@ class Topology(TopologyData):
     # ------------------------------------------------------------------ checks
 
     def _check_new_name(self, name: str) -> None:
-        if not name or type(name) is not str:
+        if type(name) is not str or not name:
             raise TopologyError(f"a node needs a name, got {name!r}")
         if name in self._nodes:
             raise TopologyError(
@@ -536,6 +542,8 @@ class Topology(TopologyData):
         if not parents:
             raise TopologyError(f"node {name!r} needs at least one parent", node=name)
         for parent in parents:
+            if not isinstance(parent, str):
+                raise TopologyError(f"the parents of node {name!r} are names of nodes, got {parent!r}", node=name)
             if parent == name:
                 raise TopologyError(f"node {name!r} cannot be its own parent", node=name)
             found = self._nodes.get(parent)

@@ -195,7 +195,7 @@ def to(
     :raises TopologyError: if it is neither the name of a topic nor a function.
     """
     how: Produced[Any, Any] = chosen(produced, Produced)
-    if not topic or not (isinstance(topic, str) or callable(topic)):
+    if not (topic != "" if isinstance(topic, str) else callable(topic)):
         raise TopologyError(f"a stream goes to a topic, or to those that a function names, got {topic!r}")
     if isinstance(topic, str):
         check_topic_name(topic, "a stream")

@@ -66,7 +66,8 @@ class StoreSupplier:
     """Whether it can be on another engine (:meth:`on_engine`)."""
 
     def __post_init__(self) -> None:
-        if not self.name:
+        given: object = self.name
+        if not isinstance(given, str) or not given:
             raise TopologyError("a store needs a name")
 
     @property

@@ -222,12 +222,18 @@ class StreamsConfig(BaseModel):
     client_tag: Settings = Field(default_factory=dict)
 
     def __init__(self, **settings: Any) -> None:
-        found = sort_settings(settings)
+        try:
+            found = sort_settings(settings)
+        except Exception as error:  # what a value raised while it was read
+            what = f"a setting has a value that cannot be read, it raised {type(error).__name__}"
+            raise ConfigError(what) from error
         problems = found.problems
         try:
             super().__init__(**found.fields)
         except ValidationError as error:
             problems += _sentences(error)
+        except Exception as error:  # what a value raised while it was read
+            problems.append(f"a setting has a value that cannot be read, it raised {type(error).__name__}")
         else:
             if not problems:
                 problems += self._contradictions()
