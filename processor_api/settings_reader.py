@@ -19,7 +19,7 @@ def register_settings_reader(reader: SettingsReader) -> None:
 
 
 def checked_settings(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Returns the settings in effect under Kafka's dotted names; those given, where nobody can check them.
+    """Returns the settings in effect under Kafka's dotted names; those given, where no reader is set.
 
     :raises ConfigError: if one is unknown or wrong.
     """

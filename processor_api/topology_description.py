@@ -61,7 +61,7 @@ class SubtopologyDescription:
 
     id: int
     nodes: tuple[NodeDescription, ...]
-    """In the order of the text."""
+    """The nodes, in the order of the text."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -103,7 +103,7 @@ def _transform(
     context: OperatorContext, supplier: ValueTransformerWithKeySupplier
 ) -> tuple[Callable[[Any, Any], Any], CurrentRow]:
     """Makes a transformer for one task, prepares it, and has it closed with the task; returns its function, and what
-    it is told of the row."""
+    holds the row."""
     transformer = supplier()
     row = CurrentRow(context.through(_refuse).processing_context())
     _called(lambda: transformer.init(cast(ValueTransformerContext, row)), "initialised", context.node)

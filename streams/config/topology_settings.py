@@ -10,7 +10,7 @@ from streams.config.model import StreamsConfig
 __all__ = ["read_topology_settings"]
 
 _MADE_UP = {"application.id": "topology", "bootstrap.servers": "localhost:9092"}
-"""What an application must have, and a topology alone need not."""
+"""The settings that an application must have, and a topology alone need not."""
 
 
 def read_topology_settings(given: Mapping[str, Any]) -> dict[str, Any]:

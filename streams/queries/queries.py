@@ -127,12 +127,12 @@ class Queries:
         why = why_unreadable(self._known(name))
         if self._stores.is_global(name):
             message = f"global store {name!r} cannot be asked by query(): read it by store()"
-            return StateQueryResult(global_result=_told(request, _failure(UNKNOWN, message), "not asked"))
+            return StateQueryResult(global_result=_explained(request, _failure(UNKNOWN, message), "not asked"))
         results: dict[int, QueryResult[R]] = {}
         for _, owned in self._stores.tasks(name):
             partition = owned.id.partition
             if request.partitions is None or partition in request.partitions:
-                unread = _told(request, _failure(UNKNOWN, why), f"task {owned.id}, not asked") if why else None
+                unread = _explained(request, _failure(UNKNOWN, why), f"task {owned.id}, not asked") if why else None
                 results[partition] = unread or self._ask(request, owned)
         missing = sorted((request.partitions or frozenset()) - results.keys())
         count = self._stores.partitions(name) if missing else 0
@@ -143,7 +143,7 @@ class Queries:
             else:
                 message = f"store {name!r} has no partition {partition}: it has {count}"
                 results[partition] = _failure(FailureReason.DOES_NOT_EXIST, message)
-            results[partition] = _told(request, results[partition], "no task of it here")
+            results[partition] = _explained(request, results[partition], "no task of it here")
         return StateQueryResult(partition_results=results)
 
     def _ask(self, request: StateQueryRequest[R], owned: OwnedTask) -> QueryResult[R]:
@@ -152,12 +152,12 @@ class Queries:
         if store is None:
             message = f"task {owned.id} of store {name!r} does not run yet"
             reason = FailureReason.NOT_ACTIVE if active else FailureReason.NOT_PRESENT
-            return _told(request, _failure(reason, message), f"task {owned.id}, not asked")
+            return _explained(request, _failure(reason, message), f"task {owned.id}, not asked")
         started = self._clock.monotonic()
         result = self._result(request, store)
         took_us = round((self._clock.monotonic() - started) * 1e6)
         how = "runs" if store.runs else "restores"
-        return _told(request, result, f"task {owned.id} ({how}): {took_us} us", self._level_of(request))
+        return _explained(request, result, f"task {owned.id} ({how}): {took_us} us", self._level_of(request))
 
     def _result(self, request: StateQueryRequest[R], store: LocalStore) -> QueryResult[R]:
         try:
@@ -193,7 +193,7 @@ def _failure(reason: FailureReason, message: str, **more: Any) -> QueryResult[An
     return QueryResult(failure=reason, message=message, **more)
 
 
-def _told(
+def _explained(
     request: StateQueryRequest[Any], result: QueryResult[R], how: str, level: IsolationLevel | None = None
 ) -> QueryResult[R]:
     """Returns the result, or the failure, with how it came about if the request asks for that."""
