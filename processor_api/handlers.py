@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from processor_api.errors import RetryableError
 from processor_api.record import HeaderList, Record
 from processor_api.task_id import TaskId
-from processor_api.texts import MOST_MESSAGE, cut
+from processor_api.texts import MOST_MESSAGE, cut, plain_str
 from processor_api.timestamps import ConsumedRecord
 
 __all__ = [
@@ -170,7 +170,7 @@ def dead_letter_queue_records(
         return ()
     described = {
         "exception": class_name(error),
-        "message": cut(str(error), MOST_MESSAGE),
+        "message": cut(plain_str(error), MOST_MESSAGE),
         "stacktrace": cut("".join(traceback.format_exception(error)), _MOST_STACKTRACE),
         "topic": context.topic,
         "partition": str(context.partition),

@@ -16,6 +16,7 @@ from processor_api.errors import TopologyError
 from processor_api.record import FixedKeyRecord, Forward, Record
 from processor_api.serde import Serde
 from processor_api.stores.factory import StoreBuilder
+from processor_api.texts import kind_and_text
 
 __all__ = [
     "FixedKeyProcessor",
@@ -235,6 +236,6 @@ def connected_stores(supplier: Any, name: str) -> Iterable[StoreBuilder[Any, Any
         hint = "; make it a staticmethod" if isinstance(supplier, type) else ""
         raise TopologyError(
             f"stores() of the supplier of processor {name!r} must return builders of stores, and failed:"
-            f" {type(error).__name__}: {error}{hint}",
+            f" {kind_and_text(error)}{hint}",
             node=name,
         ) from error

@@ -6,9 +6,22 @@ line, and sequences that a terminal obeys.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-__all__ = ["MOST_MESSAGE", "MOST_TEXT", "MOST_VALUE", "cut", "error_text", "printable", "repr_of", "shown"]
+__all__ = [
+    "MOST_MESSAGE",
+    "MOST_TEXT",
+    "MOST_VALUE",
+    "cut",
+    "error_text",
+    "kind_and_text",
+    "plain_repr",
+    "plain_str",
+    "printable",
+    "repr_of",
+    "shown",
+]
 
 MOST_VALUE = 500
 """Characters of one value of data in the text of an error, such as its key."""
@@ -27,22 +40,47 @@ def error_text(error: BaseException) -> str:
 
     Pydantic's errors are known by their shape, since this package needs the standard library only.
     """
-    errors = getattr(error, "errors", None)
-    if not (type(error).__name__ == "ValidationError" and callable(errors) and hasattr(error, "title")):
-        return cut(str(error), MOST_TEXT)
+    if type(error).__name__ != "ValidationError":
+        return cut(plain_str(error), MOST_TEXT)
     try:
-        found = [_field_text(one) for one in errors(include_url=False)]
-    except Exception:  # an error of this shape that is not pydantic's
-        return cut(str(error), MOST_TEXT)
+        shape: Any = error
+        found = [_field_text(one) for one in shape.errors(include_url=False)]
+        title = str(shape.title)
+    except Exception:  # an error of this name that is not pydantic's
+        return cut(plain_str(error), MOST_TEXT)
     more = len(found) - _MOST_FIELDS
     text = "; ".join(found[:_MOST_FIELDS]) + (f"; and {more} more" if more > 0 else "")
-    return cut(f"no valid {error.title}: {text}", MOST_TEXT)
+    return cut(f"no valid {title}: {text}", MOST_TEXT)
+
+
+def kind_and_text(error: BaseException) -> str:
+    """Returns the class of an error and its text."""
+    text = error_text(error)
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def plain_str(value: object) -> str:
+    """Returns the text of any object, also of one whose ``__str__`` fails: an error must not get lost on its way, or
+    reach the wrong handler, because its text cannot be made."""
+    return _plain(str, value)
+
+
+def plain_repr(value: object) -> str:
+    """Returns the representation of any object, also of one whose ``__repr__`` fails."""
+    return _plain(repr, value)
+
+
+def _plain(text_of: Callable[[object], str], value: object) -> str:
+    try:
+        return str.__getitem__(text_of(value), slice(None))  # a subclass of str may have any methods
+    except Exception as error:
+        return f"<{type(value).__name__}, whose {text_of.__name__}() raises {type(error).__name__}>"
 
 
 def _field_text(one: dict[str, Any]) -> str:
     place = ".".join(map(str, one["loc"]))
     text = one["msg"] if not place else f"{place}: {one['msg']}"
-    return text if one["type"] == "missing" else f"{text}, got {cut(repr(one['input']), _MOST_INPUT)}"
+    return text if one["type"] == "missing" else f"{text}, got {cut(plain_repr(one['input']), _MOST_INPUT)}"
 
 
 def repr_of(value: Any) -> str:

@@ -33,6 +33,7 @@ from processor_api.stores.builders import StateStoreBuilder, as_builder
 from processor_api.stores.factory import StoreBuilder
 from processor_api.stores.global_store import GlobalStore
 from processor_api.stores.suppliers import CustomStoreSupplier
+from processor_api.texts import kind_and_text
 from processor_api.timestamps import TimestampExtractor
 from processor_api.topic_names import check_topic_name, declared_topics, illegal_in_name
 from processor_api.topology_data import TopologyData
@@ -673,7 +674,7 @@ class Topology(TopologyData):
         except StreamsError as error:
             raise error.locate(node=name)  # noqa: B904 - the same error, with its place
         except Exception as error:
-            what = f"the supplier of processor {name!r} failed: {type(error).__name__}: {error}"
+            what = f"the supplier of processor {name!r} failed: {kind_and_text(error)}"
             raise TopologyError(what, node=name) from error
         if first is second:
             raise TopologyError(

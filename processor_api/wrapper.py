@@ -13,6 +13,7 @@ from processor_api.errors import TopologyError
 from processor_api.nodes import ProcessorNode
 from processor_api.processor import FixedKeyProcessorSupplier, Operator, Processor, ProcessorSupplier
 from processor_api.record import Forward, Record
+from processor_api.texts import kind_and_text, plain_repr
 
 __all__ = ["OperatorProcessor", "OperatorSupplier", "ProcessorWrapper", "wrapped"]
 
@@ -103,13 +104,14 @@ def wrapped(wrapper: Any, node: ProcessorNode) -> Any:
         found = wrap(node.name, given)
     except Exception as error:
         raise TopologyError(
-            f"the processor wrapper failed at node {node.name!r}: {type(error).__name__}: {error}", node=node.name
+            f"the processor wrapper failed at node {node.name!r}: {kind_and_text(error)}", node=node.name
         ) from error
     if found is given:
         return node.supplier
     if not callable(found):
         raise TopologyError(
-            f"the processor wrapper returned {found!r} for node {node.name!r}, which is not a supplier of processors",
+            f"the processor wrapper returned {plain_repr(found)} for node {node.name!r}, which is not a supplier of"
+            " processors",
             node=node.name,
         )
     return found

@@ -21,8 +21,14 @@ __all__ = [
     "Pending",
     "SystemThreads",
     "Thread",
+    "ThreadKilled",
     "Threads",
 ]
+
+
+class ThreadKilled(BaseException):
+    """Raised in a thread that has to end at once, by a simulation whose process is killed: nothing that it does counts
+    any more. Code that catches everything passes it on."""
 
 
 class Thread(Protocol):

@@ -16,6 +16,7 @@ from processor_api.stores.defaults import (
 )
 from processor_api.stores.factory import StoreBuilder
 from processor_api.stores.suppliers import StoreSupplier, as_supplier
+from processor_api.texts import kind_and_text
 
 __all__ = ["chosen_supplier", "logged"]
 
@@ -41,7 +42,7 @@ def chosen_supplier(
         raise error.locate(store=store)  # noqa: B904 - the same error, with its place
     except Exception as error:
         raise TopologyError(
-            f"{call} of {suppliers!r} failed for store {store!r}: {type(error).__name__}: {error}", store=store
+            f"{call} of {suppliers!r} failed for store {store!r}: {kind_and_text(error)}", store=store
         ) from error
     if supplier.name != store:
         raise TopologyError(

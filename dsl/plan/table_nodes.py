@@ -24,6 +24,7 @@ from dsl.value_transformer import ValueTransformerWithKey
 from processor_api.checks import check_function, check_method
 from processor_api.errors import StreamsError, TopologyError
 from processor_api.serde import Serdes
+from processor_api.texts import kind_and_text
 from processor_api.topic_names import check_topic_name
 
 __all__ = [
@@ -169,7 +170,7 @@ def _check_transformers(supplier: Any, name: str) -> None:
     except StreamsError as error:
         raise error.locate(node=name)  # noqa: B904 - the same error, with its place
     except Exception as error:
-        raise TopologyError(f"the supplier of {name!r} failed: {type(error).__name__}: {error}", node=name) from error
+        raise TopologyError(f"the supplier of {name!r} failed: {kind_and_text(error)}", node=name) from error
     if not isinstance(first, ValueTransformerWithKey):
         raise TopologyError(f"the supplier of {name!r} made {first!r}, which is no ValueTransformerWithKey", node=name)
     check_method(first, "transform", name, node=name)

@@ -19,6 +19,7 @@ from processor_api.function_code import named_function
 from processor_api.processor import Operator, connected_stores
 from processor_api.record import Forward, Record, record_time
 from processor_api.stores.factory import StoreBuilder
+from processor_api.texts import kind_and_text, plain_repr
 
 __all__ = ["MapValuesBatch", "ProcessBatch"]
 
@@ -150,7 +151,9 @@ def _of_outcome(error: Exception, outcome: Any) -> Exception:
     """Returns the error of a record: its outcome, or the error that its outcome is none."""
     if isinstance(outcome, Exception):
         return outcome
-    wrong = TypeError(f"process_batch returns for each record a list of Records, or an exception, not {outcome!r}")
+    wrong = TypeError(
+        f"process_batch returns for each record a list of Records, or an exception, not {plain_repr(outcome)}"
+    )
     wrong.__cause__ = error
     return wrong
 
@@ -181,5 +184,5 @@ def _called(call: Callable[[], Any], what: str, node: str) -> Any:
     except StreamsError as error:
         raise error.locate(node=node)  # noqa: B904 - the same error, with its place
     except Exception as error:
-        failed = f"the batch processor of node {node!r} could not be {what}: {type(error).__name__}: {error}"
+        failed = f"the batch processor of node {node!r} could not be {what}: {kind_and_text(error)}"
         raise ProcessingError(failed, node=node) from error

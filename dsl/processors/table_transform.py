@@ -16,6 +16,7 @@ from processor_api.errors import ProcessingError, StreamsError, TopologyError
 from processor_api.processor import connected_stores
 from processor_api.record import NO_TIMESTAMP, Forward, HeaderList
 from processor_api.stores.factory import StoreBuilder
+from processor_api.texts import kind_and_text
 
 __all__ = ["TableTransformValues"]
 
@@ -121,5 +122,5 @@ def _called(call: Callable[[], None], what: str, node: str) -> None:
     except StreamsError as error:
         raise error.locate(node=node)  # noqa: B904 - the same error, with its place
     except Exception as error:
-        failed = f"the transformer of node {node!r} could not be {what}: {type(error).__name__}: {error}"
+        failed = f"the transformer of node {node!r} could not be {what}: {kind_and_text(error)}"
         raise ProcessingError(failed, node=node) from error

@@ -9,6 +9,7 @@ from typing import Any
 
 from processor_api.errors import StreamsError, TopologyError
 from processor_api.stores.custom import TimestampedBytesStore
+from processor_api.texts import kind_and_text
 
 __all__ = [
     "CUSTOM",
@@ -138,9 +139,7 @@ def make_custom(name: str, factory: Callable[[], Any], *calls: str) -> Any:
     except StreamsError as error:
         raise error.locate(store=name)  # noqa: B904 - the same error, with its place
     except Exception as error:
-        raise TopologyError(
-            f"the supplier of store {name!r} failed: {type(error).__name__}: {error}", store=name
-        ) from error
+        raise TopologyError(f"the supplier of store {name!r} failed: {kind_and_text(error)}", store=name) from error
     missing = [call for call in (*_LIFECYCLE, *calls) if lacks(store, call)]
     if missing:
         raise TopologyError(

@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 from processor_api.errors import StateError, StoreError, StreamsError
 from processor_api.stores.custom import ChangelogRecord
 from processor_api.task_id import TopicPartition
+from processor_api.texts import kind_and_text, plain_str
 from state.custom.context import StoreContext
 from state.custom.families import CustomBatch, CustomOffsets, CustomRows, NoRows, Operation, partition_of
 from state.custom.offsets_file import OffsetsFile, TopicIdFile
@@ -115,7 +116,7 @@ class CustomStoreEngine:
             raise error.locate(store=self.name)  # noqa: B904 - the same error, with its place
         except Exception as error:
             raise StateError(
-                f"custom store {self.name!r} could not be {done}: {type(error).__name__}: {error}", store=self.name
+                f"custom store {self.name!r} could not be {done}: {kind_and_text(error)}", store=self.name
             ) from error
 
     def begin(self) -> None:
@@ -247,7 +248,7 @@ class CustomStoreEngine:
             try:
                 store.close()
             except Exception as error:
-                log.warning("deleted store could not be closed", extra={"store": self.name, "error": str(error)})
+                log.warning("deleted store could not be closed", extra={"store": self.name, "error": plain_str(error)})
         self._file.remove()
         directory: Path = self.context.state_dir
         if directory.exists():

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from processor_api.errors import StreamsError, TopologyError
 from processor_api.stores.factory import MEMORY, ROCKSDB
+from processor_api.texts import kind_and_text
 from state.engine.port import Engine
 
 __all__ = ["ENTRY_POINTS", "EngineFactory", "check_engine", "engine_names", "open_registered", "register_engine"]
@@ -86,7 +87,7 @@ def open_registered(name: str, path: Path, families: Sequence[str], config: Mapp
         raise
     except Exception as error:
         raise TopologyError(
-            f"the storage engine {name!r} could not be opened at {path}: {type(error).__name__}: {error}"
+            f"the storage engine {name!r} could not be opened at {path}: {kind_and_text(error)}"
         ) from error
     if missing := [call for call in _CALLS if not hasattr(opened, call)]:
         raise TopologyError(
@@ -102,6 +103,6 @@ def _loaded(name: str) -> EngineFactory:
         factory = point.load()
     except Exception as error:
         raise TopologyError(
-            f"the storage engine {name!r} cannot be loaded from {point.value!r}: {type(error).__name__}: {error}"
+            f"the storage engine {name!r} cannot be loaded from {point.value!r}: {kind_and_text(error)}"
         ) from error
     return cast(EngineFactory, factory)

@@ -54,6 +54,13 @@ class Cursor:
         self.timestamp = NO_TIMESTAMP
         self.headers: HeaderList | None = None
 
+    def place(self) -> dict[str, Any]:
+        """Returns topic, partition and offset of the current record, for an error; nothing if there is none."""
+        topic, partition = self.source
+        if self.source == NO_SOURCE:
+            return {}
+        return {"topic": topic, "partition": partition, "offset": self.message.offset()}
+
     def late_message(self) -> OffsetOnly:
         """Returns a stand-in for the message of a change that waited in a cache; its ``origin`` is what the change
         kept."""

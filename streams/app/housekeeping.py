@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from processor_api.clock import Clock
+from processor_api.texts import plain_str
 from streams.threads import SYSTEM_THREADS, Event, Threads
 
 __all__ = ["Housekeeper"]
@@ -73,4 +74,4 @@ class Housekeeper:
         try:
             job.run()
         except Exception as error:
-            log.warning("housekeeping failed; it is tried again", extra={"error": str(error)}, exc_info=error)
+            log.warning("housekeeping failed; it is tried again", extra={"error": plain_str(error)}, exc_info=error)

@@ -14,6 +14,7 @@ from processor_api.durations import Duration, to_ms
 from processor_api.errors import StreamsError, TopologyError
 from processor_api.metrics import Metric, MetricName
 from processor_api.task_id import TaskId
+from processor_api.texts import plain_str
 from processor_api.topology_function import TopologyLike
 from state.directory.state_directory import StateDirectory
 from streams.app.builtin_metrics import client_metrics, global_metrics, thread_metrics
@@ -36,6 +37,7 @@ from streams.runtime.threads.stream_thread import StreamThread, ThreadCallbacks
 from streams.runtime.threads.thread_state import ThreadState
 from streams.runtime.tracing.tracer import warn_if_unseen
 from streams.threads import Thread
+from streams.user_exits import as_error, passes
 
 if TYPE_CHECKING:
     from streams.queries.lags import LagInfo
@@ -502,9 +504,11 @@ class KafkaStreams:
             return
         try:
             self._resources.release()
-        except Exception as error:  # of a processor that fills a global store
-            log.warning("not closed in order", extra={"error": str(error)}, exc_info=error)
-            self.failure = self.failure or error
+        except BaseException as error:  # of a processor that fills a global store
+            if passes(error):
+                raise
+            log.warning("not closed in order", extra={"error": plain_str(error)}, exc_info=error)
+            self.failure = self.failure or as_error(error, "while the application was closed")
 
     def clean_up(self) -> None:
         """Deletes the local state of the application's tasks; metadata and other applications stay (semantics 118).

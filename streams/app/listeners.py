@@ -7,7 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from processor_api.task_id import TopicPartition
+from processor_api.texts import plain_str
 from streams.restore.restorer import StateRestoreListener
+from streams.user_exits import passes
 
 __all__ = ["GuardedRestoreListener"]
 
@@ -43,7 +45,9 @@ class GuardedRestoreListener:
             return
         try:
             call(partition, store, *numbers)
-        except Exception as error:
+        except BaseException as error:
+            if passes(error):
+                raise
             if name in self._logged:
                 return
             self._logged.add(name)
@@ -54,6 +58,6 @@ class GuardedRestoreListener:
                 type(self._listener).__qualname__,
                 type(error).__name__,
                 store,
-                extra={"error": str(error)},
+                extra={"error": plain_str(error)},
                 exc_info=error,
             )

@@ -11,6 +11,7 @@ from typing import Any
 from processor_api.clock import Clock
 from processor_api.errors import ProductionError
 from processor_api.metrics import RecordingLevel
+from processor_api.texts import plain_str
 from processor_api.topology import Topology
 from state.directory.state_directory import ProcessIdentity, StateDirectory
 from streams.app.global_stores import GlobalStoresLifecycle
@@ -31,6 +32,7 @@ from streams.runtime.engines.state_recovery import StateRecovery
 from streams.runtime.plan.plans import PlanBook
 from streams.runtime.threads.process_resources import ClusterAccess, LocalState, ProcessResources
 from streams.runtime.threads.thread_resources import ThreadIdentity, ThreadResources
+from streams.user_exits import passes
 
 __all__ = ["ApplicationResources", "open_application", "thread_metrics_registry"]
 
@@ -188,8 +190,10 @@ def _local_state(config: StreamsConfig, directory: StateDirectory, platform: Pla
 def _close_after_failure(closing: ExitStack) -> None:
     try:
         closing.close()
-    except Exception as error:  # such as one of a processor that fills a global store
-        log.warning("not closed in order", extra={"error": str(error)}, exc_info=error)
+    except BaseException as error:  # such as one of a processor that fills a global store
+        if passes(error):
+            raise
+        log.warning("not closed in order", extra={"error": plain_str(error)}, exc_info=error)
 
 
 def _remove_obsolete(directory: StateDirectory, clock: Clock, older_than_ms: int) -> None:

@@ -8,7 +8,9 @@ import threading
 from collections.abc import Callable, Mapping, Set
 
 from processor_api.errors import InternalError
+from processor_api.texts import plain_str
 from streams.threads import SYSTEM_THREADS, Threads
+from streams.user_exits import passes
 
 __all__ = ["ENDED", "NEXT", "ClientState", "StateListener", "StateMachine"]
 
@@ -108,10 +110,12 @@ class StateMachine:
                     raise InternalError(f"an application cannot go from {old} to {state}")
                 self._state = state
             log.info("state", extra={"state": state.value, "before": old.value})
-            self._notify(state, old)
-            with self._changed:
-                self._announced = self._state
-                self._changed.notify_all()
+            try:
+                self._notify(state, old)
+            finally:
+                with self._changed:
+                    self._announced = self._state
+                    self._changed.notify_all()
             return True
 
     def _notify(self, state: ClientState, old: ClientState) -> None:
@@ -120,7 +124,9 @@ class StateMachine:
         outer, self._notifier = self._notifier, threading.get_ident()
         try:
             self.listener(state, old)
-        except Exception as error:
+        except BaseException as error:
+            if passes(error):
+                raise
             name = getattr(self.listener, "__qualname__", type(self.listener).__qualname__)
             log.error(
                 "the state listener %s raised %s when the application went from %s to %s; the application goes on",
@@ -128,7 +134,7 @@ class StateMachine:
                 type(error).__name__,
                 old,
                 state,
-                extra={"error": str(error)},
+                extra={"error": plain_str(error)},
                 exc_info=error,
             )
         finally:

@@ -8,8 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 from processor_api.errors import InternalError
+from processor_api.texts import MOST_VALUE, plain_repr, plain_str, shown
 from streams.kafka.ports import InstanceFenced
 from streams.kafka.shutdown_requests import ShutdownRequested
+from streams.user_exits import passes
 
 __all__ = ["StreamThreadExceptionResponse", "StreamsUncaughtExceptionHandler", "verdict"]
 
@@ -56,22 +58,24 @@ def verdict(handler: StreamsUncaughtExceptionHandler | None, error: Exception) -
     name = getattr(handler, "__qualname__", type(handler).__qualname__)
     try:
         answer: Any = handler(error)
-    except Exception as own:
+    except BaseException as own:
+        if passes(own):
+            raise
         log.error(
             "the uncaught exception handler %s raised %s; the application shuts down",
             name,
             type(own).__name__,
-            extra={"error": str(own), "asked_about": str(error)},
+            extra={"error": plain_str(own), "asked_about": plain_str(error)},
             exc_info=own,
         )
         return Response.SHUTDOWN_CLIENT
     if not isinstance(answer, Response):
         log.error(
-            "the uncaught exception handler %s returned %r, not a StreamThreadExceptionResponse; the application shuts"
+            "the uncaught exception handler %s returned %s, not a StreamThreadExceptionResponse; the application shuts"
             " down",
             name,
-            answer,
-            extra={"asked_about": str(error)},
+            shown(plain_repr(answer), MOST_VALUE),
+            extra={"asked_about": plain_str(error)},
         )
         return Response.SHUTDOWN_CLIENT
     if answer is Response.REPLACE_THREAD and isinstance(error, (InstanceFenced, InternalError)):

@@ -7,7 +7,7 @@ from typing import Any
 
 import structlog
 
-from processor_api.texts import MOST_TEXT, shown
+from processor_api.texts import MOST_TEXT, plain_repr, plain_str, shown
 from streams.cli.failures import indented, kind_and_text, place_of, trace_of
 
 __all__ = ["ErrorFields", "bounded"]
@@ -63,9 +63,9 @@ def bounded(_logger: object, _method: str, event: structlog.typing.EventDict) ->
 
 def _bounded(value: Any) -> Any:
     if not isinstance(value, (list, tuple, dict)):
-        return shown(value if isinstance(value, str) else str(value))
+        return shown(plain_str(value))
     try:
         text = json.dumps(value, default=str)
     except (TypeError, ValueError):  # keys of a type that JSON does not have, or a value that contains itself
-        return shown(repr(value))
+        return shown(plain_repr(value))
     return value if len(text) <= MOST_TEXT else shown(text)

@@ -156,7 +156,7 @@ def _module(app: NamedApp) -> Any:
         if error.name and (name == error.name or name.startswith(error.name + ".")):
             raise CannotRun(f"there is no module {error.name!r} in {app.folder} or on the import path") from None
         raise _import_failure(name, error) from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise _import_failure(name, error) from error
     home = getattr(module, "__file__", None)
     if app.file is not None and (home is None or not os.path.samefile(home, app.file)):
@@ -164,7 +164,7 @@ def _module(app: NamedApp) -> Any:
     return module
 
 
-def _import_failure(name: str, error: Exception) -> CannotRun:
+def _import_failure(name: str, error: BaseException) -> CannotRun:
     return CannotRun(f"module {name} failed to import{place_of(error)}")
 
 
@@ -195,5 +195,5 @@ def _guarded(what: str, call: Callable[[], Any]) -> Any:
         return call()
     except (StreamsError, CannotRun):
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise CannotRun(f"{what} failed{place_of(error)}") from error

@@ -15,6 +15,7 @@ from processor_api.errors import StreamsError
 from streams.cli.failures import FAILED
 from streams.cli.readiness import Readiness
 from streams.cli.supervision import SupervisorLine
+from streams.user_exits import as_error
 
 __all__ = ["Application", "StopRequest", "Stopped", "run_until_stopped", "stop_with_supervisor"]
 
@@ -142,13 +143,13 @@ def _started(application: Application, stop: StopRequest, close_timeout_ms: int)
     """Starts the application, and returns whether it runs. It starts on a thread of its own, since requests to a broker
     that does not answer take long, and no signal would be handled meanwhile. An application that is stopped before it
     started has nothing to close."""
-    failures: list[BaseException] = []
+    failures: list[Exception] = []
 
     def start() -> None:
         try:
             application.start()
         except BaseException as error:
-            failures.append(error)
+            failures.append(as_error(error, "while the application started"))
 
     thread = threading.Thread(target=start, name="start", daemon=True)
     thread.start()

@@ -32,6 +32,7 @@ from streams.kafka.ports import Admin, Consumer, GroupMember, NewTopic, OffsetAn
 from streams.kafka.shutdown_requests import ShutdownRequested, ShutdownRequests
 from streams.kafka.task_slots import TaskSlots
 from streams.log import RepeatedLines
+from streams.user_exits import as_error, passes
 
 __all__ = ["ControlTopicMembership", "Membership", "Owner", "Tasks", "topology_hash"]
 
@@ -285,8 +286,10 @@ class ControlTopicMembership:
     def _assignment_changed(self, *, lost: bool) -> None:
         try:
             self._own(lost=lost)
-        except Exception as error:  # an error must not pass through the client's callback, so the next poll raises it
-            self._failure = self._failure or error
+        except BaseException as error:  # none may pass through the client's callback, so the next poll raises it
+            if passes(error):
+                raise
+            self._failure = self._failure or as_error(error, "while tasks were given up")
 
     def _notify(self) -> None:
         """Notifies the owner if the tasks of its slots have changed."""

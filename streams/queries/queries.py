@@ -17,6 +17,7 @@ from processor_api.errors import (
     UnknownStateStoreError,
 )
 from processor_api.stores.isolation import IsolationLevel
+from processor_api.texts import kind_and_text, plain_str
 from state.read_views.queryable import why_unreadable
 from streams.queries.answers import UnknownQueryType, ask, level_of
 from streams.queries.local_stores import LocalStore, LocalStores, Readable, migrated
@@ -167,11 +168,11 @@ class Queries:
         except StoreError as error:
             if store.gone():
                 return _failure(FailureReason.NOT_PRESENT, migrated(store.store).message)
-            return _failure(FailureReason.STORE_EXCEPTION, str(error))
+            return _failure(FailureReason.STORE_EXCEPTION, plain_str(error))
         except StateStoreMigratedError as error:
             return _failure(FailureReason.NOT_PRESENT, error.message)
         except Exception as error:  # such as of a serde: the other partitions have results
-            return _failure(FailureReason.STORE_EXCEPTION, f"{type(error).__name__}: {error}")
+            return _failure(FailureReason.STORE_EXCEPTION, kind_and_text(error))
 
     def _level_of(self, request: StateQueryRequest[Any]) -> IsolationLevel:
         return self._level if request.isolation_level is None else request.isolation_level

@@ -11,6 +11,7 @@ from processor_api.clock import Clock
 from processor_api.errors import ConfigError, StreamsError
 from processor_api.stores.factory import MEMORY, ROCKSDB
 from processor_api.stores.suppliers import CustomStoreSupplier
+from processor_api.texts import kind_and_text
 from processor_api.topology_data import TopologyData
 from state.directory.metadata import DATABASE
 from state.engine.memory import MemoryEngine
@@ -141,5 +142,5 @@ class Engines:
             raise
         except Exception as error:
             raise ConfigError(
-                f"rocksdb.config.setter failed for store {store!r}: {type(error).__name__}: {error}", store=store
+                f"rocksdb.config.setter failed for store {store!r}: {kind_and_text(error)}", store=store
             ) from error

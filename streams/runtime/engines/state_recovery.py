@@ -164,12 +164,17 @@ class StateRecovery:
 def clear_tracebacks(error: BaseException) -> None:
     """Clears the local variables in the traceback of an error and of its causes.
 
-    Iterators of RocksDB among them would keep their database open, and locked, for as long as the error is kept.
+    Iterators of RocksDB among them would keep their database open, and locked, for as long as the error is kept. Causes
+    may go in a circle: a handler that raises the cause of the error that it is asked about makes one.
     """
-    link: BaseException | None = error
-    while link is not None:
-        clear_frames(link.__traceback__)
-        link = link.__cause__ or link.__context__
+    waiting: list[BaseException | None] = [error]
+    seen: set[int] = set()
+    while waiting:
+        link = waiting.pop()
+        if link is not None and id(link) not in seen:
+            seen.add(id(link))
+            clear_frames(link.__traceback__)
+            waiting += (link.__cause__, link.__context__)
 
 
 def _with_reason(error: DamagedStateError, why: str) -> DamagedStateError:

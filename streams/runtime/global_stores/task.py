@@ -106,6 +106,8 @@ class GlobalTask:
         self.stores = GlobalStores(topology, self.environment, open_engine)
         self._queues: dict[TopicPartition, InputQueue] = {}
         self._moved: set[TopicPartition] = set()
+        self.failed_at: dict[str, Any] = {}
+        """The place of the record whose processing failed."""
         self._punctuations = _NoPunctuations()
         plan = plan_globals(topology, self.environment.settings.app_configs)
         try:
@@ -134,6 +136,9 @@ class GlobalTask:
         try:
             while queue:
                 self.environment.metrics.records_processed += queue.run_all(len(queue), self._punctuations, _nothing)
+        except BaseException:
+            self.failed_at = self.environment.cursor.place()
+            raise
         finally:
             self.environment.cursor.leave()
         self._moved.add(queue.partition)

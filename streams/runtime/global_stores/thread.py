@@ -16,6 +16,7 @@ from typing import Any
 
 from processor_api.errors import InternalError, MissingTopicError, StreamsError
 from processor_api.task_id import TopicPartition
+from processor_api.texts import plain_str
 from streams.config import clients as client_configs
 from streams.kafka.client_errors import LOST
 from streams.kafka.ports import AT_BEGINNING, Consumer
@@ -25,6 +26,7 @@ from streams.runtime.global_stores.task import GlobalTask
 from streams.runtime.threads.client_events import client_event
 from streams.runtime.threads.parent_only import ParentOnly
 from streams.runtime.threads.process_resources import ProcessResources
+from streams.user_exits import as_error, passes
 
 __all__ = ["GlobalStreamThread", "GlobalThreadState", "GlobalTopics"]
 
@@ -135,9 +137,11 @@ class GlobalStreamThread:
                 if not self._stopping.is_set():
                     self._become(GlobalThreadState.RUNNING)
                 self._follow(consumer)
-        except Exception as error:
-            self.failure = error
-            log.error("thread dies", extra={"thread_name": self.name, "error": str(error)}, exc_info=error)
+        except BaseException as error:
+            if passes(error):
+                raise
+            failure = self.failure = as_error(error, "in the thread of global stores", **self.task.failed_at)
+            log.error("thread dies", extra={"thread_name": self.name, "error": plain_str(failure)}, exc_info=failure)
         self._become(GlobalThreadState.PENDING_SHUTDOWN)
         self._close_consumer()
         self._become(GlobalThreadState.DEAD)
@@ -155,7 +159,7 @@ class GlobalStreamThread:
         try:
             consumer.close()
         except Exception as error:
-            log.warning("not closed in order", extra={"error": str(error)}, exc_info=error)
+            log.warning("not closed in order", extra={"error": plain_str(error)}, exc_info=error)
             self.failure = self.failure or error
 
     # ------------------------------------------------------------------ filling

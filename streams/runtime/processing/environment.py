@@ -16,6 +16,7 @@ from processor_api.metrics import StreamsMetrics
 from processor_api.record import HeaderList
 from processor_api.serde import Serde, with_default
 from processor_api.task_id import TaskId
+from processor_api.texts import kind_and_text
 from processor_api.timestamps import TimestampExtractor
 from state.registry.kinds import OpenStore
 from state.write_buffer.record_context import Cursor
@@ -224,7 +225,7 @@ class Environment:
         except Exception as error:
             part = "key" if is_key else "value"
             raise TopologyError(
-                f"the {part} serde of {what} cannot be used for topic {topic!r}: {type(error).__name__}: {error}",
+                f"the {part} serde of {what} cannot be used for topic {topic!r}: {kind_and_text(error)}",
                 topic=topic,
                 task=str(self.task_id),
             ) from error
@@ -243,13 +244,13 @@ class NodeErrors:
     def fail(self, error: Exception, key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
         """Handles an error of user code: returns to drop the record, else raises."""
         self._policy.processing(self._node, error, key, value, timestamp, headers, self._environment.cursor)
-        self._count_failed(f"failed, and the handler goes on: {type(error).__name__}: {error}")
+        self._count_failed(f"failed, and the handler goes on: {kind_and_text(error)}")
 
     def unserializable(self, error: Exception, part: str, record: ProducerRecord) -> None:
         """Handles a ``key`` or ``value`` that cannot be serialised, or ``headers`` that cannot be sent: returns to drop
         the record, else raises."""
         self._policy.serialization(self._node, error, part, record, self._environment.cursor)
-        self._count_failed(f"its {part} cannot be written: {type(error).__name__}: {error}")
+        self._count_failed(f"its {part} cannot be written: {kind_and_text(error)}")
 
     def undelivered(
         self, failure: StreamsError, record: ProducerRecord

@@ -17,7 +17,7 @@ from processor_api.durations import LAST_MS, whole_number
 from processor_api.errors import StreamsError, UserCodeError
 from processor_api.record import NO_TIMESTAMP, Forward, HeaderList
 from processor_api.task_id import TopicPartition
-from processor_api.texts import repr_of
+from processor_api.texts import kind_and_text, repr_of
 from processor_api.timestamps import (
     ConsumedRecord,
     TimestampExtractor,
@@ -191,7 +191,7 @@ class InputQueue:
             self._environment.metrics.dropped_records += 1
             if self._environment.trace is not None:
                 key = None if part == "key" else key
-                why = f"the {part} cannot be read: {type(error).__name__}: {error}"
+                why = f"the {part} cannot be read: {kind_and_text(error)}"
                 self._environment.trace.unread(source.node, self.partition, message, key, why)
             return None
         headers = message.headers()

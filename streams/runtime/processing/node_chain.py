@@ -12,6 +12,7 @@ from processor_api.errors import ProcessingError, StreamsError
 from processor_api.nodes import Node, ProcessorNode, SinkNode, SourceNode
 from processor_api.processor import FixedKeyProcessor, Operator, Processor
 from processor_api.record import Forward
+from processor_api.texts import kind_and_text, plain_repr, plain_str
 from state.registry.kinds import OpenStore
 from state.registry.read_only import read_only
 from streams.kafka.record_collector import RecordCollector
@@ -20,6 +21,7 @@ from streams.runtime.processing.context import NodeContext, forward_to, run_proc
 from streams.runtime.processing.environment import Environment, NodeErrors
 from streams.runtime.processing.inputs import BoundSource
 from streams.runtime.processing.punctuations import Punctuations
+from streams.user_exits import as_error, passes
 
 __all__ = ["NodeChain", "build_chain"]
 
@@ -54,10 +56,12 @@ class NodeChain:
         for close in self._closers:
             try:
                 close()
-            except Exception as error:
+            except BaseException as error:
+                if passes(error):
+                    raise
                 if failure is not None:
-                    log.warning("not closed in order", extra={"error": str(error)}, exc_info=error)
-                failure = failure or error
+                    log.warning("not closed in order", extra={"error": plain_str(error)}, exc_info=error)
+                failure = failure or as_error(error, "by the close of a processor")
         self._closers.clear()
         if failure is not None:
             raise failure
@@ -78,7 +82,7 @@ def _called(call: Callable[[], None], what: str, **place: Any) -> None:
     except StreamsError as error:
         raise error.locate(**place)  # noqa: B904 - the same error, with its place
     except Exception as error:
-        failed = f"processor {place['node']!r} could not be {what}: {type(error).__name__}: {error}"
+        failed = f"processor {place['node']!r} could not be {what}: {kind_and_text(error)}"
         raise ProcessingError(failed, **place) from error
 
 
@@ -92,10 +96,10 @@ def _made(node: str, supplier: Any, task: str) -> Any:
     except StreamsError as error:
         raise error.locate(node=node, task=task)  # noqa: B904 - the same error, with its place
     except Exception as error:
-        what = f"the supplier of processor {node!r} failed: {type(error).__name__}: {error}"
+        what = f"the supplier of processor {node!r} failed: {kind_and_text(error)}"
         raise ProcessingError(what, node=node, task=task) from error
     if not isinstance(processor, (Processor, FixedKeyProcessor)):
-        what = f"the supplier of processor {node!r} made {processor!r}, which is neither a Processor nor a"
+        what = f"the supplier of processor {node!r} made {plain_repr(processor)}, which is neither a Processor nor a"
         raise ProcessingError(f"{what} FixedKeyProcessor", node=node, task=task)
     return processor
 

@@ -16,6 +16,7 @@ from processor_api.errors import InternalError
 from processor_api.punctuation import PunctuationType
 from processor_api.record import NO_TIMESTAMP
 from processor_api.task_id import TaskId, TopicPartition
+from processor_api.texts import plain_str
 from streams.kafka.offset_metadata import TopicPartitionMetadata
 from streams.kafka.ports import OffsetAndMetadata
 from streams.kafka.record_collector import RecordCollector
@@ -213,7 +214,7 @@ class Task:
             if not dirty:
                 raise
             # a dirty close has an error already, which must not be hidden by this one
-            log.warning("not closed in order", extra={"error": str(error)}, exc_info=error)
+            log.warning("not closed in order", extra={"error": plain_str(error)}, exc_info=error)
 
     # ------------------------------------------------------------------ processing
 

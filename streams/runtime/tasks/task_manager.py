@@ -31,6 +31,7 @@ from streams.runtime.tasks.task_opener import TaskOpener
 from streams.runtime.tasks.task_restores import TaskRestores
 from streams.runtime.tasks.task_snapshots import TaskSnapshots
 from streams.runtime.tasks.thread_clients import ThreadClients
+from streams.user_exits import as_error, passes
 
 __all__ = ["OwnedTask", "TaskManager"]
 
@@ -318,8 +319,10 @@ class TaskManager:
         for task in list(self.tasks.values()):
             try:
                 self._close(task, dirty=dirty)
-            except Exception as error:
-                failure = failure or error
+            except BaseException as error:
+                if passes(error):
+                    raise
+                failure = failure or as_error(error, "while a task was closed", task=str(task.id))
         self.owned = frozenset()
         if failure is not None and not dirty:
             raise failure

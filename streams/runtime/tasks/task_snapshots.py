@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from processor_api.clock import Clock
 from processor_api.errors import StateError
 from processor_api.task_id import TaskId, TopicPartition
+from processor_api.texts import plain_str
 from state.directory.own_files import make_own_directory
 from state.engine.port import OFFSETS, Ingesting
 from state.engine.repair_hints import without_hint
@@ -173,7 +174,7 @@ class TaskSnapshots:
 
 
 def _refused(job: RestoreJob, where: Path, error: Exception) -> None:
-    why = without_hint(error.message) if isinstance(error, StateError) else str(error)
+    why = without_hint(error.message) if isinstance(error, StateError) else plain_str(error)
     log.warning(
         "the snapshot is not taken, the changelog is replayed: %s", why, extra={**_place(job), "path": str(where)}
     )

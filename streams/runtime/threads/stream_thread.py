@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from processor_api.errors import DamagedStateError, RetryableError, StreamsError, TaskMigratedError, UserCodeError
+from processor_api.errors import DamagedStateError, RetryableError, StreamsError, TaskMigratedError
 from processor_api.task_id import TaskId, TopicPartition
+from processor_api.texts import plain_str
 from streams.config import StreamsConfig
 from streams.config import clients as client_configs
 from streams.kafka.client_errors import LOST
@@ -39,6 +40,7 @@ from streams.runtime.threads.parent_only import ParentOnly
 from streams.runtime.threads.thread_metrics import ThreadCounters
 from streams.runtime.threads.thread_resources import ThreadResources
 from streams.runtime.threads.thread_state import ThreadState, check_step
+from streams.user_exits import as_error, passes
 
 __all__ = ["StreamThread", "ThreadCallbacks"]
 
@@ -209,7 +211,9 @@ class StreamThread:
         except Exception as error:
             self._fail(error)
         except BaseException as error:  # such as SystemExit of a processor, which Python would end the thread with
-            self._fail(_of_user(error))
+            if passes(error):
+                raise
+            self._fail(self._of_user(error))
         self._become(ThreadState.PENDING_SHUTDOWN)
         if not self.replaced:
             self.leave_group()
@@ -221,10 +225,18 @@ class StreamThread:
             self.failure = error
             asked = isinstance(error, ShutdownRequested)  # then nothing is wrong here
             log.error(
-                "thread dies", extra={"thread_name": self.name, "error": str(error)}, exc_info=None if asked else error
+                "thread dies",
+                extra={"thread_name": self.name, "error": plain_str(error)},
+                exc_info=None if asked else error,
             )
             self.replaced = self._callbacks.failed(self, error)
         return self.replaced
+
+    def _of_user(self, error: BaseException) -> Exception:
+        resources, id_ = self._resources, in_work.task
+        task = None if resources is None or id_ is None else resources.tasks.tasks.get(id_)
+        place = {} if task is None else {"task": str(id_), **task.environment.cursor.place()}
+        return as_error(error, "in a stream thread", **place)
 
     def _run_once(self) -> None:
         """Runs with new resources, until it is stopped or they cannot be used any more."""
@@ -271,7 +283,7 @@ class StreamThread:
 
     def _die(self, resources: ThreadResources, error: BaseException) -> None:
         self._become(ThreadState.PENDING_SHUTDOWN)
-        replaced = self._fail(error if isinstance(error, Exception) else _of_user(error))
+        replaced = self._fail(self._of_user(error))
         clear_tracebacks(error)
         # the thread that replaces this one is the same member, and has its tasks at once
         resources.end(clean=False, remain=replaced)
@@ -569,11 +581,3 @@ class StreamThread:
         self._next_summary = now + interval_ms / 1000 if interval_ms > 0 else math.inf
         if interval_ms > 0:
             log.info("summary", extra={"thread_name": self.name, **self.counters.since_last()})
-
-
-def _of_user(error: BaseException) -> UserCodeError:
-    found = UserCodeError(
-        f"{type(error).__name__} was raised in a stream thread: {error}. To end the application, ask it to close"
-    )
-    found.__cause__ = error
-    return found

@@ -14,6 +14,7 @@ from typing import Any
 
 from processor_api.errors import DamagedStateError, RetryableError, StreamsError
 from processor_api.forks import belongs_to_this_process
+from processor_api.texts import plain_str
 from streams.config import clients as client_configs
 from streams.kafka.group import (
     ControlTopicMembership,
@@ -46,6 +47,7 @@ from streams.runtime.threads.process_resources import ProcessResources
 from streams.runtime.tracing.producer import TracedProducer
 from streams.runtime.tracing.tracer import Tracer
 from streams.threads import Event
+from streams.user_exits import as_error, passes
 
 __all__ = ["ThreadIdentity", "ThreadResources"]
 
@@ -308,9 +310,11 @@ class ThreadResources:
         for step in steps:
             try:
                 step()
-            except Exception as error:
-                log.warning("not closed in order", extra={"error": str(error)}, exc_info=error)
-                failure = failure or error
+            except BaseException as error:
+                if passes(error):
+                    raise
+                log.warning("not closed in order", extra={"error": plain_str(error)}, exc_info=error)
+                failure = failure or as_error(error, "while a stream thread was closed")
         if failure is not None and clean:
             raise failure
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from processor_api.record import HeaderList
-from processor_api.texts import MOST_VALUE, shown
+from processor_api.texts import MOST_VALUE, kind_and_text, shown
 from state.write_buffer.iterators import RowIterator
 from state.write_buffer.row_trace import CACHE, ENGINE, LOGGED, NOWHERE, WAITING, RowAccess, RowTrace
 from streams.kafka.record_collector import Changelog
@@ -117,7 +117,7 @@ class StoreTrace:
         try:
             found = call()
         except Exception as error:
-            notes.append(shown(f"failed: {type(error).__name__}: {error}", MOST_VALUE))
+            notes.append(shown(f"failed: {kind_and_text(error)}", MOST_VALUE))
             raise
         finally:
             tracer.current, tracer.deferred, self._call = before, outer, outer_call

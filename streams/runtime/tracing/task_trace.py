@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from processor_api.record import Forward, HeaderList
-from processor_api.texts import MOST_VALUE, shown
+from processor_api.texts import MOST_VALUE, kind_and_text, shown
 from state.write_buffer.record_context import NO_SOURCE, Cursor
 from streams.runtime.tracing.store_trace import StoreTrace
 from streams.runtime.tracing.tracer import Followed, Tracer
@@ -311,4 +311,4 @@ def _split(headers: HeaderList) -> tuple[str | None, HeaderList | None]:
 
 
 def _why(error: BaseException) -> str:
-    return shown(f"{type(error).__name__}: {error}", MOST_VALUE)
+    return shown(f"{kind_and_text(error)}", MOST_VALUE)

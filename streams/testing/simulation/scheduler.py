@@ -18,6 +18,8 @@ from collections.abc import Callable
 from typing import Any
 from zlib import crc32
 
+from streams.threads import ThreadKilled
+
 __all__ = ["ClockOfSimulation", "Process", "ProcessKilled", "Scheduler", "SimulatedThread", "SimulationStuck"]
 
 FOREVER = float("inf")
@@ -27,7 +29,7 @@ STUCK_S = 60.0
 _MASK = (1 << 64) - 1
 
 
-class ProcessKilled(BaseException):
+class ProcessKilled(ThreadKilled):
     """Raised in the threads of a process that is killed: each has to end, and nothing it does counts any more."""
 
 
