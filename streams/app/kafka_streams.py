@@ -17,6 +17,14 @@ from processor_api.task_id import TaskId
 from processor_api.texts import plain_str
 from processor_api.topology_function import TopologyLike
 from state.directory.state_directory import StateDirectory
+from streams.app.after_script import (
+    AFTER_SCRIPT_SLICE_S,
+    CLOSE_AFTER_SCRIPT_MS,
+    outlive_the_script,
+    say,
+    script_failed,
+    wait_for_stop_signal,
+)
 from streams.app.builtin_metrics import client_metrics, global_metrics, thread_metrics
 from streams.app.housekeeping import Housekeeper
 from streams.app.listeners import GuardedRestoreListener
@@ -36,7 +44,7 @@ from streams.runtime.threads.metadata import ThreadMetadata
 from streams.runtime.threads.stream_thread import StreamThread, ThreadCallbacks
 from streams.runtime.threads.thread_state import ThreadState
 from streams.runtime.tracing.tracer import warn_if_unseen
-from streams.threads import Thread
+from streams.threads import SYSTEM_THREADS, Thread
 from streams.user_exits import as_error, passes
 
 if TYPE_CHECKING:
@@ -120,6 +128,7 @@ class KafkaStreams:
         self._housekeeper: Housekeeper | None = None
         self._started = threads.event()
         """Set when `start` is over, however it ended."""
+        self._ends_with_script = bool(getattr(self._clients, "ends_with_process", False))
         self._process = os.getpid()
         self._closer: Thread | None = None
         self._closing = threads.lock()
@@ -246,10 +255,32 @@ class KafkaStreams:
         if not self._states.become(ClientState.REBALANCING, only_from=ClientState.CREATED):
             raise StreamsError(f"an application can be started once; it is {self.state}: make another one")
         self._process = os.getpid()
+        if self._platform.threads is SYSTEM_THREADS:
+            outlive_the_script(self._after_script)
         try:
             self._start()
         finally:
             self._started.set()
+
+    def _after_script(self) -> None:
+        """Called on the main thread when the script has ended: returns when the application has.
+
+        It runs on, as the threads of Kafka Streams do in Java. It is closed if there is nothing to run on for: the
+        script was ended by an error, or the cluster is in the memory of this process.
+        """
+        if self._is_of_parent() or self.state is ClientState.CREATED or self.state in ENDED:
+            return
+        if script_failed():
+            say("the script was ended while the application ran, which is closed now")
+        elif self._ends_with_script:
+            say(
+                "the script has ended while the application ran on a cluster in memory, which ends with it: end the"
+                " script by app.wait()"
+            )
+        else:
+            say("the script has ended, and the application runs on until SIGTERM or Ctrl-C closes it")
+            wait_for_stop_signal(lambda: self._states.wait(AFTER_SCRIPT_SLICE_S, None))
+        self.close(CLOSE_AFTER_SCRIPT_MS)
 
     def _is_of_parent(self) -> bool:
         """Whether this process is a child that was forked after the start: no thread of the application is here."""

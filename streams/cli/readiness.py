@@ -36,7 +36,7 @@ class ReadyFile:
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self._path = path.absolute()  # user code may change the working directory
         self._ready = False
         try:
             if path.is_symlink() or (path.exists() and not _is_ours(path)):

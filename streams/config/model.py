@@ -41,7 +41,9 @@ Text = Annotated[str, PlainValidator(values.text)]
 Count = Annotated[int, PlainValidator(values.whole(0))]
 PositiveCount = Annotated[int, PlainValidator(values.whole(1))]
 AnySerde = Annotated[Serde[Any] | None, PlainValidator(values.optional(values.serde))]
-Settings = Annotated[Mapping[str, Any], AfterValidator(SecretSettings), PlainSerializer(masked)]
+Settings = Annotated[
+    Mapping[str, Any], AfterValidator(values.with_whole_paths), AfterValidator(SecretSettings), PlainSerializer(masked)
+]
 
 _INT = (1 << 31) - 1
 _TRANSACTION_TIMEOUT_MS = 10_000

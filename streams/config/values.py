@@ -54,6 +54,7 @@ __all__ = [
     "text",
     "trace_keys",
     "whole",
+    "with_whole_paths",
     "wrapper",
 ]
 
@@ -261,10 +262,29 @@ def host_and_port(value: Any) -> str:
 
 
 def path(value: Any) -> Path:
-    """Reads a path; ``~`` is the home directory."""
+    """Reads a path; ``~`` is the home directory, and one that is not absolute is in the working directory of now: that
+    may be another one by the time when the path is used."""
     if not isinstance(value, (str, os.PathLike)) or not os.fspath(value):
         raise ValueError(f"must be a path, got {value!r}")
-    return Path(value).expanduser()
+    try:
+        return Path(value).expanduser().absolute()
+    except FileNotFoundError:
+        raise ValueError(f"is not absolute ({value!r}), and the working directory does not exist any more") from None
+
+
+_FILES_OF_CLIENTS = frozenset({
+    "https.ca.location", "sasl.kerberos.keytab", "ssl.ca.location", "ssl.certificate.location", "ssl.crl.location",
+    "ssl.key.location", "ssl.keystore.location",
+})  # fmt: skip
+
+
+def with_whole_paths(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns settings of a client with absolute paths, since a client is made again each time its thread joins."""
+    found = dict(settings)
+    for name in _FILES_OF_CLIENTS & found.keys():
+        if isinstance(found[name], (str, os.PathLike)) and found[name] and found[name] != "probe":
+            found[name] = str(path(found[name]))
+    return found
 
 
 def default_state_dir() -> Path:

@@ -16,6 +16,9 @@ __all__ = ["EmbeddedClients"]
 class EmbeddedClients:
     """Implements `streams.kafka.ports.KafkaClients` over one broker. Settings that have no meaning here are ignored."""
 
+    ends_with_process = True
+    """The broker is in the memory of this process, so there is nothing to run on for when its script has ended."""
+
     def __init__(self, broker: EmbeddedBroker) -> None:
         self.broker = broker
 
