@@ -235,6 +235,16 @@ class KafkaStreams:
             return False
         return all(one.is_ready() for one in threads)
 
+    @property
+    def has_run(self) -> bool:
+        """Whether the application has been RUNNING, however short.
+
+        ::
+
+            assert app.has_run
+        """
+        return self._has_run
+
     # ------------------------------------------------------------------ start
 
     def start(self) -> None:

@@ -22,7 +22,10 @@ def running_line(topology: Topology, config: StreamsConfig, tasks: int, threads:
     on_threads = f"{threads} thread{'s' if threads != 1 else ''}"
     every = f"every {_duration(config.commit_interval_ms)} (commit.interval.ms)"
     if tasks == 0:
-        return f"running: no task on {on_threads}, as other members of the group have all; commits are {every}"
+        return (
+            f"running: no task on {on_threads} so far: those there are belong to other members, or read what does not"
+            f" exist yet; commits are {every}"
+        )
     what = f"running: {tasks} task{'s' if tasks != 1 else ''} on {on_threads}"
     cached = config.statestore_cache_max_bytes > 0 and any(store.caching for store in topology.stores.values())
     if config.exactly_once or cached:

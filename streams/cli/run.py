@@ -205,7 +205,7 @@ def _supervise(arguments: argparse.Namespace) -> int:
                 _create_topics(load_topology(arguments.topology, lambda: config), config)
             status = supervisor.run()
     if supervisor.failure is not None:
-        sys.stderr.write(f"error: none of {arguments.workers} workers started: {supervisor.failure}\n")
+        sys.stderr.write(f"error: {supervisor.failure}\n")
         sys.stderr.flush()
     return status
 

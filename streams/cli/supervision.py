@@ -87,6 +87,8 @@ class WorkerLine:
         """Whether the worker has reported that it is ready, and not since that it is not."""
         self.error: str | None = None
         """The error that ended the process, unless trying again may help."""
+        self.last_words: str | None = None
+        """The error that ended the process, of any kind."""
         self._received = bytearray()
 
     @property
@@ -112,8 +114,9 @@ class WorkerLine:
             message = json.loads(line)
             self.ran = self.ran or message.get("state") == "RUNNING"
             self.ready = bool(message.get("ready", self.ready))
-            if "error" in message and not message["passes"]:
-                self.error = str(message["error"])
+            if "error" in message:
+                self.last_words = str(message["error"])
+                self.error = None if message["passes"] else self.last_words
 
     def close(self) -> None:
         """Closes the socket; may be called again."""

@@ -54,6 +54,8 @@ class _Worker:
     done: bool = False
     line: WorkerLine | None = None
     """The sockets to its process."""
+    last_words: str | None = None
+    """The error by which its last process ended, if it could say so."""
     failed_early: str | None = None
     """The error by which its last process ended before it ran, if trying again does not help."""
 
@@ -79,7 +81,7 @@ class Supervisor:
         :param ready: called again and again with whether every worker is ready.
         """
         self.failure: str | None = None
-        """The error by which every worker ended before it ran: starting them again would not help."""
+        """The words that say why all was given up, with the error of the worker that was the last to die."""
         self._command = command
         self._settings = settings
         self._policy = policy
@@ -180,6 +182,7 @@ class Supervisor:
             worker.failed_early = None
         if ended:
             worker.failed_early = None if line.ran else line.error
+            worker.last_words = line.last_words
             line.close()
             worker.line = None
 
@@ -192,6 +195,8 @@ class Supervisor:
 
     def _died(self, worker: _Worker, status: int, now: float) -> None:
         fields = {"worker": worker.number, "status": _status(status)}
+        if worker.last_words is not None:
+            fields["error"] = worker.last_words
         while worker.deaths and worker.deaths[0] <= now - self._policy.window_s:
             worker.deaths.popleft()
         worker.deaths.append(now)
@@ -201,10 +206,14 @@ class Supervisor:
             self._outcome = CANNOT_RUN if status == CANNOT_RUN else FAILED
             reason = "it cannot run" if status == CANNOT_RUN else f"it died {restarts} times"
             log.error("worker given up, stopping all", extra={**fields, "reason": reason})
+            if status != CANNOT_RUN:
+                ended = "" if worker.last_words is None else f", the last time by: {worker.last_words}"
+                self.failure = f"worker {worker.number} died {restarts} times within {self._policy.window_s:g} s{ended}"
             return
         if (same := self._same_failure()) is not None:
             worker.done = True
-            self._outcome, self.failure = FAILED, same
+            self._outcome = FAILED
+            self.failure = f"none of {len(self._workers)} workers started: {same}"
             log.error("every worker ended before it ran, by the same error; stopping all", extra=fields)
             return
         delay = min(self._policy.first_delay_s * 2 ** (restarts - 1), self._policy.longest_delay_s)

@@ -128,6 +128,8 @@ def run_until_stopped(
                 log.info("closing", extra={"reason": stop.reason, "timeout_ms": close_timeout_ms})
                 break
     finally:
+        if getattr(application, "has_run", False):  # perhaps between two looks at its state
+            running()
         ready(False)
         if application.close(close_timeout_ms):
             stop.closed.set()

@@ -65,8 +65,8 @@ def test_it_is_said_at_the_start_and_not_after_a_rebalance(
             {},
             0,
             3,
-            "running: no task on 3 threads, as other members of the group have all; commits are every 1 s"
-            " (commit.interval.ms)",
+            "running: no task on 3 threads so far: those there are belong to other members, or read what does not exist"
+            " yet; commits are every 1 s (commit.interval.ms)",
         ),
         ({}, 0, 0, "running: global stores only, which need no task"),
     ],

@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import pytest
 
 from integration_support.workers import alive
 from streams.cli.supervisor import RestartPolicy, Supervisor, worker_command
+from streams.cli.worker import StopRequest, run_until_stopped
 from waiting import DEADLINE_S, wait_until
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -340,7 +342,7 @@ def test_workers_that_all_die_of_the_same_before_they_run_are_not_started_again(
     command = dying(tmp_path, [told("no topic for task 0_1")], [told("no topic for task 0_17")])
     supervisor = Supervisor(command, 2, policy=RestartPolicy(first_delay_s=600.0))
     assert supervisor.run() == 1
-    assert supervisor.failure == "no topic for task 0_1"
+    assert supervisor.failure == "none of 2 workers started: no topic for task 0_1"
     assert (tmp_path / "starts").read_text() == "xx"
 
 
@@ -359,8 +361,45 @@ def test_workers_that_die_of_anything_else_are_started_again(tmp_path: Path, liv
     """Until one of them has died too often."""
     supervisor = Supervisor(dying(tmp_path, *lives), 2, policy=SOON)
     assert supervisor.run() == 1
-    assert supervisor.failure is None
+    assert supervisor.failure is not None
+    assert re.match(r"worker [01] died \d times within \d+ s", supervisor.failure)
     assert len((tmp_path / "starts").read_text()) > 2
+
+
+def test_the_error_of_a_worker_that_ran_is_reported_with_each_death(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The supervisor said that no worker had started, or nothing about the reason."""
+    supervisor = Supervisor(dying(tmp_path, [RUNS, told("division by zero")]), 1, policy=SOON)
+    assert supervisor.run() == 1
+    assert supervisor.failure is not None
+    assert supervisor.failure.endswith(", the last time by: division by zero")
+    deaths = [one for one in caplog.records if one.message == "worker died, restarting"]
+    assert deaths
+    assert {one.error for one in deaths} == {"division by zero"}  # type: ignore[attr-defined]
+
+
+def test_a_worker_that_ran_between_two_looks_at_its_state_has_run() -> None:
+    """It failed within a fraction of a second, and counted as one that had not started."""
+
+    class Short:
+        state, failure, has_run = "ERROR", ValueError("bad record"), True
+
+        def start(self) -> None: ...
+
+        def wait(self, timeout: int | None = None, /) -> bool:
+            return True
+
+        def is_ready(self) -> bool:
+            return False
+
+        def close(self, timeout: int | None = None, /) -> bool:
+            return True
+
+    reported: list[bool] = []
+    with pytest.raises(ValueError, match="bad record"):
+        run_until_stopped(Short(), StopRequest(), close_timeout_ms=1000, running=lambda: reported.append(True))
+    assert reported == [True]
 
 
 @linux
