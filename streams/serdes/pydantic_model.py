@@ -21,13 +21,21 @@ class ModelSerde(MadeSerde[T]):
     """A serde of JSON that is described by a schema, with the arguments of :class:`MadeSerde`.
 
     :param schema: returns the JSON schema of the values.
+    :param validate: returns the value that an object of Python, such as a dict, stands for.
     """
 
-    __slots__ = ("json_schema",)
+    __slots__ = ("json_schema", "validate")
 
-    def __init__(self, *functions: Callable[[Any], Any], schema: Callable[[], dict[str, Any]], **made: Any) -> None:
+    def __init__(
+        self,
+        *functions: Callable[[Any], Any],
+        schema: Callable[[], dict[str, Any]],
+        validate: Callable[[Any], T],
+        **made: Any,
+    ) -> None:
         super().__init__(*functions, **made)
         self.json_schema = schema
+        self.validate = validate
 
 
 @overload
@@ -83,4 +91,5 @@ def pydantic_serde(model: Any, *, exclude_none: bool = False, exclude_unset: boo
         name=name,
         made_by=again,
         schema=partial(adapter.json_schema, by_alias=True),
+        validate=adapter.validate_python,
     )

@@ -12,7 +12,7 @@ from pyspark.errors import PythonException
 
 from integration_support.hostile import ALL_TIMES, NAMES, ODD, write
 from integration_support.topics import Topics
-from processor_api.errors import StreamsError
+from processor_api.errors import StreamsError, TopologyError
 from processor_api.partitioner import partition_for_key
 from processor_api.serde import Serdes
 from processor_api.task_id import TopicPartition
@@ -306,6 +306,26 @@ def test_json_text_and_structs_are_written_by_serdes_of_objects(spark: Any, kafk
     ):
         write_topic(spark.createDataFrame([("a", '{"id": "x"}')], "key string, value string"), kafka, topic,
                     value=pydantic_serde(Order))  # fmt: skip
+
+
+def test_serdes_are_given_by_name_or_as_models(spark: Any, kafka: str, topics: Topics) -> None:
+    """Names failed with an AttributeError, and maps were written as lists of pairs."""
+    from spark_support.models import Order
+
+    topic = topics.create("named", 1)
+    rows = spark.sql("select 'a' key, map('fare', cast(1.5 as decimal(10,2))) value")
+    write_topic(rows, kafka, topic, key="string", value="json")
+    write_topic(spark.sql("select 'b' key, named_struct('id', 7L, 'note', 'é') value"), kafka, topic, value=Order)
+    found = read_topic(spark, kafka, topic, key="string", value="json").select("key", "value").collect()
+    assert [tuple(row) for row in found] == [("a", '{"fare":1.5}'), ("b", '{"id":7,"note":"é"}')]
+    last = read_topic(spark, kafka, topic, value=Order, start={0: 1})
+    assert [row.value for row in last.collect()] == ['{"id":7,"note":"é"}']
+    for call in (
+        lambda: read_topic(spark, kafka, topic, value="jsno"),
+        lambda: write_topic(rows, kafka, topic, value=dict),
+    ):
+        with pytest.raises(TopologyError, match="takes as its value a serde, one of the names"):
+            call()
 
 
 def test_a_task_that_fails_after_its_rows_writes_them_again(spark: Any, kafka: str, topics: Topics) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from processor_api.serde import Serde
+from processor_api.given_serdes import SerdeLike, optional_serde
 from streams.spark.tables.columns import Column, column_of
 from streams.spark.tables.shipping import packed, unpacked
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["decoded"]
 
 
-def decoded(rows: DataFrame, topic: str, key: Serde[Any] | None, value: Serde[Any] | None) -> DataFrame:
+def decoded(rows: DataFrame, topic: str, key: SerdeLike[Any] | None, value: SerdeLike[Any] | None) -> DataFrame:
     """Returns the rows of an output with the values that their bytes stand for; other columns stay as they are.
 
     :param rows: has the columns ``partition``, ``upstream``, ``seq``, ``key`` and ``value`` among others.
@@ -25,9 +25,12 @@ def decoded(rows: DataFrame, topic: str, key: Serde[Any] | None, value: Serde[An
     :raises SerdeNotPicklable: if a serde cannot be sent to the executors.
     :raises DeserializationError: in the task, with the topic and the partition, if a serde cannot read a record.
     """
-    columns = (
-        column_of("key", None if key is None else key.bind(topic, is_key=True)),
-        column_of("value", None if value is None else value.bind(topic, is_key=False)),
+    serdes = {
+        name: optional_serde(given, name, "output", topic=topic) for name, given in (("key", key), ("value", value))
+    }
+    columns = tuple(
+        column_of(name, None if serde is None else serde.bind(topic, is_key=name == "key"))
+        for name, serde in serdes.items()
     )
     types = {**dict(rows.dtypes), **{one.name: one.spark_type for one in columns}}
     schema = ", ".join(f"`{name}` {kind}" for name, kind in types.items())

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from processor_api.errors import SerializationError
 from processor_api.serde import Serde
 from processor_api.topology import Topology
 from streams.config import StreamsConfig
@@ -18,6 +17,7 @@ from streams.spark.backfill.shipped_topology import ShippedTopology
 from streams.spark.backfill.source_serdes import source_serdes
 from streams.spark.backfill.task_errors import passed_to_driver
 from streams.spark.errors import PartitionMismatchError
+from streams.spark.tables.values import python_values, writer_of, written
 
 __all__ = ["Preparation", "prepared"]
 
@@ -63,17 +63,9 @@ def _serdes(topology: Topology, config: StreamsConfig, topic: str) -> tuple[Serd
 
 
 def _encoded(column: pa.Array, serde: Serde[Any], part: str, topic: str) -> pa.Array:
-    written = []
-    for value in column.to_pylist():
-        try:
-            written.append(None if value is None else serde.serialize(value))
-        except Exception as error:
-            raise SerializationError(
-                f"the {part} {value!r} of the history cannot be written by the serde {serde.name!r} of the topology's"
-                " source: convert the column to what the serde writes",
-                topic=topic,
-            ) from error
-    return pa.array(written, pa.binary())
+    values = python_values(column)
+    what = f"{part} of a row of the history, which the topology's source reads,"
+    return pa.array(written(writer_of(part, serde), values, what, serde, topic), pa.binary())
 
 
 def _placed(keys: pa.Array, job: Preparation) -> pa.Array:

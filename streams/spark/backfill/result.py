@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from processor_api.serde import Serde
+from processor_api.given_serdes import SerdeLike
 from processor_api.topology import Topology
 from processor_api.topology_function import TopologyLike
 from streams.config import StreamsConfig
@@ -149,7 +149,9 @@ class BackfillResult:
 
     # ------------------------------------------------------------------ frames
 
-    def output(self, topic: str, *, key: Serde[Any] | None = None, value: Serde[Any] | None = None) -> DataFrame:
+    def output(
+        self, topic: str, *, key: SerdeLike[Any] | None = None, value: SerdeLike[Any] | None = None
+    ) -> DataFrame:
         """Returns the records that the topology wrote to a topic: columns ``partition``, ``upstream``, ``seq``,
         ``key``, ``value``, ``timestamp``, ``headers``.
 

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from processor_api.serde import Serde
+from processor_api.given_serdes import SerdeLike
 from processor_api.topology_function import TopologyLike
 from streams.config import StreamsConfig
 from streams.spark.errors import SparkBridgeError
@@ -38,8 +38,8 @@ def read_topic(
     start: Place = "earliest",
     end: Place = "latest",
     partitions: Collection[int] | None = None,
-    key: Serde[Any] | None = None,
-    value: Serde[Any] | None = None,
+    key: SerdeLike[Any] | None = None,
+    value: SerdeLike[Any] | None = None,
     headers: bool = False,
     times: str = "timestamp",
     max_rows_per_task: int | None = None,
@@ -52,6 +52,7 @@ def read_topic(
     timestamps are null, and empty bytes stay empty.
 
     :param offsets: pinned before (:func:`pin_offsets`), in place of ``start``, ``end`` and ``partitions``.
+    :param key: reads the keys: a serde, its name, or a model.
     :param times: ``"ms"`` gives timestamps as integers, which may be out of the range of Spark's timestamps.
     :param max_rows_per_task: cuts partitions into pieces of at most so many offsets, for more tasks.
     :raises OffsetRangeLost: if pinned records are not in the topic any more.

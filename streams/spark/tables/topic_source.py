@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource
 
-from processor_api.serde import Serde
+from processor_api.given_serdes import SerdeLike, optional_serde
 from streams.spark.errors import SparkBridgeError
 from streams.spark.tables.columns import HEADERS, HEADERS_TYPE, TIME_TYPE, Column, column_of, headers_array, time_array
 from streams.spark.tables.partition_reader import read_range
@@ -150,8 +150,8 @@ def plan_of(
     config: StreamsConfig,
     topic: str,
     offsets: OffsetRanges,
-    key: Serde[Any] | None,
-    value: Serde[Any] | None,
+    key: SerdeLike[Any] | None,
+    value: SerdeLike[Any] | None,
     *,
     headers: bool,
     times: str,
@@ -167,12 +167,17 @@ def plan_of(
         raise SparkBridgeError(f"times is one of {', '.join(TIMES)}, not {times!r}", topic=topic)
     if max_rows_per_task is not None and max_rows_per_task < 1:
         raise SparkBridgeError(f"max_rows_per_task is a positive number, not {max_rows_per_task}", topic=topic)
+    serdes = {
+        name: None if found is None else found.bind(topic, is_key=name == "key")
+        for name, given in (("key", key), ("value", value))
+        for found in [optional_serde(given, name, "read_topic", topic=topic)]
+    }
     ranges = offsets.ranges if max_rows_per_task is None else offsets.split(max_rows_per_task)
     return TopicPlan(
         consumer_settings(config, offsets.isolation),
         ranges,
-        column_of("key", None if key is None else key.bind(topic, is_key=True)),
-        column_of("value", None if value is None else value.bind(topic, is_key=False)),
+        column_of("key", serdes["key"]),
+        column_of("value", serdes["value"]),
         headers=headers,
         times=times,
     )

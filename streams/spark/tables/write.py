@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from processor_api.errors import AuthorizationError, RetryableError, SerializationError, StreamsError
+from processor_api.errors import AuthorizationError, RetryableError, StreamsError
+from processor_api.given_serdes import SerdeLike, optional_serde
 from processor_api.partitioner import StreamPartitioner
 from processor_api.serde import Serde, Serdes
 from processor_api.texts import shown
@@ -24,9 +24,9 @@ from streams.spark.errors import (
     UnknownPartitionCount,
 )
 from streams.spark.session import check_version, check_workers
-from streams.spark.tables.columns import TEXT, column_of
 from streams.spark.tables.offsets import ClusterConfig, cluster_settings
 from streams.spark.tables.shipping import packed, unpacked
+from streams.spark.tables.values import python_values, writer_of, written
 from streams.spark.time_units import another_unit_row, as_ms, check_time_unit, refuse_other_unit
 
 if TYPE_CHECKING:
@@ -41,8 +41,6 @@ DELIVERY_S = 300.0
 INTEGERS = ("bigint", "int")
 ANY = -1
 """The partition that murmur2 of the key chooses, as Kafka's Java clients do."""
-
-Write = Callable[[Any], bytes | None]
 
 
 @dataclass(frozen=True)
@@ -75,8 +73,8 @@ def write_topic(
     config: ClusterConfig,
     topic: str,
     *,
-    key: Serde[Any] | None = None,
-    value: Serde[Any] | None = None,
+    key: SerdeLike[Any] | None = None,
+    value: SerdeLike[Any] | None = None,
     partitioner: StreamPartitioner | None = None,
     time_unit: str | None = None,
 ) -> WriteReport:
@@ -93,8 +91,9 @@ def write_topic(
     each try; the tries have the same bytes if the DataFrame is deterministic. Rows of one key that are in several tasks
     have no order: sort within ``df.repartition("key")`` if it matters.
 
-    :param key: writes the column ``key``; by default text and bytes are written as they are.
-    :param value: the same for ``value``. JSON text is read and written again by serdes of objects.
+    :param key: writes the column ``key``, a serde, its name, or a model; by default text and bytes are written as they
+        are.
+    :param value: the same for ``value``. Serdes of objects write structs and maps as objects, and text that is JSON.
     :param time_unit: the unit of integer times: ``"s"``, ``"ms"``, ``"us"`` or ``"ns"``. Without it they are ms, and
         one that seems to be in another unit is refused.
     :raises UnknownPartitionCount: if the topic does not exist.
@@ -166,8 +165,8 @@ def _rows(df: DataFrame, topic: str, time_unit: str | None) -> DataFrame:
     return df.select(*columns)
 
 
-def _serde_of(df: DataFrame, name: str, given: Serde[Any] | None, topic: str) -> Serde[Any]:
-    kind = dict(df.dtypes)[name]
+def _serde_of(df: DataFrame, name: str, serde: SerdeLike[Any] | None, topic: str) -> Serde[Any]:
+    kind, given = dict(df.dtypes)[name], optional_serde(serde, name, "write_topic", topic=topic)
     if given is None:
         if kind not in ("binary", "string", "void"):
             raise SparkBridgeError(
@@ -175,26 +174,6 @@ def _serde_of(df: DataFrame, name: str, given: Serde[Any] | None, topic: str) ->
             )
         given = Serdes.STRING if kind == "string" else Serdes.BYTES
     return given.bind(topic, is_key=name == "key")
-
-
-def _writer(name: str, serde: Serde[Any]) -> Write:
-    """Returns a function from a column's value to bytes.
-
-    A serde of objects gets from JSON text, or from a struct, what it reads from the bytes of that JSON: a model, where
-    it writes models.
-    """
-    write, read = serde.serialize, serde.deserialize
-    if column_of(name, serde).kind != TEXT:
-        return lambda value: None if value is None else write(value)
-
-    def write_object(value: Any) -> bytes | None:
-        if value is None:
-            return None
-        if isinstance(value, (dict, list)):
-            value = json.dumps(value, default=str)
-        return write(read(value.encode()) if isinstance(value, str) else value)
-
-    return write_object
 
 
 def _write_task(text: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -222,7 +201,7 @@ class _Sender:
         self._plan = plan
         self._producer = producer
         self._failure: StreamsError | None = None
-        self._write_key, self._write_value = _writer("key", plan.key), _writer("value", plan.value)
+        self._write_key, self._write_value = writer_of("key", plan.key), writer_of("value", plan.value)
         producer.prepare([plan.topic])
 
     def send(self, batch: pa.RecordBatch) -> None:
@@ -239,9 +218,9 @@ class _Sender:
 
         if "timestamp" in names:
             self._check_times(batch)
-        keys, values = column("key"), column("value")
-        raw_keys = self._written(self._write_key, keys, "key", self._plan.key)
-        raw_values = self._written(self._write_value, values, "value", self._plan.value)
+        keys, values = python_values(batch.column("key")), python_values(batch.column("value"))
+        raw_keys = written(self._write_key, keys, "key", self._plan.key, self._plan.topic)
+        raw_values = written(self._write_value, values, "value", self._plan.value, self._plan.topic)
         headers = [[(one["key"], one["value"]) for one in given] if given else None for given in column("headers")]
         zero = self._producer.zero_timestamp_ms
         for number, (time, partition) in enumerate(zip(column("timestamp"), column("partition"), strict=True)):
@@ -268,19 +247,6 @@ class _Sender:
             )
         if self._plan.guessed_unit and (row := another_unit_row(times)) is not None:
             refuse_other_unit(times[row].as_py(), f"{_described(batch, row)} has the time", topic=self._plan.topic)
-
-    def _written(self, write: Write, values: Sequence[Any], name: str, serde: Serde[Any]) -> list[bytes | None]:
-        found: list[bytes | None] = []
-        try:
-            for value in values:
-                found.append(write(value))
-        except Exception as error:
-            raise SerializationError(
-                f"the {name} {shown(repr(values[len(found)]), 200)} cannot be written by the serde {serde.name!r}:"
-                f" {type(error).__name__}: {error}; give the right {name} serde, or cast the column",
-                topic=self._plan.topic,
-            ) from error
-        return found
 
     def _places(self, given: int | None, key: Any, value: Any, headers: Any) -> Iterable[int]:
         count = self._plan.partitions

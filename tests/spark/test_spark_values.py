@@ -1,0 +1,155 @@
+"""Rows as the objects that serdes write, and what is read of them again."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pydantic import BaseModel, Field
+
+from processor_api.errors import SerializationError
+from processor_api.serde import Serde, Serdes
+from streams import Consumed, Produced, StreamsBuilder
+from streams.serdes import json_serde, list_serde, pydantic_serde, serde_of
+from streams.spark.backfill.prepared_history import Preparation, prepared
+from streams.spark.backfill.shipped_topology import ship
+from streams.spark.tables.columns import column_of
+from streams.spark.tables.values import python_values, writer_of, written
+
+MONEY = pa.decimal128(10, 2)
+NOON = datetime(2024, 3, 1, 12, tzinfo=UTC)
+
+
+class Leg(BaseModel):
+    to: str
+    fare: Decimal
+
+
+class Trip(BaseModel):
+    at: datetime = Field(alias="startedAt")
+    day: date
+    legs: list[Leg]
+    tags: dict[str, int]
+    seats: dict[int, str] = {}
+    note: bytes | None = None
+
+
+TRIP = pa.struct([
+    ("startedAt", pa.timestamp("us", "America/New_York")),
+    ("day", pa.date32()),
+    ("legs", pa.list_(pa.struct([("to", pa.string()), ("fare", MONEY)]))),
+    ("tags", pa.map_(pa.string(), pa.int32())),
+    ("seats", pa.map_(pa.int32(), pa.string())),
+    ("note", pa.binary()),
+])  # fmt: skip
+ROW = {
+    "startedAt": NOON, "day": date(2024, 3, 1), "legs": [{"to": "é", "fare": Decimal("1.50")}],
+    "tags": [("fast", 1)], "seats": [(7, "ann")], "note": b"hi",
+}  # fmt: skip
+
+
+def bytes_of(column: pa.Array, serde: Serde[Any]) -> list[bytes | None]:
+    return written(writer_of("value", serde), python_values(column), "value", serde, "t")
+
+
+def test_values_are_what_they_look_like() -> None:
+    """Maps were lists of pairs; times had the zone of the session."""
+    (row, nothing) = python_values(pa.array([ROW, None], TRIP))
+    assert row == {**ROW, "tags": {"fast": 1}, "seats": {7: "ann"}}
+    assert row["startedAt"].utcoffset() == timedelta(0)
+    assert nothing is None
+    maps = pa.array([[("a", None)], None, []], pa.map_(pa.string(), TRIP))
+    assert python_values(maps) == [{"a": None}, None, {}]
+    nested = pa.array([[[("a", [("b", 1)])]]], pa.list_(pa.map_(pa.string(), pa.map_(pa.string(), pa.int64()))))
+    assert python_values(nested) == [[{"a": {"b": 1}}]]
+
+
+@pytest.mark.parametrize("use_orjson", [True, False])
+def test_json_has_objects_numbers_and_times(use_orjson: bool) -> None:
+    rows = pa.array([{**ROW, "note": None}], TRIP)
+    (data,) = bytes_of(rows, json_serde(use_orjson=use_orjson))
+    assert json.loads(data or b"") == {
+        "startedAt": "2024-03-01T12:00:00+00:00", "day": "2024-03-01", "legs": [{"to": "é", "fare": 1.5}],
+        "tags": {"fast": 1}, "seats": {"7": "ann"}, "note": None,
+    }  # fmt: skip
+    assert bytes_of(pa.array([[("fare", 1)]], pa.map_(pa.string(), pa.int32())), json_serde()) == [b'{"fare":1}']
+    assert bytes_of(pa.array([Decimal("3.00")], MONEY), json_serde()) == [b"3"]
+
+
+def test_a_model_takes_a_struct_and_gives_it_back() -> None:
+    """By its schema and under its aliases; what is read is JSON text, and is written again from that."""
+    serde = pydantic_serde(Trip)
+    (data,) = bytes_of(pa.array([ROW], TRIP), serde)
+    read = serde.deserialize(data or b"")
+    assert (read.at, read.legs[0].fare, read.tags, read.seats, read.note) == (
+        NOON, Decimal("1.50"), {"fast": 1}, {7: "ann"}, b"hi",
+    )  # fmt: skip
+    text = column_of("value", serde).array([data], lambda number: {})
+    assert bytes_of(text, serde) == [data]
+    text = column_of("value", json_serde()).array([b'{"a":[1,{"b":null}],"c":"\xc3\xa9"}', b'"v"'], lambda number: {})
+    assert bytes_of(text, json_serde()) == [b'{"a":[1,{"b":null}],"c":"\xc3\xa9"}', b'"v"']
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "serde", "error"),
+    [
+        (Decimal("0.12345678901234567890"), pa.decimal128(30, 20), json_serde(), "more digits.*cast the column to str"),
+        ({"b": b"x"}, pa.struct([("b", pa.binary())]), json_serde(), "JSON has no bytes.*base64"),
+        ({"to": "x"}, pa.struct([("to", pa.string())]), pydantic_serde(Leg), "fare.*Field required"),
+        ("{", pa.string(), json_serde(), "cannot be written by the serde 'json'"),
+        ([(b"k", 1)], pa.map_(pa.binary(), pa.int32()), json_serde(), "cast the keys of the map"),
+        ("x", pa.string(), Serdes.LONG, "cannot be written by the serde 'long'"),
+    ],
+)
+def test_what_cannot_be_written_is_refused(value: Any, kind: pa.DataType, serde: Serde[Any], error: str) -> None:
+    with pytest.raises(SerializationError, match=f"(?s)the value .*{error}"):
+        bytes_of(pa.array([value], kind), serde)
+
+
+def test_serdes_of_ones_own_get_the_value() -> None:
+    """One that refuses it gets what it reads from its JSON."""
+    assert bytes_of(pa.array([[1, 2]], pa.list_(pa.int64())), list_serde(Serdes.LONG)) == [
+        list_serde(Serdes.LONG).serialize([1, 2])
+    ]
+    upper = serde_of(lambda text: text.upper().encode(), bytes.decode)
+    assert bytes_of(pa.array(["a"]), upper) == [b"A"]
+    number = serde_of(lambda one: b"%d" % one, int)
+    assert bytes_of(pa.array(["5"]), number) == [b"5"]
+    assert bytes_of(pa.array([None], pa.string()), number) == [None]
+
+
+def test_times_of_any_zone_are_the_same_moment() -> None:
+    east = timezone(timedelta(hours=5))
+    times = pa.array([NOON.astimezone(east)], pa.timestamp("us", "Asia/Karachi"))
+    assert bytes_of(times, json_serde()) == [b'"2024-03-01T12:00:00+00:00"']
+
+
+def trips() -> StreamsBuilder:
+    builder = StreamsBuilder()
+    builder.stream("trips", Consumed(key_serde="string", value_serde=Trip)).to("out", Produced(value_serde=Trip))
+    builder.stream("tags", Consumed(key_serde="string", value_serde="json")).to("out", Produced(value_serde="json"))
+    return builder
+
+
+def test_a_history_of_structs_and_maps_feeds_models_and_json() -> None:
+    """As its rows are prepared in a task: a struct was refused by a source that reads models."""
+    shipped = ship(trips, "app", {}, dead_letters=False)
+
+    def prepared_values(topic: str, column: pa.Array) -> list[bytes]:
+        batch = pa.RecordBatch.from_pydict({"key": pa.array(["a"] * len(column)), "value": column})
+        (found,) = prepared(Preparation(shipped, topic, 1, encode=True, place=False))([batch])
+        assert found.column("key").to_pylist() == [b"a"] * len(column)
+        values: list[bytes] = found.column("value").to_pylist()
+        return values
+
+    (trip,) = prepared_values("trips", pa.array([ROW], TRIP))
+    assert pydantic_serde(Trip).deserialize(trip).legs[0].fare == Decimal("1.50")
+    assert prepared_values("tags", pa.array([[("fare", 1)], None], pa.map_(pa.string(), pa.int32()))) == [
+        b'{"fare":1}', None,
+    ]  # fmt: skip
+    with pytest.raises(RuntimeError, match="the value of a row of the history, which the topology's source reads"):
+        prepared_values("trips", pa.array([{"startedAt": NOON}], pa.struct([("startedAt", TRIP[0].type)])))
