@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import logging
 import os
 import subprocess
 import sys
 import textwrap
+import time
 from typing import Any
 
 import pytest
@@ -138,3 +140,15 @@ def test_progress_is_drawn_on_a_terminal_only(spark: Any) -> None:
             assert spark.range(8, numPartitions=2).count() == 8
     assert terminal.getvalue().endswith(f"\rstage 0 [{'#' * 30}] 2 of 2 tasks\n")
     assert file.getvalue() == ""
+
+
+def test_progress_is_logged_where_there_is_no_terminal(spark: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """A backfill of hours under a scheduler said nothing before it was over."""
+    with caplog.at_level(logging.INFO, "streams.spark"), progress_of(spark, "stage 0", 2, io.StringIO(), log_s=0.01):
+        deadline = time.monotonic() + 60
+        while "stage 0 goes on" not in caplog.text and time.monotonic() < deadline:
+            assert spark.range(8, numPartitions=2).count() == 8
+    lines = [one.getMessage() for one in caplog.records]
+    assert lines[0] == "backfill: stage 0 begins"
+    assert "backfill: stage 0 goes on" in lines
+    assert lines[-1] == "backfill: stage 0 is over"

@@ -1,12 +1,14 @@
-"""Shows how far a backfill is: one line on a terminal that is drawn over and over."""
+"""Shows how far a backfill is: one line on a terminal that is drawn over and over, and lines of a log elsewhere."""
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TextIO
 
+from processor_api.clock import Clock, SystemClock
 from streams.threads import SYSTEM_THREADS
 
 if TYPE_CHECKING:
@@ -14,44 +16,74 @@ if TYPE_CHECKING:
 
 __all__ = ["progress_of"]
 
+log = logging.getLogger("streams.spark")
+
 WIDTH = 30
 REDRAW_S = 0.5
+LOG_S = 30.0
+"""Time between two lines of the log about one job."""
 
 
 @contextmanager
-def progress_of(spark: SparkSession, what: str, tasks: int, stream: TextIO | None = None) -> Iterator[None]:
-    """Draws the progress of the Spark job that runs inside the ``with``; nothing where there is no terminal.
+def progress_of(
+    spark: SparkSession, what: str, tasks: int, stream: TextIO | None = None, log_s: float = LOG_S
+) -> Iterator[None]:
+    """Shows the progress of the Spark job that runs inside the ``with``.
 
-    Spark's own bar takes the same line: with ``spark.ui.showConsoleProgress`` only that one is drawn.
+    On a terminal it is a bar; Spark's own bar takes the same line: with ``spark.ui.showConsoleProgress`` only that one
+    is drawn. Everywhere, lines of level INFO say that the job begins, how far it is while it takes long, and that it is
+    over.
 
     :param tasks: the number of tasks of the last stage of the job.
     :param stream: where to draw; standard error unless given.
+    :param log_s: the time between two lines of the log.
     """
     stream = sys.stderr if stream is None else stream
-    context = _context_of(spark)
-    if context is None or not stream.isatty() or spark.conf.get("spark.ui.showConsoleProgress", "false") == "true":
+    context, clock = _context_of(spark), SystemClock()
+    draws = stream.isatty() and spark.conf.get("spark.ui.showConsoleProgress", "false") != "true"
+    began = clock.monotonic()
+    log.info("backfill: %s begins", what, extra={"tasks": tasks})
+    if context is None:
         yield
+        log.info("backfill: %s is over", what, extra=_since(began, clock))
         return
     group = f"streams-{what}"
     context.setLocalProperty("spark.jobGroup.id", group)
     done = SYSTEM_THREADS.event()
 
-    def draw() -> None:
-        while not done.wait(REDRAW_S):
+    def show() -> None:
+        logged = began
+        while not done.wait(REDRAW_S if draws else min(REDRAW_S, log_s)):
             with suppress(Exception):  # the session may end meanwhile; that is reported where the job runs
-                _draw(stream, what, _finished(context.statusTracker(), group), tasks)
+                finished = _finished(context.statusTracker(), group)
+                if draws:
+                    _draw(stream, what, finished, tasks)
+                if clock.monotonic() - logged >= log_s:
+                    logged = clock.monotonic()
+                    extra = {"done": finished, "tasks": tasks, **_since(began, clock)}
+                    log.info("backfill: %s goes on", what, extra=extra)
 
-    drawer = SYSTEM_THREADS.thread(draw, "backfill-progress")
-    drawer.start()
+    shower = SYSTEM_THREADS.thread(show, "backfill-progress")
+    shower.start()
+    is_over = False
     try:
         yield
-        _draw(stream, what, tasks, tasks)
+        is_over = True
     finally:
         done.set()
-        drawer.join()
+        shower.join()
         context.setLocalProperty("spark.jobGroup.id", None)
-        stream.write("\n")
-        stream.flush()
+        if draws:
+            if is_over:
+                _draw(stream, what, tasks, tasks)
+            stream.write("\n")
+            stream.flush()
+        if is_over:
+            log.info("backfill: %s is over", what, extra={"tasks": tasks, **_since(began, clock)})
+
+
+def _since(began: float, clock: Clock) -> dict[str, float]:
+    return {"seconds": round(clock.monotonic() - began, 1)}
 
 
 def _context_of(spark: SparkSession) -> Any:

@@ -47,11 +47,12 @@ def headers_column(headers: Sequence[HeaderList | None]) -> pa.Array:
     return pa.array([[{"key": k, "value": v} for k, v in one] if one else None for one in headers], HEADERS)
 
 
-def output_rows(outputs: Sequence[Output], partitions: pa.Array, first: int, upstream: int) -> pa.RecordBatch:
+def output_rows(outputs: Sequence[Output], partitions: pa.Array, first: int, upstream: Sequence[int]) -> pa.RecordBatch:
     """Returns records of sinks as rows.
 
     :param partitions: the partition of each.
     :param first: the number of the first among all that the task wrote.
+    :param upstream: the number of the task that wrote each.
     """
     topics, keys, values, times, headers, _ = zip(*outputs, strict=True)
     return _batch(topics, partitions, range(first, first + len(topics)), keys, values, times, headers, upstream)
@@ -62,7 +63,9 @@ def state_rows(topic: str, partition: int, rows: Sequence[ChangelogRow], first: 
     keys, values, times, headers = zip(*rows, strict=True)
     count = len(keys)
     partitions = pa.array([partition] * count, pa.int32())
-    return _batch([topic] * count, partitions, range(first, first + count), keys, values, times, headers, partition)
+    return _batch(
+        [topic] * count, partitions, range(first, first + count), keys, values, times, headers, [partition] * count
+    )
 
 
 def _batch(
@@ -73,7 +76,7 @@ def _batch(
     values: Sequence[bytes | None],
     times: Sequence[int],
     headers: Sequence[HeaderList | None],
-    upstream: int,
+    upstream: Sequence[int],
 ) -> pa.RecordBatch:
     columns = [
         pa.array(topics, pa.string()),
@@ -83,7 +86,7 @@ def _batch(
         pa.array(values, pa.binary()),
         pa.array(times, pa.int64()),
         headers_column(headers),
-        pa.array([upstream] * len(topics), pa.int32()),
+        pa.array(upstream, pa.int32()),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=COLUMNS)
 

@@ -27,6 +27,7 @@ from streams.spark.backfill.global_filling import FillingJob, fill_globals
 from streams.spark.backfill.global_tables import GlobalTables
 from streams.spark.backfill.global_topics import write_global_rows
 from streams.spark.backfill.history import History
+from streams.spark.backfill.loops import loop_of, topics_that_go_round
 from streams.spark.backfill.prepared_history import Preparation, prepared
 from streams.spark.backfill.progress import progress_of
 from streams.spark.backfill.result import BackfillResult, StageReport, read_rows, stage_report
@@ -72,11 +73,24 @@ class BackfillPlan:
             count = stage.spark_tasks
             lines.append(f"  stage {stage.number}: subtopology {numbers}, {count} task{'s' * (count != 1)}")
             lines += [f"    reads {self._input(one)}" for one in stage.inputs]
-            lines += [f"    sends round {topic}" for topic in sorted(stage.looped)]
+            if stage.looped:
+                lines.append("    one task for all partitions, since its subtopologies feed each other:")
+                lines += [f"      {line}" for line in loop_of(stage.plans, stage.looped)]
+                lines += [f"      {line}" for line in self._alone(stage)]
             lines += [f"    keeps {store}" for store in stage.stores]
             lines += [f"    writes {topic}" for topic in sorted(stage.topics_written - stage.looped)]
         lines += [f"  note: {note}" for note in self.notes]
         return "\n".join(lines)
+
+    def _alone(self, stage: Stage) -> list[str]:
+        """Returns lines about the inputs of a stage in one task: those read record by record, and the others."""
+        going_round = topics_that_go_round(stage.plans, stage.looped)
+        names = [one.topic for one in stage.inputs]
+        parts = {
+            "record by record": [topic for topic in names if topic in going_round],
+            "many records at a time": [topic for topic in names if topic not in going_round],
+        }
+        return [f"{how}: {', '.join(topics)}" for how, topics in parts.items() if topics]
 
     def _input(self, one: StageInput) -> str:
         source = f"history by {self.orders[one.topic]}" if one.stage is None else f"stage {one.stage}"

@@ -39,16 +39,24 @@ class TaskOutput:
         self._dead_letters = dead_letter_topic(job.shipped.config.application_id)
         self._next = 0
 
-    def write(self, outputs: list[Output], partitions: pa.Array, counts: dict[str, int]) -> None:
+    def write(
+        self,
+        outputs: list[Output],
+        partitions: pa.Array,
+        counts: dict[str, int],
+        upstream: Sequence[int] | None = None,
+    ) -> None:
         """Writes records of sinks.
 
         :param partitions: as :meth:`partitions_of` gives them.
         :param counts: counts the records of each topic.
+        :param upstream: the number of the task that wrote each record; that of the Spark task unless given.
         """
         for output in outputs:
             topic = output[0]
             counts[topic] = counts.get(topic, 0) + 1
-        rows = output_rows(outputs, partitions, self._next, self._upstream)
+        upstream = [self._upstream] * len(outputs) if upstream is None else upstream
+        rows = output_rows(outputs, partitions, self._next, upstream)
         self._next += len(outputs)
         if self._dead_letters in counts:
             letters = pa.compute.equal(rows.column("topic"), self._dead_letters)
@@ -60,14 +68,15 @@ class TaskOutput:
         if rows.num_rows:
             self._writer.write(kind, rows)
 
-    def partitions_of(self, outputs: Sequence[Output], writer: int) -> np.ndarray:
+    def partitions_of(self, outputs: Sequence[Output], writer: int | Sequence[int]) -> np.ndarray:
         """Returns the partition of each record: the one that a partitioner chose, or that of the hash of its key.
 
         It is -1 where the number of the topic's partitions is not known.
 
-        :param writer: the partition of the task that wrote them; it takes the place of a null key's, which live spreads
-            over all partitions.
+        :param writer: the partition of the task that wrote them, or that of each; it takes the place of a null key's,
+            which live spreads over all partitions.
         """
+        writers = np.broadcast_to(np.asarray(writer, dtype=np.int32), len(outputs))
         chosen = np.fromiter((one[5] for one in outputs), dtype=np.int32, count=len(outputs))
         topics = {one[0] for one in outputs}
         for topic in topics:
@@ -80,7 +89,8 @@ class TaskOutput:
             if not len(rows):
                 continue
             hashed = partitions_of_keys(pa.array([outputs[row][1] for row in rows.tolist()], pa.binary()), count)
-            hashed[hashed < 0] = writer % count
+            without_key = hashed < 0
+            hashed[without_key] = writers[rows][without_key] % count
             chosen[rows] = hashed
         return chosen
 
