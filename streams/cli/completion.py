@@ -7,12 +7,12 @@ completing starts no Python.
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from typing import Any
 
 from streams.cli.command_parser import CommandParser, Commands
 from streams.cli.failures import CLEAN
+from streams.cli.terminal import say_lines
 
 __all__ = ["NAME", "SHELLS", "add_parser", "run"]
 
@@ -58,7 +58,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     parser: CommandParser = arguments.parser
     _mark(parser)
-    sys.stdout.write(shtab.complete(parser, arguments.shell).rstrip("\n") + "\n" + _END[arguments.shell])
+    script = shtab.complete(parser, arguments.shell).rstrip("\n")
+    say_lines(f"{script}\n{_END[arguments.shell]}".removesuffix("\n"))
     return CLEAN
 
 

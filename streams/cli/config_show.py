@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import Any
 
 from streams.cli.failures import CLEAN
 from streams.cli.settings_options import add_settings_options, given_settings
+from streams.cli.terminal import say
 
 __all__ = ["add_parser", "run"]
 
@@ -49,5 +49,6 @@ def run(arguments: argparse.Namespace) -> int:
             remark = f"{origin}; no effect" if key is not None and key.status == IGNORED else origin
             rows.append((f"{name} = {value}".rstrip(), remark))
     width = max((len(setting) for setting, _ in rows), default=0)
-    sys.stdout.write("".join(f"{setting:<{width}}  # {remark}\n" for setting, remark in rows))
+    for setting, remark in rows:
+        say(f"{setting:<{width}}  # {remark}")
     return CLEAN

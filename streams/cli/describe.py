@@ -11,6 +11,7 @@ from processor_api.missing_serdes import check_serdes
 from processor_api.topology import Topology
 from streams.cli.failures import CLEAN
 from streams.cli.settings_options import add_settings_options, given_settings
+from streams.cli.terminal import say_error, say_lines
 from streams.cli.topology_function import APP_HELP, load_topology
 
 __all__ = ["add_parser", "run"]
@@ -39,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
         return StreamsConfig.of({**neutral, **given_settings(arguments).settings})
 
     topology = load_topology(arguments.topology, config)
-    sys.stdout.write(arguments.form(topology))
+    say_lines(arguments.form(topology).removesuffix("\n"))
     sys.stdout.flush()
     if given_settings(arguments).settings:  # else it may be drawn by a person who does not run it
         _warn_of_missing_serdes(topology, config())
@@ -51,7 +52,7 @@ def _warn_of_missing_serdes(topology: Topology, config: Any) -> None:
     try:
         check_serdes(topology, config.default_key_serde, config.default_value_serde)
     except ConfigError as error:
-        sys.stderr.write(f"warning: {error}\n")
+        say_error(f"warning: {error}")
 
 
 def _mermaid(topology: Topology) -> str:

@@ -14,6 +14,7 @@ from processor_api.topology import Topology
 from streams.cli.failures import CLEAN, FAILED, CannotRun
 from streams.cli.findings import Finding, Verdict, fails, warn
 from streams.cli.settings_options import add_settings_options, given_settings
+from streams.cli.terminal import say
 from streams.cli.topology_function import APP_HELP, load_topology
 from streams.cli.waiting_notice import WaitingNotice
 
@@ -44,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     logging.getLogger("streams").addHandler(logging.NullHandler())  # the findings say what clients would log
     status = CLEAN
     for finding in _findings(arguments):
-        sys.stdout.write(f"{finding}\n")
+        say(f"{finding}")
         sys.stdout.flush()
         if finding.verdict is Verdict.FAIL:
             status = FAILED

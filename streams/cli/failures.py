@@ -21,6 +21,7 @@ from processor_api.errors import (
 )
 from processor_api.texts import MOST_MESSAGE, cut, error_text, printable, shown
 from processor_api.user_lines import user_frames
+from streams.cli.terminal import say_lines
 
 __all__ = [
     "CANNOT_RUN",
@@ -122,10 +123,10 @@ def report(error: BaseException, *, trace: bool) -> int:
     """Writes an error to standard error as one line, and behind it the lines of the user's code that raised it; the
     whole traceback in front of it if asked. Returns the exit status."""
     if trace:
-        sys.stderr.write(trace_of(error) + "\n")
-    sys.stderr.write(f"error: {described(error)}\n")
+        say_lines(trace_of(error), stream=sys.stderr)
+    say_lines(f"error: {described(error)}", stream=sys.stderr)
     if lines := user_trace(error):
-        sys.stderr.write(lines + "\n")
+        say_lines(lines, stream=sys.stderr)
     sys.stderr.flush()
     hopeless = isinstance(error, (CannotRun, ConfigError, TopologyError)) and not isinstance(error, MissingTopicError)
     return CANNOT_RUN if hopeless else FAILED

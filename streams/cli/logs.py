@@ -92,7 +92,7 @@ class _Handler(logging.StreamHandler[TextIO]):
         if isinstance(error, BrokenPipeError) or error is None:
             return
         with contextlib.suppress(OSError, ValueError):
-            self.stream.write(f"error: a line of {record.name} could not be logged: {described(error)}\n")
+            terminal.say(f"error: a line of {record.name} could not be logged: {described(error)}", stream=self.stream)
             self.flush()
 
 

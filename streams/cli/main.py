@@ -15,6 +15,7 @@ from streams.cli.demo import command as demo
 from streams.cli.failures import CLEAN, report
 from streams.cli.logs_options import configure_logs
 from streams.cli.stored import commands as state
+from streams.cli.terminal import say
 from streams.cli.trial import command as trial
 
 __all__ = ["main", "parser"]
@@ -69,5 +70,5 @@ class _Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         from streams import __version__
 
-        sys.stdout.write(f"streams {__version__}\n")
+        say(f"streams {__version__}")
         parser.exit()

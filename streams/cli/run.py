@@ -18,6 +18,7 @@ from streams.cli.readiness import Readiness, shown_readiness
 from streams.cli.settings_options import Given, add_settings_options, given_settings
 from streams.cli.signals import on_stop_signals
 from streams.cli.supervision import SupervisorLine
+from streams.cli.terminal import say_error
 from streams.cli.topology_function import APP_HELP, load_topology
 from streams.cli.worker import Application, Stopped, StopRequest, run_until_stopped, stop_with_supervisor
 
@@ -205,7 +206,7 @@ def _supervise(arguments: argparse.Namespace) -> int:
                 _create_topics(load_topology(arguments.topology, lambda: config), config)
             status = supervisor.run()
     if supervisor.failure is not None:
-        sys.stderr.write(f"error: {supervisor.failure}\n")
+        say_error(f"error: {supervisor.failure}")
         sys.stderr.flush()
     return status
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from streams.cli.failures import CLEAN, CannotRun
 from streams.cli.settings_options import Given, add_settings_options
 from streams.cli.spark_settings import APPLICATION_ID, spark_settings
+from streams.cli.terminal import say_lines
 from streams.cli.topology_function import APP_HELP, import_path_of, load_topology
 
 if TYPE_CHECKING:
@@ -125,10 +126,10 @@ def run(arguments: argparse.Namespace) -> int:
         flush_at_end=arguments.flush_at_end,
     )
     plan = backfill.plan()
-    sys.stdout.write(plan.explain() + "\n")
+    say_lines(plan.explain())
     if not arguments.explain:
         sys.stdout.flush()
-        sys.stdout.write(f"{backfill.run(resume=not arguments.from_start)}\n")
+        say_lines(str(backfill.run(resume=not arguments.from_start)))
     return CLEAN
 
 

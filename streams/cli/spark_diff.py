@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ from streams.cli.failures import CLEAN, FAILED, CannotRun
 from streams.cli.settings_options import add_settings_options
 from streams.cli.spark_backfill import absolute, add_run_arguments, add_session_option, checked_topology, spark_of
 from streams.cli.spark_settings import spark_settings
+from streams.cli.terminal import say, say_error
 
 if TYPE_CHECKING:
     from streams.spark import BackfillResult, OffsetRanges
@@ -63,11 +63,10 @@ def run(arguments: argparse.Namespace) -> int:
         keys = [name for name in found.columns if name not in ("difference", "backfill", "live")]
         for row in found.orderBy(*keys).limit(arguments.limit).collect():
             named = ", ".join(f"{name}={row[name]!r}" for name in keys)
-            sys.stdout.write(f"{row['difference']}: {named}: backfill {_shown(row, 'backfill')}, live")
-            sys.stdout.write(f" {_shown(row, 'live')}\n")
+            say(f"{row['difference']}: {named}: backfill {_shown(row, 'backfill')}, live {_shown(row, 'live')}")
         if count > arguments.limit:
-            sys.stdout.write(f"... and {count - arguments.limit:,} more\n")
-        sys.stdout.write(f"{count:,} keys of {arguments.table!r} differ\n")
+            say(f"... and {count - arguments.limit:,} more")
+        say(f"{count:,} keys of {arguments.table!r} differ")
         if arguments.to is not None:
             _write(found, arguments.to)
     finally:
@@ -105,7 +104,7 @@ def _warn_of_other_records(result: BackfillResult, settings: Any) -> None:
     from streams.spark.handover.check import progress_beside
 
     for place, ended, reads_on in progress_beside(result.run_dir, settings, result.topology):
-        sys.stderr.write(
+        say_error(
             f"warning: of {place} the backfill has processed offsets before {ended}, and the application"
-            f" {'none' if reads_on is None else f'those before {reads_on}'}\n"
+            f" {'none' if reads_on is None else f'those before {reads_on}'}"
         )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import Any
 
 from streams.cli.failures import CLEAN, CannotRun
 from streams.cli.settings_options import add_settings_options, given_settings
 from streams.cli.spark_backfill import absolute, add_run_arguments, add_session_option, checked_topology, spark_of
+from streams.cli.terminal import say
 
 __all__ = ["add_parser", "run"]
 
@@ -52,5 +52,5 @@ def run(arguments: argparse.Namespace) -> int:
             raise
         raise CannotRun(f"{arguments.to} exists already: give a directory that does not exist yet") from None
     count = spark.read.parquet(absolute(arguments.to)).count()
-    sys.stdout.write(f"wrote {count} rows to {arguments.to}\n")
+    say(f"wrote {count} rows to {arguments.to}")
     return CLEAN

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from streams.cli.failures import CLEAN, FAILED, CannotRun
 from streams.cli.settings_options import add_settings_options
 from streams.cli.spark_backfill import read_cut
 from streams.cli.spark_settings import spark_settings
+from streams.cli.terminal import say_lines
 from streams.cli.topology_function import APP_HELP, load_topology
 
 __all__ = ["add_parser"]
@@ -88,7 +88,7 @@ def _bootstrap(arguments: argparse.Namespace) -> int:
         dry_run=arguments.dry_run,
         snapshot_dir=arguments.snapshot_dir,
     )
-    sys.stdout.write(f"{report}\n")
+    say_lines(str(report))
     return CLEAN
 
 
@@ -106,5 +106,5 @@ def _check(arguments: argparse.Namespace) -> int:
 
     config, topology = _config_and_topology(arguments)
     report = check_handover(config, topology)
-    sys.stdout.write(f"{report}\n")
+    say_lines(str(report))
     return CLEAN if report.complete else FAILED

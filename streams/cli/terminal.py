@@ -1,22 +1,41 @@
 """Writes for people and for pipes: tables, colour and live views on a terminal, plain text everywhere else.
 
+What a command writes may quote others: names of groups and clients, headers, keys, texts of errors. Everything goes
+through the functions here, which leave nothing in it that a terminal obeys or that forges a line.
+
 ``rich`` draws on terminals. It is loaded when something is drawn, since it takes longer to load than most commands run.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, TextIO
 
+from processor_api.texts import printable
+
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["GAP", "console", "has_colour", "live_view", "table", "write_line"]
+__all__ = [
+    "GAP",
+    "ask",
+    "console",
+    "has_colour",
+    "json_text",
+    "live_view",
+    "say",
+    "say_error",
+    "say_lines",
+    "say_title",
+    "table",
+    "write_line",
+]
 
 MEASURED = 500
 """Rows of a table that its columns are measured by; the table is written while later rows are still read."""
@@ -41,11 +60,65 @@ def console(stream: TextIO) -> Console:
     return Console(file=stream, no_color=not has_colour(stream), highlight=False, markup=False, emoji=False)
 
 
-# ---------------------------------------------------------------------- lines and live views
+# ---------------------------------------------------------------------- lines
+
+
+def say(line: str = "", *, stream: TextIO | None = None) -> None:
+    """Writes one line; what cannot be printed is escaped, line breaks too.
+
+    :param stream: standard output if not given.
+    """
+    (stream or sys.stdout).write(f"{printable(line)}\n")
+
+
+def say_lines(text: str, *, stream: TextIO | None = None) -> None:
+    """Writes several lines of the command's own, such as a script or a drawing: line breaks in what they quote must be
+    escaped before, everything else is here."""
+    (stream or sys.stdout).write(printable(text, keep="\n\t") + "\n")
+
+
+def say_title(title: str) -> None:
+    """Writes one line to standard output, which stands out on a terminal."""
+    if has_colour(sys.stdout):
+        sys.stdout.write(f"\x1b[1m{printable(title)}\x1b[0m\n")
+    else:
+        say(title)
+
+
+def say_error(line: str) -> None:
+    """Writes one line to standard error, behind what standard output has so far."""
+    sys.stdout.flush()
+    say(line, stream=sys.stderr)
+    sys.stderr.flush()
+
+
+def ask(question: str) -> bool:
+    """Asks a person at the terminal; returns whether the answer is yes."""
+    sys.stdout.write(f"{printable(question)} [y/N] ")
+    sys.stdout.flush()
+    answer = sys.stdin.readline()
+    if not answer.endswith("\n"):  # the end of the input
+        say()
+    return answer.strip().lower() in ("y", "yes")
+
+
+def json_text(value: Any, default: Callable[[Any], Any] | None = None) -> str:
+    """Returns a value as JSON on one line, in which only characters that can be printed stand for themselves.
+
+    :param default: converts what JSON has no type for.
+    """
+    text = json.dumps(value, ensure_ascii=False, default=default)
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else json.dumps(char)[1:-1] for char in text)
+
+
+# ---------------------------------------------------------------------- live views
 
 
 def write_line(stream: TextIO, line: str) -> None:
-    """Writes a line, above the live view if one is drawn on the stream. May be called by any thread.
+    """Writes a line of the log, above the live view if one is drawn on the stream. May be called by any thread. It may
+    have colours, so that its fields are escaped before (:mod:`streams.cli.log_fields`).
 
     :raises OSError: if it cannot be written.
     """
@@ -117,7 +190,7 @@ def _line(row: Sequence[Any], widths: Sequence[int], right: Sequence[bool]) -> s
 
 
 def _cell(value: Any) -> str:
-    return "" if value is None else str(value)
+    return "" if value is None else printable(str(value))
 
 
 def _is_number(cells: Sequence[Any]) -> bool:

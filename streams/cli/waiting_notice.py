@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
+from streams.cli.terminal import say_error
+
 __all__ = ["WaitingNotice"]
-
-
-def _write(line: str) -> None:
-    sys.stderr.write(line)
-    sys.stderr.flush()
 
 
 class WaitingNotice:
@@ -26,7 +22,7 @@ class WaitingNotice:
     """
 
     def __init__(
-        self, what: str, *, first_s: float = 3.0, again_s: float = 10.0, write: Callable[[str], object] = _write
+        self, what: str, *, first_s: float = 3.0, again_s: float = 10.0, write: Callable[[str], object] = say_error
     ) -> None:
         self._what = what
         self._first_s = first_s
@@ -58,5 +54,5 @@ class WaitingNotice:
                 self._answered.clear()
                 begin, wait_s = time.monotonic(), self._first_s
             else:
-                self._write(f"no answer for {time.monotonic() - begin:.0f} s: waiting for {self._what}\n")
+                self._write(f"no answer for {time.monotonic() - begin:.0f} s: waiting for {self._what}")
                 wait_s = self._again_s

@@ -15,6 +15,7 @@ from processor_api.errors import StreamsError
 from streams.cli.failures import FAILED
 from streams.cli.readiness import Readiness
 from streams.cli.supervision import SupervisorLine
+from streams.cli.terminal import say_error
 from streams.user_exits import as_error
 
 __all__ = ["Application", "StopRequest", "Stopped", "run_until_stopped", "stop_with_supervisor"]
@@ -189,7 +190,7 @@ def stop_with_supervisor(
         stop.ask("the supervisor died")
         timeout_s = close_timeout_ms / 1000
         if not stop.closed.wait(timeout_s + min(timeout_s, _MOST_GRACE_S)):
-            sys.stderr.write("error: the supervisor died and the application did not close in time; ended hard\n")
+            say_error("error: the supervisor died and the application did not close in time; ended hard")
             sys.stderr.flush()
             end(FAILED)
 

@@ -258,6 +258,38 @@ def test_a_wrong_file_is_not_written_at_all(cli: ClusterCommands) -> None:
     assert (found.status, found.out) == (0, "2 records written to in: partition 0 at offsets 0 to 1\n")
 
 
+def test_a_file_may_have_each_form_that_a_trial_reads(cli: ClusterCommands) -> None:
+    """`streams try --input` took files that `produce --file` refused."""
+    app = cli.app(ECHO)
+    cli.kafka.create_topics("in")
+    (cli.folder / "some.csv").write_text('key,value\nann,tea\nbob,"milk, 2"\n')
+    (cli.folder / "some.txt").write_text('cleo\tcoffee\nno key\n{"key": "dan", "value": "cake"}\n')
+    for name in ("some.csv", "some.txt"):
+        assert cli.run("produce", app, "in", "--file", str(cli.folder / name)).status == 0
+    written = [("ann", "tea"), ("bob", "milk, 2"), ("cleo", "coffee"), (None, "no key"), ("dan", "cake")]
+    assert entries(cli, app, "in") == written
+    (cli.folder / "step.txt").write_text("ann\ttea\n@+5m\n")
+    found = cli.run("produce", app, "in", "--file", str(cli.folder / "step.txt"))
+    assert (found.status, found.out) == (2, "")
+    assert "step.txt:2, topic in: it is a step of time" in found.err
+    assert cli.run("produce", app, "in", "--file", str(cli.folder / "none.csv")).err.startswith(
+        "error: there is no file"
+    )
+
+
+@pytest.mark.parametrize("text", ["two\nlines", "Traceback:\r\n\tat line 3\n", "\n"])
+def test_texts_of_several_lines_are_texts(cli: ClusterCommands, text: str) -> None:
+    """Such as the message and the stack trace of a dead letter; they come back as they were."""
+    cli.kafka.create_topics("in", "copy")
+    cli.kafka.produce("in", b"k", text.encode(), 1, [("__streams.errors.stacktrace", text.encode())])
+    printed = cli.run("consume", "--topic", "in", "--bootstrap-servers", "x:9092").out
+    (record,) = records(printed)
+    assert (record["value"], record["headers"]) == (text, {"__streams.errors.stacktrace": text})
+    cli.run("produce", "--topic", "copy", "--bootstrap-servers", "x:9092", stdin=printed)
+    (copy,) = cli.kafka.broker.records("copy", read_committed=True)
+    assert (copy.value(), copy.headers()) == (text.encode(), [("__streams.errors.stacktrace", text.encode())])
+
+
 @pytest.mark.parametrize(
     ("words", "error"),
     [

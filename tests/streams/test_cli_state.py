@@ -201,7 +201,7 @@ def test_texts_of_a_table_are_one_line_and_no_command(stopped: Path, state: Run)
     change(stopped, "plain.plain", b"c", b"")
     out = state("dump", "plain", "--topology", TOPOLOGY)[1]
     assert out == (
-        'task  key  value\n0_0   a    three\n0_0   b    "\\u001b[2J\\nnext \\u202e\\x9b31m"\n0_0   c    ""\n'
+        'task  key  value\n0_0   a    three\n0_0   b    "\\u001b[2J\\nnext \\u202e\\u009b31m"\n0_0   c    ""\n'
     )
 
 
@@ -619,3 +619,23 @@ def test_what_is_shown_while_a_process_writes_is_of_one_commit(tmp_path: Path) -
                         assert min(found.values()) == offset - 49
         finally:
             writer.kill()
+
+
+def test_a_topology_gives_its_application_id_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As for every other command: `--topology app.py` showed the state of another application of the directory."""
+    app = tmp_path / "app.py"
+    app.write_text(
+        "from streams import StreamsBuilder\n"
+        'builder = StreamsBuilder(key_serde="string", value_serde="string")\n'
+        'builder.table("in", materialized="plain")\n'
+    )
+    for name in ("app", "other"):
+        kit = made(tmp_path / name, (name, "row", 10))
+        kit.task.close(dirty=True)
+    (tmp_path / "other" / "app").rename(tmp_path / "app" / "other")
+    serdes = ("--key-serde", "string", "--value-serde", "string")
+    words = ["state", "dump", "plain", "--state-dir", str(tmp_path / "app"), "--format", "json", *serdes]
+    assert main(words) == 1
+    assert "has state of: app, other: say which by its application.id" in capsys.readouterr().err
+    assert main([*words, "--topology", str(app)]) == 0
+    assert [json.loads(line)["key"] for line in capsys.readouterr().out.splitlines()] == ["app"]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 from collections.abc import Iterator
 
 import pytest
 
-from streams.cli.terminal import MEASURED, has_colour, table
+from streams.cli.terminal import MEASURED, has_colour, json_text, say, say_error, say_lines, table
 
 ROWS = [("orders", 4, None), ("注文", 1200, "x"), ("a", -1, "")]
 PLAIN = """\
@@ -81,3 +82,29 @@ def test_a_table_is_written_while_its_rows_are_read() -> None:
     lines = stream.getvalue().splitlines()
     assert lines[1] == "k" + " " * 59 + "  v"
     assert lines[2] == lines[1 + 2 * MEASURED] == "k" * 100 + "  v"
+
+
+EVIL = "\x1b]0;owned\x07\x1b[2J\r\nforged\x9b31m\u202e\udc80"
+ESCAPED = r"\x1b]0;owned\x07\x1b[2J\r\nforged\x9b31m\u202e\udc80"
+
+
+def test_nothing_that_is_written_moves_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither escapes nor a line break that forges a line, in a line, a table, or several lines."""
+    say(f"group {EVIL}")
+    say_error(f"group {EVIL}")
+    assert table(("name",), [(EVIL,), ("b",)]) == 2
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err) == (f"group {ESCAPED}\nname\n{ESCAPED}\nb\n", f"group {ESCAPED}\n")
+    say_lines(f"a\n\t{EVIL}")
+    assert capsys.readouterr().out == f"a\n\t{ESCAPED}\n".replace(r"\n", "\n")
+
+
+def test_json_stays_json(capsys: pytest.CaptureFixture[str]) -> None:
+    """With what cannot be printed escaped as JSON does, so that it means the same."""
+    value = {EVIL: [EVIL, "注文", "\x7f", "\U000e0001"]}
+    text = json_text(value)
+    assert json.loads(text) == value
+    assert text.isprintable()
+    assert "注文" in text
+    say(text)
+    assert capsys.readouterr().out == f"{text}\n"

@@ -16,6 +16,7 @@ from processor_api.texts import shown
 from processor_api.topology import Topology
 from streams.cli.failures import CannotRun
 from streams.cli.settings_options import given_settings
+from streams.cli.terminal import say_error
 from streams.cli.topology_function import load_topology
 from streams.cli.waiting_notice import WaitingNotice
 from streams.kafka.batch_limits import limited
@@ -148,7 +149,7 @@ class _OutageLines(logging.Handler):
         if (after_s := vars(record).get("after_s")) is not None:
             text += f" after {after_s} s"
         sys.stdout.flush()
-        sys.stderr.write(f"{shown(text)}\n")
+        say_error(shown(text))
         sys.stderr.flush()
 
 

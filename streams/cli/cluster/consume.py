@@ -23,7 +23,7 @@ from streams.cli.records.json_lines import headers_as_json, record_line, writabl
 from streams.cli.records.times import iso
 from streams.cli.records.values import as_json, as_text
 from streams.cli.settings_options import add_settings_options
-from streams.cli.terminal import GAP
+from streams.cli.terminal import GAP, say, say_error
 from streams.kafka.zero_timestamps import as_written
 
 if TYPE_CHECKING:
@@ -238,7 +238,7 @@ class _Output:
             row = self._read(message)
             if row is None:
                 continue
-            sys.stdout.write(self._line(row) + "\n")
+            say(self._line(row))
             self._printed += 1
             if limit is not None and self._printed >= limit:
                 sys.stdout.flush()
@@ -271,9 +271,7 @@ class _Output:
             place = f"{message.topic()}-{message.partition()} at offset {message.offset()}"
             why = shown(f"{type(error).__name__}: {' '.join(str(error).split())}", 300)
             sys.stdout.flush()
-            sys.stderr.write(
-                f"cannot be read: the {part} of {place}: {why}; the bytes: {shown(as_text(as_json(data)), 200)}\n"
-            )
+            say_error(f"cannot be read: the {part} of {place}: {why}; the bytes: {shown(as_text(as_json(data)), 200)}")
             return None, False
 
 

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import argparse
-import json
 import re
-import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from processor_api.errors import StreamsError
+from processor_api.nodes import SourceNode
 from processor_api.task_id import TaskId, TopicPartition
 from streams.cli.cluster.connection import Connection, Target, partitions_of, target_of
 from streams.cli.command_parser import add_with_examples
 from streams.cli.failures import CLEAN, FAILED
 from streams.cli.settings_options import add_settings_options
-from streams.cli.terminal import table
+from streams.cli.terminal import json_text, say, say_error, table
 from streams.cli.topology_function import APP_HELP
 from streams.kafka.application_topics import Use, application_topics
 from streams.kafka.group_topology import control_topic
+from streams.kafka.internal_topics import full_name, source_topics, topic_prefix
 
 if TYPE_CHECKING:
     from streams.kafka.ports import Admin, Consumer, GroupInfo, GroupMember, KafkaClients, TopicInfo
@@ -44,7 +44,8 @@ def add_parser(commands: Any, help_text: str) -> None:
         help_text,
         _EXAMPLES,
         "Shows the group of APP, or of --application-id: its state, its members with their tasks, and for"
-        " each partition that it reads the committed offset and the lag, which is the number of offsets behind it."
+        " each partition that it reads the committed offset and the lag, which is the number of offsets behind it, or"
+        " behind the first record where nothing is committed."
         " Without either it lists the groups of the cluster. Exit status: 1 if the group does not exist, else 0.",
     )
     parser.add_argument("topology", metavar="APP", nargs="?", help=APP_HELP)
@@ -80,11 +81,15 @@ class _Lag:
     place: TopicPartition
     committed: int | None
     end: int
+    start: int | None = None
+    """Where it begins to read, if nothing is committed and that is known."""
 
     @property
     def lag(self) -> int | None:
-        """The offsets between; ``None`` where nothing is committed."""
-        return None if self.committed is None else max(0, self.end - self.committed)
+        """The offsets that it has still to read; ``None`` where nothing is committed, and where it begins depends on
+        when it does."""
+        first = self.start if self.committed is None else self.committed
+        return None if first is None else max(0, self.end - first)
 
 
 def run(arguments: argparse.Namespace, *, clients: KafkaClients | None = None) -> int:
@@ -100,7 +105,7 @@ def run(arguments: argparse.Namespace, *, clients: KafkaClients | None = None) -
         with connection.consumer() as consumer:
             lags = _lags(target, admin, consumer, existing)
     if arguments.json:
-        sys.stdout.write(json.dumps(_as_json(group, members, lags)) + "\n")
+        say(json_text(_as_json(group, members, lags)))
     else:
         _print(group, members, lags)
     return FAILED if group.state == "dead" and not lags else CLEAN
@@ -112,10 +117,10 @@ def _list(admin: Admin, *, as_json: bool) -> int:
         try:
             found.append(admin.describe_group(name))
         except StreamsError as error:
-            sys.stderr.write(f"group {name!r} cannot be described: {error.message}\n")
+            say_error(f"group {name!r} cannot be described: {error.message}")
     if as_json:
         groups = [{"name": g.name, "state": g.state, "assignor": g.assignor, "members": len(g.members)} for g in found]
-        sys.stdout.write(json.dumps({"groups": groups}) + "\n")
+        say(json_text({"groups": groups}))
     else:
         rows = [(one.name, one.state, str(len(one.members)), one.assignor) for one in found]
         table(("GROUP", "STATE", "MEMBERS", "ASSIGNOR"), rows)
@@ -174,7 +179,24 @@ def _lags(target: Target, admin: Admin, consumer: Consumer, existing: Mapping[st
     if target.topology is None:
         places = [place for place in places if place in committed]
     ends = consumer.end_offsets(places) if places else {}
-    return [_Lag(place, committed.get(place), ends[place]) for place in places]
+    fresh = [place for place in places if place not in committed and _begins_first(target, place.topic)]
+    starts = consumer.beginning_offsets(fresh) if fresh else {}
+    return [_Lag(place, committed.get(place), ends[place], starts.get(place)) for place in places]
+
+
+def _begins_first(target: Target, topic: str) -> bool:
+    """Whether a partition of a topic without a committed offset is read from its first record."""
+    from streams.config import clients as client_configs
+
+    topology = target.topology
+    if topology is None:
+        return False
+    if topic in {full_name(topology, topic_prefix(target.settings), name) for name in topology.repartition_topics}:
+        return True
+    sources = [node for node in topology.nodes.values() if isinstance(node, SourceNode)]
+    readers = [node for node in sources if topic in source_topics(topology, node, {topic: 1})]
+    policies = {node.offset_reset or client_configs.auto_offset_reset(target.config) for node in readers}
+    return {policy.policy for policy in policies} == {"earliest"}
 
 
 def _committed(group: str, admin: Admin, places: Collection[TopicPartition]) -> dict[TopicPartition, int]:
@@ -190,18 +212,18 @@ def _committed(group: str, admin: Admin, places: Collection[TopicPartition]) -> 
 
 
 def _print(group: GroupInfo, members: list[_Member], lags: list[_Lag]) -> None:
-    write = sys.stdout.write
     assignor = f", assignor {group.assignor}" if group.assignor else ""
     state = "does not exist" if group.state == "dead" else f"is {group.state}"
-    write(f"group {group.name} {state}{assignor}; {_counted(len(members), 'member')}\n")
+    say(f"group {group.name} {state}{assignor}; {_counted(len(members), 'member')}")
     if members:
-        write("\n")
+        say()
         rows = [(one.process, one.thread, one.info.host, ", ".join(map(str, one.tasks)) or "none") for one in members]
         table(("PROCESS", "THREAD", "HOST", "TASKS"), rows)
     if lags:
-        write("\n")
+        say()
         table(("TOPIC", "PARTITION", "COMMITTED", "END", "LAG"), map(_cells, lags))
-        write(f"\ntotal lag: {_total(lags)}{_without(lags)}\n")
+        say()
+        say(f"total lag: {_total(lags)}{_without(lags)}")
 
 
 def _cells(one: _Lag) -> tuple[str, ...]:

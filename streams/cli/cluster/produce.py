@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,11 +20,14 @@ from streams.cli.cluster.connection import Connection, Target, target_of
 from streams.cli.cluster.topic_formats import TopicFormat, format_of
 from streams.cli.command_parser import CommandParser, add_with_examples
 from streams.cli.failures import CLEAN, CannotRun, described
-from streams.cli.records.json_lines import GivenRecord, header_of_text, json_object, record_of, text_lines
+from streams.cli.records.json_lines import BadRecord, GivenRecord, header_of_text, json_object, record_of, text_lines
 from streams.cli.records.times import time_ms
 from streams.cli.records.values import DoesNotFit, Fitted, fitted
 from streams.cli.settings_options import add_settings_options
+from streams.cli.terminal import say, say_error
 from streams.cli.topology_function import APP_HELP
+from streams.cli.trial.files import items_of_file
+from streams.cli.trial.typed_lines import Item, LineReader, RowReader, TimeStep
 from streams.cli.waiting_notice import WaitingNotice
 
 if TYPE_CHECKING:
@@ -59,7 +63,9 @@ def add_parser(commands: Any, help_text: str) -> None:
     )
     add_topic_arguments(parser)
     parser.add_argument("records", metavar="RECORD", nargs="*", help="a record as a JSON object")
-    parser.add_argument("--file", metavar="FILE", type=Path, help="a file with a JSON object a line")
+    parser.add_argument(
+        "--file", metavar="FILE", type=Path, help="a file of records: JSON or text lines, .csv or .parquet"
+    )
     parser.add_argument("--key", metavar="KEY", help="the key of one record; with --value, in place of an object")
     parser.add_argument("--value", metavar="VALUE", help="the value of one record; text as it is, else JSON")
     parser.add_argument("--timestamp", metavar="TIME", help="its time, ISO 8601 or ms since 1970 (default: now)")
@@ -169,7 +175,7 @@ def run(arguments: argparse.Namespace, *, clients: KafkaClients | None = None) -
             failure = error
         sender.finish()
     if sender.delivered or not (failure or sender.failed):
-        sys.stdout.write(sender.summary() + "\n")
+        say(sender.summary())
         sys.stdout.flush()
     if sender.failed:
         raise StreamsError(sender.failure() + ("" if failure is None else f"; and {failure}"))
@@ -206,8 +212,10 @@ def _placed(arguments: argparse.Namespace) -> Iterator[_Placed]:
     elif arguments.records:
         for number, text in enumerate(arguments.records, 1):
             yield _line(f"record {number}", text)
+    elif arguments.file is not None:
+        yield from _of_file(arguments.file)
     else:
-        yield from _lines(arguments.file)
+        yield from _typed()
 
 
 def _line(place: str, text: str | None) -> _Placed:
@@ -219,18 +227,37 @@ def _line(place: str, text: str | None) -> _Placed:
     return place, read
 
 
-def _lines(path: Path | None) -> Iterator[_Placed]:
-    if path is None and sys.stdin is None:  # it is closed
+def _of_file(path: Path) -> Iterator[_Placed]:
+    """Yields the records of a file, in each form that `streams try --input` reads."""
+    for item in items_of_file(path, LineReader(has_topics=False), RowReader()):
+        yield item.place, partial(_record_of, item)
+
+
+def _record_of(item: Item) -> GivenRecord:
+    """Returns the record that an item of a file is.
+
+    :raises ValueError: if it is none.
+    """
+    if isinstance(item, BadRecord):
+        raise ValueError(item.reason)
+    if isinstance(item, TimeStep):
+        raise ValueError(
+            "it is a step of time, which is for `streams try`: here each record has a timestamp of its own"
+        )
+    return item
+
+
+def _typed() -> Iterator[_Placed]:
+    """Yields the records on standard input, a JSON object a line."""
+    if sys.stdin is None:  # it is closed
         return
-    if path is None and sys.stdin.isatty():
-        sys.stderr.write('type a record a line, such as {"key": "ann", "value": 3}; Ctrl-D ends\n')
-    name = "line" if path is None else path.name
+    if sys.stdin.isatty():
+        say_error('type a record a line, such as {"key": "ann", "value": 3}; Ctrl-D ends')
     try:
-        with nullcontext(sys.stdin.buffer) if path is None else path.open("rb") as lines:
-            for place, text in text_lines(name, lines):
-                yield _line(place, text)
+        for place, text in text_lines("line", sys.stdin.buffer):
+            yield _line(place, text)
     except OSError as error:
-        raise CannotRun(f"{path or 'standard input'} cannot be read: {error.strerror or error}") from None
+        raise CannotRun(f"standard input cannot be read: {error.strerror or error}") from None
 
 
 def _single(arguments: argparse.Namespace) -> GivenRecord:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from processor_api.clock import Clock, SystemClock
 from processor_api.errors import RetryableError, StreamsError, TaskMigratedError
 from processor_api.task_id import TopicPartition
+from streams.cli import terminal
 from streams.cli.cluster.connection import Connection, Target, partitions_of, target_of
 from streams.cli.cluster.positions import Start
 from streams.cli.cluster.reset_plan import (
@@ -27,7 +28,7 @@ from streams.cli.command_parser import add_with_examples
 from streams.cli.failures import CLEAN, CannotRun
 from streams.cli.records.times import duration_ms, time_ms
 from streams.cli.settings_options import add_settings_options
-from streams.cli.terminal import table
+from streams.cli.terminal import say, table
 from streams.cli.topology_function import APP_HELP
 
 if TYPE_CHECKING:
@@ -187,7 +188,7 @@ def _delete_state(target: Target, plan: ResetPlan) -> None:
         StateDirectory.open(
             config.state_dir, config.application_id, group_write=config.allow_os_group_write_access
         ).clean_up()
-        sys.stdout.write(f"deleted the state of {_counted(len(plan.tasks), 'task')} in {plan.state}\n")
+        say(f"deleted the state of {_counted(len(plan.tasks), 'task')} in {plan.state}")
 
 
 # ------------------------------------------------------------------ the cluster
@@ -250,7 +251,7 @@ class _Session:
         members = self.admin.group_members(self.group)
         if members:
             self.admin.remove_members(self.group, members)
-            sys.stdout.write(f"removed {_counted(len(members), 'member')} from the group\n")
+            say(f"removed {_counted(len(members), 'member')} from the group")
         until = self.clock.monotonic() + REJOIN_S
         while members and self.clock.monotonic() < until:  # one that runs joins again with its next heartbeat
             self._refuse_members()
@@ -279,7 +280,7 @@ class _Session:
             "the broker keeps committed offsets of deleted topics: reset again",
             lambda: not self.admin.group_offsets(self.group, partitions),
         )
-        sys.stdout.write(f"deleted {_counted(len(names), 'internal topic')}\n")
+        say(f"deleted {_counted(len(names), 'internal topic')}")
 
     def _until(self, problem: str, done: Callable[[], bool]) -> None:
         until = self.clock.monotonic() + GONE_S
@@ -317,7 +318,7 @@ class _Session:
                     f"the committed offset of {place} is {_offset_of(found, place)} and not {one.offset}: another"
                     " process has changed it. Stop all workers, then reset again"
                 )
-        sys.stdout.write(f"set the offsets of {_counted(len(wanted), 'partition')}\n")
+        say(f"set the offsets of {_counted(len(wanted), 'partition')}")
 
 
 def _offset_of(found: Any, place: TopicPartition) -> Any:
@@ -339,75 +340,70 @@ def _show(target: Target, plan: ResetPlan, members: int | None) -> None:
 
     :param members: of the group; ``None`` if it was not asked.
     """
-    write, topics = sys.stdout.write, plan.topics
+    topics = plan.topics
     of_group = "" if members is None else f"; its group has {_counted(members, 'member')}"
-    write(f"reset of application {target.config.application_id}{of_group}\n")
+    say(f"reset of application {target.config.application_id}{of_group}")
     if plan.offsets:
         rows = [
             (f"  {one.place.topic}", str(one.place.partition), "-" if one.now is None else str(one.now), str(one.new))
             for one in plan.offsets
         ]
-        write("\noffsets to set:\n")
+        say()
+        say("offsets to set:")
         table(("  TOPIC", "PARTITION", "NOW", "NEW"), rows)
     if topics.deleted:
-        write("\ninternal topics to delete:\n")
+        say()
+        say("internal topics to delete:")
         _indented(topics.deleted)
     if plan.tasks:
-        write(f"\nlocal state to delete in {plan.state}:\n")
+        say()
+        say(f"local state to delete in {plan.state}:")
         _indented([", ".join(plan.tasks)])
-    write("\n")
+    say()
     if topics.intermediate:
-        write(
-            f"note: {', '.join(topics.intermediate)} is written and read by the application: it is read from the end\n"
-        )
+        say(f"note: {', '.join(topics.intermediate)} is written and read by the application: it is read from the end")
     if topics.missing:
-        write(f"note: inputs that do not exist: {', '.join(topics.missing)}\n")
+        say(f"note: inputs that do not exist: {', '.join(topics.missing)}")
     if topics.left:
-        write(
+        say(
             f"note: not of this topology, and left alone: {', '.join(topics.left)}; --internal-topics deletes those"
-            " that it names\n"
+            " that it names"
         )
 
 
 def _indented(lines: Collection[str]) -> None:
     for line in lines:
-        sys.stdout.write(f"  {line}\n")
+        say(f"  {line}")
 
 
 def _agreed(arguments: argparse.Namespace, plan: ResetPlan, target: Target, ask: Callable[[str], bool] | None) -> bool:
     """Returns whether the plan is to be carried out; says so if not."""
     if plan.is_empty:
-        sys.stdout.write("there is nothing to reset\n")
+        say("there is nothing to reset")
         return False
     if arguments.dry_run:
-        sys.stdout.write("nothing was changed (--dry-run)\n")
+        say("nothing was changed (--dry-run)")
         return False
     if arguments.yes:
         return True
     if ask is None:
         if not sys.stdin.isatty():
             raise CannotRun("nothing was changed: --yes is needed where there is no terminal to ask on")
-        ask = _ask_on_terminal
+        ask = terminal.ask
     if ask(f"reset application {target.config.application_id!r}?"):
         return True
-    sys.stdout.write("nothing was changed\n")
+    say("nothing was changed")
     return False
-
-
-def _ask_on_terminal(question: str) -> bool:
-    sys.stdout.write(f"{question} [y/N] ")
-    sys.stdout.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def _say_done(target: Target, *, offsets_only: bool) -> None:
     if offsets_only:
-        sys.stdout.write("done: the next start reads from these offsets; stores and internal topics are as they were\n")
+        say("done: the next start reads from these offsets; stores and internal topics are as they were")
         return
     app = target.app or f"--application-id {target.config.application_id}"
-    sys.stdout.write(
+    say(
         f"done: the next start processes the input again. On other machines that ran it: streams reset {app}"
-        " --state-only\n"
+        " --state-only"
     )
 
 

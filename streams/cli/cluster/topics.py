@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from typing import TYPE_CHECKING, Any
 
 from streams.cli.cluster.connection import Connection, Target, target_of
@@ -13,7 +11,7 @@ from streams.cli.cluster.topology_topics import FoundTopics, find_topics
 from streams.cli.command_parser import add_with_examples
 from streams.cli.failures import CLEAN, FAILED, CannotRun
 from streams.cli.settings_options import add_settings_options
-from streams.cli.terminal import table
+from streams.cli.terminal import json_text, say, table
 from streams.cli.topology_function import APP_HELP
 from streams.kafka.application_topics import ApplicationTopic, application_topics
 
@@ -98,15 +96,15 @@ def run(arguments: argparse.Namespace, *, clients: KafkaClients | None = None) -
             )
         found = found_topics(target, admin)
     if arguments.json:
-        sys.stdout.write(json.dumps({**_as_json(target, found), "created": [one.name for one in made]}) + "\n")
+        say(json_text({**_as_json(target, found), "created": [one.name for one in made]}))
     else:
         for topic in made:
-            sys.stdout.write(made_line(topic, found.existing) + "\n")
+            say(made_line(topic, found.existing))
         if made:
-            sys.stdout.write("\n")
+            say()
         table(_TITLES, [_row(one, found) for one in found.topics])
         for line in _words(target, found):
-            sys.stdout.write(line + "\n")
+            say(line)
     return FAILED if found.problems else CLEAN
 
 

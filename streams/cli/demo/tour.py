@@ -15,7 +15,7 @@ from streams.cli.demo.crash import Crash
 from streams.cli.failures import CLEAN, FAILED
 from streams.cli.records.json_lines import BadRecord
 from streams.cli.records.times import time_ms
-from streams.cli.terminal import has_colour
+from streams.cli.terminal import has_colour, say, say_lines, say_title
 from streams.cli.trial.held_back import held_back
 from streams.cli.trial.output import Table
 from streams.cli.trial.session import Session
@@ -143,13 +143,14 @@ class Tour:
 
     def _title(self, number: int, title: str) -> None:
         text = f"{number}. {title}"
-        self._say(f"\n\x1b[1m{text}\x1b[0m" if self._styled else f"\n{text}")
+        say()
+        say_title(text)
 
     def _code(self, text: str) -> None:
         self._say("\n" + "".join(f"    {line}".rstrip() + "\n" for line in text.splitlines()))
 
     def _say(self, text: str) -> None:
-        sys.stdout.write(text + "\n")
+        say_lines(text)
         sys.stdout.flush()
 
     def _pause(self) -> None:

@@ -11,6 +11,7 @@ from processor_api.record import HeaderList
 from processor_api.texts import shown
 from streams.cli.records.times import iso, time_ms
 from streams.cli.records.values import bytes_as_json, bytes_of_json, parsed_json
+from streams.cli.terminal import json_text
 
 __all__ = [
     "BadRecord",
@@ -195,7 +196,7 @@ def record_line(
         fields["timestamp"] = iso(timestamp_ms)
     if headers:
         fields["headers"] = headers_as_json(headers)
-    return json.dumps(fields, ensure_ascii=False)
+    return json_text(fields)
 
 
 def writable(stream: TextIO, line: str) -> str:

@@ -38,6 +38,8 @@ __all__ = [
 MOST_SHOWN = 80
 """Characters of a key or value in the text of an error."""
 BASE64 = "base64"
+_BLANKS = {ord(char): " " for char in "\n\r\t"}
+"""Characters that JSON escapes and that texts of several lines have."""
 """The name under which JSON has bytes that are no text."""
 _WINDOWED = (TimeWindowedSerde, SessionWindowedSerde)
 
@@ -359,12 +361,14 @@ def _object_as_json(value: Any) -> Any:
 
 
 def bytes_as_json(data: bytes) -> Any:
-    """Returns bytes as a text if they are one that can be printed, else as ``{"base64": "..."}``."""
+    """Returns bytes as a text if they are one that can be printed on one or more lines, else as
+    ``{"base64": "..."}``."""
     try:
         text = data.decode()
     except UnicodeDecodeError:
         text = "\x00"
-    return text if text.isprintable() else {BASE64: base64.b64encode(data).decode()}
+    is_text = text.isprintable() or text.translate(_BLANKS).isprintable()
+    return text if is_text else {BASE64: base64.b64encode(data).decode()}
 
 
 def as_text(value: Any) -> str:

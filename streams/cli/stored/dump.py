@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Collection, Generator, Sequence
 from contextlib import closing
@@ -22,7 +21,7 @@ from streams.cli.stored.where import (
     add_topology_option,
     place_of,
 )
-from streams.cli.terminal import table
+from streams.cli.terminal import json_text, say, say_error, table
 
 __all__ = [
     "add_parser",
@@ -91,15 +90,15 @@ def run(arguments: argparse.Namespace) -> int:
         wanted = islice(found, arguments.limit)
         if arguments.format == "json":
             for entry in wanted:
-                sys.stdout.write(as_json_value(entry) + "\n")
+                say(as_json_value(entry))
             return CLEAN
         readable = readable_for(place, arguments, raw=False)
         columns = ["task", "key", *columns_for(families_of(place, arguments.store), readable), "value"]
         rows = table(columns, (_cells(columns, entry, arguments.store) for entry in wanted))
     if rows and sys.stdout.isatty() and None in (readable.key_serde, readable.value_serde):
-        sys.stderr.write(
+        say_error(
             "bytes are shown as hexadecimal digits: name serdes by --key-serde and --value-serde, or a topology by"
-            " --topology\n"
+            " --topology"
         )
     return CLEAN
 
@@ -186,7 +185,7 @@ def _bounds(readable: Readable, arguments: argparse.Namespace) -> tuple[bytes | 
 
 def as_json_value(value: Any) -> str:
     """Returns any value that a serde reads, as JSON."""
-    return json.dumps(value, default=_plain, ensure_ascii=False)
+    return json_text(value, _plain)
 
 
 def cell(column: str, value: Any) -> str | int | float | None:
@@ -194,7 +193,7 @@ def cell(column: str, value: Any) -> str | int | float | None:
     if column in _TIMES and isinstance(value, int):
         return str(iso(value))
     if column == "headers":
-        return ",".join(f"{header}:{data}" for header, data in value or ())
+        return shown(",".join(f"{header}:{data}" for header, data in value or ()), sys.maxsize)
     if value is None and column != "value":
         return None
     if isinstance(value, (int, float)) and not isinstance(value, bool):

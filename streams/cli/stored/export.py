@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
@@ -21,6 +20,7 @@ from streams.cli.stored.dump import (
     readable_for,
 )
 from streams.cli.stored.where import Place, add_place_options, add_store_argument, place_of
+from streams.cli.terminal import say
 
 __all__ = ["add_parser", "run"]
 
@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise CannotRun(f"{target} cannot be written: {error.strerror or error}") from error
     finally:
         aside.unlink(missing_ok=True)
-    sys.stdout.write(f"wrote {written} entries to {target}\n")
+    say(f"wrote {written} entries to {target}")
     return CLEAN
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,7 +10,7 @@ from processor_api.errors import StateError, StreamsError
 from state.directory.inspect import StoredTask, applications_in, tasks_of
 from streams.cli.failures import CLEAN, FAILED, described
 from streams.cli.stored.where import add_format_option, add_place_options, place_of
-from streams.cli.terminal import table
+from streams.cli.terminal import json_text, say, say_error, table
 
 __all__ = ["add_parser", "run"]
 
@@ -44,11 +42,12 @@ def run(arguments: argparse.Namespace) -> int:
                 rows.append(row)  # also those before an error
         except StreamsError as error:
             status = FAILED
-            sys.stderr.write(f"error: task {task.name}: {described(error)}\n")
+            say_error(f"error: task {task.name}: {described(error)}")
     if arguments.format == "json":
-        sys.stdout.write("".join(json.dumps(row) + "\n" for row in rows))
+        for row in rows:
+            say(json_text(row))
     elif not table(_COLUMNS, map(_line, rows)):
-        sys.stdout.write(f"no stores on disk in {place.root}\n")
+        say(f"no stores on disk in {place.root}")
     return status
 
 

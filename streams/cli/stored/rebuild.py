@@ -13,6 +13,7 @@ from state.directory.inspect import StoredTask
 from state.directory.state_directory import Slot, StateDirectory, TaskLock
 from streams.cli.failures import CLEAN, FAILED, CannotRun
 from streams.cli.stored.where import Place, add_place_options, add_store_argument, place_of
+from streams.cli.terminal import ask, say
 
 __all__ = ["add_parser", "run"]
 
@@ -125,14 +126,9 @@ def _agreed(arguments: argparse.Namespace, what: str, unlogged: list[_Unlogged])
     if unlogged:
         names = ", ".join(dict.fromkeys(repr(one.store) for one in unlogged))
         consequence = f"Nothing restores the rows of {names}, which have no changelog offset."
-    sys.stdout.write(f"{what}? {consequence} [y/N] ")
-    sys.stdout.flush()
-    answer = sys.stdin.readline()
-    if not answer.endswith("\n"):  # the end of the input
-        sys.stdout.write("\n")
-    if answer.strip().lower() in ("y", "yes"):
+    if ask(f"{what}? {consequence}"):
         return True
-    sys.stdout.write("nothing was changed\n")
+    say("nothing was changed")
     return False
 
 
@@ -179,9 +175,9 @@ def _forget(store: str, found: list[_Found]) -> None:
                     f"{error.message}; `streams state rebuild --task {one.task.name}` removes all state of the task",
                     **error.place(),
                 ) from error
-            sys.stdout.write(
+            say(
                 f"task {one.task.name}: removed store {store!r}, {one.entries} entries, {one.offsets}; the next"
-                " start restores it from its changelog\n"
+                " start restores it from its changelog"
             )
 
 
@@ -194,9 +190,8 @@ def _remove_tasks(tasks: list[StoredTask]) -> None:
                 directory.remove_global(lock)
             else:
                 directory.remove_task(lock)
-            sys.stdout.write(
-                f"task {task.name}: removed all state, {names}; the next start restores the stores that have"
-                " changelogs\n"
+            say(
+                f"task {task.name}: removed all state, {names}; the next start restores the stores that have changelogs"
             )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from state.directory.metadata import METADATA_FILE
 from streams.cli.failures import CLEAN, FAILED, CannotRun
 from streams.cli.findings import Finding, Verdict, fail, fails, ok, warn
 from streams.cli.stored.where import add_place_options, add_store_argument, add_topology_option, place_of
+from streams.cli.terminal import say
 
 if TYPE_CHECKING:
     from state.offline.stores import StoredStore
@@ -45,19 +45,17 @@ def run(arguments: argparse.Namespace) -> int:
     tasks = place.tasks()
     for path in dict.fromkeys(task.application_path for task in tasks):
         if not (path / METADATA_FILE).exists():
-            sys.stdout.write(
-                f"{warn(path.name, f'{METADATA_FILE} is missing in {path}: the next start writes another')}\n"
-            )
+            say(f"{warn(path.name, f'{METADATA_FILE} is missing in {path}: the next start writes another')}")
     for task in tasks:
         for finding in _findings(task, arguments.store, topology):
             looked_at = True
-            sys.stdout.write(f"{finding}\n")
+            say(f"{finding}")
             if finding.verdict is Verdict.FAIL:
                 status = FAILED
     if not looked_at:
         if arguments.store is not None:
             next(place.stores(arguments.store))  # says which stores there are
-        sys.stdout.write(f"no stores on disk in {place.root}\n")
+        say(f"no stores on disk in {place.root}")
     return status
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from processor_api.errors import StateError
 from processor_api.topology import Topology
-from state.directory.inspect import StoredTask, tasks_of
+from state.directory.inspect import StoredTask, applications_in, tasks_of
 from streams.cli.failures import CannotRun
 from streams.cli.settings_options import add_settings_options, given_settings
 from streams.cli.topology_function import load_topology
@@ -26,7 +26,8 @@ class Place:
     """A state directory, and the tasks and store requested in it."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
-        given = given_settings(arguments).settings
+        found = given_settings(arguments, derives_id=True)
+        given = found.settings
         self.root: Path
         self.application_id: str | None = given.get("application.id")
         self.names: list[str] = arguments.task
@@ -34,6 +35,10 @@ class Place:
         self._given = given
         self._config: StreamsConfig | None = None
         self.root = self.config.state_dir
+        if found.origins.get("application.id", "").startswith(
+            "name of "
+        ) and self.application_id not in applications_in(self.root):
+            self.application_id = None  # the file may have another name than the application that has state here
 
     @property
     def config(self) -> StreamsConfig:

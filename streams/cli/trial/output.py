@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol, TextIO
 from unicodedata import combining, east_asian_width
 
-from processor_api.texts import MOST_VALUE, cut
+from processor_api.texts import MOST_VALUE, cut, printable
 from streams.cli.records.json_lines import record_line, writable
 from streams.cli.records.times import iso
 from streams.cli.records.values import as_text, bytes_as_json
-from streams.cli.terminal import has_colour
+from streams.cli.terminal import has_colour, json_text, say
 from streams.cli.trial.session import Output
 
 __all__ = ["JsonLines", "Printer", "Table", "json_line", "printer_of"]
@@ -51,7 +50,7 @@ class JsonLines:
     def show(self, outputs: Iterable[Output]) -> None:
         """Prints records."""
         for output in outputs:
-            self._stream.write(writable(self._stream, json_line(output)) + "\n")
+            say(writable(self._stream, json_line(output)), stream=self._stream)
         self._stream.flush()
 
     def title(self, text: str) -> None:
@@ -59,7 +58,7 @@ class JsonLines:
 
     def row(self, entry: dict[str, Any]) -> None:
         """Prints a row of a store."""
-        self._stream.write(writable(self._stream, json.dumps(entry, ensure_ascii=False)) + "\n")
+        say(writable(self._stream, json_text(entry)), stream=self._stream)
 
 
 class Table:
@@ -95,7 +94,9 @@ class Table:
 
     def row(self, entry: dict[str, Any]) -> None:
         """Prints a row of a store: its key and value, and what else it has."""
-        more = [f"{name} {value}" for name, value in entry.items() if name not in ("store", "key", "value")]
+        more = [
+            f"{name} {printable(str(value))}" for name, value in entry.items() if name not in ("store", "key", "value")
+        ]
         key, value = _pair(entry["key"], entry["value"])
         self._write(_GAP + self._padded(key, 1) + _GAP + _GAP.join([value, *more]) + "\n")
 
@@ -103,7 +104,7 @@ class Table:
         time, topic, key, value = cells
         if self._styled and not bold:
             time = f"{_DIM}{time}{_PLAIN}"
-        text = _GAP.join((time, self._padded(topic, 0), self._padded(key, 1), value))
+        text = _GAP.join((time, self._padded(printable(topic), 0), self._padded(key, 1), value))
         self._write((f"{_BOLD}{text}{_PLAIN}" if bold and self._styled else text).rstrip() + "\n")
 
     def _write(self, text: str) -> None:

@@ -16,6 +16,7 @@ from streams.cli.records.times import iso
 from streams.cli.records.values import as_text
 from streams.cli.settings_options import given_settings
 from streams.cli.signals import on_stop_signals
+from streams.cli.terminal import say_error
 from streams.cli.topology_function import load_topology
 from streams.cli.trial.files import items_of_file, merged
 from streams.cli.trial.generate import made_up
@@ -143,13 +144,11 @@ def _introduce(arguments: argparse.Namespace, session: Session, lines: LineReade
             key_serde, value_serde = topics.serdes_read(reads)
             reads += f" (key {key_serde.name}, value {value_serde.name})"
     writes = ", ".join(topics.written) or "no topic by name"
-    sys.stderr.write(
-        f"reads {as_text(reads)}; writes {as_text(writes)}\n"
-        f"Type a record and Enter: {form}.\n"
-        'A record as JSON has all: {"key": ..., "value": ..., "timestamp": "2025-01-01T12:00:00Z", "headers": {}}.\n'
-        "@+5m lets five minutes pass. Ctrl-D ends.\n"
-    )
-    sys.stderr.flush()
+    say_error(f"reads {as_text(reads)}; writes {as_text(writes)}")
+    say_error(f"Type a record and Enter: {form}.")
+    whole = '{"key": ..., "value": ..., "timestamp": "2025-01-01T12:00:00Z", "headers": {}}'
+    say_error(f"A record as JSON has all: {whole}.")
+    say_error("@+5m lets five minutes pass. Ctrl-D ends.")
 
 
 # ---------------------------------------------------------------------- running
@@ -234,7 +233,7 @@ def _is_typed(arguments: argparse.Namespace) -> bool:
 
 def _say(text: str) -> None:
     sys.stdout.flush()
-    sys.stderr.write(text + "\n")
+    say_error(text)
     sys.stderr.flush()
 
 

@@ -9,6 +9,7 @@ from processor_api.texts import cut
 from processor_api.topology import Topology
 from state.windowed.key_layout import SESSION, WINDOW, KeyFirst, TimeFirst
 from streams.cli.records.times import iso
+from streams.cli.terminal import say
 from streams.config import StreamsConfig
 from streams.runtime.processing.environment import resolve_serde
 from streams.runtime.tracing.steps import TraceStep, value_text
@@ -67,9 +68,9 @@ def show_steps(stream: TextIO, steps: Sequence[TraceStep], keys: RowKeys) -> Non
     for step, line in zip(shown, lines, strict=True):
         if step.record != record:
             record = step.record
-            stream.write(f"{record}\n")
+            say(str(record), stream=stream)
         front = "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=False))
-        stream.write(f"  {front}  {line[2]}".rstrip() + "\n")
+        say(f"  {front}  {line[2]}".rstrip(), stream=stream)
     stream.flush()
 
 
