@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +21,7 @@ from streams.app.topics import TopicFitter, TopicWatch, warn_of_lost_history
 from streams.config import StreamsConfig
 from streams.config import clients as client_configs
 from streams.kafka.batch_limits import BatchLimits
+from streams.kafka.left_topics import DeployCheck
 from streams.kafka.ports import KafkaClients
 from streams.kafka.shutdown_requests import ShutdownRequests
 from streams.metrics.registry import Metrics
@@ -112,7 +113,9 @@ def open_application(
             _remove_obsolete(directory, clock, config.state_cleanup_dir_max_age_ms)
         cluster = _open_cluster(config, clients, platform, client_id)
         closing.callback(cluster.admin.close)
-        plans, watch = _plan(topology, config, cluster, platform)
+        fitter = TopicFitter(topology, config, config.dotted(), cluster.admin)
+        existing = fitter.existing()
+        plans, watch = _plan(topology, fitter, existing, platform)
         process = ProcessResources(
             config=config,
             plans=plans,
@@ -120,6 +123,7 @@ def open_application(
             state=_local_state(config, directory, platform),
             platform=platform,
             metrics=metrics,
+            deploy_check=DeployCheck(topology, config.dotted(), existing, cluster.admin, clock, platform.threads),
             restore_listeners=tuple(restore_listeners),
         )
         global_stores = GlobalStoresLifecycle(topology, process, slot, client_id, on_global_failure)
@@ -162,11 +166,9 @@ def _open_cluster(config: StreamsConfig, clients: KafkaClients, platform: Platfo
 
 
 def _plan(
-    topology: Topology, config: StreamsConfig, cluster: ClusterAccess, platform: Platform
+    topology: Topology, fitter: TopicFitter, existing: Mapping[str, int], platform: Platform
 ) -> tuple[PlanBook, TopicWatch | None]:
     warn_of_lost_history(topology)
-    fitter = TopicFitter(topology, config, config.dotted(), cluster.admin)
-    existing = fitter.existing()
     readable = fitter.readable(existing)
     fitter.check_written(existing)
     plans = PlanBook(fitter.fit(readable, existing), platform.threads)

@@ -6,13 +6,15 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from processor_api.clock import SystemClock
 from processor_api.errors import ConfigError, StreamsError
 from processor_api.topology import Topology
 from streams.cli.findings import Finding, Verdict, fail, fails, ok, warn
 from streams.cli.right_checks import RightsOfClient, needed_rights, right_findings
 from streams.kafka.application_topics import DEAD_LETTERS, Use, application_topics, topology_sources
 from streams.kafka.internal_topics import check_existing_topics, internal_topic_counts, topic_prefix
-from streams.kafka.ports import Admin
+from streams.kafka.left_topics import find_left_topics
+from streams.kafka.ports import Admin, Consumer
 from streams.kafka.wire import error_codes
 from streams.kafka.wire.client_settings import ClientSettings
 from streams.kafka.wire.describe import (
@@ -43,6 +45,8 @@ class Cluster:
     read_rights: Callable[[Collection[str], Collection[str]], RightsOfClient] | None = None
     """Reads the rights on topics, the second of which are to be created, and on the cluster; ``None`` skips the check
     of rights."""
+    make_consumer: Callable[[], Consumer] | None = None
+    """Makes a consumer of committed records, for topics that a former version has left; ``None`` skips that check."""
 
 
 def check_cluster(cluster: Cluster) -> Iterable[Finding]:
@@ -120,6 +124,7 @@ def _by_librdkafka(cluster: Cluster, group: str | None) -> Iterable[Finding]:
         try:
             existing = {name: info.partitions for name, info in admin.topics().items()}
             members = None if group is None else len(admin.group_members(group))
+            left = list(_left(cluster, admin, existing))
         finally:
             admin.close()
     except StreamsError as error:
@@ -130,6 +135,28 @@ def _by_librdkafka(cluster: Cluster, group: str | None) -> Iterable[Finding]:
         yield ok("group", f"{group!r} may be described; {members} members")
     if cluster.topology is not None:
         yield from _topics_and_rights(cluster, cluster.topology, existing)
+    yield from left
+
+
+def _left(cluster: Cluster, admin: Admin, existing: Mapping[str, int]) -> Iterable[Finding]:
+    """Looks for topics that a former version has left, as the next start does."""
+    if cluster.topology is None or cluster.make_consumer is None:
+        return
+    consumer = cluster.make_consumer()
+    try:
+        found = find_left_topics(cluster.topology, cluster.settings, existing, admin, consumer, SystemClock())
+        members = admin.group_members(topic_prefix(cluster.settings)) if found.unread else ()
+    except StreamsError as error:
+        yield warn("deploy", f"topics of a former version could not be looked at: {error}")
+        return
+    finally:
+        consumer.close()
+    if found.unread and members:
+        yield warn("deploy", f"{found.unread_text()}; its workers run, and may read them still")
+    elif (refusal := found.refusal()) is not None:
+        yield fail("deploy", refusal.message)
+    if found.changelogs:
+        yield warn("deploy", found.changelogs_text())
 
 
 def _topics_and_rights(cluster: Cluster, topology: Topology, existing: Mapping[str, int]) -> Iterable[Finding]:

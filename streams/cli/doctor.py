@@ -107,6 +107,7 @@ def _on_the_cluster(config: StreamsConfig, topology: Topology | None, *, named: 
             settings=config.dotted(),
             group=config.application_id if named else None,
             topology=topology,
+            make_consumer=lambda: ConfluentClients().consumer(clients.restore_consumer(config, _CLIENT_ID)),
             read_rights=lambda topics, new: read_rights(clients.admin(config, _CLIENT_ID), topics, new),
         )
     )

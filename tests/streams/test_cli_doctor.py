@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from processor_api.errors import ConfigError, StreamsError
+from processor_api.task_id import TopicPartition
 from processor_api.topology import Topology
 from streams import StreamsBuilder
 from streams.cli.cluster_checks import Cluster, check_cluster, group_finding, topic_findings
@@ -24,7 +25,7 @@ from streams.cli.right_checks import needed_rights, right_findings
 from streams.kafka.confluent.rights import Rights
 from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
 from streams.kafka.internal_topics import RESET_HINT
-from streams.kafka.ports import Admin
+from streams.kafka.ports import Admin, OffsetAndMetadata
 from streams.kafka.wire.describe import GroupDescription
 from streams.kafka.wire.messages import (
     DESCRIBE_CLUSTER,
@@ -318,6 +319,39 @@ def test_a_topology_without_internal_topics() -> None:
     topology = Topology().add_source("source", "in").add_sink("sink", "out", "source")
     found = list(topic_findings(topology, SETTINGS, {"in": 1, "out": 1}))
     assert found == [ok("topics", "source topic 'in' has 1 partitions")]
+
+
+def test_topics_of_a_former_version_are_found() -> None:
+    """By the rule of the start: unread records are a failure, changelogs of no store a warning."""
+    broker = EmbeddedBroker()
+    kafka = EmbeddedClients(broker)
+    for name in ("in", "a-former-repartition", "a-former-changelog"):
+        broker.create_topic(name, 1)
+    producer = kafka.producer({})
+    for name in ("a-former-repartition", "a-former-changelog"):
+        producer.produce(name, b"v", b"k", 0, None, None, 1, None)
+    producer.flush()
+    topology = Topology().add_source("source", "in")
+
+    def left() -> list[str]:
+        with FakeBroker(answers()) as fake:
+            more = {"group": None, "topology": topology, "make_consumer": make_consumer}
+            found = list(check_cluster(cluster(fake.bootstrap, lambda: kafka.admin({}), **more)))
+        return [str(one) for one in found if one.what == "deploy"]
+
+    def make_consumer() -> Any:
+        return kafka.consumer({"group.id": "a", "isolation.level": "read_committed", "auto.offset.reset": "error"})
+
+    warned = "warn  deploy: changelogs of stores that this topology does not have are left: a-former-changelog."
+    (only,) = left()
+    assert only.startswith(warned)
+    consumer = make_consumer()
+    consumer.commit({TopicPartition("a-former-repartition", 0): OffsetAndMetadata(0)})
+    consumer.close()
+    unread, changelogs = left()
+    assert unread.startswith("fail  deploy: internal topics that this topology does not have hold records that were")
+    assert "'a-former-repartition' (1). A repartition or its store was renamed" in unread
+    assert changelogs.startswith(warned)
 
 
 CONTROL = ["a-0-tasks", "a-1-tasks"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,18 +12,12 @@ from streams.cli.cluster.connection import Target, partitions_of
 from streams.cli.cluster.positions import Start, start_offsets
 from streams.cli.failures import CannotRun
 from streams.kafka.application_topics import Use, application_topics
+from streams.kafka.left_topics import looking_own
 
 if TYPE_CHECKING:
     from streams.kafka.ports import Consumer, TopicInfo
 
 __all__ = ["OffsetChange", "ResetPlan", "ResetTopics", "Target", "new_offsets", "offsets_of_file", "reset_topics"]
-
-_OWN = re.compile(
-    r".+-(?:changelog|repartition|subscription-registration-topic|subscription-response-topic)"
-    r"|.*KTABLE-FK-JOIN-SUBSCRIPTION-(?:REGISTRATION|RESPONSE)-\d+-topic"
-    r"|\d+-tasks"
-)
-"""The ends of names of internal topics, behind the application's id."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +84,7 @@ def reset_topics(
     :raises CannotRun: if one that was named cannot be one.
     """
     counts = {name: info.partitions for name, info in existing.items()}
-    looking = _looking_own(target.config.application_id, existing, groups)
+    looking = looking_own(target.config.application_id, existing, groups)
     topology = [] if target.topology is None else application_topics(target.topology, target.settings, counts)
     read = {one.name: one for one in topology if Use.INPUT in one.uses}
     between = {name for name, one in read.items() if one.is_written and not offsets_only}
@@ -127,17 +120,6 @@ def reset_topics(
         missing=tuple(sorted(name for name in wanted if name not in existing)),
         between=tuple(name for name in own_inputs if name in existing),
     )
-
-
-def _looking_own(application_id: str, existing: Collection[str], groups: Collection[str]) -> set[str]:
-    """Returns the topics with names of this application's internal ones; not those of another, ``<id>-more``."""
-    prefix = f"{application_id}-"
-    others = tuple(f"{group}-" for group in groups if group.startswith(prefix))
-    return {
-        name
-        for name in existing
-        if name.startswith(prefix) and not name.startswith(others) and _OWN.fullmatch(name.removeprefix(prefix))
-    }
 
 
 def new_offsets(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from state.directory.state_directory import StateDirectory
 from streams.config import StreamsConfig
 from streams.kafka.batch_limits import BatchLimits
+from streams.kafka.left_topics import DeployCheck
 from streams.kafka.ports import Admin, KafkaClients
 from streams.kafka.shutdown_requests import ShutdownRequests
 from streams.metrics.registry import Metrics
@@ -54,4 +55,5 @@ class ProcessResources:
     state: LocalState
     platform: Platform
     metrics: Metrics
+    deploy_check: DeployCheck
     restore_listeners: Collection[StateRestoreListener] = ()

@@ -177,13 +177,18 @@ class ThreadResources:
     # ------------------------------------------------------------------ membership
 
     def join(self, stopping: Event) -> None:
-        """Joins the group, once no member of it runs another topology."""
+        """Joins the group, once no member of it runs another topology.
+
+        :raises TopologyError: if members of another topology have left records behind that this one would never read.
+        """
         self.pace.stopping = stopping.is_set
         self.collector.stopping = stopping.is_set
         if self._process.config.exactly_once:
             # ends what a former producer of this id left open, before offsets are read
             self.clients.producer.init_transactions()
         self._wait_for_other_topologies(stopping)
+        if not stopping.is_set():
+            self._process.deploy_check.run(self.clients.restore_consumer)
         self.membership.join(self._plans.group, self)
 
     def waits_for_another_topology(self) -> bool:
