@@ -41,8 +41,8 @@ of random calls are drawn anew, and an entry about them is a rule. One of these 
 * ``ends = true``, of a trace: of what a cache forwarded and logged only how it ends is compared (``cache_ends``);
 * ``versions = "forgetful"``, of a run: it is as recorded, or it is once its versioned stores forget deletions as Java's
   do (``state_support.forgetful_versions``).
-* ``more = true``, of a run: what was recorded comes in the same steps, and beside it what Java loses, as
-  ``golden_support.more_records`` tells;
+* ``more = true``, of a run: what was recorded comes in the same steps, and beside it what Java loses, which
+  ``golden_support.more_records`` computes from the recording;
 * ``counts_below = true``, of a run: Java loses removals of sessions, and the counts of its rows below follow from the
   sessions that are left, as ``golden_support.counts_below`` computes them.
 
