@@ -20,6 +20,7 @@ from processor_api.stores.factory import StoreBuilder, Stores
 from processor_api.stores.windowed import Window, Windowed
 from processor_api.topology import Topology
 from simulation_support.join_scenarios import JOIN_SCENARIOS
+from simulation_support.table_graphs import GRAPH_SCENARIOS, SHARED_SCENARIOS
 from simulation_support.table_scenarios import TABLE_SCENARIOS
 from simulation_support.window_scenarios import WINDOW_SCENARIOS
 from streams import AutoOffsetReset, Consumed, Produced, StreamsBuilder
@@ -546,12 +547,16 @@ SCENARIOS: dict[str, Callable[[Random], Scenario]] = {
 }
 
 
+BY_NAME: dict[str, Callable[[Random], Scenario]] = {**SCENARIOS, **GRAPH_SCENARIOS, **SHARED_SCENARIOS}
+"""Those that the seeds take in turn, and those that are run only by their names."""
+
+
 def scenario_of(seed: int, name: str | None = None) -> tuple[str, Scenario]:
     """The application that a seed runs, with its settings: both guarantees, caches and limits of all sizes."""
     names = list(SCENARIOS)
     name = names[seed % len(names)] if name is None else name
     chance = Random(seed + 1)
-    made = SCENARIOS[name](chance)
+    made = BY_NAME[name](chance)
     settings = {
         "default.key.serde": S,
         "default.value.serde": S,
