@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from processor_api.clock import ManualClock
-from processor_api.task_id import TaskId
 from streams.runtime.processing.pace import CHECK_INTERVAL_S, DRAIN_S, RUN_MAX, TURN_MIN_S, TURN_S, Pace
 
 
@@ -81,17 +80,6 @@ def test_short_time_outs_shorten_turns() -> None:
     kit.pace.begin_turn(commit_due=1e9)
     kit.process(0.001)
     assert kit.time.now == pytest.approx(0.025, abs=0.0011)
-
-
-def test_the_task_behind_the_last_one_is_the_next() -> None:
-    kit = Kit()
-    tasks = {TaskId(0, number): name for number, name in enumerate("abc")}
-    assert kit.pace.in_turn(tasks) == ["a", "b", "c"]
-    kit.pace.served = TaskId(0, 0)
-    assert kit.pace.in_turn(tasks) == ["b", "c", "a"]
-    assert kit.pace.in_turn(tasks) == ["a", "b", "c"]  # all had their turn
-    kit.pace.served = TaskId(7, 7)  # gone meanwhile
-    assert kit.pace.in_turn(tasks) == ["a", "b", "c"]
 
 
 def test_a_drain_bounds_what_is_processed_before_the_next() -> None:

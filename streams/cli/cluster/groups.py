@@ -19,7 +19,8 @@ from streams.cli.terminal import json_text, say, say_error, table
 from streams.cli.topology_function import APP_HELP
 from streams.kafka.application_topics import Use, application_topics
 from streams.kafka.group_topology import control_topic
-from streams.kafka.internal_topics import full_name, source_topics, topic_prefix
+from streams.kafka.internal_topics import full_name, topic_prefix
+from streams.kafka.topic_readers import matching_topics
 
 if TYPE_CHECKING:
     from streams.kafka.ports import Admin, Consumer, GroupInfo, GroupMember, KafkaClients, TopicInfo
@@ -194,7 +195,7 @@ def _begins_first(target: Target, topic: str) -> bool:
     if topic in {full_name(topology, topic_prefix(target.settings), name) for name in topology.repartition_topics}:
         return True
     sources = [node for node in topology.nodes.values() if isinstance(node, SourceNode)]
-    readers = [node for node in sources if topic in source_topics(topology, node, {topic: 1})]
+    readers = [node for node in sources if topic in matching_topics(topology, node, {topic: 1})]
     policies = {node.offset_reset or client_configs.auto_offset_reset(target.config) for node in readers}
     return {policy.policy for policy in policies} == {"earliest"}
 

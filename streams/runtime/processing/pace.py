@@ -6,8 +6,8 @@ each record of a slow one (docs/decisions/0021-the-clock-between-records.md).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from processor_api.clock import Clock
 from processor_api.errors import ProcessingError
@@ -28,8 +28,6 @@ DRAIN_S = 5.0
 SLOW_CALL_S = 0.1
 """Calls that take longer are kept for messages."""
 
-
-T = TypeVar("T")
 
 DRAIN = "the drain of the caches"
 
@@ -137,12 +135,10 @@ class Pace:
         self.over = self.over or now >= self._until or self.stopping()
         return self.over
 
-    def in_turn(self, tasks: Mapping[TaskId, T]) -> list[T]:
-        """Returns the tasks in the order of this turn: first those that the last turn did not reach."""
+    def last_served(self) -> TaskId | None:
+        """Returns the task behind which this turn begins; ``None`` if the last one reached all of them."""
         served, self.served = self.served, None
-        last = next((number for number, id_ in enumerate(tasks) if id_ == served), -1)
-        ordered = list(tasks.values())
-        return ordered[last + 1 :] + ordered[: last + 1]
+        return served
 
     def begin_run(self) -> None:
         """Begins the time that the next :meth:`check` measures."""

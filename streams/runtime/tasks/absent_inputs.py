@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from processor_api.clock import Clock
 from processor_api.nodes import SourceNode
@@ -63,6 +63,12 @@ class AbsentInputs:
             return [name for one in partitions for name in self._unknown([one])]
         return []
 
-    def due(self, running: Collection[Task]) -> bool:
+    def due(self, running: Iterable[Task]) -> bool:
         """Whether it is time to check the absent inputs of running tasks again."""
-        return any(task.absent for task in running) and self._clock.monotonic() >= self._next_check
+        now = self._clock.monotonic()
+        if now < self._next_check:
+            return False
+        if any(task.absent for task in running):
+            return True
+        self._next_check = now + CHECK_INTERVAL_S  # :meth:`find` sets it where it finds one
+        return False

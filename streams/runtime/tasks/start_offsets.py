@@ -7,7 +7,7 @@ reset policy of its source says (KIP-1106).
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from processor_api.clock import Clock
 from processor_api.errors import StateError, StreamsError
@@ -48,7 +48,7 @@ class StartOffsets:
         self._default = default
         self._absent = AbsentInputs(clients.consumer, clock)
 
-    def absent_inputs_due(self, running: Collection[Task]) -> bool:
+    def absent_inputs_due(self, running: Iterable[Task]) -> bool:
         """Whether it is time to look again for inputs that did not exist."""
         return self._absent.due(running)
 

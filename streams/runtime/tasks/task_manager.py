@@ -92,6 +92,8 @@ class TaskManager:
         self._starts: dict[TaskId, dict[TopicPartition, OffsetAndMetadata]] = {}
         self.waits: Callable[[TaskId], bool] = _no
         """Whether a task is not to be opened yet, since it went back a moment ago."""
+        self._now: dict[TaskId, Task] | None = None
+        self._now_open = False
 
     # ------------------------------------------------------------------ ownership
 
@@ -126,21 +128,31 @@ class TaskManager:
         """Lists the tasks that run; any thread may call it."""
         return [task for task in list(self.tasks.values()) if task.state is TaskState.RUNNING]
 
-    def running_by_id(self) -> dict[TaskId, Task]:
-        """Returns the tasks that run, by id; any thread may call it."""
-        return {task.id: task for task in self.all_running()}
+    @property
+    def running_now(self) -> Mapping[TaskId, Task]:
+        """The tasks that run, by id: the same mapping until others run. For the tasks' own thread."""
+        return self._find_running() if self._now is None else self._now
+
+    def _find_running(self) -> dict[TaskId, Task]:
+        self._now = now = {task.id: task for task in self.all_running()}
+        self._now_open = self._wanted <= now.keys()
+        return now
+
+    def _others_run(self) -> None:
+        """Other tasks run than before, or are wanted."""
+        self._now = None
 
     @property
     def all_open(self) -> bool:
         """Whether every owned task that has inputs runs, and reads them all."""
-        return not self._has_new_inputs and all(
-            (task := self.tasks.get(id_)) is not None and task.state is TaskState.RUNNING for id_ in self._wanted
-        )
+        if self._now is None:
+            self._find_running()
+        return self._now_open and not self._has_new_inputs
 
     @property
     def looks_for_inputs(self) -> bool:
         """Whether :meth:`advance` has to look again for inputs that did not exist."""
-        return self._start_offsets.absent_inputs_due(self.all_running())
+        return self._start_offsets.absent_inputs_due(self.running_now.values())
 
     def list_tasks(self) -> list[OwnedTask]:
         """Lists the tasks that the thread has to run, as they are now; any thread may call it."""
@@ -163,6 +175,7 @@ class TaskManager:
         if any(id_.partition >= plans[id_.subtopology].tasks for id_ in self.owned):
             self._book.outdated.set()
         self._wanted = frozenset(id_ for id_ in self.owned if plans[id_.subtopology].partitions(id_.partition))
+        self._others_run()
 
     def replan(self, plans: Mapping[int, TaskPlan]) -> None:
         """Takes over plans in which patterns of the topology match more topics than before.
@@ -276,6 +289,7 @@ class TaskManager:
             task.start(self._committer.collector, starts, self._restores.take_changelog_ends(task.id))
         for name in starts:
             self.running[name] = task
+        self._others_run()
         log.debug("task runs", extra={"task": str(task.id)})
         return {name: one.offset for name, one in starts.items()}
 
@@ -291,6 +305,7 @@ class TaskManager:
         for task in [task for id_, task in self.tasks.items() if only is None or id_ in only]:
             self._stop_reading(task)
             self._restores.stop(task.id)
+            self._others_run()
             task.roll_back()
 
     def _stop_reading(self, task: Task) -> None:
@@ -310,6 +325,7 @@ class TaskManager:
 
     def _close_stores(self, task: Task, dirty: bool) -> None:
         del self.tasks[task.id]
+        self._others_run()
         with working_on(task.id):
             task.close(dirty=dirty)
 

@@ -63,6 +63,8 @@ class CallTimeout:
 
     def turn(self, tasks: list[Task]) -> list[Task]:
         """Returns the tasks that have a turn: the suspected record has one of its own."""
+        if self._suspect is None:
+            return tasks
         for task in tasks:
             before = self._before(task)
             if before is not None and before <= 0 and task.has_records():

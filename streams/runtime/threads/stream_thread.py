@@ -35,6 +35,7 @@ from streams.runtime.tasks.task import Task
 from streams.runtime.tasks.task_manager import OwnedTask
 from streams.runtime.threads.call_timeout import CallTimeout
 from streams.runtime.threads.client_events import client_event, is_event
+from streams.runtime.threads.due_tasks import DueTasks
 from streams.runtime.threads.metadata import ThreadMetadata
 from streams.runtime.threads.parent_only import ParentOnly
 from streams.runtime.threads.thread_metrics import ThreadCounters
@@ -50,6 +51,9 @@ RESTORE_WAIT_S = 0.02
 OPENING_WAIT_S = 0.05
 PROCESS_LIMIT = 2000
 SAMPLE_INTERVAL_S = 0.5
+"""The least time between two samples of the counters."""
+SAMPLE_PART = 0.1
+"""The time between two samples, as a part of a window of the metrics."""
 
 
 @dataclass(frozen=True)
@@ -103,12 +107,14 @@ class StreamThread:
         self._paused: set[TopicPartition] = set()
         """Partitions that the consumer does not fetch, since enough of them is buffered."""
         self._next_sample = 0.0
+        self._sample_interval_s = max(SAMPLE_INTERVAL_S, config.metrics_sample_window_ms / 1000 * SAMPLE_PART)
         self._next_summary = clock.monotonic() + config.log_summary_interval_ms / 1000
         self._resources: ThreadResources | None = None
         self._kept_membership: Membership | None = None
         """The last membership, if it has ended but remains in the group for a next one that has not joined yet."""
         self._retry = Retry(clock, *client_configs.retry_backoff_ms(config), config.task_timeout_ms)
         self._open_at = 0.0
+        self._due = DueTasks()
         self._call_timeout = CallTimeout()
         self._refused = RefusedRecords(clock, client_configs.retry_backoff_ms(config)[0], config.task_timeout_ms)
         self._begin_after_s = 0.0
@@ -389,7 +395,9 @@ class StreamThread:
         self._paused.clear()
 
     def _poll(self, resources: ThreadResources, busy: bool) -> None:
-        self._paused.difference_update(resources.lost_offsets.find(resources.tasks.running))
+        for partition in resources.lost_offsets.find(resources.tasks.running):
+            self._paused.discard(partition)
+            self._due.touched(resources.tasks.running[partition])
         consumer, limit = resources.consumer, self._max_poll_records
         messages: Sequence[Any] = consumer.consume(limit, 0.0)
         if not messages:
@@ -408,11 +416,12 @@ class StreamThread:
         if not resources.tasks.all_open:
             return OPENING_WAIT_S
         wait = self._config.poll_ms / 1000
-        if self._commit_again or any(task.commit_needed for task in resources.tasks.all_running()):
+        due = self._due
+        due.follow(resources.tasks.running_now)
+        if self._commit_again or any(task.commit_needed for task in due.touched_tasks):
             wait = min(wait, max(0.0, self._next_commit - self._clock.monotonic()))
-        now = self._clock.time_ms()
-        for task in () if paused else resources.tasks.all_running():
-            wait = min(wait, max(0.0, (task.next_wall_clock_ms - now) / 1000))
+        if not paused:
+            wait = min(wait, max(0.0, (due.next_wall_clock_ms - self._clock.time_ms()) / 1000))
         return wait
 
     def _route(self, resources: ThreadResources, messages: Sequence[Any]) -> None:
@@ -441,6 +450,7 @@ class StreamThread:
                     batch = list(run)
                     queue = task.add(partition, batch)
                     resources.idling.arrived(partition)
+                    self._due.touched(task)
                     waits = len(task.queues) > 1 or self._is_paused()
                     if waits or len(queue) > len(batch):
                         queue.measure(batch)
@@ -501,8 +511,10 @@ class StreamThread:
         busy = False
         committer, pace, timeout, refused = resources.committer, resources.pace, self._call_timeout, self._refused
         pace.begin_turn(min(self._next_commit, committer.commit_by))
-        tasks = [] if self._is_paused() else timeout.turn(pace.in_turn(resources.tasks.running_by_id()))
-        for task in tasks:
+        due = self._due
+        due.follow(resources.tasks.running_now)
+        paused = self._is_paused()
+        for task in [] if paused else timeout.turn(due.in_turn(self._clock.time_ms(), pace.last_served())):
             in_work.task = task.id
             limit = timeout.limit(task, min(PROCESS_LIMIT, pace.records_left))
             limit = refused.limit(task.id, limit)
@@ -516,6 +528,7 @@ class StreamThread:
             if task.wall_clock_due() and not self._stopping.is_set():
                 committer.begin()
                 task.punctuate_wall_clock()
+            due.touched(task)
             if pace.ends_here():
                 pace.served, busy = task.id, True
                 break
@@ -535,11 +548,13 @@ class StreamThread:
         now = self._clock.monotonic()
         if now >= self._next_summary:
             self._summarise(now)
-        running = resources.tasks.all_running()
+        due = self._due
+        due.follow(resources.tasks.running_now)
+        running = resources.tasks.running_now.values()
         if now >= self._next_sample:
             self._sample(now, running)
         pace = resources.pace
-        asked = resources.wants_commit() or any(task.environment.commit_requested for task in running)
+        asked = resources.wants_commit() or any(task.environment.commit_requested for task in due.touched_tasks)
         asked = asked or pace.records_left <= 0 or pace.poll_is_late or self._call_timeout.commits_at_once
         asked = asked or self._refused.wants_commit(running)
         if now < min(self._next_commit, resources.committer.commit_by) and not asked:
@@ -560,12 +575,13 @@ class StreamThread:
             self._commit_again = True
             self._next_commit = now + self._retry.record_failure(error)
             self._repeated.log("commit is tried again", level=logging.INFO, error=str(error))
+        due.committed()
         resources.purge.run(running)
         resources.watch.run(running)
 
     def _sample(self, now: float, running: Collection[Task]) -> None:
         """Samples the counters, for rates."""
-        self._next_sample = now + SAMPLE_INTERVAL_S
+        self._next_sample = now + self._sample_interval_s
         self.counters.windows.sample()
         for task in running:
             task.sample()
@@ -573,7 +589,7 @@ class StreamThread:
     def _nothing_is_left(self, resources: ThreadResources) -> bool:
         """Whether errors are over without a commit: everything was read, and there is nothing to commit."""
         tasks = resources.tasks
-        return self._retry.is_failing and tasks.all_open and all(task.at_end for task in tasks.all_running())
+        return self._retry.is_failing and tasks.all_open and all(task.at_end for task in tasks.running_now.values())
 
     def _summarise(self, now: float) -> None:
         """Logs what was done since the last time, every ``log.summary.interval.ms``; 0 is never."""
