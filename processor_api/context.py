@@ -370,6 +370,17 @@ class OperatorContext(Protocol):
         """
         ...
 
+    def in_parts(self, send: Callable[[], bool], *, left: bool) -> Callable[[], None]:
+        """Returns a function that sends on what is due after a record: a part of it at once, and the rest in parts
+        before the next record of the task, between which its thread may poll and commit.
+
+        What is left must be in stores, so that a commit in between keeps it.
+
+        :param send: sends a part on, and returns whether there is more.
+        :param left: whether a former life of the task has left something, to be sent before the first record.
+        """
+        ...
+
     def hold_back(self, handle: HandleTogether, limits: BatchLimits) -> Forward:
         """Returns the function of an operator that holds records back and handles them together.
 

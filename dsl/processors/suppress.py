@@ -21,6 +21,8 @@ from processor_api.record import NO_TIMESTAMP, Forward, HeaderList
 __all__ = ["Suppress"]
 
 NO_LIMIT = (1 << 63) - 1
+PART_ROWS = 1000
+"""So many final results are sent on at a time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +59,12 @@ class Suppress(TableOperator):
         def full() -> bool:
             return bool(buffer.num_records > most_records or buffer.buffer_size > most_bytes)
 
+        def send_part() -> bool:
+            left = buffer.num_records - PART_ROWS
+            evict_while(lambda: due() and buffer.num_records > left, emit)
+            return due()
+
+        send_due = context.in_parts(send_part, left=by_window and due())
         context.on_end(in_parts(lambda wanted: evict_while(wanted, emit), lambda: int(buffer.num_records)))
 
         def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
@@ -69,7 +77,12 @@ class Suppress(TableOperator):
                 fail(error, key, value, timestamp, headers)
                 return
             if buffer.min_timestamp <= stream_time - wait:
-                evict_while(due, emit)
+                if by_window:  # no change comes for a window that is closed, so its result may leave later
+                    send_due()
+                else:
+                    evict_while(due, emit)
+            if full():
+                evict_while(lambda: due() and full(), emit)
             if full():
                 if not emits_early:
                     raise self._overflow(context.node, buffer)

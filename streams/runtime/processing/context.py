@@ -237,6 +237,26 @@ class NodeContext:
         """Has a function called when the task has processed the last record that there will ever be."""
         self.environment.enders.append(callback)
 
+    def in_parts(self, send: Callable[[], bool], *, left: bool) -> Callable[[], None]:
+        """Returns the function that sends on what is due, a part at once and the rest before the next record.
+
+        :param left: whether something was left by a former life of the task.
+        """
+        remainders, wake = self.environment.remainders, self._punctuations.wake
+
+        def send_all() -> None:
+            while send():
+                pass
+
+        def send_part() -> None:
+            if send not in remainders and send():
+                remainders.add(send)
+                wake()
+
+        if left:
+            remainders.add(send)
+        return send_all if self.environment.pace is None else send_part  # without a thread, nothing else is ever due
+
 
 class UserContext:
     """The context of a user's processor (`processor_api.context.ProcessorContext`)."""

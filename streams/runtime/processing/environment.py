@@ -27,6 +27,7 @@ from streams.runtime.processing.error_policy import ErrorPolicy
 from streams.runtime.processing.held_records import HeldRecords
 from streams.runtime.processing.operator_times import OperatorTimes
 from streams.runtime.processing.pace import Pace
+from streams.runtime.processing.remainders import Remainders
 from streams.runtime.processing.time_limit import FAIL, TimeLimit
 from streams.runtime.tracing.task_trace import TaskTrace
 from streams.runtime.tracing.tracer import Tracer
@@ -181,6 +182,7 @@ class Environment:
         self.enders: list[Callable[[], bool]] = []
         """Functions of operators that send on what waits for later records, nodes downstream first."""
         self.held = HeldRecords(str(task_id), clock, thread.pace)
+        self.remainders = Remainders(str(task_id), thread.pace)
         self.metrics = TaskMetrics()
         self.windows = None if settings.registry is None else self.metrics.windows(settings.registry)
         self.commit_requested = False

@@ -308,6 +308,9 @@ class InputQueue:
             if stream_time >= punctuations.next_stream_time:
                 punctuate()
                 cursor.source = self.partition
+                if self._environment.remainders:  # the turn is over before the rest of the results is sent
+                    self._done = next(number for number, one in enumerate(messages, 1) if one is message)
+                    break
         self.partition_time = max(self.partition_time, stream_time)
         done = self._done
         self.position = messages[done - 1].offset() + 1
@@ -358,6 +361,8 @@ class InputQueue:
             count += 1
             if self._cursor.stream_time >= punctuations.next_stream_time:
                 punctuate()
+                if self._environment.remainders:
+                    break
             if pace is not None and count >= check_at:
                 message = head[-1]
                 self._run = pace.check(self._run, lambda: ("a record", self.place(message)))  # noqa: B023 - called at once

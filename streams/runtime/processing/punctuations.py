@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from processor_api.checks import check_function
 from processor_api.punctuation import PunctuationType, Punctuator
+from processor_api.record import NO_TIMESTAMP
 
 __all__ = ["NEVER", "Punctuations", "Schedule"]
 
@@ -44,6 +45,8 @@ class Punctuations:
         self._order = itertools.count()
         self._due: dict[PunctuationType, list[tuple[int, int, Schedule]]] = {kind: [] for kind in PunctuationType}
         self.next_stream_time = NEVER
+        """The stream time of the next punctuation; earlier than any time after :meth:`wake`."""
+        self._woken = False
         self.next_wall_clock = NEVER
 
     def schedule(
@@ -76,6 +79,16 @@ class Punctuations:
         self._push(kind, due, schedule)
         return schedule
 
+    def wake(self) -> None:
+        """Has the task stop before its next record, as for a punctuation that is due."""
+        self._woken = True
+        self.next_stream_time = NO_TIMESTAMP
+
+    def slept(self) -> None:
+        """Takes :meth:`wake` back."""
+        self._woken = False
+        self._update_next(PunctuationType.STREAM_TIME)
+
     def punctuate(self, kind: PunctuationType, now_ms: int, enough: Callable[[], bool] | None = None) -> bool:
         """Runs the punctuations that are due; returns whether any ran.
 
@@ -104,6 +117,6 @@ class Punctuations:
         heap = self._due[kind]
         due = heap[0][0] if heap else NEVER
         if kind is PunctuationType.STREAM_TIME:
-            self.next_stream_time = due
+            self.next_stream_time = NO_TIMESTAMP if self._woken else due
         else:
             self.next_wall_clock = due

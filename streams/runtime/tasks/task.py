@@ -85,6 +85,7 @@ class Task:
         self._chain: NodeChain | None = None
         self._punctuations = Punctuations(self._punctuate)
         self._held = environment.held
+        self._remainders = environment.remainders
         self._only: InputQueue | None = None
         self.merge_of: Callable[[Iterable[InputQueue]], TimeMerge] = TimeMerge
         """Makes the choice between its inputs, if it has several."""
@@ -206,6 +207,7 @@ class Task:
     def _close_chain(self, *, dirty: bool) -> None:
         chain, self._chain = self._chain, None
         self._held.clear()
+        self._remainders.clear()
         if chain is None:
             return
         try:
@@ -239,6 +241,8 @@ class Task:
         :param idle: decides whether to wait for an empty partition
             (:class:`streams.runtime.processing.idling.Idling`); ``None`` never waits.
         """
+        if self._remainders and not self._send_remainders():
+            return 0
         only, metrics = self._only, self.environment.metrics
         dropped = metrics.dropped_records
         if only is not None:
@@ -290,11 +294,26 @@ class Task:
             best.run(head)  # type: ignore[arg-type]
             if cursor.stream_time >= punctuations.next_stream_time:
                 self._punctuate_stream_time()
+                if self._remainders:
+                    return count + 1
         return limit
 
     # ------------------------------------------------------------------ punctuation
 
+    def _send_remainders(self) -> bool:
+        """Sends on what the records before have made due; returns whether all of it is sent."""
+        self.commit_needed = self.has_progress = True
+        cursor = self.environment.cursor
+        cursor.leave()
+        try:
+            return self._remainders.send()
+        finally:
+            cursor.leave()
+
     def _punctuate_stream_time(self) -> None:
+        if self._remainders and not self._send_remainders():
+            return
+        self._punctuations.slept()
         now = self.environment.cursor.stream_time
         if self._held:
             self._held.release()
@@ -302,14 +321,17 @@ class Task:
             self.commit_needed = self.has_progress = True
 
     def has_records(self) -> bool:
-        """Whether anything is buffered."""
+        """Whether anything is buffered, or results are due."""
+        if self._remainders:
+            return True
         only = self._only
         return bool(only) if only is not None else any(map(len, self.queues.values()))
 
     @property
     def at_end(self) -> bool:
         """Whether every input was read and processed to its end, and nothing waits for a commit."""
-        return not self.commit_needed and all(queue.caught_up and not queue for queue in self.queues.values())
+        waits = self.commit_needed or self._remainders
+        return not waits and all(queue.caught_up and not queue for queue in self.queues.values())
 
     @property
     def next_wall_clock_ms(self) -> int:
@@ -420,7 +442,8 @@ class Task:
         """Notes that the commit has succeeded: what was :meth:`committable` is committed."""
         if changed := self.committable():
             self.known_offsets = {**self.known_offsets, **changed}
-        self.commit_needed = self.has_progress = False
+        self.has_progress = False
+        self.commit_needed = bool(self._remainders)  # a drain has left some
         self.environment.commit_requested = False
 
 

@@ -418,6 +418,8 @@ class StreamThread:
         wait = self._config.poll_ms / 1000
         due = self._due
         due.follow(resources.tasks.running_now)
+        if not paused and any(task.environment.remainders for task in due.touched_tasks):
+            return 0.0
         if self._commit_again or any(task.commit_needed for task in due.touched_tasks):
             wait = min(wait, max(0.0, self._next_commit - self._clock.monotonic()))
         if not paused:
@@ -524,7 +526,7 @@ class StreamThread:
                 refused.processed(task.id, count)
                 self.counters.processed += count
                 pace.processed(count)
-                busy = count == limit or busy
+                busy = count == limit or bool(task.environment.remainders) or busy
             if task.wall_clock_due() and not self._stopping.is_set():
                 committer.begin()
                 task.punctuate_wall_clock()

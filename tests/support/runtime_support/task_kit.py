@@ -19,8 +19,9 @@ from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
 from streams.kafka.record_collector import RecordCollector
 from streams.runtime.engines.opener import Engines
 from streams.runtime.plan.task_plan import plan_all
-from streams.runtime.processing.environment import TaskSettings
+from streams.runtime.processing.environment import TaskSettings, TaskThread
 from streams.runtime.processing.error_policy import error_policy_for
+from streams.runtime.processing.pace import Pace
 from streams.runtime.tasks.assembly import TaskAssembly
 
 __all__ = ["DEFAULTS", "TaskKit"]
@@ -37,6 +38,7 @@ class TaskKit:
     """A context manager, since the engines are closed at its end.
 
     :param partitions: of every topic that is created by writing to it.
+    :param pace: says when a turn of the task is over; none ever is without it.
     """
 
     def __init__(
@@ -47,6 +49,7 @@ class TaskKit:
         *,
         partitions: int = 1,
         start: bool = True,
+        pace: Pace | None = None,
     ) -> None:
         self.config = StreamsConfig.of({**DEFAULTS, **(config or {})})
         self.clock = ManualClock(0)
@@ -64,6 +67,7 @@ class TaskKit:
             clock=self.clock,
             open_engine=Engines(self.clock).open,
             budget=self.budget,
+            thread=TaskThread(pace=pace),
         )
         self.task = assembly.task(plan, task_id, directory / str(task_id))
         self.environment = self.task.environment
