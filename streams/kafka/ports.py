@@ -464,6 +464,21 @@ class Admin(Protocol):
         """
         ...
 
+    def open_transactions(self) -> list[str]:
+        """Returns the transactional ids that have an open transaction, as far as the cluster shows them; none where it
+        cannot be asked.
+
+        :raises RetryableError: if not all brokers answer.
+        """
+        ...
+
+    def fence_producer(self, transactional_id: str) -> None:
+        """Ends the open transaction of a transactional id, and fences the producer that has it.
+
+        :raises RetryableError: if its coordinator does not answer.
+        """
+        ...
+
     def group_offsets(
         self, group: str, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, OffsetAndMetadata]:

@@ -13,9 +13,11 @@ from streams.kafka.wire.messages import (
     DESCRIBE_CLUSTER,
     DESCRIBE_GROUPS,
     FIND_COORDINATOR,
+    INIT_PRODUCER_ID,
     LATEST,
     LEAVE_GROUP,
     LIST_OFFSETS,
+    LIST_TRANSACTIONS,
     METADATA,
     SASL_AUTHENTICATE,
     SASL_HANDSHAKE,
@@ -32,16 +34,21 @@ from streams.kafka.wire.messages import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
     FoundCoordinator,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
     LeaveGroupRequest,
     LeaveGroupResponse,
     LeavingMember,
     LeftMember,
     ListedOffset,
     ListedTopic,
+    ListedTransaction,
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopic,
+    ListTransactionsRequest,
+    ListTransactionsResponse,
     MetadataRequest,
     MetadataResponse,
     NamedTopic,
@@ -115,6 +122,21 @@ REQUESTS = {
         DescribeClusterRequest(False),
         "00000010 003c 0000 00000007 0003617070 00 00 00",
     ),
+    "ListTransactions 0": (
+        LIST_TRANSACTIONS,
+        0,
+        ListTransactionsRequest(("Ongoing",), ()),
+        "00000019 0042 0000 00000007 0003617070 00 02 084f6e676f696e67 01 00",
+    ),
+    **{
+        f"InitProducerId {version}": (
+            INIT_PRODUCER_ID,
+            version,
+            InitProducerIdRequest("x", 10_000, -1, -1),
+            f"0000001f 0016 {version:04x} 00000007 0003617070 00 0278 00002710 {'ff' * 8} ffff 00",
+        )
+        for version in (3, 4)
+    },
     "Metadata 12": (
         METADATA,
         12,
@@ -240,6 +262,21 @@ ANSWERS: dict[str, tuple[Api[Any, Any], int, str, Any]] = {
             0, 0, None, "c", 1, (ClusterBroker(1, "h", 9092, None), ClusterBroker(2, "i", 9093, "r")), -(1 << 31)
         ),
     ),
+    "ListTransactions 0": (
+        LIST_TRANSACTIONS,
+        0,
+        "00000007 00 00000000 0000 01 02 0278 0000000000000009 084f6e676f696e67 00 00",
+        ListTransactionsResponse(0, 0, (), (ListedTransaction("x", 9, "Ongoing"),)),
+    ),
+    **{
+        f"InitProducerId {version}": (
+            INIT_PRODUCER_ID,
+            version,
+            "00000007 00 00000000 0033 ffffffffffffffff ffff 00",
+            InitProducerIdResponse(0, 51, -1, -1),
+        )
+        for version in (3, 4)
+    },
     "Metadata 12": (
         METADATA,
         12,
@@ -315,8 +352,10 @@ def test_every_version_of_every_message_is_here() -> None:
         DESCRIBE_CLUSTER,
         DESCRIBE_GROUPS,
         FIND_COORDINATOR,
+        INIT_PRODUCER_ID,
         LEAVE_GROUP,
         LIST_OFFSETS,
+        LIST_TRANSACTIONS,
         METADATA,
         SASL_AUTHENTICATE,
         SASL_HANDSHAKE,

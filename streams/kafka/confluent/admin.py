@@ -366,6 +366,16 @@ class ConfluentAdmin:
         settings = {name: value for name, value in self._config.items() if name != "error_cb"}
         remove_members(settings, group, members, clock=self._clock)
 
+    def open_transactions(self) -> list[str]:
+        return self._ask("list open transactions", lambda queries, limit_s: queries.open_transactions(limit_s), list)
+
+    def fence_producer(self, transactional_id: str) -> None:
+        self._ask(
+            f"fence transactional id {transactional_id!r}",
+            lambda queries, limit_s: queries.fence_producer(transactional_id, limit_s),
+            lambda: None,
+        )
+
     def log_ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         if not partitions:
             return {}

@@ -103,6 +103,16 @@ class EmbeddedAdmin:
                     found.leave(member)
             self._broker.changed()
 
+    def open_transactions(self) -> list[str]:
+        with self._broker.lock:
+            self._broker.expire()
+            return self._broker.transactions.open_ids()
+
+    def fence_producer(self, transactional_id: str) -> None:
+        with self._broker.lock:
+            self._broker.transactions.time_out(transactional_id)
+            self._broker.changed()
+
     def log_ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         with self._broker.lock:
             try:

@@ -315,6 +315,12 @@ class RemoteAdmin(_RemoteClient):
     def remove_members(self, group: str, members: Collection[GroupMember]) -> None:
         self._call("remove_members", group, list(members))
 
+    def open_transactions(self) -> list[str]:
+        return self._call("open_transactions")  # type: ignore[no-any-return]
+
+    def fence_producer(self, transactional_id: str) -> None:
+        self._call("fence_producer", transactional_id)
+
     def log_ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         return self._call("log_ends", list(partitions))  # type: ignore[no-any-return]
 

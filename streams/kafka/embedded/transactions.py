@@ -81,6 +81,10 @@ class TransactionCoordinator:
             self.end(known, committed=False)
             known.epoch += 1
 
+    def open_ids(self) -> list[str]:
+        """Returns the ids that have an open transaction, in order."""
+        return sorted(known.name for known in self._open())
+
     def next_deadline_s(self) -> float:
         """Returns when the next transaction times out."""
         return min(map(_deadline, self._open()), default=float("inf"))

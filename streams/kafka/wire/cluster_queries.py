@@ -31,15 +31,20 @@ from streams.kafka.wire.deadline import Deadline
 from streams.kafka.wire.group_messages import ConsumerAssignment
 from streams.kafka.wire.messages import (
     DESCRIBE_GROUPS,
+    INIT_PRODUCER_ID,
     LATEST,
     LIST_OFFSETS,
+    LIST_TRANSACTIONS,
     METADATA,
     READ_UNCOMMITTED,
+    TRANSACTION_KEY,
     DescribedGroupMember,
     DescribeGroupsRequest,
+    InitProducerIdRequest,
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
+    ListTransactionsRequest,
     MetadataRequest,
     MetadataResponse,
     NamedTopic,
@@ -51,6 +56,9 @@ __all__ = ["ClusterQueries"]
 Q = TypeVar("Q")
 R = TypeVar("R", bound=Answer)
 
+ONGOING = "Ongoing"
+FENCED_TIMEOUT_MS = 10_000
+"""The timeout of the next transaction of a fenced id; its next producer gives its own."""
 _PAUSE_S = 0.1
 _NO_ID = bytes(16)
 _NO_EPOCH = -1
@@ -59,6 +67,7 @@ _RIGHTS = {
     error_codes.TOPIC_AUTHORIZATION_FAILED: "DESCRIBE on its topics",
     error_codes.GROUP_AUTHORIZATION_FAILED: "READ on the group of the application.id",
     error_codes.CLUSTER_AUTHORIZATION_FAILED: "DESCRIBE on the cluster",
+    error_codes.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "WRITE on all transactional ids of the application",
 }
 
 
@@ -155,6 +164,36 @@ class ClusterQueries:
                 failure = error
             if not deadline.wait(_PAUSE_S):
                 raise failure
+
+    # ------------------------------------------------------------------ transactions
+
+    def open_transactions(self, timeout_s: float) -> list[str]:
+        """Returns the transactional ids that have an open transaction and may be seen; each broker knows some.
+
+        :raises RetryableError: if not all brokers have answered within the time.
+        """
+        deadline = Deadline(timeout_s, self._clock)
+        brokers = self._metadata((), deadline).brokers
+        found: set[str] = set()
+        for left, broker in zip(range(len(brokers), 0, -1), brokers, strict=True):
+            part = deadline.share(left)
+            with self._connections.to(Address(broker.host, broker.port), part) as connection:
+                answer = connection.call(LIST_TRANSACTIONS, ListTransactionsRequest((ONGOING,), ()), part)
+            if answer.error_code != error_codes.NONE:
+                raise _refusal("open transactions cannot be listed", answer.error_code)
+            found.update(one.transactional_id for one in answer.transaction_states)
+        return sorted(found)
+
+    def fence_producer(self, transactional_id: str, timeout_s: float) -> None:
+        """Ends the open transaction of a transactional id, and fences its producer.
+
+        :raises RetryableError: if its coordinator does not answer within the time.
+        """
+        request = InitProducerIdRequest(transactional_id, FENCED_TIMEOUT_MS, -1, -1)
+        with Coordinator(self._settings, transactional_id, self._clock, TRANSACTION_KEY) as coordinator:
+            answer = coordinator.call(INIT_PRODUCER_ID, request, timeout_s)
+        if answer.error_code not in (error_codes.NONE, error_codes.CONCURRENT_TRANSACTIONS):  # the latter: it ends now
+            raise _refusal(f"transactional id {transactional_id!r} cannot be fenced", answer.error_code)
 
     # ------------------------------------------------------------------ groups
 

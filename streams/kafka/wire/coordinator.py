@@ -15,7 +15,7 @@ from streams.kafka.wire.client_settings import ClientSettings
 from streams.kafka.wire.connection import Connection, connect
 from streams.kafka.wire.connections import Connections
 from streams.kafka.wire.deadline import Deadline
-from streams.kafka.wire.messages import FIND_COORDINATOR, GROUP_KEY, FindCoordinatorRequest
+from streams.kafka.wire.messages import FIND_COORDINATOR, GROUP_KEY, TRANSACTION_KEY, FindCoordinatorRequest
 
 __all__ = ["LATER", "Answer", "Coordinator", "through_any_server"]
 
@@ -42,10 +42,16 @@ R = TypeVar("R", bound=Answer)
 
 
 class Coordinator:
-    """Sends a group's requests to its coordinator. For one thread."""
+    """Sends the requests of a group, or of a transactional id, to its coordinator. For one thread.
 
-    def __init__(self, settings: ClientSettings, group: str, clock: Clock | None = None) -> None:
+    :param group: the name of the group, or the transactional id.
+    :param kind: `GROUP_KEY` or `TRANSACTION_KEY`.
+    """
+
+    def __init__(self, settings: ClientSettings, group: str, clock: Clock | None = None, kind: int = GROUP_KEY) -> None:
         self._settings = settings
+        self._kind = kind
+        self._what = f"transactional id {group!r}" if kind == TRANSACTION_KEY else f"group {group!r}"
         self._group = group
         self._clock = clock or SystemClock()
         self._connection: Connection | None = None
@@ -94,21 +100,19 @@ class Coordinator:
         return self._connection
 
     def _find(self, connection: Connection, deadline: Deadline) -> Address:
-        request = FindCoordinatorRequest(GROUP_KEY, (self._group,))
+        request = FindCoordinatorRequest(self._kind, (self._group,))
         found = connection.call(FIND_COORDINATOR, request, deadline).coordinators
         if len(found) != 1:
-            raise StreamsError(
-                f"{connection.address} named {len(found)} coordinators of group {self._group!r}, not one"
-            )
+            raise StreamsError(f"{connection.address} named {len(found)} coordinators of {self._what}, not one")
         if found[0].error_code in LATER:
             raise self._not_ready(found[0].error_code)
         if found[0].error_code != error_codes.NONE:
             reason = error_codes.described(found[0].error_code, found[0].error_message)
-            raise StreamsError(f"the coordinator of group {self._group!r} cannot be found: {reason}")
+            raise StreamsError(f"the coordinator of {self._what} cannot be found: {reason}")
         return Address(found[0].host, found[0].port)
 
     def _not_ready(self, code: int) -> RetryableError:
-        return RetryableError(f"the coordinator of group {self._group!r} is not ready: {error_codes.described(code)}")
+        return RetryableError(f"the coordinator of {self._what} is not ready: {error_codes.described(code)}")
 
 
 def through_any_server(settings: ClientSettings, deadline: Deadline, ask: Callable[[Connection, Deadline], T]) -> T:

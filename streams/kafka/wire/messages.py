@@ -15,9 +15,11 @@ __all__ = [
     "DESCRIBE_GROUPS",
     "FIND_COORDINATOR",
     "GROUP_KEY",
+    "INIT_PRODUCER_ID",
     "LATEST",
     "LEAVE_GROUP",
     "LIST_OFFSETS",
+    "LIST_TRANSACTIONS",
     "METADATA",
     "OFFSET_FETCH",
     "READ_UNCOMMITTED",
@@ -39,6 +41,8 @@ __all__ = [
     "FindCoordinatorRequest",
     "FindCoordinatorResponse",
     "FoundCoordinator",
+    "InitProducerIdRequest",
+    "InitProducerIdResponse",
     "LeaveGroupRequest",
     "LeaveGroupResponse",
     "LeavingMember",
@@ -47,8 +51,11 @@ __all__ = [
     "ListOffsetsRequest",
     "ListOffsetsResponse",
     "ListOffsetsTopic",
+    "ListTransactionsRequest",
+    "ListTransactionsResponse",
     "ListedOffset",
     "ListedTopic",
+    "ListedTransaction",
     "MetadataRequest",
     "MetadataResponse",
     "NamedTopic",
@@ -393,6 +400,44 @@ class ListOffsetsResponse:
     topics: Annotated[tuple[ListedTopic, ...], AtMost(100_000)]
 
 
+@dataclass(frozen=True)
+class ListTransactionsRequest:
+    state_filters: tuple[str, ...]
+    producer_id_filters: tuple[Int64, ...]
+
+
+@dataclass(frozen=True)
+class ListedTransaction:
+    transactional_id: str
+    producer_id: Int64
+    transaction_state: str
+
+
+@dataclass(frozen=True)
+class ListTransactionsResponse:
+    throttle_time_ms: Int32
+    error_code: Int16
+    unknown_state_filters: tuple[str, ...]
+    transaction_states: Annotated[tuple[ListedTransaction, ...], AtMost(100_000)]
+
+
+@dataclass(frozen=True)
+class InitProducerIdRequest:
+    transactional_id: str | None
+    transaction_timeout_ms: Int32
+    producer_id: Int64
+    """-1: whatever producer has the id is fenced."""
+    producer_epoch: Int16
+
+
+@dataclass(frozen=True)
+class InitProducerIdResponse:
+    throttle_time_ms: Int32
+    error_code: Int16
+    producer_id: Int64
+    producer_epoch: Int16
+
+
 API_VERSIONS = Api(
     name="ApiVersions",
     key=18,
@@ -498,4 +543,25 @@ LIST_OFFSETS = Api(
     response=ListOffsetsResponse,
     needs="2.1",
     most_answer_bytes=16 * 1024 * 1024,
+)
+LIST_TRANSACTIONS = Api(
+    name="ListTransactions",
+    key=66,
+    lowest=0,
+    highest=0,
+    flexible_from=0,
+    request=ListTransactionsRequest,
+    response=ListTransactionsResponse,
+    needs="3.0",
+    most_answer_bytes=16 * 1024 * 1024,
+)
+INIT_PRODUCER_ID = Api(
+    name="InitProducerId",
+    key=22,
+    lowest=3,
+    highest=4,
+    flexible_from=2,
+    request=InitProducerIdRequest,
+    response=InitProducerIdResponse,
+    needs="2.5",
 )

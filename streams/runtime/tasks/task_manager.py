@@ -24,6 +24,7 @@ from streams.runtime.plan.plans import PlanBook
 from streams.runtime.plan.task_plan import TaskPlan
 from streams.runtime.tasks.commit import Committer
 from streams.runtime.tasks.lock_waits import LockWaits
+from streams.runtime.tasks.orphaned_transactions import OrphanedTransactions
 from streams.runtime.tasks.retry import Retry
 from streams.runtime.tasks.start_offsets import StartOffsets
 from streams.runtime.tasks.task import Task, TaskState
@@ -83,6 +84,9 @@ class TaskManager:
         self._start_offsets = StartOffsets(clients, committer, clock, client_configs.auto_offset_reset(config))
         snapshots = TaskSnapshots(config.state_snapshot_dir, config.application_id, clock)
         self._restores = TaskRestores(restorer, clients, snapshots, clock)
+        self._orphans: OrphanedTransactions | None = None
+        if config.exactly_once:
+            self._orphans = OrphanedTransactions(config.application_id, clients.admin, clock)
         self._wanted: frozenset[TaskId] = frozenset()
         self._has_new_inputs = False
         self.owned: frozenset[TaskId] = frozenset()
@@ -203,6 +207,8 @@ class TaskManager:
             created = [
                 task for id_, task in self.tasks.items() if task.state is TaskState.CREATED and not self.waits(id_)
             ]
+            if created and self._orphans is not None:
+                self._orphans.end()
             self._prepare(self._restores.readable(created))
             self._restores.take_snapshots()
             self._restores.start_truncated_over(self.tasks, self._starts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64decode
 
-from processor_api.errors import StreamsError
+from processor_api.errors import StreamsError, TaskMigratedError
 from processor_api.task_id import TopicPartition
 from streams.kafka.ports import AT_BEGINNING, NewTopic, TopicInfo
 from streams.testing.contracts.client_kit import Cluster, contents, raises, read_to_end, send
@@ -59,6 +59,23 @@ class AdminContract:
         )
         assert self.cluster.admin.log_ends(partitions) == {partitions[0]: 2, partitions[1]: 0}
         assert self.cluster.admin.log_ends([]) == {}
+
+    def test_the_transaction_of_a_producer_that_is_gone_is_ended(self) -> None:
+        """Others need not wait for its time-out; the producer is fenced, should it live."""
+        topic, name = self.cluster.topic(1), self.cluster.name("id")
+        place = TopicPartition(topic, 0)
+        producer = self.cluster.producer(transactional_id=name)
+        producer.init_transactions()
+        producer.begin_transaction()
+        send(producer, topic, b"open", partition=0)
+        producer.flush()
+        admin, consumer = self.cluster.admin, self.cluster.consumer()
+        assert name in admin.open_transactions()
+        assert consumer.end_offsets([place]) == {place: 0}
+        admin.fence_producer(name)
+        self.cluster.until("the transaction is over", lambda: consumer.end_offsets([place])[place] == 2 or None)
+        assert name not in admin.open_transactions()
+        raises(TaskMigratedError, producer.commit_transaction)
 
     def test_an_existing_topic_is_left_as_it_is(self) -> None:
         """Creating a topic again, with another number of partitions, changes nothing; the other topics of the call are

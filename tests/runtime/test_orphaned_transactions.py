@@ -1,0 +1,92 @@
+"""The transactions of threads that are not in the group any more are ended at once, and no other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from processor_api.clock import ManualClock
+from processor_api.errors import RetryableError, StreamsError
+from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
+from streams.kafka.ports import GroupMember
+from streams.runtime.tasks.orphaned_transactions import OrphanedTransactions, orphans
+
+ONE, TWO = "00000000-0000-4000-8000-000000000001-0", "00000000-0000-4000-8000-000000000002-0"
+GONE, LIVES = f"app-{ONE}-1", f"app-{TWO}-1"
+
+
+def member(instance: str | None) -> GroupMember:
+    return GroupMember("client", "member", instance, frozenset())
+
+
+def test_a_transaction_of_no_member_is_an_orphan() -> None:
+    assert orphans("app", [GONE, LIVES], [member(LIVES)]) == [GONE]
+    assert orphans("app", [LIVES, GONE], []) == [GONE, LIVES]
+
+
+@pytest.mark.parametrize(
+    "name", [f"app-2-{ONE}-1", f"other-{ONE}-1", "app", "app-1", f"app-{ONE}", f"app-{ONE}-x", f"app-{ONE}-1-1-1", ""]
+)
+def test_those_of_others_are_left_alone(name: str) -> None:
+    """Such as of an application whose id begins alike, or of a producer of the user."""
+    assert orphans("app", [name], [member(LIVES)]) == []
+
+
+@pytest.mark.parametrize("instance", [None, "", "mine-1", f"mine-{ONE}-1"])
+def test_nothing_is_ended_beside_members_with_names_of_their_own(instance: str | None) -> None:
+    """With a `group.instance.id` of the user, the group does not say whose transactional id it is."""
+    assert orphans("app", [GONE], [member(LIVES), member(instance)]) == []
+
+
+class Opened:
+    """A broker with an open transaction of a thread that is gone."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        broker = EmbeddedBroker()
+        broker.create_topic("out", 1)
+        self.clients = EmbeddedClients(broker)
+        self.admin = self.clients.admin({})
+        self.write()
+
+    def write(self) -> None:
+        self.producer = self.clients.producer({"transactional.id": GONE})
+        self.producer.init_transactions()
+        self.producer.begin_transaction()
+        self.producer.produce("out", b"v", b"k", 0, None, None, 5, None)
+        self.producer.flush()
+
+
+def test_an_orphan_is_ended_and_its_producer_fenced() -> None:
+    opened = Opened()
+    assert opened.admin.open_transactions() == [GONE]
+    OrphanedTransactions("app", opened.admin, opened.clock).end()
+    assert opened.admin.open_transactions() == []
+    with pytest.raises(StreamsError):
+        opened.producer.commit_transaction()
+
+
+def test_the_group_is_asked_once_a_second() -> None:
+    opened = Opened()
+    orphaned = OrphanedTransactions("app", opened.admin, opened.clock)
+    orphaned.end()
+    opened.write()
+    opened.clock.advance(900)
+    orphaned.end()
+    assert opened.admin.open_transactions() == [GONE]
+    opened.clock.advance(100)
+    orphaned.end()
+    assert opened.admin.open_transactions() == []
+
+
+def test_what_cannot_be_asked_is_left_to_the_time_out() -> None:
+    class Refusing:
+        def __getattr__(self, name: str) -> Any:
+            def refuse(*_: object) -> Any:
+                raise RetryableError("no broker answers")
+
+            return refuse
+
+    refusing: Any = Refusing()
+    OrphanedTransactions("app", refusing, ManualClock()).end()
