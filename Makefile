@@ -3,6 +3,7 @@ PYTHON ?= python3
 EXTRAS ?= dev,json,parquet
 JOBS ?= 3
 SEEDS ?= 1000
+ROUNDS ?= 3
 FIRST ?= 0
 SCENARIO ?=
 TIMES ?= 3
@@ -27,7 +28,7 @@ NEEDS_PYTHON = command -v "$(PYTHON)" > /dev/null \
 	$(PYTHON) is %d.%d: give the name of another one, as in PYTHON=python3.12" % sys.version_info[:2])'
 
 .DELETE_ON_ERROR:
-.PHONY: demo demo-spark test test-long test-pythons test-busy properties simulate check format editors golden kafka pictures bench docs clean
+.PHONY: demo demo-spark test test-long test-pythons test-busy properties simulate chaos-pauses check format editors golden kafka pictures bench docs clean
 
 demo: $(BASE_INSTALLED)
 	$(PY) -m streams demo
@@ -78,6 +79,10 @@ properties: $(INSTALLED)
 # Seeds of the simulation, two at a time: SEEDS=n, FIRST=k the first of them, SCENARIO=name one application alone.
 simulate: $(INSTALLED)
 	$(PY) -m tools.simulate --seeds $(SEEDS) --first $(FIRST) $(if $(SCENARIO),--scenario $(SCENARIO))
+
+# Brokers and workers that stand still, are slow or do not answer, on three real brokers: ROUNDS=n of each, SCENARIO=name of one.
+chaos-pauses: $(INSTALLED)
+	$(PY) -m tools.chaos --rounds $(ROUNDS) $(if $(SCENARIO),--only "$(SCENARIO)")
 
 # Records Kafka Streams for Java again and compares; SEED=n records other inputs and replays them on the golden tests, and
 # with COMPOSED=m as many topologies that are drawn at random.

@@ -1,0 +1,161 @@
+"""Three brokers of Apache Kafka in one cluster, each behind a proxy that can be slow or swallow what it is sent."""
+
+from __future__ import annotations
+
+import base64
+import signal
+import socket
+import subprocess
+import threading
+import time
+import uuid
+from pathlib import Path
+
+from tools.kafka.broker import HOST, PROPERTIES, free_ports, is_live
+from tools.kafka.jars import libs
+from tools.maven import java
+
+__all__ = ["Cluster", "Node", "Proxy"]
+
+START_S = 180.0
+BLOCK = 1 << 16
+
+
+class Proxy:
+    """Passes bytes on to a broker and back, later or not at all where that is set."""
+
+    def __init__(self, port: int, target: int) -> None:
+        self.port = port
+        self.delay_s = 0.0
+        self.swallows = False
+        """Whether bytes are taken and not passed on, in both directions, while connections stay open."""
+        self._target = target
+        self._listener = socket.create_server((HOST, port))
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                line, _ = self._listener.accept()
+            except OSError:
+                return
+            try:
+                other = socket.create_connection((HOST, self._target), 5)
+            except OSError:
+                line.close()
+                continue
+            other.settimeout(None)
+            for one, two in ((line, other), (other, line)):
+                threading.Thread(target=self._pass_on, args=(one, two), daemon=True).start()
+
+    def _pass_on(self, source: socket.socket, target: socket.socket) -> None:
+        try:
+            while data := source.recv(BLOCK):
+                if self.delay_s:
+                    time.sleep(self.delay_s)
+                if not self.swallows:
+                    target.sendall(data)
+        except OSError:
+            pass
+        for one in (source, target):
+            try:
+                one.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                one.close()
+
+    def cut(self) -> None:
+        """Takes no more connections."""
+        self._listener.close()
+
+
+class Node:
+    """One broker of the cluster, which is a controller too."""
+
+    def __init__(self, number: int, folder: Path, port: int, properties: dict[str, str]) -> None:
+        self.number = number
+        self.port = port
+        self._folder = folder
+        self._properties = properties
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self, cluster_id: str) -> None:
+        """Starts it; returns at once."""
+        self._folder.mkdir(parents=True)
+        config = self._folder / "server.properties"
+        config.write_text("".join(f"{name}={value}\n" for name, value in self._properties.items()))
+        command = [java(), "-cp", f"{libs()}/*", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Xmx512m"]
+        with open(self._folder / "broker.log", "ab") as log:
+            format_ = [*command, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "--config"]
+            subprocess.run([*format_, str(config)], check=True, stdout=log, stderr=log)
+            self._process = subprocess.Popen(
+                [*command, "kafka.Kafka", str(config)], stdout=log, stderr=log, start_new_session=True
+            )
+
+    def freeze(self) -> None:
+        """Stops it where it is."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Has it go on."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        """Ends it."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+
+class Cluster:
+    """Three nodes on the loopback address; clients reach each through its proxy."""
+
+    def __init__(self, folder: Path) -> None:
+        ports = free_ports(9)
+        inner, outer, controllers = ports[:3], ports[3:6], ports[6:]
+        voters = ",".join(f"{n + 1}@{HOST}:{port}" for n, port in enumerate(controllers))
+        self.proxies = [Proxy(out, to) for out, to in zip(outer, inner, strict=True)]
+        inside = free_ports(3)
+        self.nodes = []
+        for n in range(3):
+            properties = PROPERTIES | {
+                "node.id": str(n + 1),
+                "listeners": f"OUT://{HOST}:{inner[n]},IN://{HOST}:{inside[n]},CONTROLLER://{HOST}:{controllers[n]}",
+                "advertised.listeners": f"OUT://{HOST}:{outer[n]},IN://{HOST}:{inside[n]}",
+                "listener.security.protocol.map": "OUT:PLAINTEXT,IN:PLAINTEXT,CONTROLLER:PLAINTEXT",
+                "inter.broker.listener.name": "IN",
+                "controller.quorum.voters": voters,
+                "log.dirs": str(folder / f"node-{n + 1}" / "data"),
+                "default.replication.factor": "3",
+                "offsets.topic.replication.factor": "3",
+                "transaction.state.log.replication.factor": "3",
+                "min.insync.replicas": "1",
+            }
+            self.nodes.append(Node(n + 1, folder / f"node-{n + 1}", inner[n], properties))
+        self.bootstrap = ",".join(f"{HOST}:{port}" for port in outer)
+
+    def start(self) -> None:
+        """Starts the nodes; returns when all answer."""
+        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+        for node in self.nodes:
+            node.start(cluster_id)
+        deadline = time.monotonic() + START_S
+        while not all(is_live(HOST, node.port) for node in self.nodes):
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"the cluster did not start within {START_S:.0f} s")
+            time.sleep(0.2)
+
+    def heal(self) -> None:
+        """Ends everything that was done to nodes and proxies."""
+        for proxy in self.proxies:
+            proxy.delay_s, proxy.swallows = 0.0, False
+        for node in self.nodes:
+            node.thaw()
+
+    def close(self) -> None:
+        """Ends the nodes."""
+        for node in self.nodes:
+            node.kill()
+        for proxy in self.proxies:
+            proxy.cut()
