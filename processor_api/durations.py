@@ -43,7 +43,8 @@ def to_ms(duration: Duration, name: str) -> int:
         return duration // timedelta(milliseconds=1)
     found = whole_number(duration)
     if found is None or not -LAST_MS <= found <= LAST_MS:
-        raise TypeError(f"{name} must be a timedelta or integer milliseconds, got {repr_of(duration)}")
+        kind = "integer milliseconds" if found is None else "integer milliseconds of at most 64 bits"
+        raise TypeError(f"{name} must be a timedelta or {kind}, got {repr_of(duration)}")
     return found
 
 

@@ -95,7 +95,7 @@ class Topology(TopologyData):
             assert topology.describe().splitlines()[2] == "    Source: source (topics: [lines, more-lines])"
 
         :raises TopologyError: if the name is taken, there is no topic, or another source reads one of the topics,
-            by its name or by a pattern (semantics 155).
+            by its name or by a pattern (semantics 152).
         """
         self._check_new_name(name)
         names, pattern = self._topics_or_pattern(name, topics)

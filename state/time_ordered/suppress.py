@@ -73,7 +73,7 @@ class ChangeBuffer(Buffer):
         """Removes changes in order of time, then key, as long as the predicate holds.
 
         A change is gone when the callback has returned; if it raises, the change stays. Meanwhile it does not count as
-        buffered (semantics 156).
+        buffered (semantics 153).
         """
         index = self.index
         while index.num_records and predicate():

@@ -52,7 +52,7 @@ class _Worker:
     """The time to start it, if it has no process and is not done."""
     deaths: deque[float] = field(default_factory=deque)
     done: bool = False
-    line: WorkerLine | None = None
+    line: WorkerLine | None = field(default=None, init=False)
     """The sockets to its process."""
     last_words: str | None = None
     """The error by which its last process ended, if it could say so."""

@@ -131,7 +131,7 @@ class StreamsConfig(BaseModel):
     timestamp_after_max_handler: Annotated[
         Literal["fail", "drop", "take"], PlainValidator(values.one_of("fail", "drop", "take"))
     ] = "fail"
-    """What happens to a record whose time is further ahead of the clock."""
+    """The treatment of a record whose time is further ahead of the clock."""
 
     state_dir: Annotated[Path, PlainValidator(values.path)] = Field(default_factory=values.default_state_dir)
     state_snapshot_dir: Annotated[Path | None, PlainValidator(values.optional(values.path))] = None

@@ -74,7 +74,7 @@ class InternalTopic:
 
     @property
     def created_with(self) -> Mapping[str, str]:
-        """The settings to create the topic with (semantics 174)."""
+        """The settings to create the topic with (semantics 162)."""
         return {**self.configs, "retention.ms": "-1"} if self.is_cut_by_tasks else self.configs
 
 

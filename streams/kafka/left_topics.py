@@ -1,4 +1,4 @@
-"""Internal topics on the cluster that the topology does not have, of a former version of it (semantics 179).
+"""Internal topics on the cluster that the topology does not have, of a former version of it (semantics 167).
 
 A store or a repartition that was renamed begins with an empty topic under its new name. Under the old one the rows
 stay, and records that were not read are never read.

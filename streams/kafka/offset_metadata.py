@@ -9,7 +9,7 @@ complete, records to skip, the handover that committed the offset, and the strea
 of names. A note of another kind is passed over.
 
 A broker takes a text of 4,096 bytes with an offset (``offset.metadata.max.bytes``), and refuses a commit with a longer
-one. So names give way to marks where they are too long together, and what has no room after that is left out.
+one. So marks replace names that are too long together, and times that have no room after that are left out.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _NOTE, _MARK, _SKIP, _TIME = struct.Struct(">BH"), struct.Struct(">I"), struct.S
 _MARKS, _HANDOVER, _SKIPPED, _HANDED_OVER, _TIMES = 2, 3, 4, 5, 6
 
 _MOST_BYTES = 4096 // 4 * 3
-"""What a broker takes with an offset by default, in base64."""
+"""Bytes that a broker takes with an offset by default, as they are before base64."""
 MOST_TIMES = 180
 """So many times of operators have room in any case, beside as many changelogs and what else there is."""
 _MOST_MARKS = 400

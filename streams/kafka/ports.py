@@ -86,7 +86,7 @@ class NoOffset(StreamsError):
 
 class NotDelivered(TransactionAborted):
     """A record was not delivered in time and is lost to the producer, or its topic does not exist: its task goes back
-    to the last commit and processes again what was read since (semantics 114, 177).
+    to the last commit and processes again what was read since (semantics 114, 165).
 
     The other tasks of the thread go on, unless they share a transaction with it, or it is not known whose record it
     was."""

@@ -1,6 +1,6 @@
 """Finds the source of a topology that reads a topic: by its name, or by a pattern that matches the whole name.
 
-A topic is read by one source only (semantics 155). What can be seen in the topology alone is refused where it is built;
+A topic is read by one source only (semantics 152). What can be seen in the topology alone is refused where it is built;
 that two patterns match one topic is seen here, where the topic is known.
 """
 

@@ -168,7 +168,7 @@ def test_a_topic_too_wide_for_a_changelog_is_told_of_and_left(
 
 
 def test_a_topic_of_two_patterns_is_told_of_and_left(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
-    """Semantics 155: with both lines, and the application goes on. One that starts with such a topic ends."""
+    """Semantics 152: with both lines, and the application goes on. One that starts with such a topic ends."""
 
     def topology() -> Topology:
         builder = StreamsBuilder(key_serde="string", value_serde="string")

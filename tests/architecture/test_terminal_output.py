@@ -15,6 +15,7 @@ ALLOWED = {
     "streams/cli/worker.py": "a signal handler, which may not take the lock of a stream; the text is its own",
     "streams/cli/trial/output.py": "a table with colours, whose cells are escaped one by one",
     "streams/spark/backfill/progress.py": "a bar that is drawn over itself, of numbers and a name of its own",
+    "streams/app/after_script.py": "no command; the text is its own, about an application whose id Kafka allows",
     "streams/cli/supervision.py": "a socket to the supervisor",
     "streams/restore/snapshot_files.py": "a pipe between threads",
 }

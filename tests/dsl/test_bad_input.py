@@ -75,9 +75,7 @@ def refused(make: Callable[[], object], says: str, kind: type[Exception] = Topol
         (lambda: TimeWindows.of_size_with_no_grace(0), "the size of windows must be at least 1 ms, got 0 ms"),
         (lambda: TimeWindows.of_size_with_no_grace(timedelta(microseconds=10)), "at least 1 ms, got 0 ms"),
         (lambda: TimeWindows.of_size_with_no_grace(timedelta(days=-1)), "at least 1 ms, got -86400000 ms"),
-        (lambda: TimeWindows.of_size_with_no_grace(MAX + 1), f"the size of windows must be at most {MAX} ms"),
         (lambda: TimeWindows.of_size_and_grace(10, -1), "the grace period must be at least 0 ms, got -1 ms"),
-        (lambda: TimeWindows.of_size_and_grace(10, MAX + 1), f"the grace period must be at most {MAX} ms"),
         (lambda: TEN.advance_by(0), "the advance of windows must be at least 1 ms, got 0 ms"),
         (lambda: TEN.advance_by(11), "at most their size, 10 ms; got 11 ms"),
         (lambda: SlidingWindows(difference_ms=-1), "the time difference of sliding windows must be at least 0 ms"),
@@ -87,7 +85,6 @@ def refused(make: Callable[[], object], says: str, kind: type[Exception] = Topol
         (lambda: UnlimitedWindows.of().start_on(-1), "the start of an unlimited window must be at least 0 ms"),
         (lambda: JoinWindows.of_time_difference_with_no_grace(-1), "their sum must not be negative"),
         (lambda: JoinWindows.of_time_difference_and_grace(1, -1), "the grace period of a join must not be negative"),
-        (lambda: NEAR.before(MAX + 1), "before_ms of JoinWindows must fit into 64 bits"),
         (lambda: Suppressed.until_time_limit(-1, BufferConfig.unbounded()), "time_to_wait cannot be negative"),
         (lambda: Joined(grace=-1), "the grace period of a join must not be negative"),
     ],
@@ -96,7 +93,7 @@ def test_a_duration_out_of_range_is_refused(make: Callable[[], object], says: st
     refused(make, says)
 
 
-@pytest.mark.parametrize("duration", ["5 minutes", 1.5, None, True])
+@pytest.mark.parametrize("duration", ["5 minutes", 1.5, None, True, MAX + 1])
 @pytest.mark.parametrize(
     "make",
     [
@@ -112,7 +109,7 @@ def test_a_duration_out_of_range_is_refused(make: Callable[[], object], says: st
     ],
 )
 def test_a_duration_is_a_timedelta_or_a_whole_number(make: Callable[[Any], object], duration: Any) -> None:
-    refused(lambda: make(duration), "must be a timedelta or integer milliseconds, got", TypeError)
+    refused(lambda: make(duration), "must be a timedelta or integer milliseconds", TypeError)
 
 
 def test_a_point_in_time_has_a_time_zone() -> None:
@@ -529,15 +526,22 @@ def failure_at_a_record(made: StreamsBuilder) -> str:
     return caught.value.message
 
 
-@pytest.mark.parametrize("wrong", ["tea", "no", None, 5, ("a", "b", "c")])
+MAPS: dict[str, Any] = {
+    "map": lambda builder, mapper: builder.stream("in").map(mapper, name="m").to("out"),
+    "flat_map": lambda builder, mapper: builder.stream("in").flat_map(lambda k, v: [mapper(k, v)], name="m").to("out"),
+    "group_by": lambda builder, mapper: builder.table("in").group_by(mapper, "m").count(),
+}
+NO_PAIRS = ["tea", "no", None, 5, ("a", "b", "c")]
+
+
 @pytest.mark.parametrize(
-    "add",
+    ("add", "wrong"),
     [
-        lambda builder, mapper: builder.stream("in").map(mapper, name="m").to("out"),
-        lambda builder, mapper: builder.stream("in").flat_map(lambda k, v: [mapper(k, v)], name="m").to("out"),
-        lambda builder, mapper: builder.table("in").group_by(mapper, "m").count(),
+        pytest.param(add, wrong, id=f"{name}-{wrong}")
+        for name, add in MAPS.items()
+        for wrong in NO_PAIRS
+        if (name, wrong) != ("group_by", None)  # the row is in no group then, as in Kafka Streams
     ],
-    ids=["map", "flat_map", "group_by"],
 )
 def test_a_mapper_that_returns_no_pair_is_told_what_is_wanted(add: Any, wrong: Any) -> None:
     """Also if it returns a text of two characters, which Python would take apart."""

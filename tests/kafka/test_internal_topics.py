@@ -264,7 +264,7 @@ def test_a_pattern_reads_every_matching_topic() -> None:
 
 
 def test_a_topic_that_two_patterns_match_is_refused() -> None:
-    """Semantics 155."""
+    """Semantics 152."""
     topology = Topology().add_source("p", re.compile("in-.")).add_source("q", re.compile(".*-2"))
     assert task_counts(topology, {"in-1": 3, "out-2": 2}) == {0: 3, 1: 2}
     with pytest.raises(TopologyError, match="topic 'in-2' matches the patterns of two sources"):

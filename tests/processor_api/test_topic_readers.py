@@ -1,4 +1,4 @@
-"""A topic has one reader: a source that names it, or one whose pattern matches it (semantics 155)."""
+"""A topic has one reader: a source that names it, or one whose pattern matches it (semantics 152)."""
 
 from __future__ import annotations
 

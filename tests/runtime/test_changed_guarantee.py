@@ -1,4 +1,4 @@
-"""A deploy that changes the guarantee: what was rolled back before is not read at least once (semantics 178)."""
+"""A deploy that changes the guarantee: what was rolled back before is not read at least once (semantics 166)."""
 
 from __future__ import annotations
 

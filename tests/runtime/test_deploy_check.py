@@ -1,4 +1,4 @@
-"""A version without the topics of the one before does not start over records that are unread (semantics 179)."""
+"""A version without the topics of the one before does not start over records that are unread (semantics 167)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changelogs of windows are cut by the time of their store, and by nothing else (semantics 174, 175)."""
+"""Changelogs of windows are cut by the time of their store, and by nothing else (semantics 162, 163)."""
 
 from __future__ import annotations
 

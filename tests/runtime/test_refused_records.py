@@ -1,5 +1,5 @@
 """A record that is refused is no outage: its handler is asked, its task alone goes back, and few records come twice
-(semantics 177)."""
+(semantics 165)."""
 
 from __future__ import annotations
 

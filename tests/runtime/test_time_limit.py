@@ -1,4 +1,4 @@
-"""How far the time of a record may be ahead of the wall clock (semantics 169)."""
+"""How far the time of a record may be ahead of the wall clock (semantics 160)."""
 
 from __future__ import annotations
 

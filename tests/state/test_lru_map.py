@@ -121,7 +121,7 @@ def test_a_restored_map_evicts_what_was_put_first(tmp_path: Path) -> None:
 
 
 def test_a_table_deletes_what_it_evicts_from_its_changelog(tmp_path: Path) -> None:
-    """So that a restore has the rows that the table had, and compaction leaves nothing else (semantics 180)."""
+    """So that a restore has the rows that the table had, and compaction leaves nothing else (semantics 168)."""
     kit = StoreKit(builder_of(2, timestamped=True), tmp_path, log_each=True)
     for key in range(20):
         kit.facade.put(key, ValueAndTimestamp("v", key))

@@ -186,7 +186,7 @@ def test_topics_that_records_decide_are_said_not_to_be_listed(cli: ClusterComman
 
 
 def test_a_topic_that_two_patterns_match_is_a_problem(cli: ClusterCommands) -> None:
-    """Semantics 155: with the lines of both."""
+    """Semantics 152: with the lines of both."""
     app = cli.app(
         "import re\n"
         'builder = StreamsBuilder(key_serde="string", value_serde="string")\n'

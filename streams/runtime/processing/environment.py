@@ -105,7 +105,7 @@ class TaskSettings:
     timestamp_after_max_ms: int = -1
     """How far the time of a record may be ahead of the clock; -1 is no limit."""
     timestamp_after_max_handler: str = FAIL
-    """What happens to a record that is further ahead."""
+    """The treatment of a record that is further ahead."""
 
     @classmethod
     def of(

@@ -170,7 +170,7 @@ class ErrorPolicy:
         raise self._failure(ProcessingError, what, context, None) from error
 
     def too_late(self, node: str, error: Exception, cursor: Cursor) -> NoReturn:
-        """Raises the error of a record whose time is too far ahead of the clock (semantics 169)."""
+        """Raises the error of a record whose time is too far ahead of the clock (semantics 160)."""
         context = self._context(node, cursor, cursor.message.timestamp()[1], None)
         raise self._failure(ProcessingError, error_text(error), context, None) from error
 

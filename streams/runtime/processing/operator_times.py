@@ -26,7 +26,7 @@ class OperatorTimes:
 
     def __init__(self) -> None:
         self._committed: dict[str, int] = {}
-        """By marks of names."""
+        """The times of the last commit, by the marks of their names."""
         self._current: dict[str, Callable[[], int]] = {}
         self._names: dict[str, str] = {}
         """The name that each mark stands for."""

@@ -1,4 +1,4 @@
-"""Limits how far the time of a record may be ahead of the wall clock (``timestamp.after.max.ms``; semantics 169).
+"""Limits how far the time of a record may be ahead of the wall clock (``timestamp.after.max.ms``; semantics 160).
 
 Stream time never goes back, so one record whose time is in microseconds would close all windows for ever, and let every
 row with a time to live expire.

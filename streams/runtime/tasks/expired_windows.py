@@ -1,5 +1,5 @@
-"""Deletes the rows of expired windows from changelogs, by stream time (semantics 174), and says which changelogs a
-broker cuts by the wall clock though their stores need the rows (semantics 175).
+"""Deletes the rows of expired windows from changelogs, by stream time (semantics 162), and says which changelogs a
+broker cuts by the wall clock though their stores need the rows (semantics 163).
 
 Asks and deletes on the thread of the purge; what it is asked about is collected by the stream thread, after a commit.
 """

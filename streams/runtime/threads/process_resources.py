@@ -32,7 +32,7 @@ class ClusterAccess:
     admin_client_id: str
     shutdown_requests: ShutdownRequests
     batch_limits: BatchLimits
-    """What the topics allow the producers of the threads."""
+    """The sizes that the topics allow the producers of the threads."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -84,7 +84,7 @@ class BatchContract:
         assert len(self.kept(topic)) == 60
 
     def test_batches_may_be_limited_to_what_a_topic_takes(self) -> None:
-        """With a ``batch.size`` that the topic takes no small record is refused, however much lingers, and the order
+        """No small record is refused with a ``batch.size`` that the topic takes, however much lingers, and the order
         stays; a record that is larger goes alone."""
         topic = self.cluster.topic(configs={"max.message.bytes": "2000"})
         producer, deliveries = self.cluster.producer(linger_ms=LINGER_MS, batch_size=2000), Deliveries()
@@ -95,7 +95,7 @@ class BatchContract:
         assert self.kept(topic) == [value for value in values if len(value) < 4_000]
 
     def test_a_producer_takes_records_as_large_as_a_topic_does(self) -> None:
-        """By default both take somewhat more than a million bytes, as Java's; what is larger is refused at once."""
+        """A producer and a topic take somewhat more than a million bytes by default, as Java's; more is refused."""
         topic = self.cluster.topic()
         assert self.batch(topic, (b"k", bytes(1_000_500), 5)).errors == [None]
         assert self.batch(topic, (b"k", bytes(1_048_400), 5)).errors == [None]

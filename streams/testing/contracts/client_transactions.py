@@ -210,7 +210,7 @@ class TransactionContract:
         assert self.values(self.ended(TopicPartition(topic, 0))) == [b"again"]
 
     def test_a_transaction_that_has_failed_takes_no_records(self) -> None:
-        """What `produce` raises then stands for a transaction to abort, and not for an error of the record."""
+        """The error of `produce` then stands for a transaction to abort, and not for an error of the record."""
         topic = self.cluster.topic(configs={"max.message.bytes": "2000"})
         producer, deliveries = self.cluster.transactional(), Deliveries()
         producer.begin_transaction()
