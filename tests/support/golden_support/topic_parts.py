@@ -97,7 +97,7 @@ def records(
                 written.setdefault(topic, []).extend(map(_raw, produced))
     finally:
         driver.close()
-    return {"description": topology.describe(), "topics": _in_comparable_order(written)}
+    return {"description": str(topology.describe()), "topics": _in_comparable_order(written)}
 
 
 def _raw(record: Any) -> dict[str, Any]:

@@ -37,4 +37,4 @@ def parts(case: Mapping[str, Any], build: Callable[[Any], Any], config: StreamsC
         | ({} if topic.role is TopicRole.SOURCE_AS_CHANGELOG else {"configs": dict(topic.configs)})
         for name, topic in internal_topics(topology, settings).items()
     }
-    return {"describe": topology.describe(), "internal_topics": topics}
+    return {"describe": str(topology.describe()), "internal_topics": topics}
