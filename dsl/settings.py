@@ -46,6 +46,8 @@ class BuildSettings:
     """The suppliers in place of the engine, if given (``dsl.store.suppliers.class``)."""
     headers: bool = False
     """Whether those stores keep the headers of records beside values (``dsl.store.format``, KIP-1271)."""
+    keeps_java_defects: bool = False
+    """Whether the defects of Kafka Streams are kept that are cured otherwise (``dsl.java.defects``)."""
     wrapper: Any = None
     """Wraps every processor (KIP-1112)."""
     values: Mapping[str, Any] = field(default_factory=dict, compare=False)
@@ -73,6 +75,7 @@ def read_settings(config: Mapping[str, Any] | Dotted | None) -> BuildSettings:
         engine=_engine(values),
         suppliers=_suppliers(values),
         headers=str(values.get("dsl.store.format")).upper() == "HEADERS",
+        keeps_java_defects=values.get("dsl.java.defects") == "keep",
         wrapper=_wrapper(values),
         values=values,
     )

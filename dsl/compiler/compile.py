@@ -14,7 +14,8 @@ from dsl.compiler.merge_repartitions import merge_repartitions
 from dsl.compiler.merge_sources import merge_sources
 from dsl.compiler.null_keys import repartitions_with_null_keys
 from dsl.compiler.self_joins import single_store_self_joins
-from dsl.compiler.table_metadata import TableMetadata, table_metadata
+from dsl.compiler.shared_tables import NOTHING_SHARED, SharedTables, shared_tables
+from dsl.compiler.table_metadata import TableMetadata, table_metadata, with_old_values
 from dsl.compiler.table_views import table_view
 from dsl.plan.materialization import buffer_builder, key_value_builder
 from dsl.plan.nodes import (
@@ -32,11 +33,14 @@ from dsl.plan.nodes import (
     TableStep,
 )
 from dsl.plan.window_stores import window_store_builder
+from dsl.processors.announced import AnnouncedTable
 from dsl.processors.stateless import DropNullKeys, PassThrough
+from dsl.processors.suppress import Suppress
 from dsl.settings import BuildSettings
 from dsl.table_operator import ChangeReader, TableOperator
 from processor_api.errors import TopologyError
 from processor_api.nodes import ProcessorNode, RepartitionTopic
+from processor_api.processor import Operator
 from processor_api.timestamps import fail_on_invalid_timestamp
 from processor_api.topology import Topology
 from processor_api.user_lines import Line
@@ -58,7 +62,9 @@ def compile_plan(plan: Plan, settings: BuildSettings, serdes: DefaultSerdes = NO
         plan = single_store_self_joins(plan)
     if settings.explicit_names:
         check_explicit_names(plan, metadata)
-    writer = _Writer(plan, metadata, settings, serdes)
+    shared = NOTHING_SHARED if settings.keeps_java_defects else shared_tables(plan, metadata)
+    metadata = with_old_values(plan, metadata, shared.announced)
+    writer = _Writer(plan, metadata, shared, settings, serdes)
     for number in _in_order(plan):
         node = plan.nodes[number]
         with writer.topology.on_behalf_of(node.made_at):
@@ -85,12 +91,20 @@ def _in_order(plan: Plan) -> Iterator[int]:
 
 
 class _Writer:
-    def __init__(self, plan: Plan, metadata: TableMetadata, settings: BuildSettings, serdes: DefaultSerdes) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        metadata: TableMetadata,
+        shared: SharedTables,
+        settings: BuildSettings,
+        serdes: DefaultSerdes,
+    ) -> None:
         self.topology = Topology()
         self._serdes = serdes
         self._key, self._value = serdes.key_of, serdes.value_of
         self._plan = plan
         self._metadata = metadata
+        self._shared = shared
         self._settings = settings
         self._with_null_keys = repartitions_with_null_keys(plan)
         self._stores_of: dict[str, tuple[tuple[str, ...], Line | None]] = {}
@@ -150,7 +164,7 @@ class _Writer:
         )
         materialized = number in self._metadata.materialized
         operator = self._completed(number, node.operator, node.store if materialized else None)
-        self.topology.add_processor(node.name, self._serdes.of_supplier(operator), node.source)
+        self.topology.add_processor(node.name, self._announced(number, operator), node.source)
         if materialized:
             reuses = self._reuses_topics and node.store.time_to_live is None  # a source topic takes no tombstones
             store = replace(node.store, logging=False, topic_config={}) if reuses else node.store
@@ -187,6 +201,8 @@ class _Writer:
         views = tuple(table_view(self._plan, self._metadata, table) for table in node.reads)
         if views:
             supplier = replace(supplier, views=views)
+        if number in self._shared.sides:
+            supplier = replace(supplier, announced=self._shared.sides[number])
         self.topology.add_processor(node.name, self._serdes.of_supplier(supplier), *self._parents(node))
         added = self.topology.nodes[node.name]
         if node.fixed_key is not None and isinstance(added, ProcessorNode) and added.fixed_key is not node.fixed_key:
@@ -205,7 +221,7 @@ class _Writer:
 
     def _table_step(self, number: int, node: TableStep) -> None:
         store = node.store if number in self._metadata.materialized else None
-        operator = self._serdes.of_supplier(self._completed(number, node.operator, store))
+        operator = self._announced(number, self._completed(number, node.operator, store))
         self.topology.add_processor(node.name, operator, *self._parents(node))
         if store is not None and node.shares_store:
             self.topology.connect_processor_and_state_stores(node.name, store.name)
@@ -217,12 +233,19 @@ class _Writer:
             self.topology.add_state_store(self._serdes.of_store(buffer_builder(node.buffer, self._settings)), node.name)
 
     def _completed(self, number: int, operator: TableOperator, store: Materialization | None) -> TableOperator:
+        if isinstance(operator, Suppress) and self._settings.keeps_java_defects:
+            operator = replace(operator, closes_after=False)
         return replace(
             operator,
             store=None if store is None else store.name,
             old_values=number in self._metadata.old_values,
             versioned=number in self._metadata.read_versioned,
         )
+
+    def _announced(self, number: int, operator: TableOperator) -> Operator:
+        """Returns the operator of a table with its serdes, and with announcements where a join needs them."""
+        found: TableOperator = self._serdes.of_supplier(operator)
+        return AnnouncedTable(found) if number in self._shared.announced else found
 
     def _add_store(self, store: Materialization, processor: str) -> None:
         if store.windows is None:

@@ -6,13 +6,14 @@ if its table could send them at that moment. The pass therefore goes through the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 
 from dsl.plan.nodes import Answer, Ask, Plan, Process, TableSource, TableStep
 from processor_api.errors import InternalError, TopologyError
 from processor_api.user_lines import text_of
 
-__all__ = ["TableMetadata", "table_metadata"]
+__all__ = ["TableMetadata", "table_metadata", "with_old_values"]
 
 VERSIONED = "versioned-key-value"
 
@@ -48,6 +49,16 @@ def table_metadata(plan: Plan) -> TableMetadata:
             case _:
                 pass
     return TableMetadata(frozenset(asking.materialized), frozenset(asking.old_values), _read_versioned(plan))
+
+
+def with_old_values(plan: Plan, metadata: TableMetadata, tables: Collection[int]) -> TableMetadata:
+    """Returns the metadata of a plan in which these tables send old values."""
+    asking = _Asking(plan)
+    asking.materialized |= metadata.materialized
+    asking.old_values |= metadata.old_values
+    for number in tables:
+        asking.ask(number, force=True)
+    return replace(metadata, materialized=frozenset(asking.materialized), old_values=frozenset(asking.old_values))
 
 
 def _read_versioned(plan: Plan) -> frozenset[int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dsl.plan.builder import Place, PlanBuilder
 from dsl.plan.nodes import Answer, Ask, BufferStore, TableStep
 from dsl.processors.suppress import NO_LIMIT, Suppress
+from dsl.processors.windows.session_windows import SessionAggregate
 from dsl.suppressed import EagerBufferConfig, Suppressed
 from processor_api.errors import TopologyError
 
@@ -26,7 +27,11 @@ def suppress(place: Place, suppressed: Suppressed) -> Place:
     name = suppressed.name
     by_window = suppressed.wait_ms is None
     node = plan_builder.names.processor(SUPPRESS) if name is None else name
-    wait_ms = _grace(plan_builder, place.node, node) if suppressed.wait_ms is None else suppressed.wait_ms
+    closes_after = False
+    if suppressed.wait_ms is None:
+        wait_ms, closes_after = _grace(plan_builder, place.node, node)
+    else:
+        wait_ms = suppressed.wait_ms
     store = BufferStore(
         name=plan_builder.names.store(SUPPRESS) if name is None else f"{name}-store",
         named=name is not None,
@@ -38,6 +43,7 @@ def suppress(place: Place, suppressed: Suppressed) -> Place:
     operator = Suppress(
         buffer=store.name,
         wait_ms=wait_ms,
+        closes_after=closes_after,
         by_window=by_window,
         record_limit=NO_LIMIT if config.record_limit is None else config.record_limit,
         byte_limit=NO_LIMIT if config.byte_limit is None else config.byte_limit,
@@ -55,11 +61,12 @@ def suppress(place: Place, suppressed: Suppressed) -> Place:
     return place.then(step, store=None)
 
 
-def _grace(plan_builder: PlanBuilder, number: int, node: str) -> int:
-    """Returns for how many ms windows stay open after their ends: the longest of the nearest windowed aggregations."""
+def _grace(plan_builder: PlanBuilder, number: int, node: str) -> tuple[int, bool]:
+    """Returns for how many ms windows stay open after their ends, and whether at the last of them too: the longest of
+    the nearest windowed aggregations."""
     above = plan_builder.node(number)
     if isinstance(above, TableStep) and above.grace_ms is not None:
-        return above.grace_ms
+        return above.grace_ms, isinstance(above.operator, SessionAggregate)
     if not isinstance(above, TableStep):
         raise TopologyError(
             f"{node!r} waits until windows close, and {above.name!r} above it has none: use until_time_limit, or"

@@ -35,15 +35,22 @@ class Suppress(TableOperator):
 
     buffer: str
     wait_ms: int
+    closes_after: bool = False
+    """Whether a window still takes records at the very end of that wait, as sessions do: it is over 1 ms later."""
     by_window: bool = False
     record_limit: int = NO_LIMIT
     byte_limit: int = NO_LIMIT
     emits_early: bool = False
 
+    @property
+    def open_ms(self) -> int:
+        """The time in ms, after a change's own time, for which it waits."""
+        return self.wait_ms + self.closes_after
+
     def bind(self, context: OperatorContext) -> Forward:
         buffer, fail = context.store(self.buffer), context.fail
         put, evict_while = buffer.put, buffer.evict_while
-        wait, by_window = self.wait_ms, self.by_window
+        wait, by_window = self.open_ms, self.by_window
         most_records, most_bytes, emits_early = self.record_limit, self.byte_limit, self.emits_early
         emit = _finals(context.forward) if by_window else context.forward
         stream_time = NO_TIMESTAMP

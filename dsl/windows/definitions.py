@@ -113,7 +113,13 @@ class Windows(ABC):
         """
 
     def end_of(self, start: int) -> int:
-        """Returns the end, in ms, of the window that starts at ``start``: topics and stores keep only its start."""
+        """Returns the end, in ms, of the window that starts at ``start``: topics and stores keep only its start.
+
+        ::
+
+            minutes = TimeWindows.of_size_with_no_grace(timedelta(minutes=1))
+            assert minutes.end_of(60_000) == 120_000
+        """
         ends = (end for begin, end in self.windows_for(start) if begin == start)
         return next(ends, window_end(start, self.size_ms))
 

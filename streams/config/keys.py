@@ -149,6 +149,14 @@ KEYS: tuple[Key, ...] = (
         "a function, its import path, or the class name of one of Java's; log and fail if empty",
     ),
     Key(
+        "dsl.java.defects",
+        "dsl_java_defects",
+        "cure",
+        WORKS,
+        "`cure`, or `keep` for the same wrong results as Kafka Streams where these can be chosen"
+        " ([defects of Kafka Streams](javas-defects.md)); a setting of this library",
+    ),
+    Key(
         "dsl.store.format",
         "dsl_store_format",
         "DEFAULT",

@@ -156,6 +156,7 @@ class StreamsConfig(BaseModel):
     """``rocksDB``, ``in_memory``, or the name of an engine that is registered."""
     dsl_store_suppliers_class: Annotated[Any, PlainValidator(values.optional(values.dsl_suppliers))] = None
     """A :class:`~processor_api.stores.defaults.DslStoreSuppliers`, in place of :attr:`default_dsl_store`."""
+    dsl_java_defects: Annotated[Literal["cure", "keep"], PlainValidator(values.one_of("cure", "keep"))] = "cure"
     dsl_store_format: Annotated[Literal["DEFAULT", "HEADERS"], PlainValidator(values.one_of("DEFAULT", "HEADERS"))] = (
         "DEFAULT"
     )

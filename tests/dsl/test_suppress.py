@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dsl import BufferConfig, KTable, Materialized, StreamsBuilder, Suppressed
+from dsl import BufferConfig, KTable, Materialized, SessionWindows, StreamsBuilder, Suppressed
 from dsl.processors.suppress import Suppress
 from processor_api.errors import StateError, TopologyError
 from processor_api.processor import Processor
@@ -207,3 +207,20 @@ def test_final_results_of_windows() -> None:
         source.pipe_input("z@20", "1", timestamp=25)
         assert seen[1:] == [("a", 10, "2", 14), ("b", 10, "1", 12), ("d", 10, "2", 24)]
         assert driver.get_state_store("buffer").num_records() == 1
+
+
+@pytest.mark.parametrize(("defects", "finals"), [("cure", 1), ("keep", 2)])
+def test_a_session_has_one_final_result(defects: str, finals: int) -> None:
+    """At exactly the gap and the grace period behind its end it was sent on, and took one more record."""
+    builder = StreamsBuilder()
+    sessions = SessionWindows.of_inactivity_gap_and_grace(8, 12)
+    counts: Any = builder.stream("in").group_by_key().windowed_by(sessions).count()
+    final = counts.suppress(Suppressed.until_window_closes(UNBOUNDED))
+    final.to_stream(lambda windowed, _: windowed.key).map_values(str).to("out")
+    with TopologyTestDriver(builder, {**CONFIG, "dsl.java.defects": defects}) as driver:
+        records = driver.create_input_topic("in")
+        for key, time in (("a", 80), ("b", 100), ("a", 80), ("b", 101), ("b", 200)):
+            records.pipe_input(key, "x", timestamp=time)
+        found = [value for key, value in driver.create_output_topic("out").read_key_values() if key == "a"]
+    assert len(found) == finals
+    assert found[-1] == "2"

@@ -85,6 +85,7 @@ NAVIGATION: tuple[tuple[str, tuple[str, ...]], ...] = (
         (
             "docs/semantics.md",
             "docs/conformance.md",
+            "docs/javas-defects.md",
             "docs/formats.md",
             "docs/design.md",
             "docs/journey-of-a-record.md",

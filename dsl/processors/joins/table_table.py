@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from dsl.processors.announced import Announced
+from dsl.processors.joins.shared_tables import JoinRules, bind_shared
 from dsl.table_operator import ChangeReader, TableOperator, dropping_late_changes, marking_late_puts, send_on_flush
 from dsl.table_view import LookUp, LookUpAsOf, Row, TableView
 from dsl.user_functions import user_function
@@ -38,6 +40,8 @@ class TableJoinSide(ChangeReader):
     """Whether the old result is computed too; set by the compiler."""
     views: tuple[TableView, ...] = ()
     """The other table's; set by the compiler."""
+    announced: Announced | None = None
+    """The changes that arrive by both sides; set by the compiler."""
 
     def bind(self, context: OperatorContext) -> Forward:
         """Returns the function for the changes of one task."""
@@ -49,6 +53,9 @@ class TableJoinSide(ChangeReader):
         forward, fail = context.forward, context.fail
         needs_own, needs_other, old_values = self.needs_own, self.needs_other, self.old_values
         join = self.joiner if self.is_left else _reversed(self.joiner)
+        if self.announced is not None:
+            rules = JoinRules(join, needs_own, needs_other)
+            return bind_shared(context, self.announced, rules, get, old_values=old_values)
 
         def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
             new, old = value[0], value[1]

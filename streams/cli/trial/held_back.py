@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from dsl.processors.announced import AnnouncedTable
 from dsl.processors.joins.stream_stream import StreamJoinSide
 from dsl.processors.joins.unmatched import Unmatched
 from dsl.processors.suppress import Suppress
@@ -58,11 +59,11 @@ def held_back(topology: Topology, stores: Mapping[str, Any]) -> list[HeldBack]:
 
 def _of_node(node: ProcessorNode, stores: Mapping[str, Any]) -> Iterator[tuple[str, HeldBack]]:
     """Yields the store that holds results back, and how many."""
-    operator = node.supplier
+    operator = node.supplier.announced if isinstance(node.supplier, AnnouncedTable) else node.supplier
     if isinstance(operator, Suppress):
         store = stores[operator.buffer]
         if store.num_records():
-            names, due = WINDOW if operator.by_window else SUPPRESSED, store.min_timestamp() + operator.wait_ms
+            names, due = WINDOW if operator.by_window else SUPPRESSED, store.min_timestamp() + operator.open_ms
             yield operator.buffer, HeldBack(node.name, store.num_records(), names, due)
     elif isinstance(operator, StreamJoinSide) and operator.unmatched is not None:
         waits = operator.unmatched

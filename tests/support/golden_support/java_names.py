@@ -14,6 +14,7 @@ __all__ = ["BUILD_ERRORS", "DEFAULTS", "config_of", "unknown_classes"]
 
 DEFAULTS: Mapping[str, Any] = {
     "application.id": "parity",
+    "dsl.java.defects": "keep",
     "bootstrap.servers": "unused:9092",
     "default.key.serde": Serdes.STRING,
     "default.value.serde": Serdes.STRING,

@@ -22,7 +22,6 @@ from typing import Any
 
 from golden_support.compare import explain
 from golden_support.difference_rules import CHANGELOG_KEPT_LONGER_MS
-from state.windowed.segments import MEMORY_SEGMENTS
 
 __all__ = ["beside", "with_more"]
 
@@ -127,8 +126,7 @@ class _Looks:
             for about in case["internal_topics"].values()
             if "retention.ms" in about["configs"]
         )
-        in_memory = case["config"].get("default.dsl.store") == "in_memory"
-        self._segment = max(self._kept // MEMORY_SEGMENTS, 1) if in_memory else max(self._kept // 2, 60_000)
+        self._segment = max(self._kept // 2, 60_000)
         self._interval = case["config"].get(EMIT_INTERVAL, 0)  # what the test driver makes of it, if it is not set
         self._clock, self._next = start_time_ms, 0
         self._stream_time = self._last = -1

@@ -1,0 +1,98 @@
+"""One side of a join of two tables that are made of the same one: a change arrives by both sides (semantics 169).
+
+The first side that has it finds the new row in the other table already. So it looks up what was there before, and sends
+on the whole change of the result. The other side repeats the new result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from dsl.processors.announced import Announced, Announcement
+from dsl.table_view import LookUp
+from processor_api.context import OperatorContext
+from processor_api.record import Forward, HeaderList
+
+__all__ = ["JoinRules", "bind_shared"]
+
+
+@dataclass(frozen=True)
+class JoinRules:
+    """The rules of one side of a join: its joiner, with this side's value first, and which values a result needs."""
+
+    join: Callable[[Any, Any], Any]
+    needs_own: bool
+    needs_other: bool
+
+    def has_result(self, own: Any, other: Any) -> bool:
+        """Returns whether two rows, of which either may be missing, are joined."""
+        if own is None:
+            return not self.needs_own and other is not None
+        return not self.needs_other or other is not None
+
+    def result(self, own: Any, other: Any) -> Any:
+        """Returns the joined row; ``None`` if there is none."""
+        return self.join(own, other) if self.has_result(own, other) else None
+
+
+class _Turns:
+    """Tells which side has a change first."""
+
+    def __init__(self, context: OperatorContext, announced: Announced) -> None:
+        self._own = [Announcement.of(context, store) for store in announced.own]
+        self._other = [Announcement.of(context, store) for store in announced.other]
+        self._all = list(dict.fromkeys([*self._own, *self._other]))
+        self._join, self._side = announced.join, context.node
+
+    def take(self, key: Any) -> tuple[bool, bool]:
+        """Returns whether this side has the change of a key first, and whether the other one had it before."""
+        active = [one for one in self._all if one.key == key]
+        if not active:
+            return False, False
+        seen_by = {side for one in active for join, side in one.seen if join == self._join}
+        for one in active:
+            one.seen.add((self._join, self._side))
+        if self._side in seen_by:
+            return False, False
+        if seen_by:
+            return False, any(one.key == key for one in self._own)
+        return any(one.key == key for one in self._other), False
+
+
+def bind_shared(
+    context: OperatorContext, announced: Announced, rules: JoinRules, get: LookUp, *, old_values: bool
+) -> Forward:
+    """Returns the function for the changes of one side.
+
+    :param get: looks the other table up.
+    :param old_values: whether the old result is sent on too.
+    """
+    forward, fail, take = context.forward, context.fail, _Turns(context, announced).take
+    get_before: LookUp = announced.other_before.bind(context, forwarded=True)
+    has_result, result, needs_other = rules.has_result, rules.result, rules.needs_other
+
+    def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+        new, old = value[0], value[1]
+        try:
+            found, (is_first, is_second) = get(key), take(key)
+            other, latest = (None, timestamp) if found is None else (found[0], max(timestamp, found[1]))
+            was = other
+            if is_first:
+                before = get_before(key)
+                was = None if before is None else before[0]
+            had = is_first and (has_result(old, was) if old_values else was is not None)
+            if not had and other is None and (needs_other or (new is None and old is None)):
+                return
+            new_result = old_result = result(new, other)
+            if not old_values:
+                old_result = None
+            elif not is_second:
+                old_result = result(old, was)
+        except Exception as error:
+            fail(error, key, value, timestamp, headers)
+            return
+        forward(key, (new_result, old_result), latest, headers)
+
+    return process
