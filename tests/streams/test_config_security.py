@@ -39,7 +39,8 @@ MAKERS: dict[str, Callable[[StreamsConfig], dict[str, Any]]] = {
 
 def some_value(name: str) -> Any:
     known = PROPERTIES[name]
-    return {"bool": True, "int": known.low, "choice": (known.choices or ("",))[-1]}.get(known.kind, f"of {name}")
+    text = f"/of {name}"  # a path that is not absolute would be made so
+    return {"bool": True, "int": known.low, "choice": (known.choices or ("",))[-1]}.get(known.kind, text)
 
 
 def token(_: Any) -> tuple[str, float]:

@@ -95,6 +95,10 @@ class ClusterQueries:
             for one in of_group:
                 one.close()
 
+    def __del__(self) -> None:
+        with suppress(Exception):  # it was never made whole, or the process ends
+            self.close()  # with the last reference, as a client of librdkafka is
+
     # ------------------------------------------------------------------ logs and topics
 
     def log_ends(self, partitions: Collection[TopicPartition], timeout_s: float) -> dict[TopicPartition, int]:
