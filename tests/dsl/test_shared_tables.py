@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dsl import Grouped, KTable, Materialized, StreamsBuilder
@@ -74,6 +74,7 @@ def run(
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", OTHERS)
 @given(given=changes)
+@settings(max_examples=10)
 def test_the_last_results_are_those_of_the_last_rows(name: str, kind: str, turned: bool, given: Given) -> None:
     """An inner join kept deleted rows for ever, and a count of its values counted some twice and some not at all."""
     rows = dict(given)
@@ -91,6 +92,7 @@ def test_the_last_results_are_those_of_the_last_rows(name: str, kind: str, turne
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", ["itself", "mapped", "filtered", "stored"])
 @given(given=changes)
+@settings(max_examples=10)
 def test_new_results_are_those_of_kafka_streams(name: str, kind: str, given: Given) -> None:
     """In the same order and number; only deletions come in addition."""
     config = {"statestore.cache.max.bytes": 0}
