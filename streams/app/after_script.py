@@ -55,12 +55,22 @@ def _after_script() -> None:
 def say(text: str) -> None:
     """Logs a line, or writes it to standard error where the script has set up no logging: it is about a process that
     does not end, or ends."""
-    if logging.getLogger().handlers:
+    if _has_log():
         log.warning(text)
     else:
         with suppress(Exception):  # it may be closed
             sys.stderr.write(f"streams: {text}\n")
             sys.stderr.flush()
+
+
+def _has_log() -> bool:
+    """Whether the script has set up logging; the library's own handler writes nothing."""
+    logger: logging.Logger | None = log
+    while logger is not None:
+        if not all(isinstance(handler, logging.NullHandler) for handler in logger.handlers):
+            return True
+        logger = logger.parent
+    return False
 
 
 def _last_error() -> object:

@@ -200,7 +200,8 @@ KEYS: tuple[Key, ...] = (
         "536870912",
         WORKS,
         "bytes that may wait for all threads of a process, divided equally among the partitions read; a partition"
-        " with more bytes of values waiting is paused; -1 is no limit (KIP-770, which Kafka Streams has not released)",
+        " with more bytes of keys, values and headers waiting is paused; -1 is no limit (KIP-770, which Kafka Streams"
+        " has not released)",
     ),
     Key(
         "log.summary.interval.ms",

@@ -12,7 +12,6 @@ import logging
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from processor_api.errors import StreamsError
 from processor_api.handlers import ProducerRecord
 from streams.kafka.ports import Admin
 from streams.threads import SYSTEM_THREADS, Threads
@@ -32,7 +31,7 @@ def topic_limits(admin: Admin, topics: Collection[str]) -> dict[str, int]:
     """Returns ``max.message.bytes`` of those topics that show it; nothing if no broker can be asked."""
     try:
         settings = admin.topic_settings(topics)
-    except StreamsError as error:
+    except Exception as error:  # whatever it is, batches of the usual size are right for most topics
         log.info("the limits of topics cannot be read: batches have the usual size", extra={"error": str(error)})
         return {}
     found = {topic: values.get("max.message.bytes", "") for topic, values in settings.items()}

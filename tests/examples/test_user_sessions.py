@@ -26,8 +26,8 @@ def test_a_visit_is_written_when_it_is_over(script: Callable[[str], ModuleType],
     ):
         pages.pipe_input(user, page, timestamp=minute * MINUTE)
     assert visits.is_empty
-    pages.pipe_input("cid", {"path": "/"}, timestamp=69 * MINUTE)
+    pages.pipe_input("cid", {"path": "/"}, timestamp=69 * MINUTE + 1)
     merged = {"began": 0, "seconds": 34 * 60, "pages": ["/", "/cart", "/tea"], "cents": 250}
     assert visits.read_key_values() == [("ann", merged)]
-    pages.pipe_input("cid", {"path": "/"}, timestamp=75 * MINUTE)
+    pages.pipe_input("cid", {"path": "/"}, timestamp=75 * MINUTE + 1)
     assert visits.read_key_values() == [("bob", {"began": 40 * MINUTE, "seconds": 0, "pages": ["/"], "cents": 100})]

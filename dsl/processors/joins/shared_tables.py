@@ -7,7 +7,6 @@ on the whole change of the result. The other side repeats the new result.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from dsl.processors.announced import Announced, Announcement
@@ -18,13 +17,13 @@ from processor_api.record import Forward, HeaderList
 __all__ = ["JoinRules", "bind_shared"]
 
 
-@dataclass(frozen=True)
 class JoinRules:
     """The rules of one side of a join: its joiner, with this side's value first, and which values a result needs."""
 
-    join: Callable[[Any, Any], Any]
-    needs_own: bool
-    needs_other: bool
+    def __init__(self, join: Callable[[Any, Any], Any], needs_own: bool, needs_other: bool) -> None:
+        self.join = join
+        self.needs_own = needs_own
+        self.needs_other = needs_other
 
     def has_result(self, own: Any, other: Any) -> bool:
         """Returns whether two rows, of which either may be missing, are joined."""
