@@ -87,7 +87,7 @@ class Disk:
             raise DamagedStateError(f"the database at {path} is damaged: a block has a wrong checksum", path=path)
         for family in families:
             image.engine.family(family)
-        engine = image.holder = DiskEngine(self, scheduler, process, image, directory)
+        engine = image.holder = DiskEngine(self, scheduler, process, image, directory, families)
         return cast(Engine, engine)
 
     def _image(self, path: Path) -> _Image:
@@ -108,14 +108,16 @@ class Disk:
         return cast(Engine, engine)
 
     def contents(self) -> dict[tuple[str, str], dict[bytes, bytes]]:
-        """Returns the rows of each family of each task that is open, by the names of task and family."""
+        """Returns the rows of each family that a task which is open asked for, by the names of task and family.
+
+        A database may hold more: what a store wrote that an earlier deployment had in this task."""
         found: dict[tuple[str, str], dict[bytes, bytes]] = {}
         for image in self._images.values():
-            if image.holder is not None and image.holder.process.alive:
-                self._copy(found, image.holder.directory, image.engine)
+            if (holder := image.holder) is not None and holder.process.alive:
+                self._copy(found, holder.directory, image.engine, holder.families)
         for directory, process, engine in self._in_memory:
             if process.alive:
-                self._copy(found, directory, engine)
+                self._copy(found, directory, engine, engine.rows())
         return found
 
     def opens_once(self) -> bool:
@@ -139,10 +141,17 @@ class Disk:
         }
 
     @staticmethod
-    def _copy(found: dict[tuple[str, str], dict[bytes, bytes]], directory: Path, engine: MemoryEngine) -> None:
+    def _copy(
+        found: dict[tuple[str, str], dict[bytes, bytes]],
+        directory: Path,
+        engine: MemoryEngine,
+        families: Collection[str],
+    ) -> None:
         if directory.parent.name == "global":
             return
         for name, rows in engine.rows().items():
+            if name not in families:
+                continue
             if name.endswith(BUFFER):
                 rows = {key: row for key, row in rows.items() if key != FACTS_KEY}
             if name not in (OFFSETS, POSITIONS) and not name.endswith(INDEX) and rows:
@@ -241,8 +250,17 @@ class DiskEngine:
 
     persistent = True
 
-    def __init__(self, disk: Disk, scheduler: Scheduler, process: Process, image: _Image, directory: Path) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        scheduler: Scheduler,
+        process: Process,
+        image: _Image,
+        directory: Path,
+        families: Collection[str],
+    ) -> None:
         self.process = process
+        self.families = frozenset(families)
         self._disk = disk
         self._scheduler = scheduler
         self._image = image
