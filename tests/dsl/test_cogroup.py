@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,41 @@ def test_the_old_values_of_all_streams_are_known() -> None:
         for topic, value in (("left", "x"), ("right", "y"), ("left", "x")):
             driver.create_input_topic(topic).pipe_input("k", value)
         assert driver.create_output_topic("out").read_key_values_to_map() == {"x": "1", "y": "0"}
+
+
+@pytest.mark.parametrize("store_type", ["rocksDB", "in_memory"])
+@pytest.mark.parametrize(
+    ("caching", "retention", "expected"),
+    [(True, None, "a1 b2"), (False, None, "b2"), (False, 1000, "a1 b2")],
+    ids=["cached", "uncached", "uncached and kept longer"],
+)
+def test_a_stream_far_behind_finds_what_the_store_still_shows(
+    store_type: str, caching: bool, retention: int | None, expected: str
+) -> None:
+    """The first record of the other stream moves the store's time, and not that of the stream behind."""
+    config = {**CONFIG, "default.dsl.store": store_type, "windowstore.changelog.additional.retention.ms": 0}
+    builder = StreamsBuilder()
+    ahead, behind = (builder.stream(topic).group_by_key() for topic in ("left", "right"))
+    kept = Materialized[str, str](
+        name="kept",
+        key_serde=S,
+        value_serde=S,
+        caching=caching,
+        retention=retention and timedelta(milliseconds=retention),
+    )
+
+    def add(key: str, value: str, so_far: str) -> str:
+        return f"{so_far} {value}".strip()
+
+    windows = TimeWindows.of_size_and_grace(10, 7)
+    table = ahead.cogroup(add).cogroup(behind, add).windowed_by(windows).aggregate(str, materialized=kept)
+    table.to_stream(lambda window, value: window.key).to("out")
+    with TopologyTestDriver(builder.build(config), config) as driver:
+        left, right = driver.create_input_topic("left"), driver.create_input_topic("right")
+        left.pipe_input("x", "a1", timestamp=5)
+        left.pipe_input("y", "far", timestamp=100)
+        right.pipe_input("x", "b2", timestamp=6)
+        assert driver.create_output_topic("out").read_key_values_to_map()["x"] == expected
 
 
 def test_topics_with_other_numbers_of_partitions_are_refused(tmp_path: Path) -> None:
