@@ -14,6 +14,7 @@ from integration_support.secured_broker import SecuredBroker
 from integration_support.topics import Topics
 from integration_support.workers import Workers
 from tools.kafka.broker import Broker
+from tools.kafka.quick_broker import QuickBroker
 
 HERE = Path(__file__).parent
 SETTLE_TIMEOUT_S = 60.0
@@ -33,7 +34,7 @@ def kafka() -> Iterator[str]:
         settle(given)
         yield given
         return
-    with Broker() as broker:
+    with QuickBroker() as broker:
         settle(broker.bootstrap)
         yield broker.bootstrap
 
@@ -41,7 +42,7 @@ def kafka() -> Iterator[str]:
 @pytest.fixture(scope="module")
 def kafka_of_module() -> Iterator[str]:
     """The address of a real Kafka of this file alone, whose topics may have any names."""
-    with Broker() as broker:
+    with QuickBroker() as broker:
         settle(broker.bootstrap)
         yield broker.bootstrap
 
@@ -49,7 +50,7 @@ def kafka_of_module() -> Iterator[str]:
 @pytest.fixture(scope="session")
 def fierce() -> Iterator[str]:
     """The address of a broker that looks for old records each second and compacts all the time."""
-    with Broker(properties=FIERCE) as broker:
+    with QuickBroker(properties=FIERCE) as broker:
         settle(broker.bootstrap)
         yield broker.bootstrap
 
@@ -60,7 +61,7 @@ def start_broker() -> Iterator[Callable[..., Broker]]:
     with ExitStack() as brokers:
 
         def start(properties: Mapping[str, str] | None = None, port: int = 0) -> Broker:
-            broker = brokers.enter_context(Broker(properties=properties, port=port))
+            broker = brokers.enter_context(QuickBroker(properties=properties, port=port))
             settle(broker.bootstrap)
             return broker
 

@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tools.kafka.broker import HOST, Broker, BrokerError, is_live
 from tools.kafka.folder_lock import FolderInUse, FolderLock
+from tools.kafka.quick_broker import QuickBroker
 from waiting import wait_until
 
 
@@ -69,6 +70,22 @@ def test_data_in_a_folder_of_ones_own_outlives_the_broker(tmp_path: Path, unique
     with Broker(folder=tmp_path) as second:
         assert second.bootstrap != first.bootstrap
         assert partition_count(second.bootstrap, topic) == 3
+
+
+def test_a_quick_node_has_ids_of_its_own_and_keeps_its_data(unique_name: Callable[[str], str]) -> None:
+    """Its data folder is copied from one that all share."""
+    topic = unique_name("input")
+    ids = []
+    with QuickBroker() as one, QuickBroker() as other:
+        for broker in (one, other):
+            text = (broker.folder / "data" / "meta.properties").read_text()
+            ids += re.findall(r"(?:cluster|directory)\.id=(\S+)", text)
+        create_topic(one.bootstrap, topic)
+        one.stop()
+        one.start()
+        assert partition_count(one.bootstrap, topic) == 3
+        assert is_live(HOST, other.port)
+    assert len(set(ids)) == 4
 
 
 def test_a_folder_has_one_broker_at_a_time(tmp_path: Path) -> None:

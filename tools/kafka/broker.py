@@ -129,7 +129,7 @@ class Broker:
                 self._format([*command, "-XX:TieredStopAtLevel=1"], config)
             # In a session of its own: Ctrl-C reaches this program, which then stops the node in order.
             self._process = subprocess.Popen(
-                [*command, f"-Xmx{self._heap}", "kafka.Kafka", str(config)],
+                [*command, *self._options(), f"-Xmx{self._heap}", "kafka.Kafka", str(config)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -213,6 +213,10 @@ class Broker:
                 probe.bind((HOST, self.port))
             except OSError as error:
                 raise BrokerError(f"Kafka cannot have port {self.port}: {error.strerror}") from error
+
+    def _options(self) -> list[str]:
+        """Further options of Java."""
+        return []
 
     def _format(self, start: Sequence[str], config: Path) -> None:
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()

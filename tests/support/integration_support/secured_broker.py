@@ -10,7 +10,8 @@ from typing import Any
 
 from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
-from tools.kafka.broker import HOST, Broker, free_ports
+from tools.kafka.broker import HOST, free_ports
+from tools.kafka.quick_broker import QuickBroker
 from wire_support.fake_broker import CERTIFICATES
 
 _MODULES = "org.apache.kafka.common.security"
@@ -54,7 +55,7 @@ class SecuredBroker:
         }
         for listener in ("sasl_plaintext", "sasl_ssl"):
             properties |= {f"listener.name.{listener}.{name}.sasl.jaas.config": jaas for name, jaas in _JAAS.items()}
-        self.broker = Broker(port=plaintext, properties=properties)
+        self.broker = QuickBroker(port=plaintext, properties=properties)
 
     def add_users(self) -> None:
         """Those for SCRAM, which are stored in the cluster."""

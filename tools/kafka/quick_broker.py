@@ -1,0 +1,90 @@
+"""A node of Apache Kafka for tests: it starts in a quarter of the processor time of others.
+
+Java reads Kafka's classes from an archive, compiles them with its first compiler alone and collects garbage in one
+thread. The data folder is copied from one that was formatted once. What is copied is made by the first node that is
+started in a checkout, which takes some seconds more.
+"""
+
+import base64
+import fcntl
+import re
+import shutil
+import subprocess
+import uuid
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+from tools.kafka.broker import Broker
+from tools.kafka.jars import BUILD, libs
+from tools.maven import java
+
+OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+STAMP = "made-of"
+
+
+class QuickBroker(Broker):
+    """A node that lives for some minutes."""
+
+    def _options(self) -> list[str]:
+        return [*OPTIONS, f"-XX:SharedArchiveFile={_archive(_made())}", "-Xshare:auto"]
+
+    def _format(self, start: Sequence[str], config: Path) -> None:
+        self._data.mkdir(parents=True, exist_ok=True)
+        for file in _data(_made()).iterdir():
+            shutil.copy(file, self._data)
+        properties = self._data / "meta.properties"
+        text = properties.read_text()
+        for name in ("cluster.id", "directory.id"):
+            text = re.sub(rf"(?m)^{re.escape(name)}=.*$", f"{name}={_new_id()}", text)
+        properties.write_text(text)
+
+
+class _First(Broker):
+    """The node whose classes and data are kept for others."""
+
+    def __init__(self, made: Path) -> None:
+        super().__init__(start_timeout_s=600.0)
+        self._made = made
+
+    def _options(self) -> list[str]:
+        return [*OPTIONS, f"-XX:ArchiveClassesAtExit={_archive(self._made)}"]
+
+    def _format(self, start: Sequence[str], config: Path) -> None:
+        super()._format(start, config)
+        shutil.copytree(self._data, _data(self._made))
+
+
+def _new_id() -> str:
+    """Returns an id as Kafka writes them; some of its programs take one for an option that begins with a dash."""
+    while (made := base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()).startswith("-"):
+        pass
+    return made
+
+
+def _archive(made: Path) -> Path:
+    return made / "classes.jsa"
+
+
+def _data(made: Path) -> Path:
+    return made / "data"
+
+
+@cache
+def _made() -> Path:
+    """Returns the folder of what is kept, for this Java and these jars; the first call in a checkout makes it, and
+    callers in other processes wait for it."""
+    version = subprocess.run([java(), "-version"], stdin=subprocess.DEVNULL, capture_output=True, text=True).stderr
+    wanted = version + "".join(sorted(f"{jar}\n" for jar in libs().iterdir()))
+    made = BUILD / "quick"
+    BUILD.mkdir(parents=True, exist_ok=True)
+    with open(BUILD / "quick-lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        stamp = made / STAMP
+        if not stamp.exists() or stamp.read_text() != wanted:
+            shutil.rmtree(made, ignore_errors=True)
+            made.mkdir()
+            with _First(made) as broker:
+                broker.stop()  # in order: the archive is written at the end
+            stamp.write_text(wanted)
+    return made
