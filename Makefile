@@ -1,7 +1,7 @@
 # Needs Python 3.11 or later; the targets that start Kafka also need a JDK (17 or later) and Maven.
 PYTHON ?= python3
 EXTRAS ?= dev,json,parquet
-JOBS ?= 3
+JOBS ?= 4
 SEEDS ?= 1000
 ROUNDS ?= 3
 FIRST ?= 0

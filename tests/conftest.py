@@ -9,6 +9,8 @@ import pytest
 from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parents[1]
+WAITING = frozenset({"app", "integration", "packaging"})
+"""Folders of tests that mostly wait, for brokers and processes."""
 
 # A busy machine must not fail a property test for being slow. The same code draws the same examples, so that a run is
 # no lottery for the one who changed something else; `make properties` draws others.
@@ -42,15 +44,32 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             file: str = super()._split_scope(nodeid)
             return "spark" if "spark" in file else file
 
+    config.option.loadscopereorder = False
     return FilesAndSpark(config, log)
 
 
+def in_turn(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Puts tests of Spark first, and files that wait for brokers evenly between those that compute.
+
+    Files go to processes in this order: all that wait at the end would leave the processors with nothing to do."""
+    files: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.path, []).append(item)
+    spark = [path for path in files if "spark" in path.as_posix()]
+    waiting = [path for path in files if WAITING & set(path.parts) and path not in spark]
+    others = sorted((path for path in files if path not in spark + waiting), key=lambda path: -len(files[path]))
+    places = {path: (number + 0.5) / len(kind) for kind in (waiting, others) for number, path in enumerate(kind)}
+    return [item for path in [*spark, *sorted(places, key=places.__getitem__)] for item in files[path]]
+
+
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
             assert "spark" in item.path.as_posix(), f"{item.path}: a file that uses Spark has spark in its path"
+    if hasattr(config, "workerinput"):
+        items[:] = in_turn(items)
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from tools.golden.record import RECORDER, TARGET
 from tools.maven import build, class_path, java
-from waiting import DEADLINE_S, wait_until
+from waiting import DEADLINE_S, REPORTS, wait_until
 
 ROOT = Path(__file__).resolve().parents[3]
 APPS = ROOT / "tests" / "integration" / "apps"
@@ -52,7 +52,7 @@ class Worker:
 
     @property
     def tail(self) -> str:
-        return "\n".join(line[:500] for line in self.text.splitlines()[-30:])
+        return "\n".join(line[:500] for line in self.text.splitlines()[-60:])
 
     @property
     def errors(self) -> list[str]:
@@ -141,6 +141,11 @@ class Workers:
         self.state_dir = folder / "state"
         self._started: list[Worker] = []
         self._environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
+        REPORTS.append(self.told)
+
+    def told(self) -> str:
+        """The last lines of each worker's log, for the message of a wait that failed."""
+        return "\n".join(f"{one.name}, status {one.process.poll()}:\n{one.tail}" for one in self._started)
 
     def start(
         self,
@@ -177,6 +182,8 @@ class Workers:
 
     def close(self) -> None:
         """Kills what still runs. A supervisor is asked first, since it alone knows its workers."""
+        if self.told in REPORTS:
+            REPORTS.remove(self.told)
         with ExitStack() as all_of_them:
             for worker in self._started:
                 if worker.process.poll() is None:
