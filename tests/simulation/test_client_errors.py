@@ -17,9 +17,9 @@ MET = [*ERRORS, "is fenced by itself"]
 EVENTS = ["FENCED_LEADER_EPOCH", "_DESTROY_BROKER", "_STATE", UNKNOWN_ERROR]
 
 
-def failure(actions: list[Action], guarantee: str, seed: int = 1) -> str:
+def failure(actions: list[Action], guarantee: str, seed: int = 1, application: str = "count") -> str:
     """What the run of a schedule found; empty if nothing. Threads that fail are not replaced."""
-    _, scenario = scenario_of(seed, "count")
+    _, scenario = scenario_of(seed, application)
     settings = {**scenario.settings, "processing.guarantee": guarantee}
     found = run_seed(replace(scenario, settings=settings), seed, SHAPE, actions).failure
     return "" if found is None else str(found)
@@ -32,6 +32,21 @@ def test_an_error_of_a_pause_ends_no_application(kind: str, guarantee: str) -> N
     times = [(at, worker) for at in (20, 400, 900) for worker in (0, 1)]
     actions = [Action("fault", at, worker, call, 2.0, kind) for at, worker in times for call in FAULTS[kind]]
     assert failure(actions, guarantee) == ""
+
+
+@pytest.mark.parametrize("kind", [kind for kind in ERRORS if "end_offsets" in ERRORS[kind]])
+def test_an_error_of_a_pause_leaves_global_stores_filled(kind: str) -> None:
+    """Their thread asks where their topics end when the application starts, before the stream threads ask anything."""
+    calls = [call for call in ("beginning_offsets", "end_offsets") if call in ERRORS[kind]]
+    actions = [Action("fault", 0, worker, call, 2.0, kind) for worker in (0, 1) for call in calls]
+    assert failure(actions, "at_least_once", application="global-table") == ""
+
+
+@pytest.mark.parametrize("name", EVENTS)
+def test_an_event_of_a_pause_leaves_global_stores_up_to_date(name: str) -> None:
+    """Their consumer goes on, or a new one does where it was; whichever consumer polls next gets an event."""
+    actions = [Action("event", at, detail=name) for at in range(20, 1500, 12)]
+    assert failure(actions, "at_least_once", application="global-table") == ""
 
 
 @pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])

@@ -1,34 +1,30 @@
 """Fills the global stores up to where their topics end at the start, before any task runs (semantics 93).
 
 A store whose processor stores records unchanged takes their bytes as they are; any other store is filled by its
-processor (KAFKA-7663). The same consumer follows the topics from there.
+processor (KAFKA-7663). The same reader follows the topics from there.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any
 
 from processor_api.clock import Clock
 from processor_api.errors import RetryableError
 from processor_api.stores.global_store import GlobalStore
 from processor_api.task_id import TopicPartition
-from streams.kafka.ports import AT_BEGINNING, Consumer
-from streams.log import RepeatedLines
+from streams.kafka.ports import AT_BEGINNING
 from streams.restore.restore_log import RestoreLog
 from streams.restore.restorer import StateRestoreListener
 from streams.runtime.global_stores.task import GlobalTask
+from streams.runtime.global_stores.topic_reader import TopicReader
 
 __all__ = ["GlobalRestore"]
 
 log = logging.getLogger("streams.restore")
-
-RETRY_WAIT_S = 0.1
-
-T = TypeVar("T")
 
 
 @dataclass
@@ -54,7 +50,7 @@ class GlobalRestore:
     def __init__(
         self,
         task: GlobalTask,
-        consumer: Consumer,
+        reader: TopicReader,
         clock: Clock,
         listeners: Collection[StateRestoreListener],
         timeout_ms: int,
@@ -62,9 +58,8 @@ class GlobalRestore:
     ) -> None:
         self._task = task
         self._topic_ids = topic_ids
-        self._consumer = consumer
+        self._reader = reader
         self._clock = clock
-        self._repeated = RepeatedLines(log, clock)
         self._listeners = listeners
         self._timeout_s = timeout_ms / 1000
         self._parts: dict[TopicPartition, _PartitionRestore] = {}
@@ -79,12 +74,8 @@ class GlobalRestore:
     # ------------------------------------------------------------------ where to start
 
     def start(self, partitions: Collection[TopicPartition]) -> None:
-        """Finds what each store lacks and starts to read it.
-
-        :raises RetryableError: if the cluster does not answer in time.
-        """
-        beginnings = self._retry(lambda: self._consumer.beginning_offsets(partitions))
-        ends = self._retry(lambda: self._consumer.end_offsets(partitions))
+        """Finds what each store lacks and starts to read it."""
+        beginnings, ends = self._reader.beginning_offsets(partitions), self._reader.end_offsets(partitions)
         now = self._clock.monotonic()
         starts: dict[TopicPartition, int] = {}
         for topic, spec in self._task.specs.items():
@@ -94,7 +85,7 @@ class GlobalRestore:
                 start = stored.get(partition, beginnings[partition] - 1) + 1
                 starts[partition] = start if partition in stored else AT_BEGINNING
                 self._parts[partition] = _PartitionRestore(spec, start, ends[partition], start, started_at=now)
-        self._consumer.assign(starts)
+        self._reader.assign(starts)
         self._last_record_at = now
         self._log.begin([max(0, part.end - part.start) for part in self._parts.values()], now)
         for partition, part in self._parts.items():
@@ -143,24 +134,13 @@ class GlobalRestore:
             extra={"store": spec.name, "partition": str(partition), "offset": offset},
         )
 
-    def _retry(self, ask: Callable[[], T]) -> T:
-        deadline = self._clock.monotonic() + self._timeout_s
-        while True:
-            try:
-                return ask()
-            except RetryableError as error:
-                if self._clock.monotonic() > deadline:
-                    raise
-                self._repeated.log("the offsets of global stores are not known yet", error=str(error))
-                self._clock.wait(RETRY_WAIT_S)
-
     def restart(self, lost: TopicPartition) -> None:
         """Starts again, after the records of a partition were deleted while they were being read."""
         part = self._parts[lost]
         self.log_rebuild(part.spec, lost, part.position - 1)
         self._task.stores.wipe(part.spec)
         partitions = list(self._parts)
-        self._consumer.unassign(partitions)
+        self._reader.unassign(partitions)
         self._parts.clear()
         self.start(partitions)
 
@@ -197,7 +177,7 @@ class GlobalRestore:
         :raises RetryableError: if no record came for ``task.timeout.ms``.
         """
         for partition, part in self._parts.items():
-            position = None if part.done else self._consumer.position(partition)
+            position = None if part.done else self._reader.position(partition)
             if position is not None:
                 part.position = max(part.position, position)
                 self._check_end(partition, part)

@@ -1,7 +1,8 @@
 """The thread that fills the global stores of a process and follows their topics (semantics 94, 130).
 
-It has a consumer of its own that joins no group and reads all partitions. What a poll brings is in the stores, with the
-offsets, before the next poll. The owner of the thread waits for the state RUNNING, when the stores are filled, and
+It has a consumer of its own that joins no group and reads all partitions; after an error that a new one may not have,
+that goes on where the former one was (`TopicReader`). What a poll brings is in the stores, with the offsets, before the
+next poll. The owner of the thread waits for the state RUNNING, when the stores are filled, and
 closes the stores after the last reader.
 """
 
@@ -11,7 +12,6 @@ import enum
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 from typing import Any
 
 from processor_api.errors import InternalError, MissingTopicError, StreamsError
@@ -23,6 +23,8 @@ from streams.kafka.ports import AT_BEGINNING, Consumer
 from streams.log import RepeatedLines
 from streams.runtime.global_stores.restore import GlobalRestore
 from streams.runtime.global_stores.task import GlobalTask
+from streams.runtime.global_stores.topic_reader import ReadingStopped, TopicReader
+from streams.runtime.tasks.retry import Retry
 from streams.runtime.threads.client_events import client_event
 from streams.runtime.threads.parent_only import ParentOnly
 from streams.runtime.threads.process_resources import ProcessResources
@@ -84,7 +86,7 @@ class GlobalStreamThread:
         process: ProcessResources,
         on_state: Callable[[GlobalStreamThread, GlobalThreadState], None],
     ) -> None:
-        threads = process.platform.threads
+        threads, clock = process.platform.threads, process.platform.clock
         self.name = name
         self.state = GlobalThreadState.CREATED
         self.failure: Exception | None = None
@@ -94,11 +96,12 @@ class GlobalStreamThread:
         self._config = process.config
         self._on_state = on_state
         self._stopping = threads.event()
-        self._repeated = RepeatedLines(log, process.platform.clock)
+        self._repeated = RepeatedLines(log, clock)
         self._counts = dict(topics.partitions)
         self._grown: dict[str, int] = {}
         self._thread = threads.thread(self.run, name)
-        self._consumer: Consumer | None = None
+        retry = Retry(clock, *client_configs.retry_backoff_ms(process.config), process.config.task_timeout_ms)
+        self._reader = TopicReader(self._consumer, retry, self._stopping, clock)
 
     # ------------------------------------------------------------------ from outside
 
@@ -128,22 +131,21 @@ class GlobalStreamThread:
     def run(self) -> None:
         """Runs until it is stopped, or until an error."""
         try:
-            consumer = self._consumer = self._process.cluster.clients.consumer(
-                client_configs.global_consumer(self._config, f"{self.name}-global-consumer")
-            )
             with ParentOnly():
                 self.task.start()
-                self._restore(consumer)
+                self._restore()
                 if not self._stopping.is_set():
                     self._become(GlobalThreadState.RUNNING)
-                self._follow(consumer)
+                self._follow()
+        except ReadingStopped as error:
+            log.debug("stopped while errors lasted", extra={"error": str(error)})
         except BaseException as error:
             if passes(error):
                 raise
             failure = self.failure = as_error(error, "in the thread of global stores", **self.task.failed_at)
             log.error("thread dies", extra={"thread_name": self.name, "error": plain_str(failure)}, exc_info=failure)
         self._become(GlobalThreadState.PENDING_SHUTDOWN)
-        self._close_consumer()
+        self._close_reader()
         self._become(GlobalThreadState.DEAD)
 
     def _become(self, state: GlobalThreadState) -> None:
@@ -152,23 +154,24 @@ class GlobalStreamThread:
         self.state = state
         self._on_state(self, state)
 
-    def _close_consumer(self) -> None:
-        consumer, self._consumer = self._consumer, None
-        if consumer is None:
-            return
+    def _consumer(self) -> Consumer:
+        config = client_configs.global_consumer(self._config, f"{self.name}-global-consumer")
+        return self._process.cluster.clients.consumer(config)
+
+    def _close_reader(self) -> None:
         try:
-            consumer.close()
+            self._reader.close()
         except Exception as error:
             log.warning("not closed in order", extra={"error": plain_str(error)}, exc_info=error)
             self.failure = self.failure or error
 
     # ------------------------------------------------------------------ filling
 
-    def _restore(self, consumer: Consumer) -> None:
+    def _restore(self) -> None:
         process = self._process
         restore = GlobalRestore(
             self.task,
-            consumer,
+            self._reader,
             process.platform.clock,
             process.restore_listeners,
             process.config.task_timeout_ms,
@@ -177,46 +180,46 @@ class GlobalStreamThread:
         restore.start(_partitions(self._topics.partitions, self.task.specs))
         while not restore.done and not self._stopping.is_set():
             self.task.sample()
-            messages = self._poll(consumer, RESTORE_BATCH, RESTORE_WAIT_S)
+            polled = self._reader.poll(RESTORE_BATCH, RESTORE_WAIT_S)
             try:
-                for partition, run in self._runs(messages):
+                for partition, run in polled.runs:
                     restore.take(partition, run)
-                for partition, offset in self._ends(consumer, messages, restoring=True):
+                for partition, offset in self._ends(polled.events, restoring=True):
                     restore.at_end(partition, offset)
             except _OffsetLost as lost:
                 self.task.apply()
                 restore.restart(TopicPartition(str(lost.topic), int(lost.partition or 0)))
                 continue
             self.task.apply()
-            if not messages:
+            if not (polled.runs or polled.events):
                 restore.check_idle()
         if restore.done:
             restore.finish()
 
     # ------------------------------------------------------------------ following
 
-    def _follow(self, consumer: Consumer) -> None:
+    def _follow(self) -> None:
         limit, wait_s = client_configs.max_poll_records(self._config), self._config.poll_ms / 1000
         while not self._stopping.is_set():
             self.task.sample()
             if self._grown:
-                self._read_new(consumer)
-            messages = self._poll(consumer, limit, wait_s)
+                self._read_new()
+            polled = self._reader.poll(limit, wait_s)
             try:
-                for partition, run in self._runs(messages):
+                for partition, run in polled.runs:
                     self.task.process(partition, run)
-                for partition, offset in self._ends(consumer, messages, restoring=False):
+                for partition, offset in self._ends(polled.events, restoring=False):
                     log.debug("end reached", extra={"partition": str(partition), "offset": offset})
             except _OffsetLost as lost:
                 raise self._wiped(lost) from lost
-            if messages:
+            if polled.runs:
                 self.task.apply()
 
-    def _read_new(self, consumer: Consumer) -> None:
+    def _read_new(self) -> None:
         found, self._grown = self._grown, {}
         new = [name for name in _partitions(found, found) if name.partition >= self._counts[name.topic]]
         if new:
-            consumer.assign(dict.fromkeys(new, AT_BEGINNING))
+            self._reader.assign(dict.fromkeys(new, AT_BEGINNING))
             self._counts |= {name.topic: found[name.topic] for name in new}
             log.info("new partitions are read", extra={"partitions": ", ".join(map(str, new))})
 
@@ -234,40 +237,19 @@ class GlobalStreamThread:
             store=spec.name,
         )
 
-    # ------------------------------------------------------------------ messages
+    # ------------------------------------------------------------------ events
 
-    @staticmethod
-    def _poll(consumer: Consumer, limit: int, wait_s: float) -> Sequence[Any]:
-        messages: Sequence[Any] = consumer.consume(limit, 0.0)
-        if messages:
-            return messages
-        first = consumer.poll(wait_s)
-        return () if first is None else (first, *consumer.consume(limit, 0.0))
-
-    @staticmethod
-    def _runs(messages: Sequence[Any]) -> list[tuple[TopicPartition, list[Any]]]:
-        """Returns the records, in runs of one partition."""
-        records = [message for message in messages if message.error() is None]
-        return [
-            (TopicPartition(topic, number), list(run))
-            for (topic, number), run in groupby(records, lambda message: (message.topic(), message.partition()))
-        ]
-
-    def _ends(
-        self, consumer: Consumer, messages: Sequence[Any], *, restoring: bool
-    ) -> list[tuple[TopicPartition, int]]:
+    def _ends(self, events: Sequence[Any], *, restoring: bool) -> list[tuple[TopicPartition, int]]:
         """Returns the partitions whose end was reached, with the end offset of each.
 
         :raises _OffsetLost: if a position is outside of the topic.
         :raises StreamsError: if a topic cannot be read.
         """
         ends: list[tuple[TopicPartition, int]] = []
-        for event in messages:
+        for event in events:
             error = event.error()
-            if error is None:
-                continue
             partition = TopicPartition(event.topic() or "", event.partition() or 0)
-            if error.code() == consumer.partition_eof:
+            if self._reader.is_end(event):
                 ends.append((partition, event.offset()))
                 continue
             place = {"topic": partition.topic, "partition": partition.partition}
