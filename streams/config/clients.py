@@ -50,6 +50,9 @@ _EXACTLY_ONCE_PRODUCER = {
     "retry.backoff.ms": 10,
     "transaction.timeout.ms": 10_000,
 }
+_ANSWER_MS, _CONNECT_MS, _RECONNECT_MOST_MS = 30_000, 10_000, 1000
+"""The defaults of Java's clients. librdkafka's are 60,000, 30,000 and 10,000: it waits for a broker that answers no
+more, and before it connects again to one that is back, for far longer."""
 _MAX_POLL_RECORDS = 1000
 _MAX_POLL_INTERVAL_MS = 300_000
 _HEARTBEAT_MS = 3000
@@ -96,8 +99,11 @@ def producer(config: StreamsConfig, client_id: str, transactional_id: str | None
     In librdkafka no delivery may last longer than its transaction, so both timeouts end with it.
     """
     defaults = _PRODUCER | (_EXACTLY_ONCE_PRODUCER if config.exactly_once else {})
-    found = {**defaults, **_given(config, "P", config.producer), **_identity(config, client_id)}
+    given = _given(config, "P", config.producer)
+    found = {**defaults, **_connections(given), **given, **_identity(config, client_id)}
     if transactional_id is not None:
+        if "socket.timeout.ms" not in given:  # librdkafka's is a little less than the transaction's
+            del found["socket.timeout.ms"]
         found["transactional.id"] = transactional_id
         limit = found["transaction.timeout.ms"]
         for name in ("delivery.timeout.ms", "socket.timeout.ms"):
@@ -108,7 +114,8 @@ def producer(config: StreamsConfig, client_id: str, transactional_id: str | None
 
 def admin(config: StreamsConfig, client_id: str) -> dict[str, Any]:
     """Returns the settings of the admin client, shared by the threads of a process."""
-    return {**_given(config, "A", config.admin), **_identity(config, client_id)}
+    given = _given(config, "A", config.admin)
+    return {**_connections(given), **given, **_identity(config, client_id)}
 
 
 def topic_settings(config: StreamsConfig) -> dict[str, str]:
@@ -151,10 +158,12 @@ def group_instance_id(config: StreamsConfig) -> str | None:
 
 
 def _consumer(config: StreamsConfig, client_id: str, own: Mapping[str, Any]) -> dict[str, Any]:
+    given = _given(config, "C", config.consumer, own)
     return {
         **_CONSUMER,
         "isolation.level": "read_committed",  # also at least once: others may have left what was rolled back
-        **_given(config, "C", config.consumer, own),
+        **_connections(given),
+        **given,
         **_identity(config, client_id),
         "group.id": config.application_id,
     }
@@ -172,6 +181,15 @@ def _given(config: StreamsConfig, scope: str, *levels: Mapping[str, Any]) -> dic
             if fits(name, scope):
                 found |= client_setting(name, value, exactly_once=config.exactly_once, scope=scope)
     return found
+
+
+def _connections(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns how long a client waits for a broker, unless the user's settings say so or need more."""
+    return {
+        "reconnect.backoff.max.ms": max(_RECONNECT_MOST_MS, given.get("reconnect.backoff.ms", 0)),
+        "socket.connection.setup.timeout.ms": _CONNECT_MS,
+        "socket.timeout.ms": max(_ANSWER_MS, given.get("fetch.wait.max.ms", 0) + 1000),
+    }
 
 
 def _handled(config: StreamsConfig, name: str, default: Any) -> Any:

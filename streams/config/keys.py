@@ -286,7 +286,7 @@ KEYS: tuple[Key, ...] = (
     Key("rack.aware.assignment.tags", "rack_aware_assignment_tags", "", IGNORED, _RACK),
     Key("rack.aware.assignment.traffic_cost", "rack_aware_assignment_traffic_cost", "", IGNORED, _RACK),
     Key("receive.buffer.bytes", None, "", WORKS, _CLIENTS + ", as `socket.receive.buffer.bytes`"),
-    Key("reconnect.backoff.max.ms", None, "", WORKS, _CLIENTS),
+    Key("reconnect.backoff.max.ms", None, "1000", WORKS, _CLIENTS),
     Key("reconnect.backoff.ms", None, "", WORKS, _CLIENTS),
     Key(
         "repartition.purge.interval.ms",
@@ -296,7 +296,7 @@ KEYS: tuple[Key, ...] = (
         "time between deletions of repartition records that were read",
     ),
     Key("replication.factor", "replication_factor", "-1", WORKS, "of internal topics; -1 is the broker's default"),
-    Key("request.timeout.ms", None, "", WORKS, _CLIENTS + ", as `socket.timeout.ms`"),
+    Key("request.timeout.ms", None, "30000", WORKS, _CLIENTS + ", as `socket.timeout.ms`"),
     Key("retry.backoff.max.ms", None, "", WORKS, _CLIENTS + "; also the longest wait of a stream thread, 1000 there"),
     Key(
         "retry.backoff.ms",

@@ -16,6 +16,7 @@ from streams.config.client_properties import ALIASES, PROPERTIES, ClientProperty
 from streams.config.java_clients import HANDLED, OURS, REFUSED, RENAMED
 
 EXACTLY_ONCE = {"processing.guarantee": "exactly_once_v2"}
+AS_JAVA = {"reconnect.backoff.max.ms": 1000, "socket.connection.setup.timeout.ms": 10_000, "socket.timeout.ms": 30_000}
 
 
 def config(settings: dict[str, Any] | None = None) -> StreamsConfig:
@@ -42,6 +43,7 @@ def test_the_main_consumer_leaves_offsets_and_topics_to_the_runtime() -> None:
         "group.id": "app",
         "isolation.level": "read_committed",
         "partition.assignment.strategy": "cooperative-sticky",
+        **AS_JAVA,
     }
 
 
@@ -83,11 +85,45 @@ def test_producers_are_idempotent_and_partition_as_java_does() -> None:
         "partitioner": "murmur2_random",
         "queue.buffering.max.kbytes": 1_048_576,
         "queue.buffering.max.messages": 500_000,
+        **AS_JAVA,
     }
     found = clients.producer(config(EXACTLY_ONCE), "p", "app-uuid-1")
     assert found["transactional.id"] == "app-uuid-1"
     assert found["transaction.timeout.ms"] == 10_000
     assert found["retry.backoff.ms"] == 10
+
+
+def test_every_client_waits_for_a_broker_as_long_as_javas() -> None:
+    """A connection over which nothing comes back was given up after a minute."""
+    made = config()
+    found = [
+        clients.main_consumer(made, "c"),
+        clients.restore_consumer(made, "c"),
+        clients.global_consumer(made, "c"),
+        clients.producer(made, "p"),
+        clients.admin(made, "a"),
+    ]
+    assert [{name: one[name] for name in AS_JAVA} for one in found] == [AS_JAVA] * 5
+    transactional = clients.producer(config(EXACTLY_ONCE), "p", "t")
+    assert "socket.timeout.ms" not in transactional  # librdkafka's is a little less than the transaction's
+    assert transactional["reconnect.backoff.max.ms"] == 1000
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ({"request.timeout.ms": 5000}, {"socket.timeout.ms": 5000}),
+        ({"socket.connection.setup.timeout.ms": 40_000}, {"socket.connection.setup.timeout.ms": 40_000}),
+        ({"reconnect.backoff.max.ms": 9000}, {"reconnect.backoff.max.ms": 9000}),
+        ({"reconnect.backoff.ms": 5000}, {"reconnect.backoff.ms": 5000, "reconnect.backoff.max.ms": 5000}),
+        ({"fetch.max.wait.ms": 50_000}, {"fetch.wait.max.ms": 50_000, "socket.timeout.ms": 51_000}),
+    ],
+)
+def test_settings_of_the_user_decide_how_long_a_client_waits(given: dict[str, Any], found: dict[str, Any]) -> None:
+    """Also one that needs more than the default of another."""
+    made = clients.main_consumer(config(given), "c")
+    assert {name: made[name] for name in found} == found
+    confluent_kafka.Consumer({**made, "log_level": 0}).close()
 
 
 def test_no_timeout_of_a_transactional_producer_outlives_its_transaction() -> None:

@@ -31,6 +31,8 @@ from tools.chaos.cluster import Cluster
 PARTITIONS = 6
 SESSION_S = 10.0
 SOON_S = 5.0
+ANSWER_S = 30.0
+"""So long answers that were swallowed are waited for (``request.timeout.ms``)."""
 LINES_MAX = 10
 PATIENCE_S = 120.0
 APPLICATION = "chaos-pauses"
@@ -157,6 +159,18 @@ def frozen_cluster(cluster: Cluster, workers: Workers, chance: random.Random) ->
     return SESSION_S
 
 
+def handed_over(cluster: Cluster, workers: Workers, chance: random.Random) -> float:
+    """A worker that ends just after a pause gives its tasks to others, whose clients have old epochs; it comes back."""
+    frozen_cluster(cluster, workers, chance)
+    time.sleep(chance.uniform(0, 5))
+    number = chance.randrange(3)
+    process = workers.processes[number]
+    process.terminate()
+    process.wait()
+    workers.processes[number] = workers.start(number)
+    return SESSION_S
+
+
 def slow_broker(cluster: Cluster, workers: Workers, chance: random.Random) -> float:
     chance.choice(cluster.proxies).delay_s = 0.3
     time.sleep(15)
@@ -168,7 +182,7 @@ def half_open_broker(cluster: Cluster, workers: Workers, chance: random.Random) 
     chance.choice(cluster.proxies).swallows = True
     time.sleep(chance.uniform(9, 14))
     cluster.heal()
-    return 60.0  # the answers that were swallowed are waited for: socket.timeout.ms
+    return ANSWER_S
 
 
 def moved_leaders(cluster: Cluster, workers: Workers, chance: random.Random) -> float:
@@ -201,6 +215,7 @@ def killed_worker(cluster: Cluster, workers: Workers, chance: random.Random) -> 
 PAUSES: dict[str, Pause] = {
     "frozen broker": frozen_broker,
     "frozen cluster": frozen_cluster,
+    "worker stopped after a freeze": handed_over,
     "slow broker": slow_broker,
     "half open broker": half_open_broker,
     "moved leaders": moved_leaders,
