@@ -8,12 +8,14 @@ records come as the broker delivers them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
+from state.write_buffer.record_context import Cursor
 from streams.runtime.processing.idling import Idling
 from streams.runtime.processing.inputs import InputQueue
-from streams.runtime.processing.time_merge import TimeMerge
+from streams.runtime.processing.punctuations import Punctuations
+from streams.runtime.processing.time_merge import TimeMerge, run_one
 
 __all__ = ["ArrivalMerge", "Arrivals", "TimeHeap"]
 
@@ -107,6 +109,11 @@ class ArrivalMerge(TimeMerge):
             return None
         self._taken = self._filled.poll()
         return self._taken
+
+    def run(self, limit: int, cursor: Cursor, punctuations: Punctuations, punctuate: Callable[[], bool]) -> int:
+        """Processes the record that :meth:`next` has chosen, no matter the limit."""
+        assert self._taken is not None
+        return run_one(self._taken, cursor, punctuations, punctuate)
 
     def _put_back(self) -> None:
         """Offers the queue of the record that was processed again, if it has one more."""

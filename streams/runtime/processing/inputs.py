@@ -60,7 +60,7 @@ class InputQueue:
         self.source = source
         self._environment = environment
         self._cursor = environment.cursor
-        self._limit = environment.time_limit
+        self.time_limit = environment.time_limit
         self.messages: deque[Any] = deque()
         self.head: Head | None = None
         self.position: int | None = None
@@ -76,6 +76,10 @@ class InputQueue:
         """Where the partition ended when that was last reached."""
         self._seen_bytes = 0.0
         self._seen_records = 0
+        timed = deque[Any]() if source.extractor is not None else self.messages
+        self.parts = timed, partition, source.read_key, source.read_value, source.forward
+        """Messages, place and functions, for a loop over several inputs; no messages if an extractor gives their
+        times."""
         self._run = 1
         """Records between two checks of the clock."""
         self._done = 0
@@ -202,7 +206,7 @@ class InputQueue:
             if timestamp < 0:
                 self._drop_untimed(message, timestamp, key)
                 return None
-        if timestamp > self._limit.latest and self._leaves_out(message, timestamp, key):
+        if timestamp > self.time_limit.latest and self._leaves_out(message, timestamp, key):
             return None
         return timestamp, key, value, headers, message
 
@@ -224,7 +228,7 @@ class InputQueue:
         environment = self._environment
         self._cursor.message, self._cursor.source = message, self.partition
         try:
-            dropped = self._limit.leaves_out(timestamp, self.place(message))
+            dropped = self.time_limit.leaves_out(timestamp, self.place(message))
         except UserCodeError as error:
             environment.errors.too_late(self.source.node, error, self._cursor)
         if dropped:
@@ -263,7 +267,7 @@ class InputQueue:
 
     def run_all(self, limit: int, punctuations: Punctuations, punctuate: Callable[[], None]) -> int:
         """Processes up to ``limit`` buffered records of the task's only partition; returns how many."""
-        is_ahead = self._cursor.stream_time > self._limit.latest  # each record is compared with the clock then
+        is_ahead = self._cursor.stream_time > self.time_limit.latest  # each record is compared with the clock then
         one_by_one = limit == 1 or self.head is not None or self.source.extractor is not None or is_ahead
         try:
             return (self._run_one_by_one if one_by_one else self._run_together)(limit, punctuations, punctuate)
@@ -281,7 +285,7 @@ class InputQueue:
         checked = messages if pace is None else chain.from_iterable(self._runs(messages, pace))
         cursor, source, forward = self._cursor, self.source, self.source.forward
         read_key, read_value = source.read_key, source.read_value
-        stream_time, time_limit = cursor.stream_time, self._limit
+        stream_time, time_limit = cursor.stream_time, self.time_limit
         cursor.source = self.partition
         kind = type(messages[0])
         keys, values = map(kind.key, messages), map(kind.value, messages)

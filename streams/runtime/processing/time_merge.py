@@ -7,13 +7,25 @@ not grow with the number of inputs, of which most may be empty.
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Iterable
-from heapq import heappop, heappush, heapreplace
+from collections.abc import Callable, Iterable
+from heapq import heappop, heappush, heappushpop, heapreplace
+from typing import Any
 
+from state.write_buffer.record_context import Cursor
 from streams.runtime.processing.idling import Idling
 from streams.runtime.processing.inputs import InputQueue
+from streams.runtime.processing.punctuations import NEVER, Punctuations
 
-__all__ = ["TimeMerge"]
+__all__ = ["TimeMerge", "run_one"]
+
+
+def run_one(queue: InputQueue, cursor: Cursor, punctuations: Punctuations, punctuate: Callable[[], bool]) -> int:
+    """Processes the head of a queue; returns 1 (:meth:`TimeMerge.run`)."""
+    head, queue.head = queue.head, None
+    queue.run(head)  # type: ignore[arg-type]
+    if cursor.stream_time >= punctuations.next_stream_time:
+        punctuate()
+    return 1
 
 
 class TimeMerge:
@@ -74,3 +86,67 @@ class TimeMerge:
             return None
         self._current = number = heap[0][1]
         return self._queues[number]
+
+    def run(self, limit: int, cursor: Cursor, punctuations: Punctuations, punctuate: Callable[[], bool]) -> int:
+        """Processes records, from the one that :meth:`next` has chosen on, as if each was asked for by :meth:`next`.
+
+        Ends where the next one of an input has to be found by that: there is none, it cannot be read, its time needs a
+        decision, or its input has a timestamp extractor.
+
+        :param punctuate: runs what stream time has made due; returns whether no further record may be taken.
+        :returns: how many were processed, at least one.
+        """
+        heap, queues, ends = self._heap, self._queues, dict[int, Any]()
+        queue = queues[number := heappop(heap)[1]]
+        messages, source, read_key, read_value, forward = queue.parts
+        latest, stream_time, last, count = queue.time_limit.latest, cursor.stream_time, None, 0
+        timestamp, key, value, headers, message = queue.head  # type: ignore[misc]
+        queue.head = None
+        bound = heap[0][0] if heap else NEVER
+        at, cursor.source = timestamp, source
+        try:
+            while True:
+                at = cursor.timestamp = timestamp
+                cursor.message = message
+                if timestamp > stream_time:
+                    cursor.stream_time = stream_time = timestamp
+                if timestamp > queue.partition_time:
+                    queue.partition_time = timestamp
+                forward(key, value, timestamp, headers)
+                last = message
+                count += 1
+                if stream_time >= punctuations.next_stream_time:
+                    if punctuate():
+                        break
+                    cursor.source = source
+                if count >= limit or not messages:
+                    break
+                message = messages[0]
+                timestamp = message.timestamp()[1]
+                if not 0 <= timestamp <= latest:
+                    break
+                try:
+                    raw = message.key()
+                    key = None if raw is None else read_key(raw)
+                    raw = message.value()
+                    value = None if raw is None else read_value(raw)
+                except Exception:  # `next` finds the same error again, and handles it
+                    break
+                headers = message.headers()
+                messages.popleft()
+                if timestamp >= bound and (best := heappushpop(heap, (timestamp, number))[1]) != number:
+                    queue.head = timestamp, key, value, headers, message
+                    ends[number], last, number = last, ends.get(best), best
+                    queue = queues[number]
+                    messages, source, read_key, read_value, forward = queue.parts
+                    timestamp, key, value, headers, message = queue.head  # type: ignore[misc]
+                    queue.head = None
+                    bound, cursor.source = heap[0][0], source
+        finally:
+            ends[number] = last
+            for place, end in ends.items():
+                if end is not None:
+                    queues[place].position = end.offset() + 1
+            heappush(heap, (at, number))
+            self._current = number
+        return count

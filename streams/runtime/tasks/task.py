@@ -286,17 +286,17 @@ class Task:
 
     def _process_by_time(self, limit: int, idle: Idling | None) -> int:
         merge, cursor, punctuations = self._merge, self.environment.cursor, self._punctuations
-        for count in range(limit):
-            best = merge.next(idle)
-            if best is None:
-                return count
-            head, best.head = best.head, None
-            best.run(head)  # type: ignore[arg-type]
-            if cursor.stream_time >= punctuations.next_stream_time:
-                self._punctuate_stream_time()
-                if self._remainders:
-                    return count + 1
-        return limit
+        count = 0
+        while count < limit and merge.next(idle) is not None:
+            count += merge.run(limit - count, cursor, punctuations, self._punctuate_and_stop)
+            if self._remainders:
+                break
+        return count
+
+    def _punctuate_and_stop(self) -> bool:
+        """Runs what stream time has made due; returns whether results are left that go before the next record."""
+        self._punctuate_stream_time()
+        return bool(self._remainders)
 
     # ------------------------------------------------------------------ punctuation
 
