@@ -25,6 +25,7 @@ __all__ = [
     "ConfigError",
     "DamagedStateError",
     "DeserializationError",
+    "DiskFullError",
     "InternalError",
     "InvalidStateStoreError",
     "InvalidStateStorePartitionError",
@@ -177,6 +178,11 @@ class BootstrapIncompleteError(StateError):
 
 class StateDirectoryError(StateError):
     """The state directory is in use, not writable, full, or belongs to another application."""
+
+
+class DiskFullError(StateDirectoryError, RetryableError):
+    """The disk of the state directory is full, or the quota of this user is used up. A running application waits, and
+    goes on by itself when there is room, for up to ``task.timeout.ms``."""
 
 
 class StoreError(StateError):

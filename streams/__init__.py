@@ -90,6 +90,7 @@ if TYPE_CHECKING:
         ConfigError,
         DamagedStateError,
         DeserializationError,
+        DiskFullError,
         InternalError,
         InvalidStateStoreError,
         InvalidStateStorePartitionError,
@@ -254,6 +255,7 @@ __all__ = [
     "DamagedStateError",
     "DeserializationError",
     "DeserializationExceptionHandler",
+    "DiskFullError",
     "DslKeyValueParams",
     "DslSessionParams",
     "DslStoreSuppliers",
@@ -452,7 +454,7 @@ _HOMES = {
     "processor_api.durations": "Duration",
     "processor_api.errors": (
         "AuthenticationError AuthorizationError BootstrapIncompleteError ConfigError DamagedStateError "
-        "DeserializationError InternalError InvalidStateStoreError "
+        "DeserializationError DiskFullError InternalError InvalidStateStoreError "
         "InvalidStateStorePartitionError MissingTopicError ProcessingError ProductionError RetryableError "
         "SerializationError StateDirectoryError StateError StateStoreMigratedError StoreError StreamsError "
         "StreamsNotStartedError StreamsRebalancingError StreamsStoppedError TaskMigratedError TopologyError "

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from processor_api.clock import Clock, SystemClock
 from state.directory.file_lock import FileLock, FileLocks
+from state.directory.room import has_room
 from state.engine.port import Engine
 from streams.threads import SYSTEM_THREADS, Threads
 
@@ -24,5 +25,7 @@ class Platform:
     clock: Clock = field(default_factory=SystemClock)
     threads: Threads = SYSTEM_THREADS
     file_locks: FileLocks = FileLock
+    has_room: Callable[[Path], bool] = has_room
+    """Whether the disk of a directory takes a little more (:func:`state.directory.room.has_room`)."""
     engines: Mapping[str, OpenEngine] = field(default_factory=dict)
     """The functions that open engines in place of the registered ones, by name."""

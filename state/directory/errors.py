@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from processor_api.errors import StateDirectoryError
-from state.directory.system_errors import HINTS
+from processor_api.errors import DiskFullError, StateDirectoryError
+from state.directory.room import left_there
+from state.directory.system_errors import FULL, HINTS
 
 __all__ = ["directory_error", "explained"]
 
-_FULL = {errno.ENOSPC, errno.EDQUOT}
 _FORBIDDEN = {errno.EACCES, errno.EPERM}
 _NOT_A_DIRECTORY = {errno.ENOTDIR, errno.EEXIST, errno.ELOOP}
 
@@ -20,8 +20,10 @@ _NOT_A_DIRECTORY = {errno.ENOTDIR, errno.EEXIST, errno.ELOOP}
 def directory_error(error: OSError, path: Path) -> StateDirectoryError:
     """The error to raise in place of one of the operating system about ``path``."""
     where = error.filename if isinstance(error.filename, str) else path
-    if error.errno in _FULL:
-        return StateDirectoryError(f"there is no space left for {where}: free some, or set state.dir to another disk")
+    if error.errno in FULL:
+        return DiskFullError(
+            f"there is no space left for {where}{left_there(path)}: free some, or set state.dir to another disk"
+        )
     if error.errno == errno.EROFS:
         return StateDirectoryError(f"{where} is on a read-only file system: set state.dir to a directory on another")
     if error.errno in _FORBIDDEN:

@@ -7,11 +7,11 @@ import os
 import re
 from collections.abc import Mapping
 
-__all__ = ["HINTS", "MISPLACED", "error_number", "find_error_number"]
+__all__ = ["FULL", "HINTS", "MISPLACED", "error_number", "find_error_number"]
 
 HINTS: Mapping[int, str] = {
-    errno.ENOSPC: "the disk is full; free some space and restart",
-    errno.EDQUOT: "the disk quota of this user is used up; free some space or raise the quota, and restart",
+    errno.ENOSPC: "the disk is full; free some space there",
+    errno.EDQUOT: "the disk quota of this user is used up; free some space there, or raise the quota",
     errno.EFBIG: (
         "a file would be larger than is allowed; raise the limit of this process (ulimit -f), or set state.dir to a"
         " file system that takes larger files"
@@ -46,6 +46,10 @@ HINTS: Mapping[int, str] = {
     ),
 }
 """Says by the number of an error what happened, and what to do."""
+
+FULL = frozenset((errno.ENOSPC, errno.EDQUOT))
+"""Errors that pass once there is room. A file that is too large for the limit of the process (``EFBIG``) is none: the
+process keeps that limit. A disk that failed (``EIO``) is none either: what it has taken before may be lost."""
 
 MISPLACED = frozenset((errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ELOOP))
 """Errors where a directory is in the place of a file, or a file or a broken link in the place of a directory."""

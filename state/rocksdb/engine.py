@@ -8,6 +8,7 @@ an error: their status is checked at the end of every range.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager
@@ -19,7 +20,7 @@ from weakref import WeakSet
 from rocksdict import IngestExternalFileOptions, Options, Rdict, ReadOptions, WriteBatch, WriteOptions
 
 from processor_api.clock import Clock, SystemClock
-from processor_api.errors import RetryableError, StateError
+from processor_api.errors import DiskFullError, RetryableError, StateError
 from processor_api.forks import belongs_to_this_process, never_free
 from state.engine.port import OFFSETS, POSITIONS
 from state.rocksdb.commit_numbers import COMMIT_END, COMMIT_PREFIX, CommitNumbers, LostCommitsError, next_commit
@@ -37,6 +38,8 @@ from state.rocksdb.options import SharedMemory
 from state.rocksdb.snapshot import RocksSnapshot
 
 __all__ = ["RocksEngine", "RocksFamily"]
+
+log = logging.getLogger("streams.state")
 
 OWN_ROWS, OWN_ROWS_END = b"streams.", b"streams/"
 """The engine's own rows in the family of offsets: the format, the names of families, the numbers of commits."""
@@ -432,7 +435,8 @@ class RocksEngine:
     def close(self) -> None:
         """Closes every family and the database, also when one fails; the first error is raised after that.
 
-        Nothing happens if the database is closed already, as after a failure to open it again.
+        Nothing happens if the database is closed already, as after a failure to open it again. A disk without room for
+        what memtables hold is no failure: rows that were written are in the log, and loaded ones have no offset yet.
         """
         with self._lock:
             if self._closed:
@@ -450,5 +454,9 @@ class RocksEngine:
                 close()
             except Exception as error:
                 failure = failure or error
-        if failure is not None:
-            raise mapped(failure, self.path, "close") from failure
+        if failure is None:
+            return
+        told = mapped(failure, self.path, "close")
+        if not isinstance(told, DiskFullError):
+            raise told from failure
+        log.warning("a store is closed on a full disk; nothing is lost", extra={"error": str(told)})

@@ -10,8 +10,9 @@ import errno
 import re
 from pathlib import Path
 
-from processor_api.errors import DamagedStateError, RetryableError, StateDirectoryError, StateError
-from state.directory.system_errors import HINTS, MISPLACED, error_number, find_error_number
+from processor_api.errors import DamagedStateError, DiskFullError, RetryableError, StateDirectoryError, StateError
+from state.directory.room import left_there
+from state.directory.system_errors import FULL, HINTS, MISPLACED, error_number, find_error_number
 from state.engine.port import store_of
 from state.engine.repair_hints import rebuild_store, rebuild_task
 
@@ -57,7 +58,7 @@ def damaged(path: str, what: str, family: str | None = None) -> DamagedStateErro
 
 
 def mapped(error: Exception, path: str, what: str, family: str | None = None) -> StateError | RetryableError:
-    """Returns our error for one of the binding.
+    """Returns our error for one of the binding. One about a full disk, or a database that is open elsewhere, may pass.
 
     :param what: what could not be done, such as ``read``.
     :param family: the column family, if the error is about one.
@@ -74,6 +75,8 @@ def mapped(error: Exception, path: str, what: str, family: str | None = None) ->
             f"{failed}{shown}; something else is in the place of one of its files or directories: move that away, and"
             " restart"
         )
+    if number in FULL:
+        return DiskFullError(f"{failed}{HINTS[number]}{left_there(Path(path))} ({shown})")
     if number is not None and number in HINTS:
         return StateDirectoryError(f"{failed}{HINTS[number]} ({shown})")
     return StateError(failed + shown)

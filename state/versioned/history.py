@@ -187,6 +187,7 @@ class History(HistoryReads, CommitParticipant):
         self._stored_time = self.stream_time
         self._sweep_at: bytes | None = None
         self._swept = self._sweeping = 0
+        self._next_sweep: tuple[bytes | None, int, int] = None, 0, 0
         """Rows that ended before the first of these are deleted; those before the second are being deleted."""
 
     def put(self, key: bytes, end: int, start: int, value: bytes | None) -> None:
@@ -231,24 +232,23 @@ class History(HistoryReads, CommitParticipant):
         self._sweep(batch)
 
     def _sweep(self, batch: Batch) -> None:
-        expired = self.expired_before()
-        if self._sweep_at is None:
+        """Deletes some expired rows; the next sweep goes on from there once the batch is written."""
+        expired, begin, sweeping = self.expired_before(), self._sweep_at, self._sweeping
+        if begin is None:
             if expired - self._swept < max(self.retention_ms // 2, self.segment_ms):
                 return
-            self._sweep_at, self._sweeping = _FIRST, expired
+            begin, sweeping = _FIRST, expired
         left = SWEEP_LEAST + SWEEP_FACTOR * self._count
         handle, key = self.family.handle, b""
-        for key, _ in islice(self.family.range(self._sweep_at), left):
+        for key, _ in islice(self.family.range(begin), left):
             left -= 1
             if _unpack(key, len(key) - 8)[0] < expired:
                 batch.delete(key, handle)
-        if left:
-            self._sweep_at, self._swept = None, self._sweeping
-        else:
-            self._sweep_at = key + _FIRST
+        self._next_sweep = (None, sweeping, sweeping) if left else (key + _FIRST, sweeping, self._swept)
 
     def applied(self) -> None:
         self._stored_time = self.stream_time
+        self._sweep_at, self._sweeping, self._swept = self._next_sweep
         self.close()
 
     def close(self) -> None:

@@ -67,7 +67,8 @@ class CommitParticipant(ABC):
 
     @abstractmethod
     def apply(self, batch: Batch) -> None:
-        """Puts what it writes into a batch, behind the rows."""
+        """Puts what it writes into a batch, behind the rows. Changes nothing else: it is called again if the engine
+        could not take the batch."""
 
     @abstractmethod
     def applied(self) -> None:

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import shutil
 import signal
 import stat
@@ -15,11 +16,12 @@ from pathlib import Path
 
 import pytest
 
-from processor_api.errors import StateDirectoryError
+from processor_api.errors import DiskFullError, RetryableError, StateDirectoryError
 from processor_api.task_id import TaskId, TopicPartition
 from state.custom.offsets_file import CHECKPOINT, OffsetsFile
 from state.directory.errors import directory_error, explained
 from state.directory.file_lock import FileLock
+from state.directory.room import has_room
 from state.directory.state_directory import METADATA_FILE, ProcessIdentity, StateDirectory
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -241,8 +243,6 @@ def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("code", "expected"),
     [
-        (errno.ENOSPC, "there is no space left for /s: free some, or set state.dir to another disk"),
-        (errno.EDQUOT, "there is no space left for /s: free some, or set state.dir to another disk"),
         (errno.EROFS, "/s is on a read-only file system: set state.dir to a directory on another"),
         (errno.EACCES, "this user may not write /s: change its owner or mode, or set state.dir to another directory"),
         (errno.ENOTEMPTY, "/s cannot be used for state: Directory not empty; set state.dir to another"),
@@ -254,6 +254,23 @@ def test_each_trouble_with_the_disk_says_what_to_do(code: int, expected: str) ->
     with pytest.raises(StateDirectoryError) as caught, explained(Path("/s")):
         raise error
     assert caught.value.__cause__ is error
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_is_told_with_what_is_left_and_may_pass(code: int) -> None:
+    error = directory_error(OSError(code, os.strerror(code)), Path("/s"))
+    assert re.fullmatch(
+        r"there is no space left for /s \([\d,]+ bytes are left\): free some, or set state.dir to another disk",
+        error.message,
+    )
+    assert isinstance(error, DiskFullError)
+    assert isinstance(error, RetryableError)
+
+
+def test_a_directory_has_room_if_a_file_of_some_size_can_be_written(tmp_path: Path) -> None:
+    assert has_room(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    assert has_room(tmp_path / "missing")  # which is no lack of room
 
 
 @pytest.mark.parametrize(
@@ -280,7 +297,8 @@ def test_a_full_or_read_only_disk_is_refused(tmp_path: Path, mount: str, expecte
         text=True,
     )
     last = found.stderr.strip().splitlines()[-1]
-    assert last.startswith("processor_api.errors.StateDirectoryError: ")
+    kind = "DiskFullError" if "size" in mount else "StateDirectoryError"
+    assert last.startswith(f"processor_api.errors.{kind}: ")
     assert expected in last
     assert str(tmp_path) in last
 

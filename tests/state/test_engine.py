@@ -420,8 +420,8 @@ def test_a_full_disk_is_told(tmp_path: Path) -> None:
     """Before anything could be written, and in the middle of it."""
     for size in ("64k", "4m"):
         told = _on(tmp_path, f"size={size}")
-        assert told.startswith("StateDirectoryError cannot "), (size, told)
-        assert "the disk is full; free some space and restart" in told
+        assert told.startswith("DiskFullError cannot "), (size, told)
+        assert "the disk is full; free some space there (" in told
 
 
 def test_a_read_only_disk_is_told(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from processor_api.errors import DamagedStateError, RetryableError, StateDirectoryError, StateError
+from processor_api.errors import DamagedStateError, DiskFullError, RetryableError, StateDirectoryError, StateError
 from state.directory.errors import directory_error
 from state.rocksdb.errors import mapped
 
@@ -56,14 +56,14 @@ def test_each_error_of_the_system_says_what_to_do(number: int, path: str) -> Non
         else f"IO error: {words}",
     ):
         error = mapped(Exception(text), path, "write to")
-        assert type(error) is StateDirectoryError
+        assert type(error) is (DiskFullError if number in (errno.ENOSPC, errno.EDQUOT) else StateDirectoryError)
         assert SYSTEM[number] in str(error)
         assert f"cannot write to the store at {path}" in str(error)
     for error in (
         mapped(OSError(number, words, path), path, "open"),
         directory_error(OSError(number, words), Path(path)),
     ):
-        assert type(error) is StateDirectoryError
+        assert type(error) is (DiskFullError if number in (errno.ENOSPC, errno.EDQUOT) else StateDirectoryError)
 
 
 @pytest.mark.parametrize(

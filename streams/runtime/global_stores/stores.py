@@ -8,7 +8,8 @@ another row format, is filled from the beginning.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -40,6 +41,8 @@ class GlobalStores(GlobalReaders):
 
     def __init__(self, topology: TopologyData, environment: Environment, open_engine: EngineOpener) -> None:
         super().__init__(topology, environment)
+        self.patiently: Callable[[Callable[[], None]], None] = _at_once
+        """Does what writes to a store; the thread that does has it wait where the disk is full."""
         self.engines: dict[str, Engine] = {}
         self.counters: dict[str, StoreCounters] = {}
         for name, families in global_families(topology).items():
@@ -68,18 +71,21 @@ class GlobalStores(GlobalReaders):
         for name, engine in self.engines.items():
             stores = [store for store in self.stores.values() if store.builder.supplier.engine == name]
             begin = self._environment.clock.monotonic()
-            batch = engine.batch()
-            for store in stores:
-                store.drain()
-                store.apply(batch)
-                self._put_offsets(batch, self._specs[store.builder.name], positions)
-            engine.write(batch)
+            self.patiently(partial(self._apply, engine, stores, positions))
             seconds = self._environment.clock.monotonic() - begin
             for store in stores:
                 store.applied()
                 if store.builder.name in self.counters:
                     self.counters[store.builder.name].committed(seconds)
         self.writes += 1
+
+    def _apply(self, engine: Engine, stores: Iterable[OpenStore], positions: Mapping[TopicPartition, int]) -> None:
+        batch = engine.batch()
+        for store in stores:
+            store.drain()
+            store.apply(batch)
+            self._put_offsets(batch, self._specs[store.builder.name], positions)
+        engine.write(batch)
 
     def sample(self) -> None:
         """Samples the counters of the stores, for rates."""
@@ -98,8 +104,13 @@ class GlobalStores(GlobalReaders):
         They are on disk only when :meth:`flush` has returned; their offset must not be written before.
         """
         engine = self._engine(spec)
-        batch = engine.batch()
         keyed = [message for message in messages if message.key() is not None]
+        self.patiently(partial(self._load, engine, spec, keyed))
+        return len(keyed)
+
+    @staticmethod
+    def _load(engine: Engine, spec: GlobalStore, keyed: Sequence[Any]) -> None:
+        batch = engine.batch()
         restore_of(spec.builder, engine)(
             batch,
             (message.key() for message in keyed),
@@ -108,12 +119,11 @@ class GlobalStores(GlobalReaders):
             (message.headers() for message in keyed),
         )
         engine.load(batch)
-        return len(keyed)
 
     def flush(self) -> None:
         """Writes what was loaded to disk."""
         for engine in self.engines.values():
-            engine.flush()
+            self.patiently(engine.flush)
 
     # ------------------------------------------------------------------ offsets
 
@@ -145,9 +155,13 @@ class GlobalStores(GlobalReaders):
             return None
         if known is not None:
             self.wipe(spec)  # first: rows that are left after a crash must have the former id
-        batch = engine.batch()
-        batch.put(key, topic_id.encode(), engine.family(OFFSETS).handle)
-        engine.write(batch)
+
+        def write() -> None:
+            batch = engine.batch()
+            batch.put(key, topic_id.encode(), engine.family(OFFSETS).handle)
+            engine.write(batch)
+
+        self.patiently(write)
         return known
 
     def has_rows(self, spec: GlobalStore) -> bool:
@@ -157,6 +171,9 @@ class GlobalStores(GlobalReaders):
 
     def wipe(self, spec: GlobalStore) -> None:
         """Removes the store's offsets, then its rows, also those of an older kind that it would migrate."""
+        self.patiently(partial(self._wipe, spec))
+
+    def _wipe(self, spec: GlobalStore) -> None:
         engine = self._engine(spec)
         offsets, prefix = engine.family(OFFSETS), _offset_prefix(spec)
         batch = engine.batch()
@@ -172,6 +189,10 @@ class GlobalStores(GlobalReaders):
         engines, self.engines = self.engines, {}
         for engine in engines.values():
             engine.close()
+
+
+def _at_once(write: Callable[[], None]) -> None:
+    write()
 
 
 def _offset_prefix(spec: GlobalStore) -> bytes:

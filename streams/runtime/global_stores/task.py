@@ -151,8 +151,8 @@ class GlobalTask:
     def apply(self) -> None:
         """Writes what was processed since the last time to the stores: one write for each engine."""
         moved = {partition: self._queues[partition].position for partition in self._moved}
-        self._moved.clear()
         self.stores.apply({partition: position for partition, position in moved.items() if position is not None})
+        self._moved.clear()
 
     def queue(self, partition: TopicPartition) -> InputQueue:
         """Returns the queue of a partition."""

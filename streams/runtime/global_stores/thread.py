@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from processor_api.errors import InternalError, MissingTopicError, StreamsError
+from processor_api.errors import DiskFullError, InternalError, MissingTopicError, StreamsError
 from processor_api.task_id import TopicPartition
 from processor_api.texts import plain_str
 from streams.config import clients as client_configs
@@ -24,6 +24,7 @@ from streams.log import RepeatedLines
 from streams.runtime.global_stores.restore import GlobalRestore
 from streams.runtime.global_stores.task import GlobalTask
 from streams.runtime.global_stores.topic_reader import ReadingStopped, TopicReader
+from streams.runtime.tasks.full_disk import FullDisk, Waiting
 from streams.runtime.tasks.retry import Retry
 from streams.runtime.threads.client_events import client_event
 from streams.runtime.threads.parent_only import ParentOnly
@@ -36,6 +37,7 @@ log = logging.getLogger("streams.global")
 
 RESTORE_BATCH = 10_000
 RESTORE_WAIT_S = 0.02
+WAIT_FOR_ROOM_S = 0.1
 
 
 class GlobalThreadState(enum.Enum):
@@ -53,6 +55,10 @@ _NEXT = {
     GlobalThreadState.PENDING_SHUTDOWN: {GlobalThreadState.DEAD},
     GlobalThreadState.DEAD: set(),
 }
+
+
+class _Stopped(StreamsError):
+    """The thread was asked to end: what was not written is read again at the next start."""
 
 
 class _OffsetLost(StreamsError):
@@ -99,9 +105,11 @@ class GlobalStreamThread:
         self._repeated = RepeatedLines(log, clock)
         self._counts = dict(topics.partitions)
         self._grown: dict[str, int] = {}
+        self._full_disk = FullDisk.of(name, process.config, process.platform)
         self._thread = threads.thread(self.run, name)
         retry = Retry(clock, *client_configs.retry_backoff_ms(process.config), process.config.task_timeout_ms)
         self._reader = TopicReader(self._consumer, retry, self._stopping, clock)
+        task.stores.patiently = self._patiently
 
     # ------------------------------------------------------------------ from outside
 
@@ -139,6 +147,8 @@ class GlobalStreamThread:
                 self._follow()
         except ReadingStopped as error:
             log.debug("stopped while errors lasted", extra={"error": str(error)})
+        except _Stopped as stopped:
+            log.info("global stores are not written: %s", stopped.message)
         except BaseException as error:
             if passes(error):
                 raise
@@ -147,6 +157,27 @@ class GlobalStreamThread:
         self._become(GlobalThreadState.PENDING_SHUTDOWN)
         self._close_reader()
         self._become(GlobalThreadState.DEAD)
+
+    def _patiently(self, write: Callable[[], None]) -> None:
+        """Writes to a store; waits for room where the disk is full.
+
+        :raises DiskFullError: if the engine does not go on though there is room: it has to be opened again.
+        :raises _Stopped: if the thread is asked to end before there is any.
+        :raises TaskTimeoutError: after ``task.timeout.ms``.
+        """
+        while True:
+            try:
+                write()
+            except DiskFullError as error:
+                self._full_disk.met(error, Waiting.FILLING)
+                if self._full_disk.is_stuck:
+                    raise
+            else:
+                self._full_disk.passed(Waiting.FILLING)
+                return
+            while not self._full_disk.may_try():
+                if self._stopping.wait(WAIT_FOR_ROOM_S):
+                    raise _Stopped("stopped while the disk is full")
 
     def _become(self, state: GlobalThreadState) -> None:
         if state not in _NEXT[self.state]:

@@ -2,7 +2,9 @@
 
 (a) drain the caches, (b) which sends what they logged, (c) flush the producer and raise the first send error; then at
 least once: (d) apply to the engines, (e) commit offsets; exactly once: (d) add offsets and commit the transaction, (e)
-apply to the engines. A failure at any step leaves everything after it undone.
+apply to the engines. A failure at any step leaves everything after it undone, but where the disk is full: what is on
+the changelogs is committed all the same, and the engines get it when there is room
+(docs/decisions/0152-a-full-disk-is-waited-for.md).
 
 The offsets to commit are those that the open tasks know (docs/decisions/0020-every-transaction-asks-the-group.md): they
 are kept nowhere else.
@@ -12,19 +14,21 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from processor_api.clock import Clock
-from processor_api.errors import InternalError, RetryableError
+from processor_api.errors import DiskFullError, InternalError, RetryableError
 from processor_api.task_id import TopicPartition
 from streams.kafka.group import Membership
 from streams.kafka.ports import ClientUnusable, CommitAgain, OffsetAndMetadata, TransactionAborted
 from streams.kafka.record_collector import RecordCollector
 from streams.log import retry_level, working_on
 from streams.runtime.processing.pace import Pace
-from streams.runtime.tasks.task import Task
+from streams.runtime.tasks.task import Task, TaskState
 
 __all__ = ["Committer"]
+
+Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 
 log = logging.getLogger("streams.commit")
 
@@ -54,6 +58,8 @@ class Committer:
         self._began: float | None = None
         """When work in the open transaction began."""
         self._renew_at = clock.monotonic() + RENEW_INTERVAL_S
+        self._behind: list[tuple[Task, Offsets]] = []
+        """Tasks whose engines lack what is committed, with the offsets: their disk was full."""
 
     @property
     def in_transaction(self) -> bool:
@@ -82,30 +88,53 @@ class Committer:
         """Commits those tasks that need it; returns whether any did.
 
         :raises CommitAgain: nothing is lost; commit after the next poll.
+        :raises DiskFullError: nothing is lost; commit when there is room, and process nothing before that.
         :raises RetryableError: exactly once, it is unknown what the broker has of it: leave it to a new producer.
         :raises TransactionAborted: abort it and rebuild the tasks.
         :raises TaskMigratedError: another member owns the tasks.
         """
+        caught_up = self._catch_up()
         needing = [task for task in tasks if task.commit_needed]
         if not needing:
             self._nothing_waits()
             self._renew(tasks)
-            return False
+            return caught_up
         self._drain(needing)
         self.collector.flush()
-        offsets = {name: one for task in needing for name, one in task.committable().items()}
+        offsets = {task.id: task.committable() for task in needing}
         if self._exactly_once:
-            self._commit_transaction(offsets or _unchanged(needing))
-            self._apply(needing)
+            self._commit_transaction(_together(offsets.values()) or _unchanged(needing))
+            failed, full = self._apply(needing)
+            committed = needing
         else:
-            self._apply(needing)
-            self._commit_offsets(offsets)
-        self.progressed = any(task.has_progress for task in needing)
-        for task in needing:
-            task.committed()
+            failed, full = self._apply(needing)
+            committed = [task for task in needing if task not in failed or task.stores.all_logged]
+            self._commit_offsets(_together(offsets[task.id] for task in committed))
+        self.progressed = any(task.has_progress for task in committed)
+        self._behind = [(task, offsets[task.id]) for task in failed if task in committed]
+        for task in committed:
+            if task not in failed:
+                task.committed()
+        if full is not None:
+            self._began = None
+            raise full
         self._nothing_waits()
         self._renew(tasks)
         return True
+
+    def _catch_up(self) -> bool:
+        """Writes what is committed to engines whose disk was full; returns whether there was anything.
+
+        A task that was closed or taken back meanwhile restores it from its changelogs.
+        """
+        found = bool(self._behind)
+        while self._behind:
+            task, offsets = self._behind[0]
+            if task.state is TaskState.RUNNING:
+                task.apply(transaction=self._exactly_once)
+                task.committed(offsets)
+            del self._behind[0]
+        return found
 
     def _drain(self, tasks: Collection[Task]) -> None:
         begin = self._clock.monotonic()
@@ -138,13 +167,23 @@ class Committer:
         except RetryableError as error:  # without a transaction the same offsets can be committed any time
             raise CommitAgain(error.message, **error.place()) from error
 
-    def _apply(self, tasks: Collection[Task]) -> None:
+    def _apply(self, tasks: Collection[Task]) -> tuple[list[Task], DiskFullError | None]:
+        """Writes to the engines; returns the tasks whose disk was full, with the error of the first."""
+        failed: list[Task] = []
+        full: DiskFullError | None = None
         for task in tasks:
-            task.apply(transaction=self._exactly_once)
+            try:
+                task.apply(transaction=self._exactly_once)
+            except DiskFullError as error:
+                error.locate(task=str(task.id))
+                full = full or error
+                failed.append(task)
+        return failed, full
 
     def abort(self) -> None:
         """Aborts the open transaction."""
         self._began = None
+        self._behind.clear()
         if self._in_transaction:
             self._in_transaction = False
             self.collector.producer.abort_transaction()
@@ -154,6 +193,7 @@ class Committer:
         """Leaves the open transaction to `init_transactions` of the next producer, or to its timeout."""
         self._in_transaction = False
         self._began = None
+        self._behind.clear()
 
     # ------------------------------------------------------------------ offsets that must not expire
 
@@ -176,6 +216,10 @@ class Committer:
                 self._renew_at = now + RENEW_INTERVAL_S
             except RetryableError as error:
                 log.log(retry_level(), "committed offsets are not renewed yet", extra={"error": str(error)})
+
+
+def _together(offsets: Iterable[Offsets]) -> dict[TopicPartition, OffsetAndMetadata]:
+    return {name: one for some in offsets for name, one in some.items()}
 
 
 def _unchanged(tasks: Collection[Task]) -> Mapping[TopicPartition, OffsetAndMetadata]:

@@ -438,12 +438,17 @@ class Task:
             self.environment.windows.sample()
         self.stores.sample()
 
-    def committed(self) -> None:
-        """Notes that the commit has succeeded: what was :meth:`committable` is committed."""
-        if changed := self.committable():
+    def committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None) -> None:
+        """Notes that the commit has succeeded.
+
+        :param offsets: what was committed, if that was a while ago; else it is what is :meth:`committable`.
+        """
+        if changed := self.committable() if offsets is None else offsets:
             self.known_offsets = {**self.known_offsets, **changed}
         self.has_progress = False
         self.commit_needed = bool(self._remainders)  # a drain has left some
+        if offsets is not None:  # positions may have moved meanwhile, past records that are none
+            self.commit_needed = self.commit_needed or bool(self.committable())
         self.environment.commit_requested = False
 
 

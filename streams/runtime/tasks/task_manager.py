@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 from processor_api.clock import Clock
-from processor_api.errors import RetryableError, TaskMigratedError
+from processor_api.errors import DiskFullError, RetryableError, StreamsError, TaskMigratedError
 from processor_api.task_id import TaskId, TopicPartition
 from streams.config import StreamsConfig
 from streams.config import clients as client_configs
@@ -119,8 +119,8 @@ class TaskManager:
         try:
             if not lost:
                 self._committer.commit(self.all_running())
-        except CommitAgain as error:
-            text = "no commit; records of the tasks that are lost are processed again by their next owner"
+        except (CommitAgain, DiskFullError) as error:
+            text = "no commit, or none on disk; the next owner of the tasks restores or processes again what is missing"
             log.warning(text, extra={"error": str(error)})
         finally:
             for task in opened:
@@ -200,6 +200,7 @@ class TaskManager:
         :raises TaskTimeoutError: when they have lasted for longer.
         :raises TaskMigratedError: if another member owns the tasks.
         :raises ClientUnusable: if new clients are needed.
+        :raises DiskFullError: if a store cannot be written; to be followed by :meth:`close_unopened`.
         """
         try:
             self._read_new_inputs()
@@ -217,11 +218,19 @@ class TaskManager:
                 task.plan is not self._plans[id_.subtopology] for id_, task in self.tasks.items()
             )
             self._retry.reset()
-        except (TaskMigratedError, ClientUnusable):
+        except (TaskMigratedError, ClientUnusable, DiskFullError):
             raise
         except RetryableError as error:
             self._retry.record_failure(error)
             self._repeated.log("tasks not opened yet", error=str(error))
+
+    def close_unopened(self) -> None:
+        """Closes the tasks that do not run yet, to be opened again: steps of theirs were left in the middle."""
+        for task in [task for task in self.tasks.values() if task.state is not TaskState.RUNNING]:
+            try:
+                self._close(task, dirty=True)
+            except StreamsError as error:
+                log.warning("not closed in order", extra={"error": str(error)}, exc_info=error)
 
     def _open_missing(self) -> None:
         self._lock_waits.keep(self._wanted)

@@ -356,6 +356,11 @@ class TaskStores:
                 ) from error
         return found
 
+    @property
+    def all_logged(self) -> bool:
+        """Whether every store that is on disk can be restored from a changelog."""
+        return all(name in self._plan.changelogs or not self.engine_of(name).persistent for name in self._plan.stores)
+
     def unlogged_positions(self) -> dict[str, dict[str, int]]:
         """Returns, for each store on disk without a changelog, the input positions of the last commit that it holds."""
         return {

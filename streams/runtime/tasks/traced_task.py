@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from processor_api.task_id import TopicPartition
+from streams.kafka.ports import OffsetAndMetadata
 from streams.runtime.plan.task_plan import TaskPlan
 from streams.runtime.processing.environment import Environment
 from streams.runtime.processing.punctuations import Schedule
@@ -21,8 +25,8 @@ class _TracedTask(Task):
         with self._trace.punctuation(schedule.node, now_ms):
             super()._punctuate(schedule, now_ms)
 
-    def committed(self) -> None:
-        super().committed()
+    def committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None) -> None:
+        super().committed(offsets)
         self._trace.committed()
 
     def _close_chain(self, *, dirty: bool) -> None:

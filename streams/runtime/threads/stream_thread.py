@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from processor_api.errors import DamagedStateError, RetryableError, StreamsError, TaskMigratedError
+from processor_api.errors import DamagedStateError, DiskFullError, RetryableError, StreamsError, TaskMigratedError
 from processor_api.task_id import TaskId, TopicPartition
 from processor_api.texts import plain_str
 from streams.config import StreamsConfig
@@ -29,6 +29,7 @@ from streams.platform import Platform
 from streams.restore.counters import RestoreCounters
 from streams.runtime.engines.state_recovery import clear_tracebacks
 from streams.runtime.processing.inputs import InputQueue
+from streams.runtime.tasks.full_disk import FullDisk, Waiting
 from streams.runtime.tasks.refused_records import RefusedRecords
 from streams.runtime.tasks.retry import Retry
 from streams.runtime.tasks.task import Task
@@ -117,6 +118,7 @@ class StreamThread:
         self._due = DueTasks()
         self._call_timeout = CallTimeout()
         self._refused = RefusedRecords(clock, client_configs.retry_backoff_ms(config)[0], config.task_timeout_ms)
+        self._full_disk = FullDisk.of(name, config, platform)
         self._begin_after_s = 0.0
         self._parent_only = ParentOnly()
 
@@ -334,6 +336,9 @@ class StreamThread:
         except TransactionAborted as error:
             log.warning("the last transaction was aborted", extra={"error": str(error)})
             resources.committer.abort()
+        except DiskFullError as error:
+            text = "the last commit is not on disk; the next start restores or processes again what is missing"
+            log.warning(text, extra={"error": str(error)})
         except RetryableError as error:
             log.warning("no last commit; its records are processed again", extra={"error": str(error)})
             resources.committer.leave_open()
@@ -409,8 +414,12 @@ class StreamThread:
             messages = (first, *consumer.consume(limit, 0.0))
         self._route(resources, messages)
 
+    def _stands_still(self) -> bool:
+        """Whether nothing is processed: the application is paused, or a commit waits for room on the disk."""
+        return self._is_paused() or self._full_disk.holds(Waiting.COMMIT)
+
     def _wait_s(self, resources: ThreadResources) -> float:
-        paused = self._is_paused()
+        paused = self._stands_still()
         if resources.restorer.active and not paused:
             return 0.0
         if not resources.tasks.all_open:
@@ -421,7 +430,8 @@ class StreamThread:
         if not paused and any(task.environment.remainders for task in due.touched_tasks):
             return 0.0
         if self._commit_again or any(task.commit_needed for task in due.touched_tasks):
-            wait = min(wait, max(0.0, self._next_commit - self._clock.monotonic()))
+            commit_at = max(self._next_commit, self._full_disk.commit_at)
+            wait = min(wait, max(0.0, commit_at - self._clock.monotonic()))
         if not paused:
             wait = min(wait, max(0.0, (due.next_wall_clock_ms - self._clock.time_ms()) / 1000))
         return wait
@@ -453,7 +463,7 @@ class StreamThread:
                     queue = task.add(partition, batch)
                     resources.idling.arrived(partition)
                     self._due.touched(task)
-                    waits = len(task.queues) > 1 or self._is_paused()
+                    waits = len(task.queues) > 1 or self._stands_still()
                     if waits or len(queue) > len(batch):
                         queue.measure(batch)
                         if self._full(resources, queue, 0 if waits else len(batch)):
@@ -492,21 +502,34 @@ class StreamThread:
         client_event(error, partition, self._repeated)
 
     def _open(self, resources: ThreadResources) -> None:
-        tasks = resources.tasks
+        tasks, full_disk = resources.tasks, self._full_disk
         if resources.revoked:
             resources.revoked = False
             self._become(ThreadState.PARTITIONS_REVOKED)
-        if resources.restorer.active and not self._is_paused():
-            resources.restorer.step(0.0 if tasks.running else RESTORE_WAIT_S)
         if not tasks.all_open:
             self._become(ThreadState.PARTITIONS_ASSIGNED)
-            if self._clock.monotonic() >= self._open_at and resources.membership.may_open():
+        if not full_disk.holds(Waiting.OPENING) or full_disk.may_try():
+            try:
+                self._advance(resources)
+            except DiskFullError as error:
+                full_disk.met(error, Waiting.OPENING)
+                tasks.close_unopened()
+        if tasks.all_open and resources.assigned:
+            full_disk.passed(Waiting.OPENING)
+            if self.state is not ThreadState.RUNNING:
+                self._become(ThreadState.PARTITIONS_ASSIGNED)
+                self._become(ThreadState.RUNNING)
+
+    def _advance(self, resources: ThreadResources) -> None:
+        """Takes the next steps of restoring and opening tasks."""
+        tasks = resources.tasks
+        if resources.restorer.active and not self._stands_still():
+            resources.restorer.step(0.0 if tasks.running else RESTORE_WAIT_S)
+        if tasks.all_open:
+            if tasks.looks_for_inputs:
                 tasks.advance()
-        elif tasks.looks_for_inputs:
+        elif self._clock.monotonic() >= self._open_at and resources.membership.may_open():
             tasks.advance()
-        if tasks.all_open and self.state is not ThreadState.RUNNING and resources.assigned:
-            self._become(ThreadState.PARTITIONS_ASSIGNED)
-            self._become(ThreadState.RUNNING)
 
     def _process(self, resources: ThreadResources) -> bool:
         """Processes what is buffered until something else is due; returns whether more could be processed."""
@@ -515,7 +538,7 @@ class StreamThread:
         pace.begin_turn(min(self._next_commit, committer.commit_by))
         due = self._due
         due.follow(resources.tasks.running_now)
-        paused = self._is_paused()
+        paused = self._stands_still()
         for task in [] if paused else timeout.turn(due.in_turn(self._clock.time_ms(), pace.last_served())):
             in_work.task = task.id
             limit = timeout.limit(task, min(PROCESS_LIMIT, pace.records_left))
@@ -561,6 +584,8 @@ class StreamThread:
         asked = asked or self._refused.wants_commit(running)
         if now < min(self._next_commit, resources.committer.commit_by) and not asked:
             return
+        if self._full_disk.holds(Waiting.COMMIT) and not self._full_disk.may_try():
+            return
         self._next_commit = now + self._config.commit_interval_ms / 1000
         try:
             committed = resources.committer.commit(running)
@@ -571,6 +596,12 @@ class StreamThread:
                 self._call_timeout.committed(pace, running)
                 self._retry.reset()
             self._commit_again = False
+            self._full_disk.passed(Waiting.COMMIT)
+        except DiskFullError as error:
+            self._full_disk.met(error, Waiting.COMMIT)
+            if self._full_disk.is_stuck:
+                raise  # the stores are opened again
+            return
         except CommitAgain as error:
             if pace.poll_is_late:
                 raise TaskMigratedError(error.message, **error.place()) from error

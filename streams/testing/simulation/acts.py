@@ -35,7 +35,7 @@ class Acts:
         self._armed.clear()
         self._calls.clear()
         stage.network.heal()
-        stage.disk.failing.clear()
+        stage.disk.full_until.clear()
         stage.user_code.slow.clear()
         stage.user_code.failing.clear()
 
@@ -202,8 +202,9 @@ def _pause(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
 
 
 def _full_disk(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
-    worker.excused = True
-    stage.disk.failing[worker.process] = 1 + int(action.seconds) % 4
+    until = stage.disk.full_until
+    until[worker.directory] = max(until.get(worker.directory, 0.0), stage.scheduler.now + action.seconds)
+    worker.excused = worker.excused or action.seconds >= stage.task_timeout_s
 
 
 def _clean(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:

@@ -11,26 +11,20 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, cast
 
-from processor_api.errors import DamagedStateError, RetryableError, StateDirectoryError, StateError
+from processor_api.errors import DamagedStateError, DiskFullError, RetryableError, StateError
 from state.directory.metadata import DATABASE
 from state.engine.memory import MemoryEngine
 from state.engine.port import OFFSETS, POSITIONS, Batch, Engine, Family, Snapshot
 from state.time_ordered.index import FACTS_KEY
 from streams.testing.simulation.scheduler import Process, Scheduler
 
-__all__ = ["Disk", "DiskEngine", "DiskFull", "FileLocksOfSimulation"]
+__all__ = ["Disk", "DiskEngine", "FileLocksOfSimulation"]
 
 MARKER = "SIMULATED"
 CLOSED = "the engine is closed"
 INDEX, BUFFER = ".suppressed-times", ".join-buffer"
 """Families of time-ordered buffers: the first is made from the rows when the store is opened, and the second has a row
 that is."""
-
-
-class DiskFull(StateDirectoryError):
-    """Raised by a write that the schedule makes fail."""
-
-    simulated = True
 
 
 class _Image:
@@ -66,8 +60,8 @@ class Disk:
         self._check = check
         self._images: dict[str, _Image] = {}
         self._in_memory: list[tuple[Path, Process, _InMemory]] = []
-        self.failing: dict[Process, int] = {}
-        """Processes whose next so many writes fail."""
+        self.full_until: dict[Path, float] = {}
+        """State directories whose disks take no writes before that time."""
 
     def open(self, name: str, directory: Path, families: Sequence[str]) -> Engine:
         """Opens the database of a task's directory for the calling process (`streams.platform.OpenEngine`)."""
@@ -81,6 +75,7 @@ class Disk:
             if holder.process is not process:
                 self._check(f"{process} opens {directory}, which {holder.process} has open")
             raise RetryableError(f"the store at {directory} is open in another process")
+        self.may_write(directory)
         if image.damaged:
             image.damaged = False
             path = str(directory / DATABASE)
@@ -185,14 +180,17 @@ class Disk:
             images[self._scheduler.draw() % len(images)].damaged = True
         return len(images)
 
-    def may_write(self, process: Process) -> None:
-        """Counts a write of a process.
+    def has_room(self, directory: Path) -> bool:
+        """Whether the disk of a directory takes writes now (`streams.platform.Platform.has_room`)."""
+        now = self._scheduler.now
+        return not any(now < until and directory.is_relative_to(root) for root, until in self.full_until.items())
 
-        :raises DiskFull: if the schedule says so."""
-        left = self.failing.get(process, 0)
-        if left > 0:
-            self.failing[process] = left - 1
-            raise DiskFull("cannot write the store: the disk is full; free some space and restart")
+    def may_write(self, directory: Path) -> None:
+        """Checks that a write succeeds.
+
+        :raises DiskFullError: if the schedule says otherwise."""
+        if not self.has_room(directory):
+            raise DiskFullError(f"cannot write to the store at {directory}: the disk is full; free some space there")
 
 
 class FileLocksOfSimulation:
@@ -294,7 +292,7 @@ class DiskEngine:
     def write(self, batch: Any) -> None:
         self._scheduler.step("write database")
         engine = self._inner()
-        self._disk.may_write(self.process)
+        self._disk.may_write(self.directory)
         self._image.undo.append(_before(engine, batch))
         engine.write(batch)
 
@@ -305,7 +303,7 @@ class DiskEngine:
     def flush(self) -> None:
         self._scheduler.step("flush database")
         self._inner()
-        self._disk.may_write(self.process)
+        self._disk.may_write(self.directory)
         self._image.undo.clear()
 
     def clear(self, families: Collection[str]) -> None:

@@ -34,7 +34,7 @@ KINDS = {
     "add thread": "adds a stream thread",
     "remove thread": "removes a stream thread",
     "pause": "pauses the application for a time",
-    "full disk": "makes the next writes to disk fail",
+    "full disk": "lets no write to the disk succeed for a time",
     "clean": "compacts the internal topics, and deletes what is due",
     "trim": "deletes records that were processed and committed",
     "cut": "deletes records that were not read yet, where the scenario allows it",
@@ -158,8 +158,10 @@ def _draw(chance: Random, shape: Shape, kind: str) -> Action:
         seconds = chance.choice((60.0, HOUR_S, 13 * HOUR_S))
     elif kind == "slow":
         seconds = chance.choice((0.5, 5.0, 30.0, 400.0))
-    elif kind in ("pause", "full disk"):
+    elif kind == "pause":
         seconds = chance.choice((1.0, 3.0, 15.0))
+    elif kind == "full disk":
+        seconds = chance.choice((0.3, 3.0, 15.0, 100.0))
     elif kind.startswith(("kill", "power", "damage", "stop")):
         seconds = chance.choice((0.0, 1.0, 8.0, 30.0))
     return Action(kind, at, worker, call, seconds, detail)

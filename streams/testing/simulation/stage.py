@@ -21,6 +21,8 @@ from streams.testing.simulation.user_code import UserCode
 __all__ = ["Broken", "Stage"]
 
 START_MS = 1_700_000_000_000
+TASK_TIMEOUT_MS = 300_000
+"""The default of the setting."""
 
 SETTINGS: Mapping[str, Any] = {
     "application.id": "simulated",
@@ -65,6 +67,7 @@ class Stage:
             clock=clock,
             threads=threads,
             file_locks=FileLocksOfSimulation(self.scheduler),
+            has_room=self.disk.has_room,
             engines={ROCKSDB: self.disk.open, MEMORY: self.disk.open_memory},
         )
         self.happened: list[str] = []
@@ -77,6 +80,11 @@ class Stage:
     @property
     def exactly_once(self) -> bool:
         return str(self.settings.get("processing.guarantee", "at_least_once")).startswith("exactly_once")
+
+    @property
+    def task_timeout_s(self) -> float:
+        """How long what goes wrong for a time may last before a worker gives up."""
+        return float(self.settings.get("task.timeout.ms", TASK_TIMEOUT_MS)) / 1000
 
     def topology(self) -> Any:
         """Returns the topology that a worker that starts now runs."""

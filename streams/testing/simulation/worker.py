@@ -37,7 +37,7 @@ class Worker:
         self.wanted = True
         """Whether it is to run."""
         self.excused = False
-        """Whether it may end with an error: the schedule let its disk or its user's code fail."""
+        """Whether it may end with an error: the schedule let its disk be full for longer than it waits."""
         self._stage = stage
         self._starts = 0
 

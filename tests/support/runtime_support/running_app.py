@@ -22,6 +22,7 @@ from processor_api.topology import Topology
 from streams.app.kafka_streams import ClientState, KafkaStreams
 from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
 from streams.kafka.ports import KafkaClients
+from streams.platform import Platform
 from waiting import REPORTS, wait_until
 
 __all__ = ["Cluster", "Counting", "JumpingClock", "Restores", "counting", "passing_on"]
@@ -105,6 +106,7 @@ class Cluster:
         restores: Restores | None = None,
         clients: KafkaClients | None = None,
         clock: Clock | None = None,
+        platform: Platform | None = None,
         **settings: Any,
     ) -> KafkaStreams:
         """Makes an application and starts it, without waiting until it runs.
@@ -113,6 +115,7 @@ class Cluster:
         :param restores: its restore listener.
         :param clients: in place of the cluster's.
         :param clock: of the application.
+        :param platform: what else it takes from the machine.
         :param settings: more settings, in snake case.
         """
         given = {
@@ -126,7 +129,8 @@ class Cluster:
             **(config or {}),
             **{name.replace("_", "."): value for name, value in settings.items()},
         }
-        app = KafkaStreams(topology, given, clients=clients or self.clients, clock=clock or self._clock)
+        chosen = clients or self.clients
+        app = KafkaStreams(topology, given, clients=chosen, clock=clock or self._clock, platform=platform)
         self.apps.append(app)
         changes = self.states[app] = []
         app.set_state_listener(lambda new, old: changes.append((old, new)))

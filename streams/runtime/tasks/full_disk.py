@@ -1,0 +1,142 @@
+"""The disk of a stream thread that is full: what waits for room, and when it is tried again."""
+
+from __future__ import annotations
+
+import enum
+import logging
+import math
+from collections.abc import Callable
+from functools import partial
+
+from processor_api.clock import Clock
+from processor_api.errors import DiskFullError
+from streams.config import StreamsConfig
+from streams.config import clients as client_configs
+from streams.platform import Platform
+from streams.runtime.engines.state_recovery import clear_tracebacks
+from streams.runtime.tasks.retry import Retry
+
+__all__ = ["FullDisk", "Waiting"]
+
+log = logging.getLogger("streams.state")
+
+FIRST_REPEAT_S, LAST_REPEAT_S = 10.0, 300.0
+REOPEN_AFTER_S = 15.0
+"""How long there may be room without a write that succeeds. RocksDB looks every five seconds whether it can go on."""
+
+
+class Waiting(enum.Enum):
+    """The work that waits for room."""
+
+    COMMIT = "the commit"
+    OPENING = "the opening of tasks"
+    FILLING = "the filling of global stores"
+
+
+class FullDisk:
+    """Knows what of a thread waits for room on its disk; until that is done the thread takes no other step of its kind.
+
+    :param name: the thread's, for lines of the log.
+    :param directory: whose disk it is, for lines of the log.
+    :param retry: says how long to wait before each try, and when to give up.
+    :param has_room: whether the disk takes a little more now.
+    """
+
+    def __init__(self, name: str, directory: str, clock: Clock, retry: Retry, has_room: Callable[[], bool]) -> None:
+        self._name = name
+        self._directory = directory
+        self._clock = clock
+        self._retry = retry
+        self._has_room = has_room
+        self._waiting: set[Waiting] = set()
+        self._error: DiskFullError | None = None
+        self._since = self._try_at = 0.0
+        self._room_since: float | None = None
+        self._tries = 0
+        self._next_line, self._interval_s = 0.0, FIRST_REPEAT_S
+
+    @classmethod
+    def of(cls, name: str, config: StreamsConfig, platform: Platform) -> FullDisk:
+        """Returns that of a thread under a configuration."""
+        retry = Retry(platform.clock, *client_configs.retry_backoff_ms(config), config.task_timeout_ms)
+        directory = config.state_dir / config.application_id
+        return cls(name, str(directory), platform.clock, retry, partial(platform.has_room, directory))
+
+    def holds(self, work: Waiting) -> bool:
+        """Whether some work waits for room."""
+        return work in self._waiting
+
+    @property
+    def commit_at(self) -> float:
+        """The time before which no commit is tried, in seconds of the clock."""
+        return self._try_at if Waiting.COMMIT in self._waiting else -math.inf
+
+    def met(self, error: DiskFullError, work: Waiting) -> None:
+        """Takes that some work has found the disk full, and says so: once, and then how often it was tried.
+
+        :raises TaskTimeoutError: once that has lasted for ``task.timeout.ms``.
+        """
+        now = self._clock.monotonic()
+        if not self._waiting:
+            self._since, self._room_since, self._tries = now, None, 0
+            self._next_line, self._interval_s = now, FIRST_REPEAT_S
+        self._waiting.add(work)
+        clear_tracebacks(error)  # what they hold would keep a database from being closed
+        self._error = error
+        self._wait(error)
+
+    def may_try(self) -> bool:
+        """Whether to try again now: the wait is over, and the disk has room.
+
+        :raises TaskTimeoutError: once there was none for ``task.timeout.ms``.
+        """
+        if self._clock.monotonic() < self._try_at:
+            return False
+        if self._has_room():
+            if self._room_since is None:
+                self._room_since = self._clock.monotonic()
+            return True
+        self._room_since = None
+        assert self._error is not None
+        self._wait(self._error)
+        return False
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether there is room for some time, but what failed fails all the same: it has to be opened again."""
+        return self._room_since is not None and self._clock.monotonic() - self._room_since >= REOPEN_AFTER_S
+
+    def _wait(self, error: DiskFullError) -> None:
+        now = self._clock.monotonic()
+        self._tries += 1
+        if now >= self._next_line:
+            self._say(error, now)
+        self._try_at = now + self._retry.record_failure(error)
+
+    def _say(self, error: DiskFullError, now: float) -> None:
+        times = {} if self._tries == 1 else {"times": self._tries, "waited_s": round(now - self._since)}
+        log.warning(
+            "the disk is full: free some space there, and processing goes on by itself; nothing is lost",
+            extra={
+                "directory": self._directory,
+                "thread_name": self._name,
+                "waits": ", ".join(sorted(work.value for work in self._waiting)),
+                "error": str(error),
+                **times,
+            },
+        )
+        self._next_line, self._interval_s = now + self._interval_s, min(2 * self._interval_s, LAST_REPEAT_S)
+
+    def passed(self, work: Waiting) -> None:
+        """Takes that some work was done."""
+        if work not in self._waiting:
+            return
+        self._waiting.remove(work)
+        if not self._waiting:
+            self._retry.reset()
+            self._error = None
+            waited_s = round(self._clock.monotonic() - self._since)
+            log.warning(
+                "the disk has room again: processing goes on",
+                extra={"directory": self._directory, "thread_name": self._name, "waited_s": waited_s},
+            )
