@@ -10,6 +10,7 @@ import re
 from typing import Any
 
 from processor_api.errors import TopologyError
+from processor_api.texts import repr_of
 from processor_api.topic_names import illegal_in_name
 
 __all__ = ["REPARTITION_SUFFIX", "Names", "looks_generated", "repartition_topic", "validate_name"]
@@ -25,10 +26,10 @@ def validate_name(name: Any) -> str:
         characters, or with a character other than ASCII letters, digits, ``.``, ``_`` and ``-``.
     """
     if not isinstance(name, str) or not name:
-        raise TopologyError(f"a name must be text that is not empty, got {name!r}")
+        raise TopologyError(f"a name must be text that is not empty, got {repr_of(name)}")
     why = illegal_in_name(name)
     if why is not None:
-        raise TopologyError(f"the name {name!r} {why}")
+        raise TopologyError(f"the name {repr_of(name)} {why}")
     return name
 
 

@@ -8,19 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, is_dataclass
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
 from dsl.naming import validate_name
 from processor_api.checks import check_fields, check_function
 from processor_api.durations import Duration, to_ms
 from processor_api.errors import TopologyError
 from processor_api.given_serdes import SerdeOption, serde_option
+from processor_api.given_values import is_of
 from processor_api.offset_reset import AutoOffsetReset
 from processor_api.partitioner import StreamPartitioner
 from processor_api.stores.custom import KeyValueBytesStoreSupplier
 from processor_api.stores.defaults import DslStoreSuppliers
 from processor_api.stores.suppliers import StoreSupplier, as_supplier
 from processor_api.stores.time_to_live import TimeToLive
+from processor_api.texts import repr_of
 from processor_api.timestamps import TimestampExtractor
 from state.engine.registry import check_engine
 
@@ -57,7 +59,7 @@ def chosen(given: Any, kind: type[S]) -> S:
     if given is None:
         return kind()
     if not isinstance(given, kind):
-        got = f"{type(given).__name__}(...)" if is_dataclass(given) and not isinstance(given, type) else repr(given)
+        got = f"{type(given).__name__}(...)" if is_dataclass(given) and not isinstance(given, type) else repr_of(given)
         raise TopologyError(f"expected {kind.__name__}(...), got {got}")
     return given
 
@@ -90,9 +92,9 @@ def check_store_options(options: StoreOptions, store: str | None) -> None:
     choice = options.store_type
     if isinstance(choice, str):
         check_engine(choice, store)
-    elif choice is not None and not isinstance(choice, DslStoreSuppliers):
+    elif choice is not None and not is_of(choice, DslStoreSuppliers):
         raise TopologyError(
-            f"store_type must be the name of an engine or a DslStoreSuppliers, got {choice!r}", store=store
+            f"store_type must be the name of an engine or a DslStoreSuppliers, got {repr_of(choice)}", store=store
         )
     if options.topic_config and not options.logging:
         raise TopologyError("topic_config is for the changelog, which logging=False turns off", store=store)
@@ -146,7 +148,7 @@ def name_of(named: NamedLike) -> str | None:
     if isinstance(named, Named):
         return named.name
     if not isinstance(named, str):
-        raise TopologyError(f"expected a name, got {named!r}")
+        raise TopologyError(f"expected a name, got {repr_of(named)}")
     return validate_name(named)
 
 
@@ -276,7 +278,7 @@ class Repartitioned(Generic[K, V]):
         check_fields(self, type(self).__name__)
         number: object = self.number_of_partitions
         if number is not None and (type(number) is not int or number < 1):
-            raise TopologyError(f"a topic has at least one partition, not {number!r}: give an integer")
+            raise TopologyError(f"a topic has at least one partition, not {repr_of(number)}: give an integer")
 
     @classmethod
     def as_(cls, name: str) -> Repartitioned[Any, Any]:
@@ -348,10 +350,11 @@ class Materialized(Generic[K, V]):
         check_store_options(self, self.store_name)
         if self.time_to_live is not None and not isinstance(self.time_to_live, TimeToLive):
             raise TopologyError(
-                f"time_to_live takes a TimeToLive(duration, by), got {self.time_to_live!r}", store=self.store_name
+                f"time_to_live takes a TimeToLive(duration, by), got {repr_of(self.time_to_live)}",
+                store=self.store_name,
             )
         if self.retention is not None and to_ms(self.retention, "retention") < 0:
-            raise TopologyError(f"retention must not be negative, got {self.retention!r}", store=self.store_name)
+            raise TopologyError(f"retention must not be negative, got {repr_of(self.retention)}", store=self.store_name)
 
     @property
     def store_name(self) -> str | None:
@@ -375,9 +378,9 @@ class Materialized(Generic[K, V]):
             )
         if isinstance(store, str):
             return Materialized(name=store)
-        if isinstance(store, DslStoreSuppliers):
-            return Materialized(store_type=store)
-        return Materialized(supplier=store)
+        if is_of(store, DslStoreSuppliers):
+            return Materialized(store_type=cast("DslStoreSuppliers", store))
+        return Materialized(supplier=cast("StoreSupplier | KeyValueBytesStoreSupplier", store))
 
 
 @dataclass(frozen=True, kw_only=True)

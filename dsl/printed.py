@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 from dsl.naming import validate_name
 from processor_api.checks import check_fields, check_function
 from processor_api.errors import TopologyError
+from processor_api.texts import repr_of
 
 __all__ = ["Printed"]
 
@@ -46,12 +47,12 @@ class Printed(Generic[K, V]):
         check_fields(self, type(self).__name__)
         label: object = self.label
         if label is not None and not isinstance(label, str):
-            raise TopologyError(f"the label of printed records is text, got {label!r}")
+            raise TopologyError(f"the label of printed records is text, got {repr_of(label)}")
         if self.mapper is not None:
             check_function(self.mapper, "mapper", type(self).__name__, ("key", "value"), returns=True)
         given: object = self.path
         if given is not None and (not isinstance(given, str | Path) or not str(given)):
-            raise TopologyError(f"records are printed to the path of a file, got {given!r}")
+            raise TopologyError(f"records are printed to the path of a file, got {repr_of(given)}")
         if self.path is not None and not Path(self.path).parent.is_dir():
             raise TopologyError(
                 f"records cannot be printed to the file {str(self.path)!r}: its directory must be there"

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from processor_api.serde import Serde
+from processor_api.texts import repr_of
 
 __all__ = ["RecordId", "RecordIdSerde"]
 
@@ -70,7 +71,7 @@ def _write_id(given: Any) -> bytes:
         return BYTES + given
     if type(given) is int:
         return NUMBER + str(given).encode()
-    raise TypeError(f"the id of a record is a str, bytes or int, or a tuple of these, not {given!r}")
+    raise TypeError(f"the id of a record is a str, bytes or int, or a tuple of these, not {repr_of(given)}")
 
 
 def _read_id(data: bytes) -> Any:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from processor_api.errors import ConfigError
+from processor_api.given_values import attribute_of, is_of
 from processor_api.settings_reader import checked_settings
 from processor_api.stores.defaults import DslStoreSuppliers
 from processor_api.stores.factory import MEMORY, ROCKSDB
+from processor_api.texts import repr_of
 
 __all__ = ["BuildSettings", "Dotted", "read_settings"]
 
@@ -62,8 +64,8 @@ def read_settings(config: Mapping[str, Any] | Dotted | None) -> BuildSettings:
     """
     if config is None:
         return BuildSettings()
-    if not isinstance(config, Mapping) and not callable(getattr(config, "dotted", None)):
-        raise ConfigError(f"a topology is built with a StreamsConfig or a dict of settings, got {config!r}")
+    if not isinstance(config, Mapping) and not callable(attribute_of(config, "dotted")):
+        raise ConfigError(f"a topology is built with a StreamsConfig or a dict of settings, got {repr_of(config)}")
     values = checked_settings(config) if isinstance(config, Mapping) else config.dotted()
     optimizations = _optimizations(values.get("topology.optimization"))
     return BuildSettings(
@@ -122,12 +124,12 @@ def _suppliers(values: Mapping[str, Any]) -> DslStoreSuppliers | None:
     if found is None or (isinstance(found, str) and not found):
         return None
     made = found() if isinstance(found, type) else found
-    if not isinstance(made, DslStoreSuppliers):
+    if not is_of(made, DslStoreSuppliers):
         raise ConfigError(
-            f"dsl.store.suppliers.class needs key_value_store, window_store and session_store, which {found!r} lacks;"
-            " to give it by name, build the topology with a StreamsConfig"
+            f"dsl.store.suppliers.class needs key_value_store, window_store and session_store, which {repr_of(found)}"
+            " lacks; to give it by name, build the topology with a StreamsConfig"
         )
-    return made
+    return cast("DslStoreSuppliers", made)
 
 
 def _wrapper(values: Mapping[str, Any]) -> Any:

@@ -51,6 +51,7 @@ from processor_api.errors import TopologyError
 from processor_api.nodes import TopicNameExtractor
 from processor_api.processor import FixedKeyProcessor, Processor
 from processor_api.stores.windowed import Windowed
+from processor_api.texts import repr_of
 
 __all__ = [
     "CogroupedKStream",
@@ -246,7 +247,9 @@ class KStream(Shown, Generic[K, V]):
         :raises TopologyError: if ``other`` is no stream, or comes from another builder.
         """
         if not isinstance(other, KStream):
-            raise TopologyError(f"a stream is merged with another stream, not with {other!r}; see KTable.to_stream")
+            raise TopologyError(
+                f"a stream is merged with another stream, not with {repr_of(other)}; see KTable.to_stream"
+            )
         return KStream(stream_nodes.merge(self._place, other._place, name))
 
     def split(self, *, name: NamedLike = None) -> BranchedKStream[K, V, KStream[K, V]]:
@@ -704,7 +707,9 @@ class KStream(Shown, Generic[K, V]):
 
     def _join(self, other: Any, kind: JoinKind, given: JoinArguments) -> KStream[Any, Any]:
         if kind.takes_mapped_key and not isinstance(other, GlobalKTable):
-            raise TopologyError(f"a joiner takes a mapped key in joins with a global table only, not with {other!r}")
+            raise TopologyError(
+                f"a joiner takes a mapped key in joins with a global table only, not with {repr_of(other)}"
+            )
         match other:
             case KStream():
                 return KStream(stream_stream.join(self._place, other._place, kind, given))
@@ -714,7 +719,7 @@ class KStream(Shown, Generic[K, V]):
                 return KStream(stream_global.join(self._place, other.planned, kind, given))
             case _:
                 wanted = "a stream" if kind.keeps_right else "a stream, a table or a global table"
-                raise TopologyError(f"a stream is joined with {wanted}, not with {other!r}")
+                raise TopologyError(f"a stream is joined with {wanted}, not with {repr_of(other)}")
 
     # ------------------------------------------------------------------ tables and groups
 
@@ -789,7 +794,7 @@ class KTable(Shown, Generic[K, V]):
     @staticmethod
     def _place_of(other: object, call: str) -> Place:
         if not isinstance(other, KTable):
-            raise TopologyError(f"{call} of a table takes another table, got {other!r}")
+            raise TopologyError(f"{call} of a table takes another table, got {repr_of(other)}")
         return other._place
 
     @property
@@ -1226,7 +1231,7 @@ class CogroupedKStream(Shown, Generic[K, V]):
         """
         if not isinstance(grouped, KGroupedStream):
             raise TopologyError(
-                f"a grouped stream is cogrouped with another one, not with {grouped!r}; see group_by_key"
+                f"a grouped stream is cogrouped with another one, not with {repr_of(grouped)}; see group_by_key"
             )
         return CogroupedKStream(cogroup_nodes.cogroup(self._cogrouping, grouped.grouping, aggregator))
 

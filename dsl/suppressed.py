@@ -10,6 +10,8 @@ from dsl.naming import validate_name
 from processor_api.checks import check_fields
 from processor_api.durations import Duration, to_ms
 from processor_api.errors import TopologyError
+from processor_api.given_values import texts_by_name
+from processor_api.texts import repr_of
 
 __all__ = ["BufferConfig", "EagerBufferConfig", "StrictBufferConfig", "Suppressed"]
 
@@ -17,7 +19,7 @@ __all__ = ["BufferConfig", "EagerBufferConfig", "StrictBufferConfig", "Suppresse
 def _limit(number: int, what: str) -> int:
     if type(number) is not int or number < 0:
         raise TopologyError(
-            f"{what} of a suppression's buffer cannot be {number!r}: give a number that is not negative"
+            f"{what} of a suppression's buffer cannot be {repr_of(number)}: give a number that is not negative"
         )
     return number
 
@@ -48,6 +50,9 @@ class BufferConfig:
 
     def __post_init__(self) -> None:
         check_fields(self, type(self).__name__)
+        for number, what in ((self.record_limit, "record_limit"), (self.byte_limit, "byte_limit")):
+            if number is not None:
+                _limit(number, what)
 
     @staticmethod
     def max_records(records: int) -> EagerBufferConfig:
@@ -152,7 +157,7 @@ class BufferConfig:
             buffer = BufferConfig.unbounded().with_logging_enabled({"min.insync.replicas": "2"})
             calm = stock.suppress(Suppressed.until_time_limit(timedelta(seconds=5), buffer))
         """
-        return replace(self, logging=True, topic_config=dict(topic_config or {}))
+        return replace(self, logging=True, topic_config=texts_by_name(topic_config, "topic_config"))
 
     def with_no_bound(self) -> StrictBufferConfig:
         """Sets no limit to what may wait.
@@ -203,6 +208,9 @@ class Suppressed:
     name: str | None = None
 
     def __post_init__(self) -> None:
+        _config(self.buffer)
+        if self.wait_ms is not None:
+            object.__setattr__(self, "wait_ms", to_ms(self.wait_ms, "wait_ms"))
         if self.name is not None:
             validate_name(self.name)
 
@@ -262,6 +270,6 @@ class Suppressed:
 def _config(buffer: BufferConfig) -> BufferConfig:
     if not isinstance(buffer, (EagerBufferConfig, StrictBufferConfig)):
         raise TopologyError(
-            "a suppression takes BufferConfig.max_records(...), max_bytes(...) or unbounded(), got " + repr(buffer)
+            "a suppression takes BufferConfig.max_records(...), max_bytes(...) or unbounded(), got " + repr_of(buffer)
         )
     return buffer

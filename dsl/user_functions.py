@@ -9,7 +9,7 @@ from typing import Any
 
 from processor_api.checks import check_function
 from processor_api.function_code import named_function
-from processor_api.texts import MOST_VALUE, plain_repr, shown
+from processor_api.texts import repr_of
 
 __all__ = ["NoPairError", "check_user_functions", "no_iterable", "no_pair", "user_function"]
 
@@ -24,7 +24,7 @@ class NoPairError(TypeError):
 
 def no_pair(function: Any, given: Any) -> TypeError:
     """Returns the error of a function that returned no key with its value."""
-    found = shown(plain_repr(given), MOST_VALUE)
+    found = repr_of(given)
     return TypeError(f"{named_function(function)} returned {found}; it has to return a pair (key, value)")
 
 
@@ -40,7 +40,7 @@ def no_iterable(function: Any, given: Any, of: str, error: Exception) -> Excepti
     text = isinstance(given, str)
     if hasattr(given, "__iter__") and not text:
         return error
-    found = shown(plain_repr(given), MOST_VALUE)
+    found = repr_of(given)
     hint = "; list(...) of a text gives its characters" if text else ""
     return TypeError(
         f"{named_function(function)} returned {found}; it has to return an iterable of {of}, such as a list{hint}"

@@ -8,7 +8,9 @@ from typing import Any
 
 from processor_api.errors import TopologyError
 from processor_api.function_code import named_function, returns_nothing
+from processor_api.given_values import attribute_of
 from processor_api.offset_reset import AutoOffsetReset
+from processor_api.texts import repr_of
 
 __all__ = ["check_fields", "check_function", "check_method"]
 
@@ -52,7 +54,7 @@ def check_fields(owner: Any, what: str, **place: Any) -> None:
     for name, (fits, wanted) in _WANTED.items():
         value = getattr(owner, name, None)
         if value is not None and not fits(value):
-            raise TopologyError(f"{what} takes {wanted}, as its {name}, got {value!r}", **place)
+            raise TopologyError(f"{what} takes {wanted}, as its {name}, got {repr_of(value)}", **place)
     for name, arguments in _FUNCTIONS.items():
         value = getattr(owner, name, None)
         if value is not None:
@@ -83,7 +85,7 @@ def check_function(
         a coroutine or a generator; or if its result is used and it returns nothing.
     """
     if not callable(value):
-        raise TopologyError(f"{what} takes a function as its {name}, got {value!r}", **place)
+        raise TopologyError(f"{what} takes a function as its {name}, got {repr_of(value)}", **place)
     _check_kind(value, f"{what} takes a plain function as its {name}", generates, **place)
     if returns and returns_nothing(value):
         raise TopologyError(
@@ -110,14 +112,14 @@ def check_method(owner: object, method: str, what: str, **place: Any) -> None:
 
 
 def _check_kind(value: Any, what: str, generates: bool, **place: Any) -> None:
-    both = value, getattr(value, "__call__", None)  # noqa: B004 - an object
-    if any(iscoroutinefunction(one) or isasyncgenfunction(one) for one in both):
+    both = value, attribute_of(value, "__call__")
+    if any(_is(kind, one) for one in both for kind in (iscoroutinefunction, isasyncgenfunction)):
         raise TopologyError(
             f"{what}, and {_named(value)} is made by async def: records are processed one after the other, so call what"
             " you wait for without await",
             **place,
         )
-    if not generates and any(isgeneratorfunction(one) for one in both):
+    if not generates and any(_is(isgeneratorfunction, one) for one in both):
         raise TopologyError(
             f"{what}, and {_named(value)} has a yield: a call of it would run nothing and return a generator; return"
             " the result, or take one of the flat_map methods for several results",
@@ -125,15 +127,22 @@ def _check_kind(value: Any, what: str, generates: bool, **place: Any) -> None:
         )
 
 
+def _is(kind: Callable[[Any], bool], value: Any) -> bool:
+    try:
+        return kind(value)
+    except Exception:  # an object whose attributes cannot be read
+        return False
+
+
 def _named(value: Any) -> str:
-    return repr(getattr(value, "__qualname__", value))
+    return repr_of(attribute_of(value, "__qualname__", value))
 
 
 def _parameters(value: Any) -> Signature | None:
     """Returns what a function takes; ``None`` where it does not say, as some builtins."""
     try:
         return signature(value, follow_wrapped=False)
-    except (TypeError, ValueError):
+    except Exception:  # also whatever an object raises that says it can be called
         return None
 
 

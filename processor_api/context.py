@@ -155,6 +155,21 @@ class ProcessingContext(Protocol):
         """
         ...
 
+    def app_configs_with_prefix(self, prefix: str) -> Mapping[str, Any]:
+        """Returns the settings of :meth:`app_configs` whose names begin with a prefix, by the rest of their names.
+
+        ::
+
+            class Paced(Processor):
+                def process(self, record):
+                    pace = self.context.app_configs_with_prefix("commit.interval.")
+                    self.context.forward(record.with_value(", ".join(pace)))
+
+            paced = orders.process(Paced)
+            # ("ann", "tea") -> ("ann", "ms")
+        """
+        ...
+
     def metrics(self) -> StreamsMetrics:
         """Returns the registry for metrics of the user's own; ask in ``init`` and keep the sensor.
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from processor_api.texts import MOST_MESSAGE, MOST_VALUE, cut, plain_repr, printable, shown
+from processor_api.texts import MOST_MESSAGE, MOST_VALUE, cut, printable, repr_of, shown
 
 __all__ = [
     "AuthenticationError",
@@ -92,7 +92,7 @@ class StreamsError(Exception):
         return {name: value for name in PLACE_FIELDS if (value := getattr(self, name)) is not None}
 
     def __str__(self) -> str:
-        where = ", ".join(f"{name}={shown(plain_repr(value), MOST_VALUE)}" for name, value in self.place().items())
+        where = ", ".join(f"{name}={repr_of(value)}" for name, value in self.place().items())
         text = f"{self.message} [{where}]" if where else self.message
         return text if self.made_at is None else f"{text}, made at {shown(self.made_at, MOST_VALUE)}"
 

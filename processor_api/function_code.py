@@ -11,6 +11,8 @@ from functools import partial
 from types import CodeType
 from typing import Any
 
+from processor_api.given_values import attribute_of
+from processor_api.texts import plain_str
 from processor_api.user_lines import Line
 
 __all__ = ["named_function", "returns_nothing"]
@@ -24,7 +26,9 @@ def named_function(function: Any) -> str:
     It is the name alone where no line is known, as for builtins.
     """
     code = _code(function)
-    name = str(getattr(_inner(function), "__qualname__", type(function).__qualname__)).rpartition("<locals>.")[2]
+    name = plain_str(attribute_of(_inner(function), "__qualname__", type(function).__qualname__)).rpartition(
+        "<locals>."
+    )[2]
     name = "the lambda" if name.rpartition(".")[2] == "<lambda>" else name
     return name if code is None else f"{name} at {Line(code.co_filename, code.co_firstlineno)}"
 
@@ -75,7 +79,7 @@ def _inner(function: Any) -> Any:
 
 def _code(function: Any) -> CodeType | None:
     function = _inner(function)
-    found = getattr(function, "__code__", None)
+    found = attribute_of(function, "__code__")
     if found is None:  # a bound method, or an object that can be called
         call = function if inspect.ismethod(function) else getattr(type(function), "__call__", None)  # noqa: B004 - an object
         found = getattr(call, "__code__", None)

@@ -9,7 +9,9 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar, overload
 
 from processor_api.errors import StreamsError, TopologyError
+from processor_api.given_values import exact_text
 from processor_api.serde import Serde, Serdes, provided_serde
+from processor_api.texts import plain_str, repr_of
 
 __all__ = [
     "SERDES_TAKEN",
@@ -51,11 +53,11 @@ def as_serde(given: Any) -> Serde[Any]:
     """
     if isinstance(given, Serde):
         return given
-    if isinstance(given, str) and given in _NAMED:
-        return _NAMED[given]
+    if isinstance(given, str) and exact_text(given) in _NAMED:
+        return _NAMED[exact_text(given)]
     found = _of_class(given) if isinstance(given, type) else None
     if found is None:
-        raise TypeError(f"{SERDES_TAKEN}; got {given!r}{_hint(given)}")
+        raise TypeError(f"{SERDES_TAKEN}; got {repr_of(given)}{_hint(given)}")
     return found
 
 
@@ -127,8 +129,8 @@ def _of_class(given: type) -> Serde[Any] | None:
         except StreamsError:
             raise
         except Exception as error:
-            why = " ".join(str(error).split())
-            raise ValueError(f"none can be made from {given!r}: {type(error).__name__}: {why}") from error
+            why = " ".join(plain_str(error).split())
+            raise ValueError(f"none can be made from {repr_of(given)}: {type(error).__name__}: {why}") from error
         if found is not None:
             _BY_CLASS[given] = found
     return found

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from processor_api.errors import RetryableError
+from processor_api.given_values import items_of
 from processor_api.record import HeaderList, Record
 from processor_api.task_id import TaskId
 from processor_api.texts import MOST_MESSAGE, cut, plain_str
@@ -96,7 +97,7 @@ class Response:
 
         :param dead_letter_queue_records: records to send before.
         """
-        return cls(Result.RESUME, tuple(dead_letter_queue_records))
+        return cls(Result.RESUME, tuple(items_of(dead_letter_queue_records, "dead_letter_queue_records")))
 
     @classmethod
     def fail(cls, dead_letter_queue_records: Iterable[ProducerRecord] = ()) -> Response:
@@ -104,7 +105,7 @@ class Response:
 
         :param dead_letter_queue_records: records to send before.
         """
-        return cls(Result.FAIL, tuple(dead_letter_queue_records))
+        return cls(Result.FAIL, tuple(items_of(dead_letter_queue_records, "dead_letter_queue_records")))
 
     @classmethod
     def retry(cls) -> Response:

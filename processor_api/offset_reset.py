@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from processor_api.durations import Duration, to_ms
+from processor_api.texts import repr_of
 
 __all__ = ["AutoOffsetReset"]
+
+_POLICIES = ("earliest", "latest", "none", "by_duration")
 
 
 @dataclass(frozen=True)
@@ -21,6 +24,14 @@ class AutoOffsetReset:
 
     policy: str
     duration_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        if type(self.policy) is not str or self.policy not in _POLICIES:
+            raise ValueError(f"the start is one of {', '.join(_POLICIES)}, got {repr_of(self.policy)}")
+        if (self.policy == "by_duration") != (self.duration_ms is not None):
+            raise ValueError("a duration is given for by_duration, and for no other start")
+        if self.duration_ms is not None and to_ms(self.duration_ms, "duration") < 0:
+            raise ValueError(f"duration must not be negative, got {self.duration_ms} ms")
 
     @classmethod
     def earliest(cls) -> AutoOffsetReset:
@@ -63,7 +74,4 @@ class AutoOffsetReset:
         :param duration: a ``timedelta`` or integer milliseconds.
         :raises ValueError: if the duration is negative.
         """
-        ms = to_ms(duration, "duration")
-        if ms < 0:
-            raise ValueError(f"duration must not be negative, got {ms} ms")
-        return cls("by_duration", ms)
+        return cls("by_duration", to_ms(duration, "duration"))

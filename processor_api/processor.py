@@ -13,10 +13,11 @@ from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 from processor_api.checks import check_function
 from processor_api.context import FixedKeyProcessorContext, OperatorContext, ProcessorContext
 from processor_api.errors import TopologyError
+from processor_api.given_values import attribute_of
 from processor_api.record import FixedKeyRecord, Forward, Record
 from processor_api.serde import Serde
 from processor_api.stores.factory import StoreBuilder
-from processor_api.texts import kind_and_text
+from processor_api.texts import kind_and_text, repr_of
 
 __all__ = [
     "FixedKeyProcessor",
@@ -214,7 +215,7 @@ def check_supplier(name: str, supplier: Any) -> None:
     if isinstance(supplier, (Processor, FixedKeyProcessor)) or not callable(supplier):
         raise TopologyError(
             f"processor {name!r} needs a supplier: a class or function that makes a new processor at each call,"
-            f" not {supplier!r}",
+            f" not {repr_of(supplier)}",
             node=name,
         )
     check_function(supplier, "supplier", f"processor {name!r}", (), returns=True, node=name)
@@ -225,7 +226,7 @@ def connected_stores(supplier: Any, name: str) -> Iterable[StoreBuilder[Any, Any
 
     :raises TopologyError: if its method ``stores()`` fails, as one does that needs an instance.
     """
-    stores = getattr(supplier, "stores", None)
+    stores = attribute_of(supplier, "stores")
     if not callable(stores) or isinstance(stores, type):
         return ()
     try:

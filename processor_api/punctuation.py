@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
-__all__ = ["Cancellable", "PunctuationType", "Punctuator"]
+from processor_api.texts import repr_of
+
+__all__ = ["Cancellable", "PunctuationType", "Punctuator", "check_schedule"]
 
 
 class PunctuationType(enum.Enum):
@@ -60,3 +62,20 @@ class Cancellable(Protocol):
     def cancel(self) -> None:
         """Stops it; also from inside its own callback. Calling it again does nothing."""
         ...
+
+
+def check_schedule(what: str, interval_ms: int, kind: Any, start_ms: Any) -> None:
+    """Checks when a punctuation is to run.
+
+    :param what: the start of the error's sentence, such as the name of the node.
+    :raises ValueError: if the interval is below 1 ms, or the start negative.
+    :raises TypeError: if the kind is none of :class:`PunctuationType`, or the start no whole number.
+    """
+    if interval_ms < 1:
+        raise ValueError(f"{what} interval must be at least 1 ms, got {interval_ms}")
+    if not isinstance(kind, PunctuationType):
+        raise TypeError(f"{what} kind is a PunctuationType, such as PunctuationType.STREAM_TIME, got {repr_of(kind)}")
+    if start_ms is not None and type(start_ms) is not int:
+        raise TypeError(f"{what} start time is a whole number of ms, got {repr_of(start_ms)}")
+    if start_ms is not None and start_ms < 0:
+        raise ValueError(f"{what} start time must not be negative, got {repr_of(start_ms)}")

@@ -12,6 +12,8 @@ import uuid as uuid_module
 from collections.abc import Callable
 from typing import Any, Generic, SupportsIndex, TypeVar
 
+from processor_api.texts import repr_of
+
 __all__ = ["Serde", "SerdeProvider", "Serdes", "provided_serde", "register_serde_provider", "with_default"]
 
 T = TypeVar("T")
@@ -145,11 +147,11 @@ def _number(code: str, name: str, low: int, high: int) -> Serde[int]:
 
     def write(value: int) -> bytes:
         if type(value) is bool:
-            raise TypeError(f"{name}: expected an int, got {value!r}")
+            raise TypeError(f"{name}: expected an int, got {repr_of(value)}")
         try:
             return pack(value)
         except struct.error:
-            raise ValueError(f"{name}: {value!r} is not an integer from {low} to {high}") from None
+            raise ValueError(f"{name}: {repr_of(value)} is not an integer from {low} to {high}") from None
 
     def read(data: bytes) -> int:
         if len(data) != size:
@@ -171,7 +173,7 @@ def _float(code: str, name: str) -> Serde[float]:
         try:
             return pack(value)
         except (struct.error, OverflowError):
-            raise ValueError(f"{name}: {value!r} is not a number it can hold") from None
+            raise ValueError(f"{name}: {repr_of(value)} is not a number it can hold") from None
 
     def read(data: bytes) -> float:
         if len(data) != size:
@@ -193,7 +195,7 @@ def _write_bytes(value: bytes) -> bytes:
 
 def _write_bool(value: bool) -> bytes:
     if type(value) is not bool:
-        raise TypeError(f"boolean: expected a bool, got {value!r}")
+        raise TypeError(f"boolean: expected a bool, got {repr_of(value)}")
     return b"\x01" if value else b"\x00"
 
 
@@ -208,7 +210,7 @@ def _read_bool(data: bytes) -> bool:
 def _write_uuid(value: uuid_module.UUID) -> bytes:
     given: object = value
     if not isinstance(given, uuid_module.UUID):
-        raise TypeError(f"uuid: expected a UUID, got {value!r}")
+        raise TypeError(f"uuid: expected a UUID, got {repr_of(value)}")
     return str(value).encode()
 
 
@@ -224,7 +226,7 @@ def _read_uuid(data: bytes) -> uuid_module.UUID:
 
 
 def _write_void(value: None) -> bytes:
-    raise ValueError(f"void: only None can be written, got {value!r}")
+    raise ValueError(f"void: only None can be written, got {repr_of(value)}")
 
 
 def _read_void(data: bytes) -> None:

@@ -16,7 +16,6 @@ __all__ = [
     "cut",
     "error_text",
     "kind_and_text",
-    "plain_repr",
     "plain_str",
     "printable",
     "repr_of",
@@ -65,9 +64,10 @@ def plain_str(value: object) -> str:
     return _plain(str, value)
 
 
-def plain_repr(value: object) -> str:
-    """Returns the representation of any object, also of one whose ``__repr__`` fails."""
-    return _plain(repr, value)
+def repr_of(value: object, most: int = MOST_VALUE) -> str:
+    """Returns the representation of anything that was given, for the text of an error or a log: on one line, cut after
+    that many characters, and also for an object whose ``__repr__`` fails."""
+    return shown(_plain(repr, value), most)
 
 
 def _plain(text_of: Callable[[object], str], value: object) -> str:
@@ -80,16 +80,7 @@ def _plain(text_of: Callable[[object], str], value: object) -> str:
 def _field_text(one: dict[str, Any]) -> str:
     place = ".".join(map(str, one["loc"]))
     text = one["msg"] if not place else f"{place}: {one['msg']}"
-    return text if one["type"] == "missing" else f"{text}, got {cut(plain_repr(one['input']), _MOST_INPUT)}"
-
-
-def repr_of(value: Any) -> str:
-    """Returns the ``repr`` of anything that was given, for the text of an error: on one line, cut, and its type where
-    the object's own ``repr`` fails."""
-    try:
-        return shown(repr(value), MOST_VALUE)
-    except Exception:
-        return f"a {type(value).__name__} that has no text"
+    return text if one["type"] == "missing" else f"{text}, got {repr_of(one['input'], _MOST_INPUT)}"
 
 
 def shown(text: str, most: int = MOST_TEXT) -> str:

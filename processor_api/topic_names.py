@@ -7,6 +7,8 @@ from collections.abc import Collection
 from typing import Any
 
 from processor_api.errors import TopologyError
+from processor_api.given_values import items_of
+from processor_api.texts import repr_of
 
 __all__ = ["check_topic_name", "declared_topics", "illegal_in_name"]
 
@@ -36,7 +38,9 @@ def check_topic_name(name: str, what: str, **place: Any) -> None:
     """
     why = illegal_in_name(name)
     if why is not None:
-        raise TopologyError(f"{what} needs a legal name of a topic: the name {name!r} {why}", topic=name, **place)
+        raise TopologyError(
+            f"{what} needs a legal name of a topic: the name {repr_of(name)} {why}", topic=name, **place
+        )
 
 
 def declared_topics(topic: Any, topics: Collection[str], what: str, **place: Any) -> tuple[str, ...]:
@@ -47,13 +51,17 @@ def declared_topics(topic: Any, topics: Collection[str], what: str, **place: Any
     :raises TopologyError: if one has no legal name, or nothing is chosen, since the sink has one topic.
     """
     if isinstance(topics, str):
-        raise TopologyError(f"topics of {what} are several names, such as [{topics!r}], got {topics!r}", **place)
-    if topics and isinstance(topic, str):
         raise TopologyError(
-            f"{what} writes to topic {topic!r} only: topics are those that a function may name for each record", **place
+            f"topics of {what} are several names, such as [{repr_of(topics)}], got {repr_of(topics)}", **place
         )
-    for name in topics:
+    given = items_of(topics, f"topics of {what}")
+    if given and isinstance(topic, str):
+        raise TopologyError(
+            f"{what} writes to topic {repr_of(topic)} only: topics are those that a function may name for each record",
+            **place,
+        )
+    for name in given:
         if type(name) is not str:
-            raise TopologyError(f"{what} needs names of topics, got {name!r}", **place)
+            raise TopologyError(f"{what} needs names of topics, got {repr_of(name)}", **place)
         check_topic_name(name, what, **place)
-    return tuple(sorted(set(topics)))
+    return tuple(sorted(set(given)))

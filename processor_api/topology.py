@@ -17,6 +17,7 @@ from processor_api.checks import check_function, check_method
 from processor_api.describe import description
 from processor_api.errors import StreamsError, TopologyError
 from processor_api.given_serdes import SerdeLike, optional_serde
+from processor_api.given_values import check_flags, is_of, items_of
 from processor_api.nodes import Node, ProcessorNode, RepartitionTopic, SinkNode, SourceNode, TopicNameExtractor
 from processor_api.offset_reset import AutoOffsetReset
 from processor_api.partitioner import StreamPartitioner
@@ -33,10 +34,10 @@ from processor_api.stores.builders import StateStoreBuilder, as_builder
 from processor_api.stores.factory import StoreBuilder
 from processor_api.stores.global_store import GlobalStore
 from processor_api.stores.suppliers import CustomStoreSupplier
-from processor_api.texts import kind_and_text
+from processor_api.texts import kind_and_text, repr_of
 from processor_api.timestamps import TimestampExtractor
 from processor_api.topic_names import check_topic_name, declared_topics, illegal_in_name
-from processor_api.topology_data import TopologyData
+from processor_api.topology_data import TopologyData, known_name
 from processor_api.topology_description import TopologyDescription
 from processor_api.user_lines import Line, at, text_of, user_line
 from processor_api.wrapper import wrapped
@@ -134,7 +135,7 @@ class Topology(TopologyData):
         """
         self._check_new_name(name)
         self._check_parents(name, parents)
-        fixed_key = False if isinstance(supplier, Operator) else self._check_supplier(name, supplier)
+        fixed_key = False if is_of(supplier, Operator) else self._check_supplier(name, supplier)
         self._put(ProcessorNode(name=name, parents=parents, supplier=supplier, fixed_key=fixed_key))
         for builder in connected_stores(supplier, name):
             self.add_state_store(builder, name)
@@ -168,7 +169,7 @@ class Topology(TopologyData):
         fixed = topic if isinstance(topic, str) else None
         if fixed is None and not callable(topic):
             raise TopologyError(
-                f"a sink writes to a topic's name or to what a function names, got {topic!r}", node=name
+                f"a sink writes to a topic's name or to what a function names, got {repr_of(topic)}", node=name
             )
         if fixed is not None:
             check_topic_name(fixed, f"sink {name!r}", node=name)
@@ -312,6 +313,7 @@ class Topology(TopologyData):
             timestamp extractor a restore always runs the processor.
         :raises TopologyError: if a name is taken, another source reads the topic, or the store logs its changes.
         """
+        check_flags(reprocess_on_restore=reprocess_on_restore)
         builder = as_builder(store_builder)
         self._check_global_store(builder, source_name, processor_name, supplier)
         self.add_source(
@@ -344,8 +346,10 @@ class Topology(TopologyData):
 
         :raises TopologyError: if the processor or a store is unknown, or no store is named.
         """
-        if not isinstance(self._nodes.get(processor), ProcessorNode):
-            raise TopologyError(f"there is no processor named {processor!r} to connect a store to", node=processor)
+        if not isinstance(self._nodes.get(known_name(processor, "processor")), ProcessorNode):
+            raise TopologyError(
+                f"there is no processor named {repr_of(processor)} to connect a store to", node=processor
+            )
         if processor in self.global_nodes:
             raise TopologyError(
                 f"processor {processor!r} fills a global store and runs outside of tasks: it can have no other store",
@@ -355,9 +359,9 @@ class Topology(TopologyData):
             raise TopologyError(f"name the stores that are connected to processor {processor!r}", node=processor)
         connected = self._connections.setdefault(processor, [])
         for store in stores:
-            if not isinstance(store, str):
+            if type(store) is not str:
                 raise TopologyError(
-                    f"name the stores that are connected to {processor!r}, got {store!r}", node=processor
+                    f"name the stores that are connected to {processor!r}, got {repr_of(store)}", node=processor
                 )
             if store in self._global_stores:
                 raise TopologyError(
@@ -387,8 +391,9 @@ class Topology(TopologyData):
 
         :raises TopologyError: if it is declared already with another number of partitions.
         """
-        if not isinstance(topic.name, str):
-            raise TopologyError(f"a repartition topic has a name, got {topic.name!r}")
+        given: object = topic
+        if not isinstance(given, RepartitionTopic) or type(given.name) is not str:
+            raise TopologyError(f"a repartition topic is a RepartitionTopic with a name, got {repr_of(given)}")
         known = self._repartition_topics.get(topic.name)
         if known is not None and known != topic:
             raise TopologyError(f"repartition topic {topic.name!r} is declared twice, differently", topic=topic.name)
@@ -403,7 +408,7 @@ class Topology(TopologyData):
             topology = Topology().add_source("left", "lines").add_source("right", "more-lines")
             topology.add_processor("shout", Shout, "left", "right").copartition(["left", "right"])
         """
-        group = tuple(sorted(set(sources)))
+        group = tuple(sorted({known_name(one, "source") for one in items_of(sources, "sources")}))
         if len(group) > 1 and group not in self._copartition_groups:
             self._copartition_groups.append(group)
         return self
@@ -419,7 +424,7 @@ class Topology(TopologyData):
 
         :raises TopologyError: if the store's keys expire.
         """
-        builder = self._stores.get(store)
+        builder = self._stores.get(known_name(store, "store"))
         if builder is not None:
             self._check_lasting(builder)
         if builder is not None and builder.kind == "versioned-key-value":
@@ -532,7 +537,7 @@ class Topology(TopologyData):
 
     def _check_new_name(self, name: str) -> None:
         if type(name) is not str or not name:
-            raise TopologyError(f"a node needs a name, got {name!r}")
+            raise TopologyError(f"a node needs a name, got {repr_of(name)}")
         if name in self._nodes:
             raise TopologyError(
                 f"a node named {name!r} is already added{at(self.line_of(name))}; names are unique in a topology",
@@ -543,8 +548,10 @@ class Topology(TopologyData):
         if not parents:
             raise TopologyError(f"node {name!r} needs at least one parent", node=name)
         for parent in parents:
-            if not isinstance(parent, str):
-                raise TopologyError(f"the parents of node {name!r} are names of nodes, got {parent!r}", node=name)
+            if type(parent) is not str:
+                raise TopologyError(
+                    f"the parents of node {name!r} are names of nodes, got {repr_of(parent)}", node=name
+                )
             if parent == name:
                 raise TopologyError(f"node {name!r} cannot be its own parent", node=name)
             found = self._nodes.get(parent)
@@ -569,18 +576,18 @@ class Topology(TopologyData):
                 raise self._read_twice(name, topic, reader)
         for topic, reader in self._topic_readers.items():
             if pattern is not None and topic not in self._repartition_topics and pattern.fullmatch(topic):
-                raise self._read_twice(name, topic, reader, f", which {pattern.pattern!r} matches,")
+                raise self._read_twice(name, topic, reader, f", which {repr_of(pattern.pattern)} matches,")
         for reader, other in self._patterns():
             if other == pattern:
                 raise TopologyError(
-                    f"the topics that match {other.pattern!r} are already read by source {reader!r}"
+                    f"the topics that match {repr_of(other.pattern)} are already read by source {reader!r}"
                     f"{at(self.line_of(reader))}; a topic can be read by one source only",
                     node=name,
                 )
 
     def _read_twice(self, name: str, topic: str, reader: str, matched: str = "") -> TopologyError:
         pattern = dict(self._patterns()).get(reader)
-        how = "" if pattern is None else f", whose pattern {pattern.pattern!r} matches it"
+        how = "" if pattern is None else f", whose pattern {repr_of(pattern.pattern)} matches it"
         return TopologyError(
             f"topic {topic!r}{matched} is already read by source {reader!r}{at(self.line_of(reader))}{how}; a topic can"
             " be read by one source only",
@@ -622,7 +629,7 @@ class Topology(TopologyData):
                 " with_logging_disabled()",
                 store=builder.name,
             )
-        if not isinstance(supplier, Operator) and self._check_supplier(processor, supplier):
+        if not is_of(supplier, Operator) and self._check_supplier(processor, supplier):
             raise TopologyError(
                 f"the supplier of {processor!r} makes a FixedKeyProcessor; a global store needs a Processor",
                 node=processor,
@@ -684,7 +691,7 @@ class Topology(TopologyData):
             )
         if not isinstance(first, (Processor, FixedKeyProcessor)):
             raise TopologyError(
-                f"the supplier of processor {name!r} made {first!r}, which is neither a Processor nor a"
+                f"the supplier of processor {name!r} made {repr_of(first)}, which is neither a Processor nor a"
                 " FixedKeyProcessor",
                 node=name,
             )

@@ -5,12 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from processor_api.errors import TopologyError
 from processor_api.nodes import Node, RepartitionTopic
 from processor_api.stores.factory import StoreBuilder
 from processor_api.stores.global_store import GlobalStore
+from processor_api.texts import repr_of
 from processor_api.user_lines import Line, text_of
 
-__all__ = ["TopologyData"]
+__all__ = ["TopologyData", "known_name"]
+
+
+def known_name(given: object, what: str) -> str:
+    """Returns a name by which something is looked up.
+
+    :param what: what has the name, for the error.
+    :raises TopologyError: if it is no plain text.
+    """
+    if type(given) is not str:
+        raise TopologyError(f"a {what} is found by its name, which is text; got {repr_of(given)}")
+    return given
 
 
 class TopologyData:
@@ -77,7 +90,7 @@ class TopologyData:
             topology = Topology().add_source("source", "lines").add_processor("shout", Shout, "source")
             print(topology.line_of("shout"))  # such as: app.py:12
         """
-        return text_of(self._lines.get(node))
+        return text_of(self._lines.get(known_name(node, "node")))
 
     def line_of_store(self, store: str) -> str | None:
         """Returns the line of the user's script that made a store, if it is known.
@@ -87,7 +100,7 @@ class TopologyData:
             topology = Topology().add_state_store(Stores.key_value_store("counts", "string", "long"))
             print(topology.line_of_store("counts"))  # such as: app.py:12
         """
-        return text_of(self._store_lines.get(store))
+        return text_of(self._store_lines.get(known_name(store, "store")))
 
     def stores_of(self, processor: str) -> tuple[str, ...]:
         """Returns the names of the stores connected to a processor, in the order of connection.
@@ -98,7 +111,7 @@ class TopologyData:
             topology.add_state_store(Stores.key_value_store("counts", "string", "long"), "shout")
             assert topology.stores_of("shout") == ("counts",)
         """
-        return tuple(self._connections.get(processor, ()))
+        return tuple(self._connections.get(known_name(processor, "processor"), ()))
 
     def children_of(self, name: str) -> tuple[str, ...]:
         """Returns the names of the nodes below a node, in the order in which they were added.
@@ -108,4 +121,5 @@ class TopologyData:
             topology = Topology().add_source("source", "lines").add_processor("shout", Shout, "source")
             assert topology.children_of("source") == ("shout",)
         """
-        return tuple(child.name for child in self._nodes.values() if name in child.parents)
+        known = known_name(name, "node")
+        return tuple(child.name for child in self._nodes.values() if known in child.parents)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from processor_api.errors import TopologyError
+from processor_api.texts import repr_of
 from processor_api.topology import Topology
 
 __all__ = ["TopologyLike", "topology_of"]
@@ -33,4 +34,4 @@ def topology_of(given: Any, config: Any) -> Topology:
         return topology_of(build(config), config)
     if callable(given) and not inspect.isclass(given):
         return topology_of(given(config) if inspect.signature(given).parameters else given(), config)
-    raise TopologyError(f"expected a topology, a StreamsBuilder or a function that makes one, got {given!r}")
+    raise TopologyError(f"expected a topology, a StreamsBuilder or a function that makes one, got {repr_of(given)}")

@@ -13,7 +13,7 @@ from processor_api.errors import TopologyError
 from processor_api.nodes import ProcessorNode
 from processor_api.processor import FixedKeyProcessorSupplier, Operator, Processor, ProcessorSupplier
 from processor_api.record import Forward, Record
-from processor_api.texts import kind_and_text, plain_repr
+from processor_api.texts import kind_and_text, repr_of
 
 __all__ = ["OperatorProcessor", "OperatorSupplier", "ProcessorWrapper", "wrapped"]
 
@@ -110,7 +110,7 @@ def wrapped(wrapper: Any, node: ProcessorNode) -> Any:
         return node.supplier
     if not callable(found):
         raise TopologyError(
-            f"the processor wrapper returned {plain_repr(found)} for node {node.name!r}, which is not a supplier of"
+            f"the processor wrapper returned {repr_of(found)} for node {node.name!r}, which is not a supplier of"
             " processors",
             node=node.name,
         )

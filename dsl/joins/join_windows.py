@@ -40,10 +40,10 @@ class JoinWindows:
 
     def __post_init__(self) -> None:
         for name in ("before_ms", "after_ms", "grace_ms"):
-            if abs(to_ms(getattr(self, name), name)) > MAX_TIME:
-                raise TopologyError(
-                    f"{name} of JoinWindows must fit into 64 bits, at most {MAX_TIME}, got {getattr(self, name)}"
-                )
+            found = to_ms(getattr(self, name), name)
+            if abs(found) > MAX_TIME:
+                raise TopologyError(f"{name} of JoinWindows must fit into 64 bits, at most {MAX_TIME}, got {found}")
+            object.__setattr__(self, name, found)
         if self.before_ms + self.after_ms < 0:
             raise TopologyError(
                 f"a window from {self.before_ms} ms before to {self.after_ms} ms after a record contains no time: their"

@@ -14,6 +14,7 @@ from processor_api.errors import TopologyError
 from processor_api.given_serdes import SerdeOption, serde_option
 from processor_api.stores.defaults import DslStoreSuppliers
 from processor_api.stores.suppliers import StoreSupplier, as_supplier
+from processor_api.texts import repr_of
 
 __all__ = ["Joined", "StreamJoined"]
 
@@ -59,7 +60,7 @@ class Joined(Generic[K, V1, V2]):
             validate_name(self.name)
         check_fields(self, type(self).__name__)
         if self.grace is not None and to_ms(self.grace, "grace") < 0:
-            raise TopologyError(f"the grace period of a join must not be negative, got {self.grace!r}")
+            raise TopologyError(f"the grace period of a join must not be negative, got {repr_of(self.grace)}")
 
     @classmethod
     def as_(cls, name: str) -> Joined[Any, Any, Any]:

@@ -18,6 +18,7 @@ from dsl.processors.joins.stream_stream import StreamJoinSide, StreamJoinStore
 from dsl.processors.joins.unmatched import Unmatched
 from processor_api.errors import TopologyError
 from processor_api.stores.suppliers import StoreSupplier
+from processor_api.texts import repr_of
 
 __all__ = ["join"]
 
@@ -99,7 +100,7 @@ def join(left: Place, right: Place, kind: JoinKind, given: JoinArguments) -> Pla
     if not isinstance(given.windows, JoinWindows):
         raise TopologyError(
             f"a join of {left.name!r} and {right.name!r} needs windows, such as"
-            f" JoinWindows.of_time_difference_with_no_grace(...), got {given.windows!r}"
+            f" JoinWindows.of_time_difference_with_no_grace(...), got {repr_of(given.windows)}"
         )
     how = _options(given.joined)
     names, name = left.plan_builder.names, how.name

@@ -13,18 +13,19 @@ from dsl.processors.batch import MapValuesBatch, ProcessBatch
 from processor_api.context import BatchLimits
 from processor_api.durations import Duration, to_ms
 from processor_api.errors import TopologyError
+from processor_api.texts import repr_of
 
 __all__ = ["map_values_batch", "process_batch"]
 
 
 def _limits(node: str, max_records: Any, max_wait: Duration | None) -> BatchLimits:
     if type(max_records) is not int or max_records < 1:
-        what = f"max_records of node {node!r} is a number of records, at least 1, not {max_records!r}"
+        what = f"max_records of node {node!r} is a number of records, at least 1, not {repr_of(max_records)}"
         raise TopologyError(what, node=node)
     wait_ms = None if max_wait is None else to_ms(max_wait, f"max_wait of node {node!r}")
     if wait_ms is not None and wait_ms < 1:
-        what = f"max_wait of node {node!r} is at least 1 ms, not {max_wait!r}: leave it out, so that records wait for"
-        raise TopologyError(f"{what} nothing but those that came with them", node=node)
+        what = f"max_wait of node {node!r} is at least 1 ms, not {repr_of(max_wait)}: leave it out"
+        raise TopologyError(f"{what}, so that records wait for nothing but those that came with them", node=node)
     return BatchLimits(max_records=max_records, max_wait_ms=wait_ms)
 
 

@@ -18,6 +18,7 @@ from processor_api.processor import Processor, check_supplier
 from processor_api.serde import Serde
 from processor_api.stores.factory import StoreBuilder
 from processor_api.stores.suppliers import as_supplier
+from processor_api.texts import repr_of
 from processor_api.topic_names import check_topic_name
 
 __all__ = ["GlobalTable", "add_global_store", "global_table"]
@@ -89,7 +90,7 @@ def add_global_store(
     :raises TopologyError: if ``builder`` is no builder of a store, or no topic is given.
     """
     if not isinstance(builder, StoreBuilder):
-        raise TopologyError(f"expected a store builder, got {builder!r}; see Stores.key_value_store_builder")
+        raise TopologyError(f"expected a store builder, got {repr_of(builder)}; see Stores.key_value_store_builder")
     how: Consumed[Any, Any] = chosen(consumed, Consumed)
     source, name = _names(plan_builder, how)
     check_supplier(name, supplier)
@@ -107,7 +108,7 @@ def add_global_store(
 
 def _one_topic(topic: Any) -> str:
     if not isinstance(topic, str) or not topic:
-        raise TopologyError(f"a global store reads one topic, got {topic!r}")
+        raise TopologyError(f"a global store reads one topic, got {repr_of(topic)}")
     check_topic_name(topic, "a global store")
     return topic
 

@@ -16,7 +16,7 @@ from processor_api.stores.defaults import (
 )
 from processor_api.stores.factory import StoreBuilder
 from processor_api.stores.suppliers import StoreSupplier, as_supplier
-from processor_api.texts import kind_and_text
+from processor_api.texts import kind_and_text, repr_of
 
 __all__ = ["chosen_supplier", "logged"]
 
@@ -42,11 +42,12 @@ def chosen_supplier(
         raise error.locate(store=store)  # noqa: B904 - the same error, with its place
     except Exception as error:
         raise TopologyError(
-            f"{call} of {suppliers!r} failed for store {store!r}: {kind_and_text(error)}", store=store
+            f"{call} of {repr_of(suppliers)} failed for store {repr_of(store)}: {kind_and_text(error)}", store=store
         ) from error
     if supplier.name != store:
         raise TopologyError(
-            f"{call} of {suppliers!r} was asked for store {store!r} and gave {supplier.name!r}", store=store
+            f"{call} of {repr_of(suppliers)} was asked for store {repr_of(store)} and gave {repr_of(supplier.name)}",
+            store=store,
         )
     return supplier
 

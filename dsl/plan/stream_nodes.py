@@ -6,7 +6,7 @@ Serdes come down as far as they still fit (the types that an operator does not c
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Any
 
@@ -32,11 +32,13 @@ from dsl.processors.table_source import TableSourceOperator
 from processor_api.checks import check_function
 from processor_api.durations import Duration
 from processor_api.errors import TopologyError
+from processor_api.given_values import exact_text
 from processor_api.nodes import TopicNameExtractor
 from processor_api.partitioner import StreamPartitioner
 from processor_api.processor import check_supplier
 from processor_api.serde import Serde
 from processor_api.stores.time_to_live import TimeToLive
+from processor_api.texts import plain_str, repr_of
 from processor_api.topic_names import check_topic_name, declared_topics
 
 SOURCE = "KSTREAM-SOURCE-"
@@ -52,7 +54,9 @@ def stream(plan_builder: PlanBuilder, topics: Any, consumed: Consumed[Any, Any] 
     how: Consumed[Any, Any] = chosen(consumed, Consumed)
     pattern = topics if isinstance(topics, re.Pattern) else None
     if pattern is not None and isinstance(pattern.pattern, bytes):
-        raise TopologyError(f"a stream reads the topics that a pattern of text matches, not one of bytes: {pattern!r}")
+        raise TopologyError(
+            f"a stream reads the topics that a pattern of text matches, not one of bytes: {repr_of(pattern)}"
+        )
     names = () if pattern is not None else _topic_names(topics)
     name = plan_builder.names.choose(how.name, SOURCE)
     node = plan_builder.add(StreamSource(name=name, consumed=how, topics=names, pattern=pattern))
@@ -68,13 +72,21 @@ def stream(plan_builder: PlanBuilder, topics: Any, consumed: Consumed[Any, Any] 
 
 def _topic_names(topics: Any) -> tuple[str, ...]:
     if isinstance(topics, (set, frozenset)):
-        topics = sorted(topics, key=str)  # else the order of the topics would be another in each process
-    given = (topics,) if isinstance(topics, str) else tuple(topics) if isinstance(topics, Iterable) else ()
-    if not given or not all(isinstance(name, str) and name for name in given):
-        raise TopologyError(f"a stream reads one or more topics, or a compiled pattern, got {topics!r}")
+        topics = sorted(topics, key=plain_str)  # else the order of the topics would be another in each process
+    given = (topics,) if isinstance(topics, str) else _all(topics)
+    if not given or not all(isinstance(name, str) and exact_text(name) for name in given):
+        raise TopologyError(f"a stream reads one or more topics, or a compiled pattern, got {repr_of(topics)}")
+    given = tuple(map(exact_text, given))
     for topic in given:
         check_topic_name(topic, "a stream")
     return tuple(dict.fromkeys(given))
+
+
+def _all(given: Any) -> tuple[Any, ...]:
+    try:
+        return tuple(given)
+    except Exception:  # it is no collection, or its own iteration fails
+        return ()
 
 
 def filter_(place: Place, predicate: Callable[[Any, Any], object], negate: bool, named: NamedLike) -> Place:
@@ -196,7 +208,7 @@ def to(
     """
     how: Produced[Any, Any] = chosen(produced, Produced)
     if not (topic != "" if isinstance(topic, str) else callable(topic)):
-        raise TopologyError(f"a stream goes to a topic, or to those that a function names, got {topic!r}")
+        raise TopologyError(f"a stream goes to a topic, or to those that a function names, got {repr_of(topic)}")
     if isinstance(topic, str):
         check_topic_name(topic, "a stream")
     else:
@@ -299,8 +311,8 @@ def to_table(place: Place, ttl: Duration | None, materialized: MaterializedLike,
 def _expiring(node: str, ttl: Duration, materialized: Materialized[Any, Any]) -> Materialized[Any, Any]:
     if materialized.time_to_live is not None:
         raise TopologyError(
-            f"table {node!r} is given two times to live, ttl={ttl!r} and {materialized.time_to_live!r} in its"
-            " Materialized: leave out one of them",
+            f"table {node!r} is given two times to live, ttl={repr_of(ttl)} and {repr_of(materialized.time_to_live)}"
+            " in its Materialized: leave out one of them",
             node=node,
         )
     return replace(materialized, time_to_live=TimeToLive(ttl))

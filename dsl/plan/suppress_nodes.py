@@ -8,6 +8,7 @@ from dsl.processors.suppress import NO_LIMIT, Suppress
 from dsl.processors.windows.session_windows import SessionAggregate
 from dsl.suppressed import EagerBufferConfig, Suppressed
 from processor_api.errors import TopologyError
+from processor_api.texts import repr_of
 
 __all__ = ["suppress"]
 
@@ -21,7 +22,7 @@ def suppress(place: Place, suppressed: Suppressed) -> Place:
     """
     if not isinstance(suppressed, Suppressed):
         raise TopologyError(
-            f"suppress takes Suppressed.until_time_limit(...) or until_window_closes(...), got {suppressed!r}"
+            f"suppress takes Suppressed.until_time_limit(...) or until_window_closes(...), got {repr_of(suppressed)}"
         )
     plan_builder, config = place.plan_builder, suppressed.buffer
     name = suppressed.name

@@ -24,7 +24,7 @@ from dsl.value_transformer import ValueTransformerWithKey
 from processor_api.checks import check_function, check_method
 from processor_api.errors import StreamsError, TopologyError
 from processor_api.serde import Serdes
-from processor_api.texts import kind_and_text
+from processor_api.texts import kind_and_text, repr_of
 from processor_api.topic_names import check_topic_name
 
 __all__ = [
@@ -49,14 +49,15 @@ TABLE_SOURCE = "KTABLE-SOURCE-"
 
 
 def table(
-    plan_builder: PlanBuilder, topic: Any, consumed: Consumed[Any, Any] | None, materialized: MaterializedLike
+    plan_builder: PlanBuilder, topic: str, consumed: Consumed[Any, Any] | None, materialized: MaterializedLike
 ) -> Place:
     """Adds a table of a topic: its source, its store and the operator that fills it.
 
     :raises TopologyError: if no topic is given.
     """
-    if not isinstance(topic, str) or not topic:
-        raise TopologyError(f"a table reads one topic, got {topic!r}")
+    found: object = topic
+    if not isinstance(found, str) or not found:
+        raise TopologyError(f"a table reads one topic, got {repr_of(found)}")
     check_topic_name(topic, "a table")
     given = as_materialized(materialized)
     how: Consumed[Any, Any] = chosen(consumed, Consumed)
@@ -161,7 +162,7 @@ def _check_transformers(supplier: Any, name: str) -> None:
     if isinstance(supplier, ValueTransformerWithKey) or not callable(supplier):
         raise TopologyError(
             f"{name!r} needs a supplier: a class or function that makes a new ValueTransformerWithKey at each call, not"
-            f" {supplier!r}",
+            f" {repr_of(supplier)}",
             node=name,
         )
     check_function(supplier, "supplier", name, (), returns=True, node=name)
@@ -172,7 +173,9 @@ def _check_transformers(supplier: Any, name: str) -> None:
     except Exception as error:
         raise TopologyError(f"the supplier of {name!r} failed: {kind_and_text(error)}", node=name) from error
     if not isinstance(first, ValueTransformerWithKey):
-        raise TopologyError(f"the supplier of {name!r} made {first!r}, which is no ValueTransformerWithKey", node=name)
+        raise TopologyError(
+            f"the supplier of {name!r} made {repr_of(first)}, which is no ValueTransformerWithKey", node=name
+        )
     check_method(first, "transform", name, node=name)
     if first is second:
         raise TopologyError(

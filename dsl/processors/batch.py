@@ -19,7 +19,7 @@ from processor_api.function_code import named_function
 from processor_api.processor import Operator, connected_stores
 from processor_api.record import Forward, Record, record_time
 from processor_api.stores.factory import StoreBuilder
-from processor_api.texts import kind_and_text, plain_repr
+from processor_api.texts import kind_and_text, repr_of
 
 __all__ = ["MapValuesBatch", "ProcessBatch"]
 
@@ -152,7 +152,7 @@ def _of_outcome(error: Exception, outcome: Any) -> Exception:
     if isinstance(outcome, Exception):
         return outcome
     wrong = TypeError(
-        f"process_batch returns for each record a list of Records, or an exception, not {plain_repr(outcome)}"
+        f"process_batch returns for each record a list of Records, or an exception, not {repr_of(outcome)}"
     )
     wrong.__cause__ = error
     return wrong
@@ -163,7 +163,7 @@ def _prepared(context: OperatorContext, supplier: BatchProcessorSupplier) -> Cal
     node = context.node
     processor = _called(supplier, "made", node)
     if not isinstance(processor, BatchProcessor):
-        what = f"the supplier of node {node!r} made {processor!r}, which is no BatchProcessor"
+        what = f"the supplier of node {node!r} made {repr_of(processor)}, which is no BatchProcessor"
         raise ProcessingError(what, node=node)
     check_function(processor.process_batch, "process_batch", f"the processor of node {node!r}", node=node)
     inside = context.through(_refuse).processing_context()

@@ -19,6 +19,7 @@ from dsl.windows.definitions import EmitStrategy, SessionWindows, SlidingWindows
 from processor_api.checks import check_function
 from processor_api.errors import TopologyError
 from processor_api.serde import Serde, Serdes
+from processor_api.texts import repr_of
 from state.formats.keys import MAX_TIME
 from state.formats.windowed_serdes import SessionWindowedSerde, TimeWindowedSerde
 
@@ -65,13 +66,14 @@ def window(grouping: Grouping, windows: Any) -> WindowedGrouping:
     if not isinstance(windows, AnyWindows):
         raise TopologyError(
             "windowed_by takes TimeWindows, SlidingWindows, SessionWindows, UnlimitedWindows or Windows of your own,"
-            f" got {windows!r}"
+            f" got {repr_of(windows)}"
         )
     if isinstance(windows, Windows):
         for what, value, least in (("size_ms", windows.size_ms, 1), ("grace_ms", windows.grace_ms, 0)):
             if type(value) is not int or value < least:
                 raise TopologyError(
-                    f"{what} of {type(windows).__name__} must be an integer of at least {least} ms, got {value!r}"
+                    f"{what} of {type(windows).__name__} must be an integer of at least {least} ms, got"
+                    f" {repr_of(value)}"
                 )
     return WindowedGrouping(grouping, windows)
 
@@ -83,7 +85,8 @@ def emit(windowed: WindowedGrouping, strategy: Any) -> WindowedGrouping:
     """
     if not isinstance(strategy, EmitStrategy):
         raise TopologyError(
-            f"emit_strategy takes EmitStrategy.on_window_close() or EmitStrategy.on_window_update(), got {strategy!r}"
+            "emit_strategy takes EmitStrategy.on_window_close() or EmitStrategy.on_window_update(), got"
+            f" {repr_of(strategy)}"
         )
     final = strategy is EmitStrategy.ON_WINDOW_CLOSE
     if final and not isinstance(windowed.windows, TimeWindows | SlidingWindows | SessionWindows):

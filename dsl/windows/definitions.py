@@ -10,7 +10,7 @@ from datetime import datetime
 
 from processor_api.durations import Duration, to_ms, to_timestamp_ms
 from processor_api.errors import TopologyError
-from processor_api.stores.windowed import Window
+from processor_api.stores.windowed import Window, window_of
 from state.formats.keys import MAX_TIME, window_end
 
 __all__ = ["EmitStrategy", "SessionWindows", "SlidingWindows", "TimeWindows", "UnlimitedWindows", "Windows"]
@@ -146,10 +146,9 @@ class TimeWindows(Windows):
     """The time from the start of a window to that of the next; the size if it is 0."""
 
     def __post_init__(self) -> None:
-        _at_least(self.size_ms, 1, "the size of windows")
-        _at_least(self.grace_ms, 0, "the grace period")
-        if self.advance_ms == 0:
-            object.__setattr__(self, "advance_ms", self.size_ms)
+        object.__setattr__(self, "size_ms", _at_least(self.size_ms, 1, "the size of windows"))
+        object.__setattr__(self, "grace_ms", _at_least(self.grace_ms, 0, "the grace period"))
+        object.__setattr__(self, "advance_ms", to_ms(self.advance_ms, "the advance of windows") or self.size_ms)
         if not 0 < self.advance_ms <= self.size_ms:
             raise TopologyError(
                 f"windows advance by at least 1 ms and at most their size, {self.size_ms} ms; got {self.advance_ms} ms"
@@ -209,7 +208,7 @@ class TimeWindows(Windows):
         """
         size, advance = self.size_ms, self.advance_ms
         first = max(0, timestamp - size + advance) // advance * advance
-        return [Window(start, window_end(start, size)) for start in range(first, timestamp + 1, advance)]
+        return [window_of((start, window_end(start, size))) for start in range(first, timestamp + 1, advance)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -229,7 +228,7 @@ class UnlimitedWindows(Windows):
     grace_ms: int = field(default=0, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        _at_least(self.start_ms, 0, "the start of an unlimited window")
+        object.__setattr__(self, "start_ms", _at_least(self.start_ms, 0, "the start of an unlimited window"))
 
     @classmethod
     def of(cls) -> UnlimitedWindows:
@@ -260,7 +259,7 @@ class UnlimitedWindows(Windows):
             later = UnlimitedWindows.of().start_on(60_000)
             assert later.windows_for(0) == []
         """
-        return [Window(self.start_ms, MAX_TIME)] if timestamp >= self.start_ms else []
+        return [window_of((self.start_ms, MAX_TIME))] if timestamp >= self.start_ms else []
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -283,8 +282,10 @@ class SlidingWindows:
     grace_ms: int = 0
 
     def __post_init__(self) -> None:
-        _at_least(self.difference_ms, 0, "the time difference of sliding windows")
-        _at_least(self.grace_ms, 0, "the grace period")
+        object.__setattr__(
+            self, "difference_ms", _at_least(self.difference_ms, 0, "the time difference of sliding windows")
+        )
+        object.__setattr__(self, "grace_ms", _at_least(self.grace_ms, 0, "the grace period"))
 
     @classmethod
     def of_time_difference_with_no_grace(cls, difference: Duration) -> SlidingWindows:
@@ -336,8 +337,8 @@ class SessionWindows:
     grace_ms: int = 0
 
     def __post_init__(self) -> None:
-        _at_least(self.gap_ms, 0, "the inactivity gap of sessions")
-        _at_least(self.grace_ms, 0, "the grace period")
+        object.__setattr__(self, "gap_ms", _at_least(self.gap_ms, 0, "the inactivity gap of sessions"))
+        object.__setattr__(self, "grace_ms", _at_least(self.grace_ms, 0, "the grace period"))
 
     @classmethod
     def of_inactivity_gap_with_no_grace(cls, gap: Duration) -> SessionWindows:

@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 from processor_api.durations import Duration
 from processor_api.errors import TopologyError
 from processor_api.given_serdes import SerdeOption, serde_option
+from processor_api.given_values import attribute_of, texts_by_name
 from processor_api.stores.suppliers import StoreSupplier
 from processor_api.stores.time_to_live import RECORD_TIME, TimeToLive
 
@@ -19,7 +20,7 @@ V = TypeVar("V")
 
 
 def _named(builder: StoreBuilder[Any, Any]) -> tuple[str, dict[str, Any]]:
-    name = builder.supplier.name
+    name = attribute_of(builder.supplier, "name", "of a builder")
     return f"store {name!r}", {"store": name}
 
 
@@ -78,7 +79,7 @@ class StoreBuilder(Generic[K, V]):
             counts = Stores.key_value_store("counts", "string", "long")
             builder.add_state_store(counts.with_logging_enabled({"min.insync.replicas": "2"}))
         """
-        return replace(self, logging=True, topic_config=dict(topic_config or {}))
+        return replace(self, logging=True, topic_config=texts_by_name(topic_config, "topic_config"))
 
     def with_logging_disabled(self) -> StoreBuilder[K, V]:
         """Leaves out the changelog topic: the store cannot be restored on another worker.

@@ -6,8 +6,10 @@ from typing import Any, Protocol
 
 from processor_api.checks import check_fields
 from processor_api.errors import TopologyError
+from processor_api.given_values import attribute_of
 from processor_api.stores.custom import CustomStateStore
 from processor_api.stores.factory import StoreBuilder, Stores
+from processor_api.texts import repr_of
 
 __all__ = ["StateStoreBuilder", "as_builder"]
 
@@ -37,10 +39,10 @@ def as_builder(given: Any) -> StoreBuilder[Any, Any]:
     if isinstance(given, StoreBuilder):
         check_fields(given, f"store {given.name!r}", store=given.name)
         return given
-    name, build = getattr(given, "name", None), getattr(given, "build", None)
+    name, build = attribute_of(given, "name"), attribute_of(given, "build")
     if not isinstance(name, str) or not callable(build):
-        raise TopologyError(f"expected a store builder, got {given!r}; see Stores.key_value_store_builder")
+        raise TopologyError(f"expected a store builder, got {repr_of(given)}; see Stores.key_value_store_builder")
     builder = Stores.custom(name, build)
-    if not getattr(given, "logging", True):
+    if not attribute_of(given, "logging", True):
         return builder.with_logging_disabled()
-    return builder.with_logging_enabled(getattr(given, "topic_config", None))
+    return builder.with_logging_enabled(attribute_of(given, "topic_config"))

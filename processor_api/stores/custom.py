@@ -116,6 +116,10 @@ class StateStoreContext(Protocol):
         """Returns the application's configuration under Kafka's dotted names, secrets masked."""
         ...
 
+    def app_configs_with_prefix(self, prefix: str) -> Mapping[str, Any]:
+        """Returns the settings of :meth:`app_configs` whose names begin with a prefix, by the rest of their names."""
+        ...
+
     def metrics(self) -> StreamsMetrics:
         """Returns the registry for metrics of the user's own."""
         ...

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from processor_api.durations import Duration, to_ms
 from processor_api.errors import TopologyError
 from processor_api.given_serdes import SerdeLike
+from processor_api.given_values import check_flags
 from processor_api.serde import Serde, Serdes
 from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.custom import CustomStateStore, KeyValueBytesStoreSupplier, VersionedBytesStoreSupplier
@@ -21,6 +22,7 @@ from processor_api.stores.suppliers import (
     as_supplier,
     custom_supplier,
 )
+from processor_api.texts import repr_of
 
 __all__ = [
     "MEMORY",
@@ -99,6 +101,7 @@ class Stores:
             have timestamps in any case.
         :param in_memory: keeps rows in memory, restored from the changelog at every start, rather than on RocksDB.
         """
+        check_flags(with_headers=with_headers, with_timestamps=with_timestamps)
         kind = _HEADERS if with_headers else _TIMESTAMPED if with_timestamps else _KEY_VALUE
         supplier = StoreSupplier(name=name, kind=kind, engine=_engine(in_memory), can_expire=True)
         return StoreBuilder(supplier=supplier, key_serde=key_serde, value_serde=value_serde)
@@ -134,6 +137,7 @@ class Stores:
 
         :raises TopologyError: if a duration is negative, the interval 0, or the retention smaller than the window.
         """
+        check_flags(with_headers=with_headers, with_timestamps=with_timestamps)
         values = _WITH_HEADERS if with_headers else _WITH_TIMESTAMPS if with_timestamps else _ALONE
         how = (retain_duplicates, segment_interval, time_ordered, values)
         supplier = _window_supplier(name, _engine(in_memory), retention, window_size, *how)
@@ -168,10 +172,11 @@ class Stores:
         :param segment_interval: as for :meth:`persistent_window_store`; so ``time_ordered``.
         :raises TopologyError: if a duration is negative, the interval 0, or both timestamps and headers are asked for.
         """
+        check_flags(with_headers=with_headers, with_timestamps=with_timestamps)
         if with_timestamps and with_headers:
             raise TopologyError(
-                f"session store {name!r} can have timestamps or headers beside its aggregates, not both: leave out"
-                " with_timestamps or with_headers",
+                f"session store {repr_of(name)} can have timestamps or headers beside its aggregates, not both: leave"
+                " out with_timestamps or with_headers",
                 store=name,
             )
         values = _WITH_HEADERS if with_headers else _WITH_TIMESTAMPS if with_timestamps else _ALONE
@@ -236,7 +241,9 @@ class Stores:
         :raises TopologyError: if ``max_entries`` is not a positive number.
         """
         if type(max_entries) is not int or max_entries < 1:
-            raise TopologyError(f"max_entries of an LRU map is a positive number, not {max_entries!r}", store=name)
+            raise TopologyError(
+                f"max_entries of an LRU map is a positive number, not {repr_of(max_entries)}", store=name
+            )
         return StoreSupplier(
             name=name,
             kind=_LRU_MAP,
@@ -683,6 +690,7 @@ class Stores:
 
 
 def _engine(in_memory: bool) -> str:
+    check_flags(in_memory=in_memory)
     return MEMORY if in_memory else ROCKSDB
 
 
@@ -702,7 +710,7 @@ def _builder(
 
 
 def _versioned(name: str, engine: str, history_retention: Duration, segment_interval: Duration | None) -> StoreSupplier:
-    what = f"store {name!r}:"
+    what = f"store {repr_of(name)}:"
     retention = to_ms(history_retention, f"{what} history_retention")
     if retention < 0:
         raise TopologyError(f"history_retention is {retention} ms; it cannot be negative", store=name)
@@ -725,6 +733,7 @@ def _segment_interval(retention_ms: int) -> int:
 
 
 def _kind_name(window_or_session: str, values: str, time_ordered: bool) -> str:
+    check_flags(time_ordered=time_ordered)
     return f"{'time-ordered-' if time_ordered else ''}{values}{window_or_session}"
 
 
@@ -738,11 +747,12 @@ def _window_supplier(
     time_ordered: bool,
     values: str,
 ) -> StoreSupplier:
+    check_flags(retain_duplicates=retain_duplicates)
     size_ms = _not_negative(window_size, "window_size", name)
     parameters = _retention(retention, segment_interval, name)
     if parameters["retention_ms"] < size_ms:
         raise TopologyError(
-            f"store {name!r}: the retention ({parameters['retention_ms']} ms) is smaller than the window"
+            f"store {repr_of(name)}: the retention ({parameters['retention_ms']} ms) is smaller than the window"
             f" ({size_ms} ms), so that rows would be gone before their windows end",
             store=name,
         )
@@ -775,14 +785,14 @@ def _retention(retention: Duration, segment_interval: Duration | None, name: str
     if segment_interval is not None:
         parameters["segment_interval_ms"] = interval = _not_negative(segment_interval, "segment_interval", name)
         if interval == 0:
-            raise TopologyError(f"store {name!r}: segment_interval must be at least 1 ms, got 0", store=name)
+            raise TopologyError(f"store {repr_of(name)}: segment_interval must be at least 1 ms, got 0", store=name)
     return parameters
 
 
 def _not_negative(duration: Duration, what: str, name: str) -> int:
-    given = to_ms(duration, f"store {name!r}: {what}")
+    given = to_ms(duration, f"store {repr_of(name)}: {what}")
     if given < 0:
-        raise TopologyError(f"store {name!r}: {what} cannot be negative, got {given} ms", store=name)
+        raise TopologyError(f"store {repr_of(name)}: {what} cannot be negative, got {given} ms", store=name)
     return given
 
 

@@ -20,6 +20,7 @@ from processor_api.stores.contracts import (
     WindowStoreIterator,
 )
 from processor_api.stores.windowed import Windowed
+from processor_api.texts import repr_of
 
 __all__ = [
     "KeyQuery",
@@ -83,12 +84,12 @@ def _needs(key: Any, query: object) -> None:
 def _check_times(query: object, *times: Any) -> None:
     for time in times:
         if time is not None and type(time) is not int:
-            raise ValueError(f"a {type(query).__name__} takes times in whole ms, got {time!r}")
+            raise ValueError(f"a {type(query).__name__} takes times in whole ms, got {repr_of(time)}")
 
 
 def _check_order(order: Any, query: object) -> None:
     if not isinstance(order, ResultOrder):
-        raise ValueError(f"the order of a {type(query).__name__} is a ResultOrder, got {order!r}")
+        raise ValueError(f"the order of a {type(query).__name__} is a ResultOrder, got {repr_of(order)}")
 
 
 @dataclass(frozen=True)
@@ -213,7 +214,7 @@ class _OfWindowsOfKey(Generic[K]):
         _needs(self.key, self)
         for time in (self.time_from, self.time_to):
             if type(time) is not int:
-                raise ValueError(f"a {type(self).__name__} takes starts of windows in whole ms, got {time!r}")
+                raise ValueError(f"a {type(self).__name__} takes starts of windows in whole ms, got {repr_of(time)}")
 
 
 @dataclass(frozen=True)
@@ -249,7 +250,8 @@ class _OfWindows(Generic[K]):
         if (self.key is None) != by_time or (self.key is not None and not self.time_from is self.time_to is None):
             raise ValueError(
                 f"a {type(self).__name__} is about the sessions of a key (with_key), or about windows by their start"
-                f" (with_window_start_range); got key {self.key!r}, times {self.time_from!r} and {self.time_to!r}"
+                f" (with_window_start_range); got key {repr_of(self.key)}, times {repr_of(self.time_from)} and"
+                f" {repr_of(self.time_to)}"
             )
         _check_times(self, self.time_from, self.time_to)
 

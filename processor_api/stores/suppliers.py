@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from processor_api.errors import StreamsError, TopologyError
+from processor_api.given_values import attribute_of, exact_text, is_of
 from processor_api.stores.custom import TimestampedBytesStore
-from processor_api.texts import kind_and_text
+from processor_api.texts import kind_and_text, repr_of
 
 __all__ = [
     "CUSTOM",
@@ -69,7 +70,8 @@ class StoreSupplier:
     def __post_init__(self) -> None:
         given: object = self.name
         if not isinstance(given, str) or not given:
-            raise TopologyError("a store needs a name")
+            raise TopologyError(f"a store needs a name, got {repr_of(given)}")
+        object.__setattr__(self, "name", exact_text(given))
 
     @property
     def persistent(self) -> bool:
@@ -82,8 +84,11 @@ class StoreSupplier:
         :param engine: its name. Whether there is such an engine is checked when an application is made.
         :raises TopologyError: if the store cannot be on another engine.
         """
-        if not engine:
-            raise TopologyError(f"store {self.name!r} needs the name of an engine, not {engine!r}", store=self.name)
+        given: object = engine
+        if not isinstance(given, str) or not given:
+            raise TopologyError(
+                f"store {self.name!r} needs the name of an engine, not {repr_of(given)}", store=self.name
+            )
         if not self.can_move and engine != self.engine:
             where = "in memory" if self.engine == MEMORY else f"on the engine {self.engine!r}"
             raise TopologyError(
@@ -118,11 +123,14 @@ class CustomStoreSupplier(StoreSupplier):
         raise TopologyError(f"store {self.name!r} is a custom store, which has no engine", store=self.name)
 
 
+_ABSENT = object()
+
+
 def lacks(store: Any, call: str) -> bool:
     """Returns whether a store has no such call. One that comes from a protocol is a declaration, without a body."""
     found = getattr(type(store), call, None)
     if found is None:
-        return not hasattr(store, call)
+        return attribute_of(store, call, _ABSENT) is _ABSENT
     declared = getattr(found, "fget", found)
     module = getattr(declared, "__module__", None)
     return module == "processor_api.stores.contracts" or (module == "processor_api.stores.custom" and call in _OWN)
@@ -143,12 +151,13 @@ def make_custom(name: str, factory: Callable[[], Any], *calls: str) -> Any:
     missing = [call for call in (*_LIFECYCLE, *calls) if lacks(store, call)]
     if missing:
         raise TopologyError(
-            f"the supplier of store {name!r} made {store!r}, which is no custom store: it lacks {', '.join(missing)}."
-            " Inherit from CustomStateStore",
+            f"the supplier of store {name!r} made {repr_of(store)}, which is no custom store: it lacks"
+            f" {', '.join(missing)}. Inherit from CustomStateStore",
             store=name,
         )
-    if store.name != name:
-        raise TopologyError(f"the supplier of store {name!r} made a store named {store.name!r}", store=name)
+    own = store.name
+    if type(own) is not str or own != name:
+        raise TopologyError(f"the supplier of store {name!r} made a store named {repr_of(own)}", store=name)
     return store
 
 
@@ -158,14 +167,15 @@ def custom_supplier(name: str, factory: Callable[[], Any]) -> CustomStoreSupplie
     :param factory: called twice here, to check that it makes a new store each time.
     :raises TopologyError: if it does not.
     """
-    found = CustomStoreSupplier(name=name, kind=CUSTOM, engine=f"store {name}", factory=factory, can_be_cached=False)
-    _two(name, factory)
+    engine = f"store {exact_text(name)}" if is_of(name, str) else ""  # a wrong name is refused by the supplier
+    found = CustomStoreSupplier(name=name, kind=CUSTOM, engine=engine, factory=factory, can_be_cached=False)
+    _two(found.name, factory)
     return found
 
 
 def _two(name: str, factory: Callable[[], Any], *calls: str) -> Any:
     if not callable(factory):
-        raise TopologyError(f"store {name!r} needs a supplier that makes it, not {factory!r}", store=name)
+        raise TopologyError(f"store {name!r} needs a supplier that makes it, not {repr_of(factory)}", store=name)
     first, second = make_custom(name, factory, *calls), make_custom(name, factory, *calls)
     if first is second:
         raise TopologyError(
@@ -182,16 +192,18 @@ def as_supplier(given: Any) -> StoreSupplier:
     """
     if isinstance(given, StoreSupplier):
         return given
-    name, factory = getattr(given, "name", None), getattr(given, "get", None)
+    name, factory = attribute_of(given, "name"), attribute_of(given, "get")
     if not isinstance(name, str) or not callable(factory):
-        hint = ": give its attribute supplier" if isinstance(getattr(given, "supplier", None), StoreSupplier) else ""
+        hint = ": give its attribute supplier" if isinstance(attribute_of(given, "supplier"), StoreSupplier) else ""
         hint = hint or ": see Stores, or KeyValueBytesStoreSupplier for one of your own"
-        raise TopologyError(f"expected a store supplier, got {given!r}{hint}")
+        raise TopologyError(f"expected a store supplier, got {repr_of(given)}{hint}")
     engine = f"store {name}"
-    retention = getattr(given, "history_retention_ms", None)
+    retention = attribute_of(given, "history_retention_ms")
     if retention is not None:
         if type(retention) is not int or retention < 0:
-            raise TopologyError(f"history_retention_ms is a number of ms, not negative, not {retention!r}", store=name)
+            raise TopologyError(
+                f"history_retention_ms is a number of ms, not negative, not {repr_of(retention)}", store=name
+            )
         made = CustomStoreSupplier(
             name=name,
             kind=CUSTOM_VERSIONED,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from processor_api.durations import Duration, to_ms
 from processor_api.errors import TopologyError
+from processor_api.texts import repr_of
 
 __all__ = ["ACCESS", "RECORD_TIME", "TimeToLive"]
 
@@ -36,9 +37,9 @@ class TimeToLive:
 
     def __post_init__(self) -> None:
         if to_ms(self.duration, "a time to live") < 1:
-            raise TopologyError(f"a time to live is at least 1 ms, not {self.duration!r}")
-        if self.by not in (RECORD_TIME, ACCESS):
-            raise TopologyError(f"a time to live counts by {RECORD_TIME!r} or {ACCESS!r}, not by {self.by!r}")
+            raise TopologyError(f"a time to live is at least 1 ms, not {repr_of(self.duration)}")
+        if type(self.by) is not str or self.by not in (RECORD_TIME, ACCESS):
+            raise TopologyError(f"a time to live counts by {RECORD_TIME!r} or {ACCESS!r}, not by {repr_of(self.by)}")
 
     @property
     def ms(self) -> int:

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
-__all__ = ["Window", "Windowed"]
+from processor_api.durations import whole_number
+from processor_api.texts import repr_of
+
+__all__ = ["Window", "Windowed", "window_of"]
 
 K = TypeVar("K")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class Window(NamedTuple):
+class _Span(NamedTuple):
+    start: int
+    end: int
+
+
+class Window(_Span):
     """A span of time in ms since 1970. The end of a window of fixed size is not part of it; a session's is.
 
     ::
@@ -21,10 +31,17 @@ class Window(NamedTuple):
         window = minutes.windows_for(61_000)[0]
         assert (window.start, window.end) == (60_000, 120_000)
         assert window.start_time == datetime(1970, 1, 1, 0, 1, tzinfo=UTC)
+
+    :raises ValueError: if the start is negative, or the end before it.
+    :raises TypeError: if one is no whole number.
     """
 
-    start: int
-    end: int
+    __slots__ = ()
+
+    def __new__(cls, start: int, end: int) -> Window:
+        if type(start) is not int or type(end) is not int or not 0 <= start <= end:
+            start, end = _bounds(start, end)
+        return tuple.__new__(cls, (start, end))
 
     @property
     def start_time(self) -> datetime:
@@ -41,6 +58,21 @@ class Window(NamedTuple):
         :raises OverflowError: if it lies beyond the year 9999, as that of an unlimited window.
         """
         return _EPOCH + timedelta(milliseconds=self.end)
+
+
+window_of: Callable[[tuple[int, int]], Window] = partial(tuple.__new__, Window)
+"""Makes a window of a start and an end that are known to be right, as those that an operator computes."""
+
+
+def _bounds(start: object, end: object) -> tuple[int, int]:
+    begins, ends = whole_number(start), whole_number(end)
+    if begins is None or ends is None:
+        raise TypeError(f"a window has a start and an end in whole ms, got {repr_of(start)} and {repr_of(end)}")
+    if not 0 <= begins <= ends:
+        raise ValueError(
+            f"a window does not start before 0, and does not end before its start, got {begins} to {ends} ms"
+        )
+    return begins, ends
 
 
 class Windowed(NamedTuple, Generic[K]):

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from processor_api.errors import StoreError
+from processor_api.given_values import with_prefix
 from processor_api.metrics import StreamsMetrics
 from processor_api.record import HeaderList
 from processor_api.serde import Serde
 from processor_api.stores.custom import RestoreCallback
 from processor_api.task_id import TaskId
+from processor_api.texts import repr_of
 from state.write_buffer.record_context import Cursor
 
 __all__ = ["StoreContext", "StoreEnvironment"]
@@ -66,7 +68,9 @@ class StoreContext:
 
     def register(self, restore: RestoreCallback) -> None:
         if not callable(restore):
-            raise StoreError(f"store {self.store!r} registers {restore!r}, which cannot be called", store=self.store)
+            raise StoreError(
+                f"store {self.store!r} registers {repr_of(restore)}, which cannot be called", store=self.store
+            )
         self.restore = restore
 
     def log_change(
@@ -76,8 +80,8 @@ class StoreContext:
             self._refuse()
         if type(key) is not bytes or (value is not None and type(value) is not bytes):
             raise StoreError(
-                f"store {self.store!r} logs the key {key!r} with the value {value!r}: a changelog takes bytes, and None"
-                " for a value that is deleted",
+                f"store {self.store!r} logs the key {repr_of(key)} with the value {repr_of(value)}: a changelog takes"
+                " bytes, and None for a value that is deleted",
                 store=self.store,
             )
         self.dirty = True
@@ -107,6 +111,9 @@ class StoreContext:
 
     def app_configs(self) -> Mapping[str, Any]:
         return self._environment.settings()
+
+    def app_configs_with_prefix(self, prefix: str) -> Mapping[str, Any]:
+        return with_prefix(self.app_configs(), prefix)
 
     def metrics(self) -> StreamsMetrics:
         return self._environment.make_metrics()

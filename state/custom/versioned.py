@@ -12,6 +12,7 @@ from processor_api.stores.contracts import VersionedRecord
 from processor_api.stores.custom import ChangelogRecord
 from processor_api.stores.factory import StoreBuilder
 from processor_api.stores.suppliers import CUSTOM_VERSIONED, lacks
+from processor_api.texts import repr_of
 from state.custom.engine import CustomStoreEngine
 from state.custom.store import engine_of, open_custom
 from state.engine.port import Batch, Engine
@@ -108,7 +109,8 @@ class VersionedBytesFacade:
     def _checked(self, timestamp: Any) -> int:
         if type(timestamp) is not int or timestamp < 0:
             raise StoreError(
-                f"store {self.name!r} takes timestamps in ms that are not negative, not {timestamp!r}", store=self.name
+                f"store {self.name!r} takes timestamps in ms that are not negative, not {repr_of(timestamp)}",
+                store=self.name,
             )
         return timestamp
 

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from processor_api.errors import StreamsError, TopologyError
 from processor_api.stores.factory import MEMORY, ROCKSDB
-from processor_api.texts import kind_and_text
+from processor_api.texts import kind_and_text, repr_of
 from state.engine.port import Engine
 
 __all__ = ["ENTRY_POINTS", "EngineFactory", "check_engine", "engine_names", "open_registered", "register_engine"]
@@ -48,9 +48,9 @@ def register_engine(name: str, factory: EngineFactory) -> None:
     if name in _TAKEN:
         raise TopologyError(f"{name!r} is a built-in name: register your storage engine under another one")
     if not name or not name.replace("-", "").replace("_", "").isalnum():
-        raise TopologyError(f"an engine's name has letters, digits, '-' and '_' only, not {name!r}")
+        raise TopologyError(f"an engine's name has letters, digits, '-' and '_' only, not {repr_of(name)}")
     if not callable(factory):
-        raise TopologyError(f"the engine {name!r} needs a factory (path, families, config), not {factory!r}")
+        raise TopologyError(f"the engine {name!r} needs a factory (path, families, config), not {repr_of(factory)}")
     _registered[name] = factory
 
 
@@ -91,7 +91,7 @@ def open_registered(name: str, path: Path, families: Sequence[str], config: Mapp
         ) from error
     if missing := [call for call in _CALLS if not hasattr(opened, call)]:
         raise TopologyError(
-            f"the factory of the storage engine {name!r} gave {opened!r}, which lacks {', '.join(missing)}: see"
+            f"the factory of the storage engine {name!r} gave {repr_of(opened)}, which lacks {', '.join(missing)}: see"
             " state.engine.port.Engine"
         )
     return opened

@@ -9,6 +9,7 @@ from processor_api.errors import StoreError
 from processor_api.given_serdes import SerdeLike
 from processor_api.stores.contracts import ValueAndTimestamp
 from processor_api.stores.queries import KeyQuery, RangeQuery, TimestampedKeyQuery, TimestampedRangeQuery
+from processor_api.texts import repr_of
 from state.key_value.live_view import KeyValueView
 from state.read_views.answers import itself, pairs, value_of_key, value_only, values_of_range
 from state.write_buffer.buffer import Rows
@@ -184,7 +185,9 @@ class KeyValueFacade:
     def _pairs(self, entries: Iterable[Any]) -> Iterable[tuple[Any, Any]]:
         for entry in entries:
             if not isinstance(entry, tuple | list) or len(entry) != 2:
-                raise StoreError(f"store {self.name!r} takes pairs of key and value, got {entry!r}", store=self.name)
+                raise StoreError(
+                    f"store {self.name!r} takes pairs of key and value, got {repr_of(entry)}", store=self.name
+                )
             yield entry[0], entry[1]
 
     def _not_null(self, key: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 from rocksdict import BlockBasedOptions, Cache, DBRecoveryMode, MemtableFactory, Options, WriteBufferManager
 
 from processor_api.errors import ConfigError
+from processor_api.texts import repr_of
 
 __all__ = ["PROFILES", "RocksSettings", "SharedMemory", "check_options", "rocks_settings", "set_options"]
 
@@ -149,11 +150,13 @@ def set_options(options: Options, values: Mapping[str, Any]) -> None:
     for name, value in values.items():
         change = getattr(options, f"set_{name}", None)
         if change is None:
-            raise ConfigError(f"rocksdb.config.setter: RocksDB has no option {name!r}; see rocksdict.Options")
+            raise ConfigError(f"rocksdb.config.setter: RocksDB has no option {repr_of(name)}; see rocksdict.Options")
         try:
             change(value)
         except (TypeError, ValueError, OverflowError) as error:
-            raise ConfigError(f"rocksdb.config.setter: option {name!r} cannot be {value!r}: {error}") from error
+            raise ConfigError(
+                f"rocksdb.config.setter: option {repr_of(name)} cannot be {repr_of(value)}: {error}"
+            ) from error
 
 
 def check_options(values: Mapping[str, Any]) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 from processor_api.errors import StateError, StoreError
 from processor_api.record import HeaderList
 from processor_api.serde import Serdes
+from processor_api.texts import repr_of
 from state.engine.repair_hints import rebuild_store
 from state.formats.buffer_value import (
     BufferContext,
@@ -101,7 +102,7 @@ class Buffer:
     def _check_time(self, time: Any) -> None:
         if type(time) is not int or not 0 <= time <= MAX_TIME:
             raise StoreError(
-                f"store {self.name!r} takes times in ms that are not negative, got {time!r}", store=self.name
+                f"store {self.name!r} takes times in ms that are not negative, got {repr_of(time)}", store=self.name
             )
 
     def _hand_out(self, callback: Callback, key: Any, value: Any, context: BufferContext) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 from processor_api.errors import StateError, StoreError
 from processor_api.record import NO_TIMESTAMP, HeaderList
 from processor_api.stores.factory import StoreBuilder
+from processor_api.texts import repr_of
 from state.engine.port import Batch, Engine
 from state.formats.buffer_value import BufferValue, read_buffer_value
 from state.formats.keys import read_window_key_by_time, window_key_by_time
@@ -125,7 +126,7 @@ def _restoring(builder: StoreBuilder[Any, Any], engine: Engine, codec: RowCodec)
             except ValueError as error:
                 raise _not_ours(name, error) from error
             if key >= FACTS_KEY or key >= ENTRIES[1]:
-                raise _not_ours(name, ValueError(f"key {key!r}"))
+                raise _not_ours(name, ValueError(f"key {repr_of(key)}"))
             known.stream_time, known.sequence = max(known.stream_time, time), max(known.sequence, sequence)
             if row is None:
                 batch.delete(key, handle)

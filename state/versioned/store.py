@@ -13,6 +13,7 @@ from processor_api.serde import Serde, Serdes
 from processor_api.stores.contracts import VersionedRecord
 from processor_api.stores.factory import StoreBuilder
 from processor_api.stores.queries import MultiVersionedKeyQuery, ResultOrder, VersionedKeyQuery
+from processor_api.texts import repr_of
 from state.engine.port import Batch, Engine
 from state.formats.value_and_timestamp import read_value_and_timestamp
 from state.read_views.answers import QueryRows
@@ -200,7 +201,8 @@ class VersionedReads:
     def _check_time(self, time: Any, what: str) -> None:
         if type(time) is not int or not 0 <= time <= LAST_TIME:
             raise StoreError(
-                f"store {self.name!r} takes times in ms that are not negative; {what} is {time!r}", store=self.name
+                f"store {self.name!r} takes times in ms that are not negative; {what} is {repr_of(time)}",
+                store=self.name,
             )
 
 

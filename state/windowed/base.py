@@ -10,6 +10,7 @@ from processor_api.record import HeaderList
 from processor_api.serde import Serde
 from processor_api.stores.factory import StoreBuilder
 from processor_api.stores.windowed import Window, Windowed
+from processor_api.texts import error_text, repr_of
 from state.engine.port import Batch, Engine, Family
 from state.formats.headers_value import write_session_with_headers
 from state.formats.keys import MAX_TIME
@@ -122,7 +123,7 @@ class TimedStoreReads:
         if type(value) is not int or not 0 <= value <= MAX_TIME:
             raise StoreError(
                 f"store {self.name!r}: the {what} must be an integer of milliseconds from 0 to {MAX_TIME}, got"
-                f" {value!r}",
+                f" {repr_of(value)}",
                 store=self.name,
             )
         return value
@@ -131,7 +132,7 @@ class TimedStoreReads:
         """A time to read from or to, which may be out of the range of times."""
         if type(value) is not int:
             raise StoreError(
-                f"store {self.name!r}: {what} must be an integer of milliseconds, got {value!r}", store=self.name
+                f"store {self.name!r}: {what} must be an integer of milliseconds, got {repr_of(value)}", store=self.name
             )
         return value
 
@@ -177,7 +178,9 @@ class TimedOperator:
 
         def look_up(key: Any) -> Entry | None:
             if not isinstance(key, Windowed):
-                raise StoreError(f"a row of store {name!r} has the key Windowed(key, window), not {key!r}", store=name)
+                raise StoreError(
+                    f"a row of store {name!r} has the key Windowed(key, window), not {repr_of(key)}", store=name
+                )
             start, end = key.window
             if not session:
                 return find(write_key(key.key), start, 0)
@@ -268,6 +271,6 @@ def _restore_index(batch: Batch, family: Family, row: bytes, *, deleted: bool) -
 def _wrong_key(builder: StoreBuilder[Any, Any], error: Exception) -> StateError:
     return StateError(
         f"store {builder.name!r} cannot be restored: its changelog has a key that a {builder.kind} store cannot have"
-        f" ({error}); was the topic written by a store of another kind?",
+        f" ({error_text(error)}); was the topic written by a store of another kind?",
         store=builder.name,
     )

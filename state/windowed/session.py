@@ -7,7 +7,8 @@ from typing import Any
 
 from processor_api.errors import StoreError
 from processor_api.stores.factory import StoreBuilder
-from processor_api.stores.windowed import Window
+from processor_api.stores.windowed import Window, window_of
+from processor_api.texts import repr_of
 from state.engine.port import Engine
 from state.formats.keys import MAX_TIME
 from state.windowed.base import PutNumbers, TimedStoreReads, restore_timed
@@ -115,12 +116,12 @@ class SessionFacade(SessionReads):
     def _session(self, session_key: Any) -> tuple[bytes, int, int]:
         if not isinstance(session_key, tuple) or len(session_key) != 2:
             raise StoreError(
-                f"store {self.name!r} takes sessions as Windowed(key, Window(start, end)), got {session_key!r}",
+                f"store {self.name!r} takes sessions as Windowed(key, Window(start, end)), got {repr_of(session_key)}",
                 store=self.name,
             )
         key, window = session_key
         if not isinstance(window, tuple) or len(window) != 2:
-            raise StoreError(f"store {self.name!r} takes a Window(start, end), got {window!r}", store=self.name)
+            raise StoreError(f"store {self.name!r} takes a Window(start, end), got {repr_of(window)}", store=self.name)
         data = self._write_key(key)
         start, end = self._time(window[0], "start of the session"), self._time(window[1], "end of the session")
         if end < start:
@@ -131,7 +132,7 @@ class SessionFacade(SessionReads):
 
 
 def _window_of(end: int, start: int) -> Window:
-    return Window(start, end)
+    return window_of((start, end))
 
 
 def _open_with(values: Values, time_ordered: bool) -> Callable[[Opening], OpenStore]:

@@ -8,6 +8,7 @@ from typing import Any
 from processor_api.errors import StoreError
 from processor_api.given_serdes import SerdeLike, check_serde
 from processor_api.serde import Serde
+from processor_api.texts import error_text
 from state.formats.keys import after_prefix
 
 __all__ = ["key_writer", "prefix_bounds", "reader", "unwritable", "value_writer"]
@@ -19,7 +20,7 @@ def unwritable(store: str, serde: Serde[Any], part: str, error: Exception, key: 
     :param part: which of them.
     """
     hint = f"; give the store a {part}_serde for such a {part}" if isinstance(error, TypeError) else ""
-    message = f"store {store!r}: the {serde.name} serde cannot write the {part}: {error}{hint}"
+    message = f"store {store!r}: the {serde.name} serde cannot write the {part}: {error_text(error)}{hint}"
     return StoreError(message, store=store, key=key)
 
 
@@ -32,7 +33,7 @@ def reader(serde: Serde[Any], part: str, store: str) -> Callable[[bytes], Any]:
             return deserialize(data)
         except Exception as error:
             raise StoreError(
-                f"store {store!r}: the {serde.name} serde cannot read the {part}: {error}", store=store
+                f"store {store!r}: the {serde.name} serde cannot read the {part}: {error_text(error)}", store=store
             ) from error
 
     return read

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from processor_api.errors import StoreError
 from processor_api.stores.contracts import AggregationWithHeaders, ValueAndTimestamp, ValueTimestampHeaders
+from processor_api.texts import repr_of
 from state.formats.keys import MAX_TIME
 from state.write_buffer.record_context import Cursor
 
@@ -30,8 +31,8 @@ named: Callable[[type, tuple[Any, ...]], Any] = tuple.__new__
 
 def wrong_timestamp(store: str, timestamp: Any) -> StoreError:
     return StoreError(
-        f"store {store!r} takes timestamps in ms that are below 2 to the 63 and not negative, got {timestamp!r}: the"
-        " changelog cannot hold others",
+        f"store {store!r} takes timestamps in ms that are below 2 to the 63 and not negative, got"
+        f" {repr_of(timestamp)}: the changelog cannot hold others",
         store=store,
     )
 
@@ -96,7 +97,7 @@ class Timestamped:
         if value is None:
             return None, self._cursor.timestamp
         if not isinstance(value, tuple) or len(value) != 2:
-            raise StoreError(f"store {self._store!r} takes ValueAndTimestamp, got {value!r}", store=self._store)
+            raise StoreError(f"store {self._store!r} takes ValueAndTimestamp, got {repr_of(value)}", store=self._store)
         if type(value[1]) is not int or not 0 <= value[1] <= MAX_TIME:
             raise wrong_timestamp(self._store, value[1])
         return None if value[0] is None else value[0], value[1]
@@ -115,7 +116,7 @@ def parts_with_headers(store: str, value: Any, now: int) -> tuple[Any, int]:
     if value is None:
         return None, now
     if not isinstance(value, tuple) or len(value) != 3:
-        raise StoreError(f"store {store!r} takes ValueTimestampHeaders, got {value!r}", store=store)
+        raise StoreError(f"store {store!r} takes ValueTimestampHeaders, got {repr_of(value)}", store=store)
     value, timestamp, headers = value
     if type(timestamp) is not int or not 0 <= timestamp <= MAX_TIME:
         raise wrong_timestamp(store, timestamp)
@@ -156,7 +157,9 @@ class Aggregated(TimestampedWithHeaders):
         if value is None:
             return None, now
         if not isinstance(value, AggregationWithHeaders):
-            raise StoreError(f"store {self._store!r} takes AggregationWithHeaders, got {value!r}", store=self._store)
+            raise StoreError(
+                f"store {self._store!r} takes AggregationWithHeaders, got {repr_of(value)}", store=self._store
+            )
         return None if value.aggregation is None else tuple(value), now
 
 

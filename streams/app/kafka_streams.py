@@ -389,7 +389,7 @@ class KafkaStreams:
         self.failure = self.failure or error
         if answer is StreamThreadExceptionResponse.SHUTDOWN_APPLICATION:
             try:
-                thread.request_shutdown(f"{thread.name} failed: {error}")
+                thread.request_shutdown(f"{thread.name} failed: {plain_str(error)}")
             except StreamsError as refused:
                 log.error("only this process shuts down", extra={"error": str(refused)})
         return False

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from processor_api.errors import InternalError
-from processor_api.texts import MOST_VALUE, plain_repr, plain_str, shown
+from processor_api.texts import plain_str, repr_of
 from streams.kafka.ports import InstanceFenced
 from streams.kafka.shutdown_requests import ShutdownRequested
 from streams.user_exits import passes
@@ -74,7 +74,7 @@ def verdict(handler: StreamsUncaughtExceptionHandler | None, error: Exception) -
             "the uncaught exception handler %s returned %s, not a StreamThreadExceptionResponse; the application shuts"
             " down",
             name,
-            shown(plain_repr(answer), MOST_VALUE),
+            repr_of(answer),
             extra={"asked_about": plain_str(error)},
         )
         return Response.SHUTDOWN_CLIENT

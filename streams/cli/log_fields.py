@@ -7,7 +7,7 @@ from typing import Any
 
 import structlog
 
-from processor_api.texts import MOST_TEXT, plain_repr, plain_str, shown
+from processor_api.texts import MOST_TEXT, plain_str, repr_of, shown
 from streams.cli.failures import indented, kind_and_text, place_of, trace_of
 
 __all__ = ["ErrorFields", "bounded"]
@@ -65,7 +65,7 @@ def _bounded(value: Any) -> Any:
     if not isinstance(value, (list, tuple, dict)):
         return shown(plain_str(value))
     try:
-        text = json.dumps(value, default=str)
-    except (TypeError, ValueError):  # keys of a type that JSON does not have, or a value that contains itself
-        return shown(plain_repr(value))
+        text = json.dumps(value, default=plain_str)
+    except Exception:  # keys of a type that JSON does not have, or a value that contains itself
+        return repr_of(value, MOST_TEXT)
     return value if len(text) <= MOST_TEXT else shown(text)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from processor_api.errors import ConfigError
+from processor_api.texts import repr_of
 from processor_api.topology_function import TopologyLike
 from streams.cli.failures import CLEAN, report
 from streams.cli.readiness import shown_readiness
@@ -108,7 +109,7 @@ def script_config(settings: StreamsConfig | Mapping[str, Any] | None = None) -> 
         name_application(settings.application_id)
         return settings
     if settings is not None and not isinstance(settings, Mapping):
-        raise ConfigError(f"settings are a mapping of names to values, or a StreamsConfig, not {settings!r}")
+        raise ConfigError(f"settings are a mapping of names to values, or a StreamsConfig, not {repr_of(settings)}")
     given, script = Given(), getattr(sys.modules.get("__main__"), "__file__", None)
     path = None if script is None else Path(script).resolve()
     if path is not None:

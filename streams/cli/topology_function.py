@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from processor_api.errors import StreamsError
+from processor_api.texts import repr_of
 from processor_api.topology import Topology
 from streams.cli.failures import CannotRun, place_of
 from streams.origin import check_origin
@@ -85,7 +86,7 @@ def settings_in(app: NamedApp) -> Mapping[str, Any]:
     if found is None or inspect.ismodule(found):
         return {}
     if not isinstance(found, Mapping):
-        raise CannotRun(f"settings of module {app.module} is {found!r}: make it a dict of names and values")
+        raise CannotRun(f"settings of module {app.module} is {repr_of(found)}: make it a dict of names and values")
     return found
 
 
@@ -104,7 +105,7 @@ def load_topology(path: str, config: Callable[[], Any]) -> Topology:
     made = found
     if not isinstance(made, Topology) and not callable(getattr(made, "build", None)):
         if not callable(found):
-            raise CannotRun(f"{path} is {found!r}, not a topology, a builder, or a function that makes one")
+            raise CannotRun(f"{path} is {repr_of(found)}, not a topology, a builder, or a function that makes one")
         made = _guarded(path, lambda: found(config()) if _takes_config(path, found) else found())
     build = getattr(made, "build", None)
     if not isinstance(made, Topology) and callable(build):
@@ -112,7 +113,7 @@ def load_topology(path: str, config: Callable[[], Any]) -> Topology:
         made = _guarded(what, lambda: build(config()))
     if not isinstance(made, Topology):
         raise CannotRun(
-            f"{path} returned {made!r}; it must return a topology, or a builder of one such as a StreamsBuilder"
+            f"{path} returned {repr_of(made)}; it must return a topology, or a builder of one such as a StreamsBuilder"
         )
     return made
 

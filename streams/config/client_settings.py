@@ -13,6 +13,7 @@ from typing import Any
 
 from processor_api.durations import to_ms
 from processor_api.offset_reset import AutoOffsetReset
+from processor_api.texts import repr_of
 from streams.config.client_properties import ALIASES, PROPERTIES, ClientProperty
 from streams.config.java_clients import HANDLED, OURS, REFUSED, RENAMED
 from streams.config.secrets import MASK, is_secret
@@ -101,7 +102,7 @@ def offset_reset(value: Any) -> AutoOffsetReset:
             return AutoOffsetReset.by_duration(timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds))
     elif text in _RESETS:
         return AutoOffsetReset(_RESETS[text])
-    raise ValueError(f"must be earliest, latest, none or by_duration:PnDTnHnMnS, got {value!r}")
+    raise ValueError(f"must be earliest, latest, none or by_duration:PnDTnHnMnS, got {repr_of(value)}")
 
 
 def _translated(name: str, value: Any) -> Any:
@@ -149,7 +150,7 @@ def _flag(value: Any) -> bool:
         return value
     text = str(value).strip().lower()
     if text not in ("true", "false"):
-        raise ValueError(f"must be true or false, got {value!r}")
+        raise ValueError(f"must be true or false, got {repr_of(value)}")
     return text == "true"
 
 
@@ -161,7 +162,7 @@ def _whole(name: str, value: Any) -> int:
             return int(value)
         except (TypeError, ValueError):
             pass
-    raise ValueError(f"must be a whole number, got {value!r}")
+    raise ValueError(f"must be a whole number, got {repr_of(value)}")
 
 
 def _number(name: str, value: Any) -> float:
@@ -169,12 +170,12 @@ def _number(name: str, value: Any) -> float:
         try:
             number = float(value)
         except ValueError:
-            raise ValueError(f"must be a number, got {value!r}") from None
+            raise ValueError(f"must be a number, got {repr_of(value)}") from None
         return int(number) if number.is_integer() else number
     return _whole(name, value)
 
 
-def _in_range(value: Any, name: str, expected: ClientProperty) -> Any:
+def _in_range(value: int | float, name: str, expected: ClientProperty) -> Any:
     low, high = expected.low, expected.high
     if name == "buffer.memory":
         low, high = 1024, high * 1024
@@ -187,7 +188,7 @@ def _choice(value: Any, choices: tuple[str, ...]) -> str:
     for choice in choices:
         if str(value).strip().lower() == choice.lower():
             return choice
-    raise ValueError(f"must be one of {', '.join(choices)}; got {value!r}")
+    raise ValueError(f"must be one of {', '.join(choices)}; got {repr_of(value)}")
 
 
 def _text(name: str, value: Any) -> str:

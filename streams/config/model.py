@@ -11,7 +11,17 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    field_validator,
+)
 from pydantic_core import InitErrorDetails
 
 from processor_api.errors import ConfigError
@@ -22,6 +32,7 @@ from processor_api.handlers import (
 )
 from processor_api.serde import Serde
 from processor_api.stores.isolation import IsolationLevel
+from processor_api.texts import plain_str, repr_of
 from processor_api.timestamps import TimestampExtractor
 from streams.config import values
 from streams.config.client_settings import client_setting
@@ -225,18 +236,12 @@ class StreamsConfig(BaseModel):
     client_tag: Settings = Field(default_factory=dict)
 
     def __init__(self, **settings: Any) -> None:
-        try:
-            found = sort_settings(settings)
-        except Exception as error:  # what a value raised while it was read
-            what = f"a setting has a value that cannot be read, it raised {type(error).__name__}"
-            raise ConfigError(what) from error
+        found = sort_settings(settings)
         problems = found.problems
         try:
             super().__init__(**found.fields)
         except ValidationError as error:
             problems += _sentences(error)
-        except Exception as error:  # what a value raised while it was read
-            problems.append(f"a setting has a value that cannot be read, it raised {type(error).__name__}")
         else:
             if not problems:
                 problems += self._contradictions()
@@ -244,6 +249,17 @@ class StreamsConfig(BaseModel):
             raise ConfigError(_joined(problems))
         for remark in found.remarks + insecure(self):
             log.warning(remark)
+
+    @field_validator("*", mode="wrap")
+    @classmethod
+    def _readable(cls, value: Any, read: ValidatorFunctionWrapHandler) -> Any:
+        """A value of any class may raise anything while it is read; the error names its setting."""
+        try:
+            return read(value)
+        except ValueError:
+            raise
+        except Exception as error:
+            raise ValueError(values.unreadable(error)) from error
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Refuses every change.
@@ -265,7 +281,10 @@ class StreamsConfig(BaseModel):
         :raises ConfigError: with one sentence for each setting that is wrong.
         """
         if not isinstance(settings, Mapping):
-            raise ConfigError(f"settings are a mapping of names to values, or a StreamsConfig, not {settings!r}")
+            raise ConfigError(f"settings are a mapping of names to values, or a StreamsConfig, not {repr_of(settings)}")
+        for name in settings:
+            if not isinstance(name, str):
+                raise ConfigError(f"the name of a setting is text, got {repr_of(name)}")
         return cls(**settings)
 
     @property
@@ -400,7 +419,7 @@ def _sentences(error: ValidationError) -> list[str]:
         if found["type"] == "missing":
             sentences.append(f"{name} is missing: {REQUIRED[name]}")
         elif "error" in found.get("ctx", {}):
-            sentences.append(f"{name} {found['ctx']['error']}")
+            sentences.append(f"{name} {plain_str(found['ctx']['error'])}")
         else:
             sentences.append(f"{name}: {found['msg']}")
     return sentences

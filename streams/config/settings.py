@@ -9,6 +9,8 @@ import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from processor_api.texts import plain_str
+from streams.config import values
 from streams.config.client_properties import ALIASES
 from streams.config.client_settings import KNOWN, client_setting, fits
 from streams.config.java_clients import RENAMED
@@ -77,7 +79,7 @@ def sort_settings(given: Mapping[str, Any]) -> SortedSettings:
             result.problems.append(f"{name} is given twice, also as {places[identity][0]}")
         places[identity] = (name, place, value)
     exactly_once = any(
-        place.kafka_name == "processing.guarantee" and str(value).strip().lower() == _EXACTLY_ONCE
+        place.kafka_name == "processing.guarantee" and plain_str(value).strip().lower() == _EXACTLY_ONCE
         for _, place, value in places.values()
     )
     for name, place, value in places.values():
@@ -170,7 +172,9 @@ def _client_problem(name: str, place: Place, value: Any, exactly_once: bool) -> 
     try:
         client_setting(place.name, value, exactly_once=exactly_once, scope=prefix.scope if prefix else "*")
     except ValueError as error:
-        return f"{place.kafka_name} {error}"
+        return f"{place.kafka_name} {plain_str(error)}"
+    except Exception as error:
+        return f"{place.kafka_name} {values.unreadable(error)}"
     return ""
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from processor_api.errors import ConfigError
+from processor_api.texts import repr_of
 from streams.config.files import read_settings, read_table
 from streams.config.keys import BY_NAME
 from streams.config.settings import is_setting, kafka_name
@@ -96,5 +97,5 @@ def _project_table(path: Path) -> dict[str, Any] | None:
     tool = document.get("tool")
     table = tool.get("streams") if isinstance(tool, dict) else None
     if table is not None and not isinstance(table, dict):
-        raise ConfigError(f"tool.streams of {path} is {table!r}: make it a table of settings, [tool.streams]")
+        raise ConfigError(f"tool.streams of {path} is {repr_of(table)}: make it a table of settings, [tool.streams]")
     return table

@@ -12,6 +12,7 @@ from typing import Any
 
 from processor_api.durations import to_ms
 from processor_api.given_serdes import as_serde, class_of
+from processor_api.given_values import is_of
 from processor_api.handlers import (
     default_production,
     log_and_continue,
@@ -21,6 +22,7 @@ from processor_api.handlers import (
 )
 from processor_api.serde import Serde, Serdes
 from processor_api.stores.defaults import BuiltInDslStoreSuppliers, DslStoreSuppliers
+from processor_api.texts import error_text, kind_and_text, plain_str, repr_of
 from processor_api.timestamps import (
     fail_on_invalid_timestamp,
     log_and_skip_on_invalid_timestamp,
@@ -106,6 +108,11 @@ _JAVA_HANDLERS_PACKAGE = "org.apache.kafka.streams.errors"
 _OPTIMIZATIONS = ("reuse.ktable.source.topics", "merge.repartition.topics", "single.store.self.join")
 
 
+def unreadable(error: Exception) -> str:
+    """Returns what is wrong with a value whose own methods failed while it was read, as the end of a sentence."""
+    return f"has a value that cannot be read: it raised {kind_and_text(error)}"
+
+
 def whole(low: int, high: int = (1 << 63) - 1) -> Callable[[Any], int]:
     """Reads an integer, also as text."""
 
@@ -117,7 +124,7 @@ def whole(low: int, high: int = (1 << 63) - 1) -> Callable[[Any], int]:
             except (TypeError, ValueError):
                 pass
         if number is None:
-            raise ValueError(f"must be a whole number, got {value!r}")
+            raise ValueError(f"must be a whole number, got {repr_of(value)}")
         return _in_range(number, low, high, "")
 
     return read
@@ -135,7 +142,7 @@ def duration_ms(low: int = 0) -> Callable[[Any], int]:
         try:
             return _in_range(to_ms(value, ""), low, (1 << 63) - 1, " ms")
         except TypeError:
-            raise ValueError(f"must be a timedelta or whole milliseconds, got {value!r}") from None
+            raise ValueError(f"must be a timedelta or whole milliseconds, got {repr_of(value)}") from None
 
     return read
 
@@ -154,12 +161,12 @@ def flag(value: Any) -> bool:
         return value
     if isinstance(value, str) and value.strip().lower() in ("true", "false"):
         return value.strip().lower() == "true"
-    raise ValueError(f"must be true or false, got {value!r}")
+    raise ValueError(f"must be true or false, got {repr_of(value)}")
 
 
 def text(value: Any) -> str:
     if not isinstance(value, str):
-        raise ValueError(f"must be a text, got {value!r}")
+        raise ValueError(f"must be a text, got {repr_of(value)}")
     return value
 
 
@@ -173,9 +180,9 @@ def one_of(*choices: str, hints: dict[str, str] | None = None) -> Callable[[Any]
                 return choice
         for refused, hint in (hints or {}).items():
             if given == refused.lower():
-                raise ValueError(f"cannot be {value}: {hint}")
+                raise ValueError(f"cannot be {refused}: {hint}")
         allowed = f"one of {', '.join(choices)};" if len(choices) > 1 else f"{choices[0]},"
-        raise ValueError(f"must be {allowed} got {value!r}")
+        raise ValueError(f"must be {allowed} got {repr_of(value)}")
 
     return read
 
@@ -189,7 +196,7 @@ def tags(value: Any) -> tuple[str, ...]:
     """Reads at most five names, as a list or separated by commas."""
     given = value.split(",") if isinstance(value, str) else value
     if not isinstance(given, (list, tuple)) or not all(isinstance(tag, str) for tag in given):
-        raise ValueError(f"must be names separated by commas or a list of them, got {value!r}")
+        raise ValueError(f"must be names separated by commas or a list of them, got {repr_of(value)}")
     found = tuple(tag.strip() for tag in given if tag.strip())
     if len(found) > _MAX_TAGS:
         raise ValueError(f"must be at most {_MAX_TAGS} names, got {len(found)}")
@@ -200,7 +207,7 @@ def names(value: Any) -> tuple[str, ...]:
     """Reads names separated by commas, or a list of them."""
     given = value.split(",") if isinstance(value, str) else value
     if not isinstance(given, (list, tuple, set, frozenset)) or not all(isinstance(name, str) for name in given):
-        raise ValueError(f"must be names separated by commas or a list of them, got {value!r}")
+        raise ValueError(f"must be names separated by commas or a list of them, got {repr_of(value)}")
     return tuple(name.strip() for name in given if name.strip())
 
 
@@ -215,13 +222,15 @@ def trace_keys(value: Any) -> tuple[Any, ...]:
             try:
                 given = json.loads(text)
             except ValueError as error:
-                raise ValueError(f"begins like a JSON array and cannot be read as one ({error}): {value!r}") from None
+                raise ValueError(
+                    f"begins like a JSON array and cannot be read as one ({error}): {repr_of(value)}"
+                ) from None
         else:
             given = [key.strip() for key in text.split(",")] if text else []
             if not all(given):
-                raise ValueError(f"has an empty key between two commas, got {value!r}")
+                raise ValueError(f"has an empty key between two commas, got {repr_of(value)}")
     if not isinstance(given, (list, tuple, set, frozenset)):
-        raise ValueError(f"must be keys separated by commas, a JSON array or a list of keys, got {value!r}")
+        raise ValueError(f"must be keys separated by commas, a JSON array or a list of keys, got {repr_of(value)}")
     return tuple(given)
 
 
@@ -241,7 +250,7 @@ def servers(value: Any) -> str:
     allows."""
     given = value.split(",") if isinstance(value, str) else value
     if not isinstance(given, (list, tuple)) or not all(isinstance(server, str) for server in given):
-        raise ValueError(f"must be host:port, separated by commas, or a list of them, got {value!r}")
+        raise ValueError(f"must be host:port, separated by commas, or a list of them, got {repr_of(value)}")
     found = [server.strip() for server in given if server.strip()]
     if not found:
         raise ValueError("must name at least one broker as host:port")
@@ -265,11 +274,13 @@ def path(value: Any) -> Path:
     """Reads a path; ``~`` is the home directory, and one that is not absolute is in the working directory of now: that
     may be another one by the time when the path is used."""
     if not isinstance(value, (str, os.PathLike)) or not os.fspath(value):
-        raise ValueError(f"must be a path, got {value!r}")
+        raise ValueError(f"must be a path, got {repr_of(value)}")
     try:
         return Path(value).expanduser().absolute()
     except FileNotFoundError:
-        raise ValueError(f"is not absolute ({value!r}), and the working directory does not exist any more") from None
+        raise ValueError(
+            f"is not absolute ({repr_of(value)}), and the working directory does not exist any more"
+        ) from None
 
 
 _FILES_OF_CLIENTS = frozenset({
@@ -302,7 +313,7 @@ def optimizations(value: Any) -> str:
         return names[0]
     unknown = [name for name in names if name not in _OPTIMIZATIONS]
     if unknown or not names:
-        raise ValueError(f"must be none, all, or some of {', '.join(_OPTIMIZATIONS)}; got {value!r}")
+        raise ValueError(f"must be none, all, or some of {', '.join(_OPTIMIZATIONS)}; got {repr_of(value)}")
     return ",".join(name for name in _OPTIMIZATIONS if name in names)
 
 
@@ -312,7 +323,7 @@ def _imported(path: str) -> Any:
     except NoSuchObject:
         raise
     except Exception as error:
-        raise ValueError(f"names {path!r}, which failed to import: {type(error).__name__}: {error}") from error
+        raise ValueError(f"names {path!r}, which failed to import: {kind_and_text(error)}") from error
 
 
 def serde(value: Any) -> Serde[Any]:
@@ -327,7 +338,7 @@ def serde(value: Any) -> Serde[Any]:
     except TypeError as error:
         taken, _, got = str(error).partition("; got ")
         raise ValueError(
-            f"must be {taken}, or the import path of one; {f'{value} is' if is_path else 'got'} {got}"
+            f"must be {taken}, or the import path of one; {f'{plain_str(value)} is' if is_path else 'got'} {got}"
         ) from None
     except ValueError as error:
         text = str(error)
@@ -352,7 +363,7 @@ def function(value: Any) -> Any:
     """Reads a function, or its import path."""
     found = _imported(value) if isinstance(value, str) else value
     if not callable(found):
-        raise ValueError(f"must be a function or the import path of one, got {value!r}")
+        raise ValueError(f"must be a function or the import path of one, got {repr_of(value)}")
     return found
 
 
@@ -360,7 +371,7 @@ def rocksdb_setter(value: Any) -> Any:
     """Reads a function of a store's name and its options, its import path, or a mapping of options."""
     if isinstance(value, Mapping):
         if not all(isinstance(name, str) for name in value):
-            raise ValueError(f"must have names of options as keys, got {value!r}")
+            raise ValueError(f"must have names of options as keys, got {repr_of(value)}")
         return dict(value)
     return function(value)
 
@@ -373,9 +384,9 @@ def wrapper(value: Any) -> Any:
         try:
             found = found()
         except TypeError as error:
-            raise ValueError(f"cannot be made from {value!r}: {error}") from None
+            raise ValueError(f"cannot be made from {repr_of(value)}: {error_text(error)}") from None
     if not callable(found) and not hasattr(found, "wrap_processor_supplier"):
-        raise ValueError(f"must be a ProcessorWrapper, a function, or the import path of one, got {value!r}")
+        raise ValueError(f"must be a ProcessorWrapper, a function, or the import path of one, got {repr_of(value)}")
     return found
 
 
@@ -384,7 +395,7 @@ def dsl_store(value: Any) -> str:
     if value in ("rocksDB", "in_memory"):
         return str(value)
     if not isinstance(value, str) or value not in engine_names():
-        raise ValueError(f"must be one of rocksDB, in_memory or {', '.join(engine_names())}; got {value!r}")
+        raise ValueError(f"must be one of rocksDB, in_memory or {', '.join(engine_names())}; got {repr_of(value)}")
     return value
 
 
@@ -399,9 +410,9 @@ def dsl_suppliers(value: Any) -> Any:
         try:
             found = found()
         except TypeError as error:
-            raise ValueError(f"cannot be made from {value!r}: {error}") from None
-    if not isinstance(found, DslStoreSuppliers):
-        raise ValueError(f"must have key_value_store, window_store and session_store, got {value!r}")
+            raise ValueError(f"cannot be made from {repr_of(value)}: {error_text(error)}") from None
+    if not is_of(found, DslStoreSuppliers):
+        raise ValueError(f"must have key_value_store, window_store and session_store, got {repr_of(value)}")
     return found
 
 
@@ -431,6 +442,6 @@ def handler(kind: str) -> Callable[[Any], Any]:
         try:
             return function(found())
         except TypeError as error:
-            raise ValueError(f"cannot be made from {value!r}: {error}") from None
+            raise ValueError(f"cannot be made from {repr_of(value)}: {error_text(error)}") from None
 
     return read

@@ -10,6 +10,7 @@ from typing import Any
 from processor_api.errors import ProductionError, StreamsError, TaskMigratedError
 from processor_api.handlers import ProducerRecord
 from processor_api.record import TimestampType
+from processor_api.texts import error_text
 from streams.kafka.ports import BatchTooLarge, NotDelivered
 
 __all__ = ["batch_too_large", "is_fatal", "is_purged", "is_too_large", "not_delivered", "produced_record"]
@@ -53,7 +54,9 @@ def not_delivered(error: Any, topic: str | None, partition: int | None) -> Strea
     :class:`~processor_api.errors.TaskMigratedError`, else :class:`~processor_api.errors.ProductionError`."""
     name = _name(error)
     hint = f"; allow {_RIGHTS[name]}" if name in _RIGHTS else ""
-    what = f"the broker refused a record for topic {topic!r}: {error}; no offset after it was committed{hint}"
+    what = (
+        f"the broker refused a record for topic {topic!r}: {error_text(error)}; no offset after it was committed{hint}"
+    )
     place = {"topic": topic, "partition": partition if partition is not None and partition >= 0 else None}
     if name in FENCED:
         return TaskMigratedError(what, **place)

@@ -11,6 +11,7 @@ from typing import Any
 
 from processor_api.errors import SerializationError
 from processor_api.record import HeaderList
+from processor_api.texts import repr_of
 
 __all__ = ["UnsendableHeaders", "mended", "sendable"]
 
@@ -67,10 +68,10 @@ def _name(name: object) -> str:
         name.encode()
     except UnicodeEncodeError:
         raise UnsendableHeaders(
-            f"the name of header {name!r} has no UTF-8: it holds half of a surrogate pair"
+            f"the name of header {repr_of(name)} has no UTF-8: it holds half of a surrogate pair"
         ) from None
     if "\0" in name:
-        raise UnsendableHeaders(f"the name of header {name!r} holds a NUL, where the client would cut it")
+        raise UnsendableHeaders(f"the name of header {repr_of(name)} holds a NUL, where the client would cut it")
     if len(_good) >= _MOST_NAMES:
         _good.clear()
     _good.add(name)
@@ -84,11 +85,11 @@ def _value(name: Any, value: Any) -> bytes | None:
         return value.encode() if isinstance(value, str) else bytes(memoryview(value))
     except UnicodeEncodeError:
         raise UnsendableHeaders(
-            f"the text of header {name!r} has no UTF-8: it holds half of a surrogate pair"
+            f"the text of header {repr_of(name)} has no UTF-8: it holds half of a surrogate pair"
         ) from None
     except TypeError:
         raise UnsendableHeaders(
-            f"the value of header {name!r} is bytes, text or None; got {type(value).__name__}"
+            f"the value of header {repr_of(name)} is bytes, text or None; got {type(value).__name__}"
         ) from None
 
 

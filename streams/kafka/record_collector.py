@@ -563,7 +563,7 @@ class RecordCollector:
                 if found is None:
                     what = f"the topic extractor of sink {node.name!r}"
                     if type(topic) is not str or not topic:
-                        raise TypeError(f"{what} returned {topic!r}, not a topic's name")
+                        raise TypeError(f"{what} returned {repr_of(topic)}, not a topic's name")
                     check_topic_name(topic, what)
                     if declared and topic not in declared:
                         raise ValueError(
@@ -595,8 +595,8 @@ def _chosen(partitions: Any, total: int, node: str) -> list[int]:
         chosen = set(partitions)
     except TypeError:
         raise TypeError(
-            f"the partitioner of sink {node!r} returned {partitions!r}; it returns a collection of partitions, such as"
-            " {0}, or None for the default"
+            f"the partitioner of sink {node!r} returned {repr_of(partitions)}; it returns a collection of partitions,"
+            " such as {0}, or None for the default"
         ) from None
     numbers = []
     for partition in chosen:

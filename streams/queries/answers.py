@@ -8,6 +8,7 @@ from typing import Any
 from processor_api.errors import StateError, StoreError
 from processor_api.stores.isolation import IsolationLevel
 from processor_api.stores.queries import Query
+from processor_api.texts import repr_of
 from state.read_views.answers import UNANSWERED, QueryRows
 from state.read_views.queryable import why_unreadable
 from state.read_views.view import StoreView
@@ -65,4 +66,4 @@ def ask(query: Query[Any], store: OpenStore, open_view: Callable[[], StoreView])
 
 def _unknown(query: Query[Any], store: OpenStore) -> UnknownQueryType:
     name, kind = store.builder.name, store.builder.kind
-    return UnknownQueryType(f"store {name!r} is a {kind} store, which cannot answer {query!r}", store=name)
+    return UnknownQueryType(f"store {name!r} is a {kind} store, which cannot answer {repr_of(query)}", store=name)

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from processor_api.given_values import items_of
+from processor_api.texts import repr_of
 from state.formats.position import read_position, write_position
 
 __all__ = ["Position", "PositionBound"]
@@ -32,13 +34,13 @@ class Position:
     offsets: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        kept = {topic: MappingProxyType(dict(found)) for topic, found in self.offsets.items() if found}
+        kept = {topic: MappingProxyType(found) for topic, found in _offsets_of(self.offsets).items() if found}
         for topic, found in kept.items():
             for partition, offset in found.items():
                 if type(partition) is not int or type(offset) is not int or partition < 0 or offset < 0:
                     raise ValueError(
                         f"the offsets of a position must be integers that are not negative, by partition; got"
-                        f" {offset!r} for partition {partition!r} of topic {topic!r}"
+                        f" {repr_of(offset)} for partition {repr_of(partition)} of topic {repr_of(topic)}"
                     )
         object.__setattr__(self, "offsets", MappingProxyType(kept))
 
@@ -62,14 +64,20 @@ class Position:
 
     def partition_positions(self, topic: str) -> Mapping[int, int]:
         """Returns the offsets of a topic by partition; empty for a topic that is not in it."""
-        return self.offsets.get(topic, _NOTHING)
+        return self.offsets.get(topic, _NOTHING) if type(topic) is str else _NOTHING
 
     def with_component(self, topic: str, partition: int, offset: int) -> Position:
         """Returns a position with one more offset; a greater one that is there stays."""
+        if type(topic) is not str or type(partition) is not int:
+            raise ValueError(
+                f"an offset of a position is that of a topic's name and a partition's number, got {repr_of(topic)} and"
+                f" {repr_of(partition)}"
+            )
         return self.merge(Position({topic: {partition: offset}}))
 
     def merge(self, other: Position) -> Position:
         """Returns a position with the greater offset of each partition of both."""
+        _check_position(other)
         merged = {topic: dict(found) for topic, found in self.offsets.items()}
         for topic, found in other.offsets.items():
             mine = merged.setdefault(topic, {})
@@ -81,7 +89,7 @@ class Position:
     def merged(cls, positions: Iterable[Position]) -> Position:
         """Returns a position with the greatest offset of each partition of all."""
         found = cls()
-        for one in positions:
+        for one in items_of(positions, "positions"):
             found = found.merge(one)
         return found
 
@@ -95,6 +103,9 @@ class Position:
 
         :raises ValueError: if the data is of another version or ends too early.
         """
+        given: object = data
+        if not isinstance(given, (bytes, bytearray, memoryview)):
+            raise ValueError(f"a position is read from bytes, got {repr_of(given)}")
         return cls(read_position(data))
 
 
@@ -113,6 +124,9 @@ class PositionBound:
 
     position: Position = field(default_factory=Position)
 
+    def __post_init__(self) -> None:
+        _check_position(self.position)
+
     @classmethod
     def unbounded(cls) -> PositionBound:
         """Returns a bound that any position reaches."""
@@ -125,8 +139,28 @@ class PositionBound:
 
     def reached(self, position: Position, partition: int) -> bool:
         """Returns whether a position of the store of a partition has reached the bound."""
+        _check_position(position)
+        if type(partition) is not int:
+            raise ValueError(f"partition is the number of one, got {repr_of(partition)}")
         for topic, bounds in self.position.offsets.items():
             bound = bounds.get(partition)
             if bound is not None and position.partition_positions(topic).get(partition, -1) < bound:
                 return False
         return True
+
+
+def _offsets_of(given: object) -> dict[str, dict[int, int]]:
+    found: dict[str, dict[int, int]] = {}
+    for topic, offsets in given.items() if isinstance(given, Mapping) else [(given, None)]:
+        if type(topic) is not str or not isinstance(offsets, Mapping):
+            raise ValueError(
+                "the offsets of a position are by topic and partition, such as {'orders': {0: 41}}, got"
+                f" {repr_of(given)}"
+            )
+        found[topic] = dict(offsets)
+    return found
+
+
+def _check_position(given: object) -> None:
+    if not isinstance(given, Position):
+        raise TypeError(f"a position is a Position, such as that of a result, got {repr_of(given)}")

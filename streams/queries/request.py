@@ -6,8 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
+from processor_api.given_values import items_of
 from processor_api.stores.isolation import IsolationLevel
 from processor_api.stores.queries import Query
+from processor_api.texts import repr_of
 from streams.queries.position import PositionBound
 
 __all__ = ["InStore", "StateQueryRequest"]
@@ -20,6 +22,10 @@ class InStore:
     """A store to ask, by its name."""
 
     store_name: str
+
+    def __post_init__(self) -> None:
+        if type(self.store_name) is not str:
+            raise TypeError(f"a request is made of a store by its name, got {repr_of(self.store_name)}")
 
     def with_query(self, query: Query[R]) -> StateQueryRequest[R]:
         """Asks all partitions of this process, wherever they are."""
@@ -51,7 +57,15 @@ class StateQueryRequest(Generic[R]):
 
     def __post_init__(self) -> None:
         if not isinstance(self.query, Query):
-            raise TypeError(f"a request is made with a query, such as KeyQuery, got {self.query!r}")
+            raise TypeError(f"a request is made with a query, such as KeyQuery, got {repr_of(self.query)}")
+        if type(self.store_name) is not str:
+            raise TypeError(f"a request is made of a store by its name, got {repr_of(self.store_name)}")
+        if not isinstance(self.position_bound, PositionBound):
+            raise TypeError(f"position_bound is a PositionBound, got {repr_of(self.position_bound)}")
+        if self.isolation_level is not None and not isinstance(self.isolation_level, IsolationLevel):
+            raise TypeError(f"isolation_level is an IsolationLevel, got {repr_of(self.isolation_level)}")
+        if self.partitions is not None:
+            object.__setattr__(self, "partitions", _numbers(self.partitions))
 
     @staticmethod
     def in_store(name: str) -> InStore:
@@ -99,7 +113,7 @@ class StateQueryRequest(Generic[R]):
             request = StateQueryRequest.in_store("counts").with_query(KeyQuery("ann")).with_partitions([0, 1])
             assert request.partitions == {0, 1}
         """
-        return replace(self, partitions=frozenset(partitions))
+        return replace(self, partitions=_numbers(partitions))
 
     def require_active(self) -> StateQueryRequest[R]:
         """Asks only tasks that run.
@@ -131,3 +145,10 @@ class StateQueryRequest(Generic[R]):
             assert committed.isolation_level is IsolationLevel.READ_COMMITTED
         """
         return replace(self, isolation_level=level)
+
+
+def _numbers(partitions: Iterable[int]) -> frozenset[int]:
+    found = items_of(partitions, "partitions")
+    if any(type(one) is not int for one in found):
+        raise TypeError(f"partitions are numbers of partitions, got {repr_of(partitions)}")
+    return frozenset(found)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
+from processor_api.given_values import check_flags
 from processor_api.stores.contracts import (
     ReadOnlyKeyValueStore,
     ReadOnlySessionStore,
@@ -14,6 +15,7 @@ from processor_api.stores.contracts import (
     VersionedKeyValueStore,
 )
 from processor_api.stores.factory import StoreBuilder
+from processor_api.texts import repr_of
 from state.registry.kinds import kind_of
 from streams.queries.composite import CompositeStore
 from streams.queries.composite_key_value import CompositeKeyValueStore, CompositeVersionedStore
@@ -180,6 +182,15 @@ class StoreQueryParameters(Generic[S_co]):
     partition: int | None = None
     """``None`` reads all partitions of this process."""
     stale_stores_enabled: bool = False
+
+    def __post_init__(self) -> None:
+        if type(self.store_name) is not str:
+            raise TypeError(f"a store is read by its name, got {repr_of(self.store_name)}")
+        if not isinstance(self.store_type, QueryableStoreType):
+            raise TypeError(f"store_type is one of QueryableStoreTypes, got {repr_of(self.store_type)}")
+        if self.partition is not None and type(self.partition) is not int:
+            raise TypeError(f"partition is the number of one, got {repr_of(self.partition)}")
+        check_flags(stale_stores_enabled=self.stale_stores_enabled)
 
     @classmethod
     def from_name_and_type(cls, name: str, store_type: QueryableStoreType[S_co]) -> StoreQueryParameters[S_co]:

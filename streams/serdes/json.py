@@ -17,6 +17,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from processor_api.given_values import check_flags
 from processor_api.serde import Serde
 from streams.serdes.functions import MadeSerde
 
@@ -46,6 +47,9 @@ def json_serde(
     :param use_orjson: ``None`` uses it where it is installed.
     :raises ImportError: if orjson is demanded and not installed.
     """
+    check_flags(sort_keys=sort_keys)
+    if use_orjson is not None:
+        check_flags(use_orjson=use_orjson)
     given = use_orjson
     if use_orjson is None:
         use_orjson = orjson is not None

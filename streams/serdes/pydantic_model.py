@@ -9,7 +9,9 @@ from typing import Any, TypeVar, overload
 
 from pydantic import BaseModel, TypeAdapter
 
+from processor_api.given_values import check_flags
 from processor_api.serde import Serde
+from processor_api.texts import kind_and_text, repr_of
 from streams.serdes.functions import MadeSerde
 
 __all__ = ["ModelSerde", "pydantic_serde"]
@@ -66,10 +68,18 @@ def pydantic_serde(model: Any, *, exclude_none: bool = False, exclude_unset: boo
     :param model: a model class, a dataclass, a ``TypedDict``, a union of these, or any type pydantic knows.
     :param exclude_none: leaves out fields that are ``None``.
     :param exclude_unset: leaves out fields that were not given.
+    :raises TypeError: if pydantic can make nothing of it.
     """
-    adapter: TypeAdapter[Any] = TypeAdapter(model)
+    check_flags(exclude_none=exclude_none, exclude_unset=exclude_unset)
+    try:
+        adapter: TypeAdapter[Any] = TypeAdapter(model)
+        write_json = adapter.serializer.to_json
+    except Exception as error:
+        raise TypeError(
+            f"a model is a class that pydantic knows, got {repr_of(model)}: {kind_and_text(error)}"
+        ) from error
     to_json = partial(
-        adapter.serializer.to_json,
+        write_json,
         by_alias=True,
         warnings="error",
         exclude_none=exclude_none,

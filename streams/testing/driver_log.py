@@ -16,6 +16,7 @@ from processor_api.errors import ProductionError
 from processor_api.partitioner import partition_for_key
 from processor_api.record import HeaderList, TimestampType
 from processor_api.task_id import TopicPartition
+from processor_api.texts import error_text
 from streams.kafka.embedded.messages import Record, as_bytes, check_time
 from streams.kafka.headers import UnsendableHeaders, sendable
 from streams.kafka.ports import OffsetAndMetadata, OnDelivery
@@ -128,7 +129,7 @@ class DriverProducer:
         """Raises the error of a record that cannot be sent."""
         if isinstance(error, UnsendableHeaders):
             raise error.locate(topic=topic)
-        raise ProductionError(f"cannot send a record to topic {topic!r}: {error}", topic=topic) from error
+        raise ProductionError(f"cannot send a record to topic {topic!r}: {error_text(error)}", topic=topic) from error
 
     def poll(self, timeout: float = 0) -> int:
         return 0

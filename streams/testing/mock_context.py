@@ -14,17 +14,20 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from processor_api.checks import check_function
 from processor_api.durations import Duration, Timestamp, to_ms, to_timestamp_ms
 from processor_api.errors import TopologyError
+from processor_api.given_values import attribute_of, items_of, with_prefix
 from processor_api.metrics import StreamsMetrics
 from processor_api.processor import connected_stores
-from processor_api.punctuation import PunctuationType, Punctuator
+from processor_api.punctuation import PunctuationType, Punctuator, check_schedule
 from processor_api.record import FixedKeyRecord, HeaderList, Headers, Record, RecordMetadata, TimestampType
 from processor_api.serde import Serde
 from processor_api.stores.builders import StateStoreBuilder, as_builder
 from processor_api.stores.factory import StoreBuilder
 from processor_api.stores.suppliers import CustomStoreSupplier
 from processor_api.task_id import TaskId
+from processor_api.texts import repr_of
 from state.custom.context import StoreContext, StoreEnvironment
 from state.custom.engine import DIRECTORY
 from state.engine.memory import MemoryEngine
@@ -96,8 +99,8 @@ class MockProcessorContext:
         state_dir: Path | None = None,
     ) -> None:
         self.config = config_for_tests(config)
-        self._task_id = task_id or TaskId(0, 0)
-        self._children = None if children is None else tuple(children)
+        self._task_id = TaskId(0, 0) if task_id is None else task_id
+        self._children = None if children is None else tuple(items_of(children, "children"))
         self._state_dir = state_dir
         self._cursor = Cursor()
         self._engine: Any = MemoryEngine()
@@ -112,7 +115,7 @@ class MockProcessorContext:
         """Everything scheduled, in order, cancelled ones too."""
         self.committed = False
         """Whether the processor asked for a commit. Set it back as you like."""
-        for store in stores:
+        for store in items_of(stores, "stores"):
             self.add_state_store(store)
 
     @property
@@ -148,7 +151,7 @@ class MockProcessorContext:
 
     def set_record_headers(self, headers: HeaderList | None) -> None:
         """Sets the headers of the current record."""
-        self._cursor.headers = list(headers) if headers else None
+        self._cursor.headers = None if headers is None else items_of(headers, "headers") or None
 
     def clear_record_metadata(self) -> None:
         """Sets no current record, as in a punctuation: the topic is ``None``, partition and offset are -1."""
@@ -170,7 +173,9 @@ class MockProcessorContext:
             store of your own with a ``name``.
         :raises TopologyError: if there is one of the same name.
         """
-        name = store.name
+        name = attribute_of(store, "name")
+        if type(name) is not str:
+            raise TopologyError(f"a store is a builder, or has a name, got {repr_of(store)}")
         if name in self._stores:
             raise TopologyError(f"the context has a store {name!r} already", store=name)
         is_builder = isinstance(store, StoreBuilder) or callable(getattr(store, "build", None))
@@ -179,7 +184,7 @@ class MockProcessorContext:
 
     def add_stores_of(self, supplier: Any) -> None:
         """Adds the stores that a supplier brings along by its method ``stores``."""
-        for builder in connected_stores(supplier, getattr(supplier, "__qualname__", type(supplier).__qualname__)):
+        for builder in connected_stores(supplier, attribute_of(supplier, "__qualname__", type(supplier).__qualname__)):
             self.add_state_store(builder)
 
     def _open(self, builder: StoreBuilder[Any, Any]) -> Any:
@@ -284,10 +289,10 @@ class MockProcessorContext:
 
         :raises TopologyError: if it was not.
         """
-        found = self._stores.get(name)
+        found = self._stores.get(name) if type(name) is str else None
         if found is None:
             hint = nearest(name, self._stores)
-            raise TopologyError(f"no store {name!r} was added by add_state_store{hint}", store=name)
+            raise TopologyError(f"no store {repr_of(name)} was added by add_state_store{hint}", store=name)
         return found
 
     def schedule(
@@ -296,12 +301,12 @@ class MockProcessorContext:
         """Keeps the punctuation in :attr:`punctuators`.
 
         :raises ValueError: if the interval is below 1 ms or the start is negative.
+        :raises TypeError: if the kind is none, or the start no whole number.
+        :raises TopologyError: if the callback is no plain function of the timestamp.
         """
         interval_ms = to_ms(interval, "interval")
-        if interval_ms < 1:
-            raise ValueError(f"a punctuation's interval must be at least 1 ms, got {interval_ms}")
-        if start_time is not None and start_time < 0:
-            raise ValueError(f"a punctuation's start time must not be negative, got {start_time}")
+        check_schedule("a punctuation's", interval_ms, kind, start_time)
+        check_function(callback, "callback", "schedule", ("timestamp",))
         captured = CapturedPunctuator(interval_ms, kind, callback, start_time)
         self.punctuators.append(captured)
         return captured
@@ -313,6 +318,10 @@ class MockProcessorContext:
     def app_configs(self) -> Mapping[str, Any]:
         """Returns the configuration under Kafka's dotted names."""
         return self.config.dotted()
+
+    def app_configs_with_prefix(self, prefix: str) -> Mapping[str, Any]:
+        """Returns the settings whose names begin with a prefix, by the rest of their names."""
+        return with_prefix(self.app_configs(), prefix)
 
     def metrics(self) -> StreamsMetrics:
         """Returns a registry of metrics for this context alone."""
@@ -335,7 +344,7 @@ class MockProcessorContext:
         :raises TypeError: if it is no record.
         """
         if not isinstance(record, (Record, FixedKeyRecord)):
-            raise TypeError(f"a processor forwards a Record or a FixedKeyRecord, got {record!r}")
+            raise TypeError(f"a processor forwards a Record or a FixedKeyRecord, got {repr_of(record)}")
         if child is not None:
             self._check_child(child)
         self.forwards.append(CapturedForward(record.with_headers(record.headers), child))
@@ -343,4 +352,4 @@ class MockProcessorContext:
     def _check_child(self, child: str) -> None:
         if self._children is not None and child not in self._children:
             known = ", ".join(self._children) or "none"
-            raise TopologyError(f"the processor has no child {child!r}; its children are: {known}")
+            raise TopologyError(f"the processor has no child {repr_of(child)}; its children are: {known}")

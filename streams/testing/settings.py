@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from processor_api.durations import whole_number
+from processor_api.errors import ConfigError
 from processor_api.texts import repr_of
 from streams.config import StreamsConfig
 
@@ -30,6 +31,8 @@ def config_for_tests(config: StreamsConfig | Mapping[str, Any] | None) -> Stream
 def with_defaults(settings: Mapping[str, Any] | None, **more: Any) -> dict[str, Any]:
     """Returns settings over the defaults and ``more``, whose names are in snake case; any name may be given in either
     form."""
+    if settings is not None and not isinstance(settings, Mapping):
+        raise ConfigError(f"settings are a mapping of names to values, or a StreamsConfig, got {repr_of(settings)}")
     defaults = DEFAULTS | {name.replace("_", "."): value for name, value in more.items()}
     names = {name.replace(".", "_"): name for name in defaults}
     return defaults | {names.get(name, name): value for name, value in (settings or {}).items()}
@@ -51,15 +54,15 @@ def checked_partitions(given: Mapping[str, int] | None) -> dict[str, int]:
         if number is None or not isinstance(topic, str):
             raise TypeError(f"partitions maps names of topics to numbers, got {repr_of(topic)}: {repr_of(count)}")
         if number < 1:
-            raise ValueError(f"topic {topic!r} has at least 1 partition, got {number}")
+            raise ValueError(f"topic {repr_of(topic)} has at least 1 partition, got {number}")
         found[topic] = number
     return found
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def nearest(name: object, known: Iterable[str]) -> str:
     """Returns the names that were perhaps meant, else all that exist, for the end of a sentence."""
     names = sorted(known)
-    near = difflib.get_close_matches(name, names)
+    near = difflib.get_close_matches(name, names) if isinstance(name, str) else []
     if near:
         return f"; did you mean {' or '.join(map(repr, near))}?"
     return f"; there are {', '.join(map(repr, names))}" if names else "; there are none"

@@ -12,6 +12,7 @@ from processor_api.durations import Duration, Timestamp, to_ms, to_timestamp_ms
 from processor_api.errors import DeserializationError
 from processor_api.record import HeaderList, Headers
 from processor_api.serde import Serde
+from processor_api.texts import kind_and_text
 
 __all__ = ["TestInputTopic", "TestOutputTopic", "TestRecord"]
 
@@ -281,8 +282,8 @@ class TestOutputTopic:
             return None if data is None else serde.deserialize(data)
         except Exception as error:
             raise DeserializationError(
-                f"the {part} of a record of topic {self._topic!r} cannot be read by the test: {type(error).__name__}:"
-                f" {error}; give create_output_topic the serdes with which the topic is written",
+                f"the {part} of a record of topic {self._topic!r} cannot be read by the test:"
+                f" {kind_and_text(error)}; give create_output_topic the serdes with which the topic is written",
                 topic=self._topic,
             ) from error
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from processor_api.errors import ProcessingError, StreamsError
-from processor_api.texts import error_text, kind_and_text, plain_repr, plain_str
+from processor_api.texts import error_text, kind_and_text, plain_str, repr_of
 from runtime_support.running_app import Cluster
 from streams import (
     ClientState,
@@ -78,14 +78,14 @@ ERRORS: list[Exception] = [Broken(), Lies(), ValidationError("text"), Exception(
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
 def test_a_text_is_made_of_any_error(error: Exception) -> None:
-    for text in (error_text(error), kind_and_text(error), plain_str(error), plain_repr(error), described(error)):
+    for text in (error_text(error), kind_and_text(error), plain_str(error), repr_of(error), described(error)):
         assert type(text) is str
     assert kind_and_text(error).startswith(type(error).__name__)
 
 
 def test_the_words_in_place_of_a_text_say_why() -> None:
     assert plain_str(Value()) == "<Value, whose str() raises RecursionError>"
-    assert plain_repr([Value()]) == "<list, whose repr() raises ZeroDivisionError>"
+    assert repr_of([Value()]) == "<list, whose repr() raises ZeroDivisionError>"
     assert error_text(Broken()) == "<Broken, whose str() raises AttributeError>"
 
 

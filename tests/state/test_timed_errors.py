@@ -13,7 +13,7 @@ from processor_api.errors import StateError, StoreError, TopologyError
 from processor_api.serde import Serdes
 from processor_api.stores.contracts import ValueAndTimestamp
 from processor_api.stores.factory import StoreBuilder, Stores
-from processor_api.stores.windowed import Window, Windowed
+from processor_api.stores.windowed import Window, Windowed, window_of
 from state.engine.memory import MemoryEngine
 from state.formats.keys import session_key, window_key
 from state.registry.kinds import OpenStore, family_of, open_store, restore_of
@@ -122,11 +122,11 @@ WINDOW_CALLS: list[Callable[[Any], Any]] = [
 SESSION_CALLS: list[Callable[[Any], Any]] = [
     lambda store: store.put(Windowed(None, Window(1, 2)), "v"),
     lambda store: store.put(Windowed("a", Window(1, 2)), 5),
-    lambda store: store.put(Windowed("a", Window(-1, 2)), "v"),
-    lambda store: store.put(Windowed("a", Window(3, 2)), "v"),
+    lambda store: store.put(Windowed("a", window_of((-1, 2))), "v"),
+    lambda store: store.put(Windowed("a", window_of((3, 2))), "v"),
     lambda store: store.put("a", "v"),
     lambda store: store.put(("a", 5), "v"),
-    lambda store: store.remove(Windowed("a", Window(3, 2))),
+    lambda store: store.remove(Windowed("a", window_of((3, 2)))),
     lambda store: store.fetch(None),
     lambda store: store.fetch_session("a", None, 2),
     lambda store: store.find_sessions("a", 1, "now"),

@@ -17,6 +17,7 @@ from processor_api.errors import ConfigError
 from processor_api.partitioner import StreamPartitioner
 from processor_api.record import HeaderList
 from processor_api.serde import Serde, with_default
+from processor_api.texts import repr_of
 from state.formats.foreign_keys import read_response, response
 
 __all__ = [
@@ -92,7 +93,7 @@ class KeyPartitioner:
         if chosen is not None and len(chosen) != 1:
             raise ValueError(
                 f"a partitioner of a foreign-key join chooses exactly one partition, or None for Kafka's default, got"
-                f" {chosen!r}"
+                f" {repr_of(chosen)}"
             )
         return chosen
 

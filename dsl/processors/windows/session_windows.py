@@ -16,7 +16,7 @@ from dsl.table_operator import TableOperator
 from dsl.user_functions import user_function
 from processor_api.context import OperatorContext
 from processor_api.record import NO_TIMESTAMP, Forward, HeaderList
-from processor_api.stores.windowed import Window, Windowed
+from processor_api.stores.windowed import Window, Windowed, window_of
 
 __all__ = ["SessionAggregate"]
 
@@ -77,8 +77,8 @@ class SessionAggregate(TableOperator):
                 return
             if send is not None:
                 for its_start, its_end, aggregate in merged:
-                    send(key, Window(its_start, its_end), None, aggregate)
-                send(key, Window(start, end), new, None)
+                    send(key, window_of((its_start, its_end)), None, aggregate)
+                send(key, window_of((start, end)), new, None)
 
         return process
 

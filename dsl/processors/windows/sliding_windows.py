@@ -17,7 +17,7 @@ from dsl.table_operator import TableOperator, send_on_flush
 from dsl.user_functions import user_function
 from processor_api.context import OperatorContext
 from processor_api.record import NO_TIMESTAMP, Forward, HeaderList
-from processor_api.stores.windowed import Window, Windowed
+from processor_api.stores.windowed import Window, Windowed, window_of
 
 __all__ = ["SlidingAggregate"]
 
@@ -129,7 +129,7 @@ class _Windows:
                 before, previous = (held, latest), latest
                 break
             else:
-                changes.append((Window(start, end), (held, latest), True))
+                changes.append((window_of((start, end)), (held, latest), True))
                 if end == timestamp:
                     if latest >= timestamp:  # a record of this time made the other windows, or they were deleted
                         return changes
@@ -138,14 +138,14 @@ class _Windows:
                 elif after == NO_TIMESTAMP:
                     after, after_start = latest, start
         if previous is not None and previous + 1 not in starts and previous + 1 + difference >= timestamp:
-            changes.append((Window(previous + 1, previous + 1 + difference), None, True))
+            changes.append((window_of((previous + 1, previous + 1 + difference)), None, True))
         if not has_left:
             joins = previous is not None and before is not None and timestamp - difference <= previous
             seed = (before[0], timestamp) if joins and before is not None else None
-            changes.append((Window(timestamp - difference, timestamp), seed, True))
+            changes.append((window_of((timestamp - difference, timestamp)), seed, True))
         if not has_right and after > timestamp:
             seed = self._timed.get(raw, after_start, 0)  # not the object that the aggregator may change in place
-            changes.append((Window(timestamp + 1, timestamp + 1 + difference), seed, False))
+            changes.append((window_of((timestamp + 1, timestamp + 1 + difference)), seed, False))
         return changes
 
     def _early(self, raw: bytes, timestamp: int) -> list[Change]:
@@ -166,15 +166,15 @@ class _Windows:
                 if latest < timestamp:
                     previous = latest
             elif start <= timestamp:
-                changes.append((Window(start, start + difference), (held, latest), True))
+                changes.append((window_of((start, start + difference)), (held, latest), True))
             else:
                 has_right = True
         if not has_right and after > timestamp:
             seed = self._timed.get(raw, after_start, 0)
-            changes.append((Window(timestamp + 1, timestamp + 1 + difference), seed, False))
+            changes.append((window_of((timestamp + 1, timestamp + 1 + difference)), seed, False))
         if previous is not None and previous + 1 not in starts:
-            changes.append((Window(previous + 1, previous + 1 + difference), None, True))
-        changes.append((Window(0, difference), first, True))
+            changes.append((window_of((previous + 1, previous + 1 + difference)), None, True))
+        changes.append((window_of((0, difference)), first, True))
         return changes
 
     def put(

@@ -15,7 +15,7 @@ from dsl.table_operator import TableOperator, send_on_flush
 from dsl.user_functions import user_function
 from processor_api.context import OperatorContext
 from processor_api.record import NO_TIMESTAMP, Forward, HeaderList
-from processor_api.stores.windowed import Window, Windowed
+from processor_api.stores.windowed import Window, Windowed, window_of
 from state.formats.keys import MAX_TIME
 
 __all__ = ["LATE", "NULL_KEY", "TimeWindowedAggregate"]
@@ -131,7 +131,7 @@ class TimeWindowedAggregate(TableOperator):
                 fail(error, key, value, timestamp, headers)
                 return False
             if not silent:
-                windowed = Windowed(key, Window(start, min(end, MAX_TIME)))
+                windowed = Windowed(key, window_of((start, min(end, MAX_TIME))))
                 forward(windowed, (new, old if old_values else None), latest, headers)
             return True
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from processor_api.errors import StreamsError
 from processor_api.nodes import SinkNode, SourceNode
+from processor_api.texts import repr_of
 from processor_api.topology import Topology
 from streams.kafka.application_topics import (
     DEAD_LETTERS,
@@ -171,7 +172,7 @@ def _unlisted(topology: Topology, settings: Mapping[str, Any], counts: Mapping[s
         if isinstance(node, SourceNode) and node.pattern is not None:
             found = matching_topics(topology, node, readable_topics(topology, settings, counts))
             names = ", ".join(found) or "no topic yet"
-            remarks.append(f"source {node.name!r} reads all topics that match {node.pattern.pattern!r}: {names}")
+            remarks.append(f"source {node.name!r} reads all topics that match {repr_of(node.pattern.pattern)}: {names}")
         elif isinstance(node, SinkNode) and node.topic is None and not node.declared_topics:
             remarks.append(f"sink {node.name!r} chooses a topic for each record: these are not listed")
     return remarks

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TextIO
 
 from processor_api.record import HeaderList
-from processor_api.texts import shown
+from processor_api.texts import repr_of, shown
 from streams.cli.records.times import iso, time_ms
 from streams.cli.records.values import bytes_as_json, bytes_of_json, parsed_json
 from streams.cli.terminal import json_text
@@ -141,7 +141,7 @@ def headers_of_json(given: Any) -> HeaderList | None:
         try:
             found.append((name, None if value is None else bytes_of_json(value)))
         except ValueError as error:
-            raise ValueError(f"the header {shown(repr(name), MOST_SHOWN)} is {_quoted(value)}: {error}") from None
+            raise ValueError(f"the header {repr_of(name, MOST_SHOWN)} is {_quoted(value)}: {error}") from None
     return found
 
 

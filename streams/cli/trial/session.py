@@ -13,7 +13,7 @@ from processor_api.errors import StreamsError, TopologyError
 from processor_api.nodes import SinkNode, SourceNode
 from processor_api.record import HeaderList
 from processor_api.serde import Serde, Serdes
-from processor_api.texts import shown
+from processor_api.texts import repr_of
 from processor_api.topology import Topology
 from streams.cli.records.json_lines import GivenRecord
 from streams.cli.records.values import DoesNotFit, bytes_as_json, fitted, json_reader
@@ -110,7 +110,7 @@ class Topics:
         if source is None:
             near = difflib.get_close_matches(topic, self.read, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise Refused(f"the topology reads no topic {shown(repr(topic))}; it reads {self.list_read()}{hint}")
+            raise Refused(f"the topology reads no topic {repr_of(topic)}; it reads {self.list_read()}{hint}")
         return self._serdes(source, topic)
 
     def list_read(self) -> str:

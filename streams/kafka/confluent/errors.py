@@ -16,6 +16,7 @@ from processor_api.errors import (
     TaskMigratedError,
 )
 from processor_api.task_id import TopicPartition
+from processor_api.texts import error_text
 from streams.kafka.client_errors import error_of
 from streams.kafka.ports import (
     ClientUnusable,
@@ -112,7 +113,7 @@ def mapped(error: BaseException, what: str, resources: Resources = Resources(), 
     if found is None and isinstance(error, SystemError):  # a report of the client that came next has cleared it
         return ClientUnusable(f"cannot {what}: the client has lost its own error, which a new client finds", **place)
     if found is None:
-        return StreamsError(f"cannot {what}: {error}", **place)
+        return StreamsError(f"cannot {what}: {error_text(error)}", **place)
     name = found.name()
     text = f"cannot {what}: {found.str()} ({name})"
     if name in AUTHORIZATION:  # also if an abort is required: the next transaction would fail in the same way

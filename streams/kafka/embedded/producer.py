@@ -11,6 +11,7 @@ from processor_api.errors import ProductionError, StreamsError, TaskMigratedErro
 from processor_api.partitioner import partition_for_key
 from processor_api.record import HeaderList, TimestampType
 from processor_api.task_id import TopicPartition
+from processor_api.texts import error_text
 from streams.kafka.embedded.broker import EmbeddedBroker
 from streams.kafka.embedded.groups import GroupIdentity
 from streams.kafka.embedded.messages import ErrorInfo, Record, RefusedRecord, as_bytes, check_time
@@ -138,7 +139,7 @@ class EmbeddedProducer:
             raise error
         if isinstance(error, UnsendableHeaders):
             raise error.locate(topic=topic)
-        raise ProductionError(f"cannot send a record to topic {topic!r}: {error}", topic=topic) from error
+        raise ProductionError(f"cannot send a record to topic {topic!r}: {error_text(error)}", topic=topic) from error
 
     def deliver(self) -> None:
         """Sends the records that linger, as a client's own thread does after ``linger.ms``. Nothing is reported yet."""

@@ -34,7 +34,7 @@ class RemoteClients:
     :param address: that of the server; so ``key``.
     """
 
-    def __init__(self, address: Any, key: bytes, threads: Threads = SYSTEM_THREADS) -> None:
+    def __init__(self, address: str | tuple[str, int], key: bytes, threads: Threads = SYSTEM_THREADS) -> None:
         self._address = address
         self._key = key
         self._threads = threads
@@ -65,7 +65,7 @@ def _plain(config: Mapping[str, Any]) -> dict[str, Any]:
 class _Calls:
     """The connection of one client."""
 
-    def __init__(self, address: Any, key: bytes, threads: Threads, first: tuple[str, Any]) -> None:
+    def __init__(self, address: str | tuple[str, int], key: bytes, threads: Threads, first: tuple[str, Any]) -> None:
         self._lock = threads.lock()
         self.listener: RebalanceListener | None = None
         self.reported: Callable[[int, Any, Any], None] = lambda number, error, record: None

@@ -10,6 +10,7 @@ from typing import Any
 from processor_api.clock import Clock
 from processor_api.errors import StreamsError
 from processor_api.record import TimestampType
+from processor_api.texts import repr_of
 from streams.kafka.embedded.messages import ErrorInfo, Record
 from streams.kafka.embedded.partition_log import PartitionLog
 from streams.kafka.embedded.segments import BATCH_OVERHEAD, Segments, record_bytes
@@ -185,7 +186,7 @@ class Topic:
 
     def _invalid(self, key: str, expected: str) -> StreamsError:
         value: Any = self.configs[key]
-        return StreamsError(f"topic {self.name!r} cannot be created: {key} must be {expected}, got {value!r}")
+        return StreamsError(f"topic {self.name!r} cannot be created: {key} must be {expected}, got {repr_of(value)}")
 
 
 def _refused(bad: Sequence[bool], error: str, why: str) -> Sequence[ErrorInfo]:

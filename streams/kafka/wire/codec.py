@@ -21,6 +21,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from processor_api.errors import StreamsError
+from processor_api.texts import repr_of
 
 __all__ = [
     "MOST_ELEMENTS",
@@ -256,7 +257,7 @@ def _value(kind: Any, marks: Mapping[type, Any], version: int, flexible: bool) -
         return _array(_length("i", flexible, nullable), _value(element, marked, version, flexible), most)
     if is_dataclass(kind) and not nullable:
         return _structure(kind, version, flexible)  # type: ignore[arg-type]
-    raise TypeError(f"{kind!r} is no wire type")
+    raise TypeError(f"{repr_of(kind)} is no wire type")
 
 
 def _fixed(code: str) -> Codec[Any]:

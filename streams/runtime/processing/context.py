@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from processor_api.context import BatchLimits, HandleTogether
 from processor_api.durations import LAST_MS, Duration, to_ms
 from processor_api.errors import TopologyError
+from processor_api.given_values import with_prefix
 from processor_api.metrics import StreamsMetrics
 from processor_api.processor import FixedKeyProcessor, Operator, Processor
 from processor_api.punctuation import Cancellable, PunctuationType, Punctuator
@@ -24,6 +25,7 @@ from processor_api.record import (
 )
 from processor_api.serde import Serde
 from processor_api.task_id import TaskId
+from processor_api.texts import repr_of
 from state.guards.guard import GuardedStore, guarded
 from state.guards.policies import OneThread
 from state.registry.kinds import OpenStore
@@ -322,6 +324,10 @@ class UserContext:
         """Returns every setting in effect, under Kafka's names."""
         return self._environment.settings.app_configs
 
+    def app_configs_with_prefix(self, prefix: str) -> Mapping[str, Any]:
+        """Returns the settings in effect whose names begin with a prefix, by the rest of their names."""
+        return with_prefix(self._environment.settings.app_configs, prefix)
+
     def metrics(self) -> StreamsMetrics:
         """Returns what takes metrics of the processor's own."""
         return self._environment.streams_metrics()
@@ -356,7 +362,7 @@ class UserContext:
         try:
             headers: Any = record.raw_headers
         except AttributeError:
-            raise TypeError(f"forward takes a Record, not {record!r}") from None
+            raise TypeError(f"forward takes a Record, not {repr_of(record)}") from None
         timestamp = record.timestamp
         if type(timestamp) is not int or not 0 <= timestamp <= LAST_MS:  # it was set after the record was made
             timestamp = record_time(timestamp)
@@ -379,7 +385,7 @@ class FixedKeyContext(UserContext):
         if not isinstance(record, FixedKeyRecord):
             raise TypeError(
                 "a FixedKeyProcessor forwards the record it was given, or what its with_value() and the like make of"
-                f" it, not {record!r}: to change the key, use a Processor"
+                f" it, not {repr_of(record)}: to change the key, use a Processor"
             )
         super().forward(record, child)
 

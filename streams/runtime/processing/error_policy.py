@@ -38,7 +38,7 @@ from processor_api.handlers import (
 )
 from processor_api.record import HeaderList, Record
 from processor_api.task_id import TaskId
-from processor_api.texts import MOST_VALUE, error_text, plain_repr, shown
+from processor_api.texts import error_text, repr_of
 from processor_api.timestamps import ConsumedRecord
 from processor_api.user_lines import raised_at
 from state.write_buffer.record_context import Cursor
@@ -329,7 +329,7 @@ class ErrorPolicy:
             wanted = "its dead letters must be ProducerRecords"
         else:
             wanted = "it must return Response.resume() or Response.fail()"
-        found = shown(plain_repr(response), MOST_VALUE)
+        found = repr_of(response)
         what = f"the {setting} {_name(handler)} returned {found}: {wanted}; it was asked about: {_shown(about)}"
         raise self._failure(_KINDS[setting], what, context, None) from about
 

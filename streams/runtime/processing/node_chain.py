@@ -12,7 +12,7 @@ from processor_api.errors import ProcessingError, StreamsError
 from processor_api.nodes import Node, ProcessorNode, SinkNode, SourceNode
 from processor_api.processor import FixedKeyProcessor, Operator, Processor
 from processor_api.record import Forward
-from processor_api.texts import kind_and_text, plain_repr, plain_str
+from processor_api.texts import kind_and_text, plain_str, repr_of
 from state.registry.kinds import OpenStore
 from state.registry.read_only import read_only
 from streams.kafka.record_collector import RecordCollector
@@ -99,7 +99,7 @@ def _made(node: str, supplier: Any, task: str) -> Any:
         what = f"the supplier of processor {node!r} failed: {kind_and_text(error)}"
         raise ProcessingError(what, node=node, task=task) from error
     if not isinstance(processor, (Processor, FixedKeyProcessor)):
-        what = f"the supplier of processor {node!r} made {plain_repr(processor)}, which is neither a Processor nor a"
+        what = f"the supplier of processor {node!r} made {repr_of(processor)}, which is neither a Processor nor a"
         raise ProcessingError(f"{what} FixedKeyProcessor", node=node, task=task)
     return processor
 

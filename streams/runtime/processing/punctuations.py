@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Callable
 
 from processor_api.checks import check_function
-from processor_api.punctuation import PunctuationType, Punctuator
+from processor_api.punctuation import PunctuationType, Punctuator, check_schedule
 from processor_api.record import NO_TIMESTAMP
 
 __all__ = ["NEVER", "Punctuations", "Schedule"]
@@ -62,12 +62,10 @@ class Punctuations:
         """Adds a punctuation; ``now_ms`` is the current wall-clock or stream time, whichever the kind follows.
 
         :raises ValueError: if the interval is below 1 ms or the start is negative.
+        :raises TypeError: if the kind is none, or the start no whole number.
         :raises TopologyError: if the callback is no plain function of the timestamp.
         """
-        if interval_ms < 1:
-            raise ValueError(f"node {node!r}: a punctuation's interval must be at least 1 ms, got {interval_ms}")
-        if start_ms is not None and start_ms < 0:
-            raise ValueError(f"node {node!r}: a punctuation's start time must not be negative, got {start_ms}")
+        check_schedule(f"node {node!r}: a punctuation's", interval_ms, kind, start_ms)
         check_function(callback, "callback", f"schedule of node {node!r}", ("timestamp",), node=node)
         if start_ms is None:
             due = 0 if kind is PunctuationType.STREAM_TIME else now_ms + interval_ms

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 from processor_api.errors import ProductionError
 from processor_api.record import HeaderList
 from processor_api.task_id import TopicPartition
+from processor_api.texts import error_text
 from streams.kafka.headers import UnsendableHeaders, sendable
 from streams.kafka.ports import OffsetAndMetadata
 from streams.runtime.runner.changelog_capture import ChangelogCapture
@@ -86,7 +87,7 @@ class CapturingProducer:
         """Raises the error of a record that cannot be kept."""
         if isinstance(error, UnsendableHeaders):
             raise error.locate(topic=topic)
-        raise ProductionError(f"cannot keep a record of topic {topic!r}: {error}", topic=topic) from error
+        raise ProductionError(f"cannot keep a record of topic {topic!r}: {error_text(error)}", topic=topic) from error
 
     def poll(self, timeout: float = 0) -> int:
         return 0

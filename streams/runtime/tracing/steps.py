@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from processor_api.texts import MOST_VALUE, shown
+from processor_api.texts import MOST_VALUE, repr_of, shown
 from streams.config.secrets import MASK, is_secret
 
 __all__ = ["ABSENT", "Texts", "TraceStep", "log_step", "value_text"]
@@ -86,13 +86,13 @@ def log_step(step: TraceStep) -> None:
 def value_text(value: Any) -> str:
     """A key or a value from data as Python writes it, on one line of at most `MOST_VALUE` characters, with what is a
     secret by its name masked."""
-    if isinstance(value, (str, bytes)) and len(value) > MOST_VALUE:
+    if type(value) in (str, bytes) and len(value) > MOST_VALUE:
         return shown(f"{value[:MOST_VALUE]!r}... ({len(value) - MOST_VALUE} more)", MOST_VALUE + 50)
     try:
-        text = repr(_masked(value, DEPTH_MAX))
-    except Exception as error:  # the repr of a user's class
-        return f"<{type(value).__name__}, whose repr failed: {type(error).__name__}>"
-    return shown(text, MOST_VALUE)
+        masked = _masked(value, DEPTH_MAX)
+    except Exception as error:  # of a user's class; what it holds is not shown unmasked
+        return f"<{type(value).__name__}, whose repr() raises {type(error).__name__}>"
+    return repr_of(masked)
 
 
 class _Text:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from processor_api.texts import repr_of
 from state.guards.guard import Policy, guarded
 from streams.runtime.tracing.steps import ABSENT
 from streams.runtime.tracing.store_trace import StoreTrace
@@ -53,7 +54,7 @@ def _parts(call: str, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any
     value = ABSENT
     if call in _WITH_VALUES or call == "__setitem__":
         value, rest = (rest[0], rest[1:]) if rest else (named.get("value", ABSENT), ())
-    given = [*map(repr, rest), *(f"{one}={named[one]!r}" for one in named if one not in ("key", "value"))]
+    given = [*map(repr_of, rest), *(f"{one}={repr_of(named[one])}" for one in named if one not in ("key", "value"))]
     return key, value, f"with {', '.join(given)}" if given else ""
 
 

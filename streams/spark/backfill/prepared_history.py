@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from processor_api.serde import Serde
+from processor_api.texts import repr_of
 from processor_api.topology import Topology
 from streams.config import StreamsConfig
 from streams.spark.backfill.murmur2 import partitions_of_keys
@@ -87,7 +88,7 @@ def _check_placed(columns: Mapping[str, pa.Array], job: Preparation) -> None:
     if len(wrong):
         row = int(wrong[0])
         raise PartitionMismatchError(
-            f"a record of the history with the key {keys[row].as_py()!r} is in partition {has[row]}, and Kafka's"
+            f"a record of the history with the key {repr_of(keys[row].as_py())} is in partition {has[row]}, and Kafka's"
             f" partitioner for Java puts this key into {wanted[row]} of {job.partitions}: keys that are equal would be"
             " counted apart. Give the number of partitions that the topic has in Kafka, or correct the column; if the"
             " producers choose partitions in another way, as librdkafka does by default, leave check_keys out",

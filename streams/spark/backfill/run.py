@@ -16,6 +16,7 @@ from uuid import uuid4
 
 from processor_api.clock import Clock, SystemClock
 from processor_api.nodes import SourceNode
+from processor_api.texts import repr_of
 from processor_api.topology import Topology
 from streams.config import StreamsConfig
 from streams.kafka.internal_topics import internal_topic_counts
@@ -239,7 +240,7 @@ class Backfill:
         for topic, count in self.partitions.items():
             if type(count) is not int or count < 1:
                 raise UnknownPartitionCount(
-                    f"partitions={{{topic!r}: {count!r}}}: it must be a number from 1", topic=topic
+                    f"partitions={{{topic!r}: {repr_of(count)}}}: it must be a number from 1", topic=topic
                 )
             if counts.setdefault(topic, count) != count:
                 raise UnknownPartitionCount(
@@ -518,4 +519,4 @@ class Backfill:
 
 def _check_choice(name: str, given: Any, choices: tuple[str, ...]) -> None:
     if given not in choices:
-        raise SparkBridgeError(f"{name}={given!r}: it must be {' or '.join(map(repr, choices))}")
+        raise SparkBridgeError(f"{name}={repr_of(given)}: it must be {' or '.join(map(repr, choices))}")

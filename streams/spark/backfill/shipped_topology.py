@@ -14,6 +14,7 @@ from typing import Any
 from processor_api.describe import describe
 from processor_api.errors import StreamsError
 from processor_api.handlers import log_and_continue, log_and_continue_processing
+from processor_api.texts import kind_and_text
 from processor_api.topology import Topology
 from processor_api.topology_function import topology_of
 from streams.config import StreamsConfig
@@ -182,4 +183,4 @@ def checked_topology(shipped: ShippedTopology) -> Topology:
         raise
     except Exception as error:
         name = shipped.made_by if isinstance(shipped.made_by, str) else "the topology's function"
-        raise SparkBridgeError(f"{name} failed: {type(error).__name__}: {error}") from error
+        raise SparkBridgeError(f"{name} failed: {kind_and_text(error)}") from error

@@ -12,6 +12,7 @@ from typing import Any
 
 from processor_api import errors as common_errors
 from processor_api.errors import StreamsError
+from processor_api.texts import kind_and_text
 from streams.spark import errors
 from streams.spark.backfill import errors as backfill_errors
 from streams.spark.backfill.errors import StageFailed, UnsupportedContextError
@@ -36,7 +37,7 @@ def _described(error: StreamsError) -> dict[str, Any]:
     cause = error.__cause__
     if isinstance(cause, UnsupportedContextError):
         return _described(cause)
-    message = error.message if cause is None else f"{error.message} ({type(cause).__name__}: {cause})"
+    message = error.message if cause is None else f"{error.message} ({kind_and_text(cause)})"
     return {"type": type(error).__name__, "message": message, "place": place, "made_at": error.made_at}
 
 

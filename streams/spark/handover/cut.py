@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any, Protocol
 
 from processor_api.task_id import TopicPartition
+from processor_api.texts import repr_of
 from streams.config import StreamsConfig
 from streams.kafka.offset_metadata import SkipRule
 from streams.kafka.ports import KafkaClients
@@ -70,7 +71,7 @@ class Cut:
             object.__setattr__(self, name, MappingProxyType(given))
         for place, offset in self.offsets.items():
             if type(offset) is not int or offset < 0:
-                raise CutError(f"the cut of {place} must be an offset from 0, got {offset!r}", topic=place.topic)
+                raise CutError(f"the cut of {place} must be an offset from 0, got {repr_of(offset)}", topic=place.topic)
 
     # ------------------------------------------------------------------ made from
 

@@ -14,6 +14,7 @@ from uuid import uuid4
 from processor_api.clock import Clock
 from processor_api.stores.factory import ROCKSDB
 from processor_api.task_id import TopicPartition
+from processor_api.texts import error_text
 from state.directory.own_files import write_own
 from state.engine.port import Engine
 from state.engine.spilling import SpillingEngine
@@ -54,8 +55,8 @@ class SnapshotWriter:
 
     def _unwritable(self, error: Exception) -> SparkBridgeError:
         return SparkBridgeError(
-            f"snapshots cannot be written to {str(self._own)!r}: {error}. Give a directory with room that this process"
-            " can write to and all workers can read, or call bootstrap again without snapshot_dir"
+            f"snapshots cannot be written to {str(self._own)!r}: {error_text(error)}. Give a directory with room"
+            " that this process can write to and all workers can read, or call bootstrap again without snapshot_dir"
         )
 
     def clear(self) -> None:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from processor_api.errors import DeserializationError
 from processor_api.record import HeaderList
 from processor_api.serde import Serde, Serdes
-from processor_api.texts import shown
+from processor_api.texts import kind_and_text, repr_of
 from streams.serdes.json import json_serde
 from streams.spark.errors import SparkBridgeError
 
@@ -138,8 +138,8 @@ class Column:
                 found.append(value if shaped is None or value is None else shaped(value))
             except Exception as error:
                 raise DeserializationError(
-                    f"the {self.name} {shown(repr(each), 200)} cannot be read by the serde {self.reader.name!r}:"
-                    f" {type(error).__name__}: {error}; give the right {self.name} serde, or read it raw",
+                    f"the {self.name} {repr_of(each, 200)} cannot be read by the serde {self.reader.name!r}:"
+                    f" {kind_and_text(error)}; give the right {self.name} serde, or read it raw",
                     **place(number),
                 ) from error
         return pa.array(found, self.arrow_type)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
 
+from processor_api.texts import repr_of
 from streams.spark.errors import SparkBridgeError
 
 if TYPE_CHECKING:
@@ -39,7 +40,9 @@ def diff_tables(
     _check(left, right, [*keys, *values], names)
     one, other = names
     if len({*keys, "difference", *names}) != len(keys) + 3:
-        raise SparkBridgeError(f"the names {one!r}, {other!r} and 'difference' are columns of the result: give others")
+        raise SparkBridgeError(
+            f"the names {repr_of(one)}, {repr_of(other)} and 'difference' are columns of the result: give others"
+        )
     sides = [
         df.select(
             *(col(f"`{key}`").alias(f"_{side}_{number}") for number, key in enumerate(keys)),

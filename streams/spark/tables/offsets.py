@@ -15,6 +15,7 @@ from processor_api.clock import Clock, SystemClock
 from processor_api.durations import Duration, to_ms
 from processor_api.errors import RetryableError
 from processor_api.task_id import TopicPartition
+from processor_api.texts import repr_of
 from streams.config import StreamsConfig, clients
 from streams.kafka.confluent.clients import ConfluentClients
 from streams.kafka.ports import Admin, Consumer
@@ -186,7 +187,7 @@ def _place_of(given: Place | Mapping[str, Place], topic: str, what: str) -> Plac
     if isinstance(given, Mapping) and given and all(isinstance(name, str) for name in given):
         return cast(Place, given.get(topic, "earliest" if what == "start" else "latest"))  # type: ignore[call-overload]
     if isinstance(given, str) and given not in ("earliest", "latest"):
-        raise SparkBridgeError(f"{what} is 'earliest', 'latest', a time or offsets by partition, not {given!r}")
+        raise SparkBridgeError(f"{what} is 'earliest', 'latest', a time or offsets by partition, not {repr_of(given)}")
     return cast(Place, given)
 
 
@@ -196,7 +197,7 @@ def _ms(place: Any, what: str) -> int:
             raise NaiveTimestampError(f"{what} {place.isoformat()} has no time zone: give it one, such as tzinfo=UTC")
         return int(place.timestamp() * 1000)
     if isinstance(place, bool) or not isinstance(place, int):
-        raise SparkBridgeError(f"{what} is 'earliest', 'latest', a time or offsets by partition, not {place!r}")
+        raise SparkBridgeError(f"{what} is 'earliest', 'latest', a time or offsets by partition, not {repr_of(place)}")
     refuse_other_unit(place, f"{what} is", "give ms, or a datetime with a zone")
     return place
 

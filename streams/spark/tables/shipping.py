@@ -7,6 +7,7 @@ from typing import Any
 
 from pyspark import cloudpickle
 
+from processor_api.texts import kind_and_text
 from streams.spark.errors import SerdeNotPicklable
 
 __all__ = ["PLAN", "packed", "unpacked"]
@@ -27,7 +28,7 @@ def packed(plan: Any) -> str:
         return b64encode(_dumps(plan)).decode()
     except Exception as error:
         raise SerdeNotPicklable(
-            f"a serde or a client's setting cannot be sent to the executors: {type(error).__name__}: {error}; make it"
+            f"a serde or a client's setting cannot be sent to the executors: {kind_and_text(error)}; make it"
             " of functions of a module, without locks, clients or open files"
         ) from error
 

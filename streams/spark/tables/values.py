@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from processor_api.errors import SerializationError
 from processor_api.serde import Serde
-from processor_api.texts import shown
+from processor_api.texts import kind_and_text, repr_of
 from streams.serdes.functions import MadeSerde
 from streams.serdes.pydantic_model import ModelSerde
 from streams.spark.tables.columns import TEXT, column_of
@@ -131,7 +131,7 @@ def _as_name(key: Any) -> str:
         return key.isoformat()
     if isinstance(key, (str, int, float, Decimal)):
         return str(key)
-    raise ValueError(f"JSON has no objects with keys such as {key!r}: cast the keys of the map to string")
+    raise ValueError(f"JSON has no objects with keys such as {repr_of(key)}: cast the keys of the map to string")
 
 
 def _as_number(value: Decimal) -> int | float:
@@ -158,8 +158,8 @@ def written(write: Write, values: Sequence[Any], what: str, serde: Serde[Any], t
             found.append(write(value))
     except Exception as error:
         raise SerializationError(
-            f"the {what} {shown(repr(values[len(found)]), 200)} cannot be written by the serde {serde.name!r}:"
-            f" {type(error).__name__}: {error}; give another serde, or convert the column",
+            f"the {what} {repr_of(values[len(found)], 200)} cannot be written by the serde {serde.name!r}:"
+            f" {kind_and_text(error)}; give another serde, or convert the column",
             topic=topic,
         ) from error
     return found

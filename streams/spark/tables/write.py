@@ -11,7 +11,7 @@ from processor_api.errors import AuthorizationError, RetryableError, StreamsErro
 from processor_api.given_serdes import SerdeLike, optional_serde
 from processor_api.partitioner import StreamPartitioner
 from processor_api.serde import Serde, Serdes
-from processor_api.texts import shown
+from processor_api.texts import repr_of
 from streams.config import clients
 from streams.kafka.batch_limits import limited
 from streams.kafka.confluent.clients import ConfluentClients
@@ -190,7 +190,7 @@ def _write_task(text: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Rec
 
 def _described(batch: pa.RecordBatch, row: int) -> str:
     """Returns a row of a batch as an error names it."""
-    return f"the record with the key {shown(repr(batch.column('key')[row].as_py()), 200)}"
+    return f"the record with the key {repr_of(batch.column('key')[row].as_py(), 200)}"
 
 
 class _Sender:

@@ -13,7 +13,7 @@ from processor_api.serde import Serde
 from processor_api.stores.buffers import change_buffer_builder, join_buffer_builder
 from processor_api.stores.contracts import AggregationWithHeaders, ValueAndTimestamp, ValueTimestampHeaders
 from processor_api.stores.factory import MEMORY, ROCKSDB, StoreBuilder, Stores
-from processor_api.stores.windowed import Window, Windowed
+from processor_api.stores.windowed import Windowed, window_of
 from state_support.store_kit import StoreKit
 
 __all__ = ["EXPIRING", "KEY_VALUE", "KINDS", "LAST", "Kind", "Setup", "setups"]
@@ -295,7 +295,7 @@ def _session(values: str = "", *, time_ordered: bool = False) -> Kind:
         return persistent("s", RETENTION, time_ordered=time_ordered)
 
     def session(key: Any, time: Any) -> Windowed[Any]:
-        return Windowed(key, Window(time, time))
+        return Windowed(key, window_of((time, time)))
 
     def put(store: Any, key: Any, value: Any, time: Any) -> Any:
         return store.put(session(key, time), None if value is None else value_of(value, time))
@@ -320,8 +320,8 @@ def _session(values: str = "", *, time_ordered: bool = False) -> Kind:
         bad_times={
             **_bad_timestamps(lambda store, time: store.put(session("a", time), value_of("v", 1))),
             **(_of_values(lambda store, time: store.put(session("a", 5), value_of("v", time))) if timestamped else {}),
-            "backwards": lambda store: store.put(Windowed("a", Window(5, 4)), value_of("v", 1)),
-            "remove": lambda store: store.remove(Windowed("a", Window(-1, 4))),
+            "backwards": lambda store: store.put(Windowed("a", window_of((5, 4))), value_of("v", 1)),
+            "remove": lambda store: store.remove(Windowed("a", window_of((-1, 4)))),
         },
     )  # fmt: skip
 
