@@ -14,7 +14,7 @@ from streams import BatchProcessor, StreamsBuilder
 from streams.testing.simulation import InputRecord, Outcome, simulate
 
 S = Serdes.STRING
-KEYS, RECORDS, SEEDS = 5, 80, 25
+KEYS, RECORDS, SEEDS = 5, 80, 12
 
 
 def settings(guarantee: str) -> dict[str, Any]:

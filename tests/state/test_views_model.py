@@ -195,7 +195,7 @@ class TestKeyValueViews(KeyValueMachine.TestCase):  # type: ignore[misc,name-def
 
 
 class TestViews(Machine.TestCase):  # type: ignore[misc,name-defined]
-    settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
+    settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
 
 
 @pytest.mark.slow
