@@ -6,7 +6,10 @@ a listener that exited left it in PENDING_ERROR for ever, where `close` waits wi
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import os
+import re
 import sys
 import threading
 from collections.abc import Callable
@@ -16,23 +19,34 @@ from typing import Any
 
 import pytest
 
-from processor_api.errors import UserCodeError
+from processor_api.errors import ConfigError, UserCodeError
+from public_calls import calls
 from runtime_support.running_app import Cluster
+from state_support.texts import InMemory
 from streams import (
+    BatchProcessor,
     ClientState,
     Consumed,
+    FixedKeyProcessor,
     Materialized,
+    MetricName,
+    Printed,
     Processor,
     Produced,
     PunctuationType,
     Serde,
     Serdes,
+    SessionWindows,
     StoreBuilder,
     Stores,
     StreamsBuilder,
+    StreamsConfig,
     StreamThreadExceptionResponse,
+    TableJoined,
     Topology,
+    ValueTransformerWithKey,
 )
+from streams.config.keys import KEYS
 from waiting import wait_until
 
 TEXT = Serdes.STRING
@@ -224,6 +238,156 @@ def rocksdb_options(place: Place) -> StreamsBuilder:
     return builder
 
 
+def keyed(how: Callable[[Place, Any], object]) -> Callable[[Place], StreamsBuilder]:
+    """The topology of an operator of the stream; all serdes are those of texts."""
+
+    def topology(place: Place) -> StreamsBuilder:
+        builder = StreamsBuilder(key_serde="string", value_serde="string")
+        how(place, builder.stream("in"))
+        return builder
+
+    return topology
+
+
+def of_grouped_table(part: str) -> Callable[[Place], StreamsBuilder]:
+    def topology(place: Place, source: Any) -> None:
+        grouped = (
+            source.flat_map_values(lambda value: [value, value + "!"])
+            .to_table()
+            .group_by(lambda key, value: (key, value))
+        )
+        adder = place.end if part == "adder" else lambda key, value, total: total
+        subtractor = place.end if part == "subtractor" else lambda key, value, total: total
+        grouped.aggregate(lambda: "", adder, subtractor)
+
+    return keyed(topology)
+
+
+def foreign_key(part: str) -> Callable[[Place], StreamsBuilder]:
+    def topology(place: Place, source: Any) -> None:
+        left, right = source.to_table(), source.map_values(lambda value: value).to_table()
+        extract = place.end if part == "extractor" else lambda value: value
+        partitioner = place.end if part == "partitioner" else None
+        joined = TableJoined(partitioner=partitioner, other_partitioner=partitioner) if partitioner else None
+        left.foreign_key_join(right, extract, lambda one, other: one, joined=joined)
+
+    return keyed(topology)
+
+
+def session_merger(place: Place, source: Any) -> None:
+    """Two sessions are made one by the record between them."""
+    windows = SessionWindows.of_inactivity_gap_with_no_grace(10)
+    times = source.flat_map_values(lambda value: [value, value])
+    times.group_by_key().windowed_by(windows).aggregate(lambda: "", lambda key, value, total: value, place.end)
+
+
+def global_selector(place: Place) -> StreamsBuilder:
+    builder = StreamsBuilder(key_serde="string", value_serde="string")
+    builder.stream("in").join(builder.global_table("table"), lambda one, other: one, key_selector=place.end)
+    return builder
+
+
+class EndsFixed(FixedKeyProcessor[str, str, str]):
+    def __init__(self, place: Place) -> None:
+        self.place = place
+
+    def process(self, record: Any) -> None:
+        self.place.end()
+
+
+class EndsBatch(BatchProcessor[str, str, str, str]):
+    def __init__(self, place: Place) -> None:
+        self.place = place
+
+    def process_batch(self, records: Any) -> Any:
+        self.place.end()
+        return []
+
+
+class EndsTransform(ValueTransformerWithKey[str, str, str]):
+    def __init__(self, place: Place) -> None:
+        self.place = place
+
+    def transform(self, key: str, value: str | None) -> str:
+        self.place.end()
+        return ""
+
+
+def wrapped(place: Place) -> StreamsBuilder:
+    """The processor that a wrapper has put around another one."""
+
+    def wrap(name: str, supplier: Any) -> Any:
+        return lambda: EndsAround(place)
+
+    place.settings["processor.wrapper.class"] = wrap
+    builder, source = stream(place)
+    source.process(lambda: EndsAround(Place(lambda: None)))
+    return builder
+
+
+class EndsAround(Processor[str, str, str, str]):
+    def __init__(self, place: Place) -> None:
+        self.place = place
+
+    def process(self, record: Any) -> None:
+        self.place.end()
+
+
+def measured(place: Place) -> StreamsBuilder:
+    """A measure of the user's own, which a sensor calls for each value."""
+
+    class Measure:
+        measure = record = place.end
+
+    class Measuring(Processor[str, str, str, str]):
+        def init(self, context: Any) -> None:
+            super().init(context)
+            self.sensor = context.metrics().add_sensor("mine")
+            self.sensor.add(MetricName("mine", "all"), Measure())
+
+        def process(self, record: Any) -> None:
+            self.sensor.record(1.0)
+
+    builder, source = stream(place)
+    source.process(Measuring)
+    return builder
+
+
+def custom_store(part: str) -> Callable[[Place], Topology]:
+    """A store of the user's own that ends in one of its methods."""
+
+    def topology(place: Place) -> Topology:
+        class Ends(InMemory):
+            def init(self, context: Any) -> None:
+                if part == "init":
+                    place.end()
+                super().init(context)
+
+            def put(self, key: str, value: str | None) -> None:
+                if part == "put":
+                    place.end()
+                super().put(key, value)
+
+            def commit(self, offsets: Any) -> None:
+                if part == "commit" and threading.current_thread() is not threading.main_thread():
+                    place.end()
+                super().commit(offsets)
+
+        def make() -> Any:
+            if part == "supplier" and threading.current_thread() is not threading.main_thread():
+                place.end()
+            return Ends()
+
+        class Puts(Processor[str, str, str, str]):
+            def process(self, record: Any) -> None:
+                self.context.get_state_store("store").put(record.key, record.value)
+
+        made = Topology().add_source("s", "in", key_serde=TEXT, value_serde=TEXT).add_processor("p", Puts, "s")
+        return made.add_state_store(Stores.custom("store", make), "p")
+
+    return topology
+
+
 STREAM_THREAD: dict[str, Callable[[Place], StreamsBuilder | Topology]] = {
     "mapper": mapper,
     "predicate": predicate,
@@ -247,8 +411,40 @@ STREAM_THREAD: dict[str, Callable[[Place], StreamsBuilder | Topology]] = {
     "deserialization handler": deserialization_handler,
     "production handler": production_handler,
     "rocksdb options": rocksdb_options,
+    "flat mapper": keyed(lambda place, source: source.flat_map(place.end)),
+    "mapper of keys": keyed(lambda place, source: source.select_key(place.end)),
+    "selector of groups": keyed(lambda place, source: source.group_by(place.end).count()),
+    "action": keyed(lambda place, source: source.foreach(place.end)),
+    "predicate of a branch": keyed(lambda place, source: source.split().branch(place.end)),
+    "printed": keyed(lambda place, source: source.print(Printed(path=os.devnull, mapper=place.end))),
+    "identity": keyed(lambda place, source: source.deduplicate(within=10, id_selector=place.end)),
+    "reducer": keyed(
+        lambda place, source: source.flat_map_values(lambda value: [value, value]).group_by_key().reduce(place.end)
+    ),
+    "adder": of_grouped_table("adder"),
+    "merger of sessions": keyed(session_merger),
+    "extractor of foreign keys": foreign_key("extractor"),
+    "partitioner of a foreign-key join": foreign_key("partitioner"),
+    "selector of a global table": global_selector,
+    "fixed-key processor": keyed(lambda place, source: source.process_values(lambda: EndsFixed(place))),
+    "batch processor": keyed(lambda place, source: source.process_batch(lambda: EndsBatch(place), max_records=1)),
+    "transformer": keyed(lambda place, source: source.to_table().transform_values(lambda: EndsTransform(place))),
+    "wrapped processor": wrapped,
+    "measure": measured,
+    "custom store, supplier": custom_store("supplier"),
+    "custom store, init": custom_store("init"),
+    "custom store, put": custom_store("put"),
+    "custom store, commit": custom_store("commit"),
 }
 """The functions that a stream thread calls."""
+
+
+WITHOUT_RECORD = {
+    "behind a cache", "init", "wall clock", "stream time", "supplier", "rocksdb options", "custom store, supplier",
+    "custom store, init", "custom store, commit", "adder", "extractor of foreign keys",
+    "partitioner of a foreign-key join",
+}  # fmt: skip
+"""Those that are called when no record is processed, such as behind a cache."""
 
 
 def start(cluster: Cluster, topology: Any, place: Place, **more: Any) -> Any:
@@ -282,7 +478,7 @@ def test_an_exit_in_a_function_of_a_stream_thread_ends_the_application(
     assert f"{kind} was raised in a stream thread: no more, raised at " in str(app.failure)
     assert "test_exits_of_user_code.py" in str(app.failure)
     assert app.failure.__cause__ is not None
-    if name not in ("behind a cache", "init", "wall clock", "stream time", "supplier", "rocksdb options"):
+    if name not in WITHOUT_RECORD:
         assert (app.failure.topic, app.failure.partition, app.failure.offset) == ("in", 0, 0)
         assert app.failure.task == "0_0"
 
@@ -433,3 +629,62 @@ def test_an_exit_in_a_restore_listener_is_logged(
     second.start()
     assert second.wait(60_000, state=ClientState.RUNNING)
     assert "of the restore listener" in caplog.text
+
+
+# ---------------------------------------------------------------------- whether the tables are whole
+
+TAKES_FUNCTIONS = re.compile(
+    r"Callable|Partitioner|Extractor|Supplier|Joiner|Selector|Handler|Listener|Punctuator|StateStoreBuilder|Stat\b"
+)
+"""Types of parameters through which a function of the user comes in, or an object with such."""
+ELSEWHERE = {
+    "handler": "test_an_exit_in_the_uncaught_exception_handler_ends_the_application",
+    "listener": "test_an_exit_in_the_state_listener_is_logged_as_any_error_of_it",
+}
+CALLED: dict[str, str] = {
+    "action": "action", "adder": "adder", "aggregator": "aggregator", "builder": "custom store, supplier",
+    "callback": "stream time", "deserialize": "deserializer", "serialize": "serializer",
+    "extractor": "extractor of foreign keys", "function": "batch", "id_selector": "identity",
+    "initializer": "initializer", "joiner": "joiner", "key_mapper": "mapper of keys",
+    "key_selector": "selector of a global table", "mapper": "mapper",
+    "other_partitioner": "partitioner of a foreign-key join", "partitioner": "partitioner", "predicate": "predicate",
+    "reducer": "reducer", "selector": "selector of groups", "session_merger": "merger of sessions", "stat": "measure",
+    "subtractor": "adder", "supplier": "supplier", "timestamp_extractor": "timestamp extractor",
+    "topic": "topic extractor", "other_store_supplier": "custom store, supplier",
+    "this_store_supplier": "custom store, supplier", "store": "custom store, supplier",
+    "default.timestamp.extractor": "timestamp extractor",
+    "deserialization.exception.handler": "deserialization handler",
+    "processing.exception.handler": "processing handler", "production.exception.handler": "production handler",
+    "processor.wrapper.class": "wrapped processor", "rocksdb.config.setter": "rocksdb options",
+    "exact": "serializer of a store", "write_exact": "serializer of a store", "default": "serializer",
+}  # fmt: skip
+"""The row for each parameter and setting that takes a function of the user."""
+NOT_OF_USERS = ("StreamsConfig", "TestOutputTopic", "BranchedKStream", "log_and", "default_production", "dead_letter")
+"""Starts of names of calls that the library makes, or that take a setting of the list by another name."""
+WHILE_BUILT = {"consumer", "store_type", "stores"}
+"""Called or looked into by the thread that builds the topology, which the exit ends as anywhere else in a script."""
+
+
+def functions_of_users() -> set[str]:
+    """The parameters of public calls, and the settings, that take functions."""
+    found = {
+        name
+        for call in calls()
+        for name, parameter in call.parameters.items()
+        if TAKES_FUNCTIONS.search(str(parameter.annotation))
+        and (call.name == "BranchedKStream.branch" or not call.name.startswith(NOT_OF_USERS))
+    }
+    for key in KEYS:
+        with contextlib.suppress(ConfigError):
+            StreamsConfig.of({"application.id": "a", "bootstrap.servers": "b:1", key.name: lambda *_: None})
+            found.add(key.name)
+    return found
+
+
+def test_each_function_of_a_user_is_in_a_table() -> None:
+    assert functions_of_users() == CALLED.keys() | ELSEWHERE.keys() | WHILE_BUILT
+
+
+def test_the_rows_that_are_named_exist() -> None:
+    assert set(CALLED.values()) <= STREAM_THREAD.keys()
+    assert all(name in globals() for name in ELSEWHERE.values())
