@@ -33,7 +33,8 @@ class Printed(Generic[K, V]):
     """
 
     path: str | Path | None = None
-    """The file to whose end the lines are added; ``None`` is the standard output."""
+    """The file to whose end the lines are added; ``None`` is the standard output. A relative path is made absolute
+    here."""
     label: str | None = None
     """The text in front of each line; ``None`` is the name of the stream's node."""
     mapper: Callable[[K, V], object] | None = None
@@ -53,6 +54,8 @@ class Printed(Generic[K, V]):
         given: object = self.path
         if given is not None and (not isinstance(given, str | Path) or not str(given)):
             raise TopologyError(f"records are printed to the path of a file, got {repr_of(given)}")
+        if self.path is not None:  # a task opens it later, perhaps when the working directory is another one
+            object.__setattr__(self, "path", Path(self.path).absolute())
         if self.path is not None and not Path(self.path).parent.is_dir():
             raise TopologyError(
                 f"records cannot be printed to the file {str(self.path)!r}: its directory must be there"

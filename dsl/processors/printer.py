@@ -13,6 +13,7 @@ from processor_api.context import OperatorContext
 from processor_api.errors import ConfigError
 from processor_api.processor import Operator
 from processor_api.record import Forward, HeaderList
+from processor_api.standard_files import OutputGone
 
 __all__ = ["Print"]
 
@@ -20,6 +21,22 @@ __all__ = ["Print"]
 def pair(key: Any, value: Any) -> str:
     """Returns the text of a record without a mapper."""
     return f"{key}, {value}"
+
+
+def _write_line(line: str) -> None:
+    """Writes to the standard output of now, which a test or a tool may have replaced.
+
+    :raises OutputGone: if its reader has closed it, as ``head`` does when it has enough.
+    :raises OSError: if it was closed before the process began, or cannot be written.
+    """
+    output: Any = sys.stdout
+    if output is None:
+        raise OSError("the standard output is closed: print to a file, or start the application with an output")
+    try:
+        output.write(line)
+        output.flush()  # else a line waits in this process when its record is committed
+    except BrokenPipeError as error:
+        raise OutputGone("the reader of the standard output has closed it") from error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +62,7 @@ class Print(Operator):
 
     def _writer(self, context: OperatorContext) -> Callable[[str], object]:
         if self.path is None:
-            return lambda line: sys.stdout.write(line)
+            return _write_line
         try:
             file = Path(self.path).open("a", encoding="utf-8", buffering=1)  # noqa: SIM115 - closed with the task
         except OSError as error:

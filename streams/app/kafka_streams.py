@@ -13,6 +13,7 @@ from processor_api.clock import Clock, SystemClock
 from processor_api.durations import Duration, to_ms
 from processor_api.errors import StreamsError, TopologyError
 from processor_api.metrics import Metric, MetricName
+from processor_api.standard_files import hold_standard_files
 from processor_api.task_id import TaskId
 from processor_api.texts import plain_str
 from processor_api.topology_function import TopologyLike
@@ -108,6 +109,7 @@ class KafkaStreams:
         clock: Clock | None = None,
         platform: Platform | None = None,
     ) -> None:
+        hold_standard_files()
         self.config = config if isinstance(config, StreamsConfig) else StreamsConfig.of(config)
         self.topology = topology_to_run(topology, self.config)
         self.failure: Exception | None = None

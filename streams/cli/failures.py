@@ -1,7 +1,7 @@
 """The report of a command that fails: one line that a person can act on, and an exit status.
 
 0 is a clean end, 1 a failure while running, 2 something that will not run however often it is tried: wrong usage, a
-wrong configuration, a topology that cannot be loaded.
+wrong configuration, a topology that cannot be loaded. 141 is what a shell says of a program whose reader has gone.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from processor_api.errors import (
     TopologyError,
     UserCodeError,
 )
+from processor_api.standard_files import OutputGone
 from processor_api.texts import MOST_MESSAGE, cut, error_text, printable, shown
 from processor_api.user_lines import user_frames
 from streams.cli.terminal import say_lines
@@ -28,9 +29,12 @@ __all__ = [
     "CLEAN",
     "FAILED",
     "MOST_TRACE",
+    "READER_GONE",
     "CannotRun",
     "described",
+    "give_up_output",
     "indented",
+    "is_reader_gone",
     "kind_and_text",
     "place_of",
     "report",
@@ -41,6 +45,8 @@ __all__ = [
 CLEAN = 0
 FAILED = 1
 CANNOT_RUN = 2
+READER_GONE = 128 + 13
+"""The status of a program that SIGPIPE has ended: its standard output has no reader any more, as behind ``head``."""
 
 MOST_TRACE = 32_000
 """Characters of a traceback; what is more is left out of its middle."""
@@ -119,9 +125,24 @@ def user_trace(error: BaseException) -> str:
     return indented("".join(lines), "")
 
 
+def is_reader_gone(error: BaseException | None) -> bool:
+    """Whether an error comes of a standard output that has no reader any more."""
+    while error is not None and not isinstance(error, OutputGone):
+        error = error.__cause__
+    return error is not None
+
+
+def give_up_output() -> int:
+    """Lets what is still to be written to the standard output go nowhere; returns the exit status."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    return READER_GONE
+
+
 def report(error: BaseException, *, trace: bool) -> int:
     """Writes an error to standard error as one line, and behind it the lines of the user's code that raised it; the
     whole traceback in front of it if asked. Returns the exit status."""
+    if is_reader_gone(error):
+        return give_up_output()
     if trace:
         say_lines(trace_of(error), stream=sys.stderr)
     say_lines(f"error: {described(error)}", stream=sys.stderr)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import os
+import errno
 import sys
 from collections.abc import Sequence
 from typing import Any
 
+from processor_api.errors import StreamsError
 from streams.cli import completion, config_show, describe, doctor, run, spark
 from streams.cli.cluster import commands as cluster
 from streams.cli.command_parser import CommandParser
 from streams.cli.demo import command as demo
-from streams.cli.failures import CLEAN, report
+from streams.cli.failures import give_up_output, report
 from streams.cli.logs_options import configure_logs
+from streams.cli.standard_streams import is_output_closed, open_standard_streams
 from streams.cli.stored import commands as state
 from streams.cli.terminal import say
 from streams.cli.trial import command as trial
@@ -28,10 +30,15 @@ def main(arguments: Sequence[str] | None = None, *, runner: run.Runner | None = 
     :param runner: makes the application that ``run`` runs; ``KafkaStreams`` unless given.
     """
     trace = False
+    open_standard_streams()
     try:
         words = list(sys.argv[1:] if arguments is None else arguments)
         top = parser(words)
-        parsed = top.parse_args(words)
+        try:
+            parsed = top.parse_args(words)
+        except SystemExit:  # it has written its help, or its version
+            sys.stdout.flush()
+            raise
         parsed.words, parsed.runner, parsed.parser = words[1:], runner, top
         trace = getattr(parsed, "log_level", None) == "debug"
         configure_logs(parsed)
@@ -39,11 +46,13 @@ def main(arguments: Sequence[str] | None = None, *, runner: run.Runner | None = 
         sys.stdout.flush()
         return status
     except BrokenPipeError:  # the reader of the pipe has closed it
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return CLEAN
+        return give_up_output()
     except KeyboardInterrupt:
         return 130
     except Exception as error:
+        if isinstance(error, OSError) and error.errno == errno.EBADF and is_output_closed():
+            give_up_output()
+            error = StreamsError("the standard output is closed, and the command writes to it: give it one")
         return report(error, trace=trace)
 
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from processor_api.clock import Clock, SystemClock
-from streams.cli.failures import CANNOT_RUN, CLEAN, FAILED
+from streams.cli.failures import CANNOT_RUN, CLEAN, FAILED, READER_GONE
 from streams.cli.readiness import Readiness
 from streams.cli.signals import on_stop_signals
 from streams.cli.supervision import WorkerLine, without_settings
@@ -201,6 +201,11 @@ class Supervisor:
             worker.deaths.popleft()
         worker.deaths.append(now)
         restarts = len(worker.deaths)
+        if status == READER_GONE:
+            worker.done = True
+            self._outcome = READER_GONE
+            log.info("the standard output has no reader any more, stopping all", extra=fields)
+            return
         if status == CANNOT_RUN or restarts > self._policy.most_restarts:
             worker.done = True
             self._outcome = CANNOT_RUN if status == CANNOT_RUN else FAILED

@@ -72,3 +72,16 @@ def test_options_of_the_wrong_kind_are_refused() -> None:
         Printed(path="")
     with pytest.raises(TopologyError, match="mapper"):
         stream.print(Printed(mapper="text"))  # type: ignore[arg-type]
+
+
+def test_a_file_to_print_to_is_in_the_directory_of_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each task opens it later: the lines went to wherever the process was by then."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "other").mkdir()
+    builder = StreamsBuilder(key_serde="string", value_serde="string")
+    builder.stream("in").print(Printed.to_file("lines"))
+    monkeypatch.chdir(tmp_path / "other")
+    with TopologyTestDriver(builder) as driver:
+        driver.create_input_topic("in").pipe_input("k", "v")
+    assert (tmp_path / "lines").read_text() == "[KSTREAM-SOURCE-0000000000]: k, v\n"
+    assert list((tmp_path / "other").iterdir()) == []
