@@ -248,6 +248,13 @@ KEYS: tuple[Key, ...] = (
     ),
     Key("num.standby.replicas", "num_standby_replicas", "0", IGNORED, _STANDBY),
     Key("num.stream.threads", "num_stream_threads", "1", WORKS, "threads of one process; for cores use more workers"),
+    Key(
+        "poll.gather.ms",
+        "poll_gather_ms",
+        "5",
+        WORKS,
+        "how long the next records may gather after few came, so that they share a turn of the thread; 0 is not at all",
+    ),
     Key("poll.ms", "poll_ms", "100", WORKS, "how long to wait for records"),
     Key("probing.rebalance.interval.ms", "probing_rebalance_interval_ms", "600000", IGNORED, _STANDBY),
     Key(

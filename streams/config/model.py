@@ -134,6 +134,7 @@ class StreamsConfig(BaseModel):
     input_buffer_max_bytes: Annotated[int, PlainValidator(values.whole(-1))] = 512 * 1024 * 1024
     """-1 is no limit."""
     max_task_idle_ms: MsOrOff = 0
+    poll_gather_ms: Ms = 5
     poll_ms: Ms = 100
     task_timeout_ms: Ms = 300_000
     log_summary_interval_ms: Ms = 120_000

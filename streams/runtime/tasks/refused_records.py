@@ -88,7 +88,7 @@ class RefusedRecords:
 
     def wants_commit(self, running: Iterable[Task]) -> bool:
         """Whether a task has made its step, or has nothing left for it."""
-        return any(
+        return bool(self._tasks) and any(
             found.processed and (found.processed >= found.step or not task.has_records())
             for task in running
             if (found := self._tasks.get(task.id)) is not None

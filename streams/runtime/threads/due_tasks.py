@@ -57,6 +57,12 @@ class DueTasks:
         else:
             self._by_clock.pop(id_, None)
 
+    def got_records(self, task: Task) -> None:
+        """Notes that a task was given records; cheaper than to look at it."""
+        id_ = task.id
+        if self._tasks.get(id_) is task:
+            self._touched[id_] = self._with_records[id_] = task
+
     def committed(self) -> None:
         """Looks again at the tasks that a commit may have changed; those that still need one stay touched."""
         touched = self._touched

@@ -37,6 +37,7 @@ from streams.runtime.tasks.task_manager import OwnedTask
 from streams.runtime.threads.call_timeout import CallTimeout
 from streams.runtime.threads.client_events import client_event, is_event
 from streams.runtime.threads.due_tasks import DueTasks
+from streams.runtime.threads.gathering import Gathering
 from streams.runtime.threads.metadata import ThreadMetadata
 from streams.runtime.threads.parent_only import ParentOnly
 from streams.runtime.threads.thread_metrics import ThreadCounters
@@ -116,6 +117,7 @@ class StreamThread:
         self._retry = Retry(clock, *client_configs.retry_backoff_ms(config), config.task_timeout_ms)
         self._open_at = 0.0
         self._due = DueTasks()
+        self._gathering = Gathering(clock, config.poll_gather_ms)
         self._call_timeout = CallTimeout()
         self._refused = RefusedRecords(clock, client_configs.retry_backoff_ms(config)[0], config.task_timeout_ms)
         self._full_disk = FullDisk.of(name, config, platform)
@@ -404,6 +406,8 @@ class StreamThread:
             self._paused.discard(partition)
             self._due.touched(resources.tasks.running[partition])
         consumer, limit = resources.consumer, self._max_poll_records
+        if not busy:
+            self._gathering.wait(lambda: self._wait_s(resources))
         messages: Sequence[Any] = consumer.consume(limit, 0.0)
         if not messages:
             if busy:
@@ -412,6 +416,8 @@ class StreamThread:
             if first is None:
                 return
             messages = (first, *consumer.consume(limit, 0.0))
+        if not self._paused:  # else there is a backlog, of which few come at a time
+            self._gathering.found(len(messages))
         self._route(resources, messages)
 
     def _stands_still(self) -> bool:
@@ -439,11 +445,15 @@ class StreamThread:
     def _route(self, resources: ThreadResources, messages: Sequence[Any]) -> None:
         """Passes records and events on in the order in which the client delivered them.
 
-        The end of a partition is not the end of records that came after it.
+        The end of a partition is not the end of records that came after it. Where there are no events but ends, which
+        come after nearly every record where few come, the order is kept in each partition alone.
         """
-        events = [message for message in messages if message.error() is not None]
-        if not events:
+        errors = [error for message in messages if (error := message.error()) is not None]
+        if not errors:
             return self._take(resources, messages)
+        eof = resources.consumer.partition_eof
+        if all(error.code() == eof for error in errors):
+            return self._take_with_ends(resources, messages)
         for happened, run in groupby(messages, is_event):
             if happened:
                 for event in run:
@@ -453,23 +463,37 @@ class StreamThread:
 
     def _take(self, resources: ThreadResources, messages: Sequence[Any]) -> None:
         kind = type(messages[0])
-        running = resources.tasks.running
         for number, by_partition in groupby(messages, kind.partition):
             for topic, run in groupby(by_partition, kind.topic):
-                partition = TopicPartition(topic, number)
-                task = running.get(partition)
-                if task is not None:
-                    batch = list(run)
-                    queue = task.add(partition, batch)
-                    resources.idling.arrived(partition)
-                    self._due.touched(task)
-                    waits = len(task.queues) > 1 or self._stands_still()
-                    if waits or len(queue) > len(batch):
-                        queue.measure(batch)
-                        if self._full(resources, queue, 0 if waits else len(batch)):
-                            self._pausing(resources, partition)
-                else:
-                    resources.membership.take(partition, list(run))
+                self._add(resources, TopicPartition(topic, number), list(run))
+
+    def _take_with_ends(self, resources: ThreadResources, messages: Sequence[Any]) -> None:
+        batches: dict[TopicPartition, list[Any]] = {}
+        ends: dict[TopicPartition, Any] = {}
+        for message in messages:
+            partition = TopicPartition(message.topic(), message.partition())
+            if message.error() is not None:
+                ends[partition] = message
+            else:
+                ends.pop(partition, None)
+                batches.setdefault(partition, []).append(message)
+        for partition, batch in batches.items():
+            self._add(resources, partition, batch)
+        for event in ends.values():
+            self._event(resources, event)
+
+    def _add(self, resources: ThreadResources, partition: TopicPartition, batch: list[Any]) -> None:
+        task = resources.tasks.running.get(partition)
+        if task is None:
+            return resources.membership.take(partition, batch)
+        queue = task.add(partition, batch)
+        resources.idling.arrived(partition)
+        self._due.got_records(task)
+        waits = len(task.queues) > 1 or self._stands_still()
+        if waits or len(queue) > len(batch):
+            queue.measure(batch)
+            if self._full(resources, queue, 0 if waits else len(batch)):
+                self._pausing(resources, partition)
 
     def _full(self, resources: ThreadResources, queue: InputQueue, new: int = 0) -> bool:
         """Whether a partition buffers more than it may.
