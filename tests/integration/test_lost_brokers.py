@@ -13,9 +13,9 @@ from integration_support.members import join
 from integration_support.metadata_proxy import MetadataProxy
 from integration_support.topics import Topics
 from integration_support.workers import Workers
-from processor_api.errors import RetryableError
+from streams.kafka.confluent import ConfluentClients
 from streams.kafka.confluent.consumer import ConfluentConsumer
-from streams.kafka.ports import OffsetAndMetadata
+from streams.kafka.ports import ClientUnusable, OffsetAndMetadata
 from tools.kafka.broker import Broker, free_ports
 from waiting import wait_until
 
@@ -56,11 +56,11 @@ def test_clients_that_lost_their_brokers_are_replaced(
                     counting.check(reader)
 
 
-def test_a_consumer_that_lost_its_brokers_before_a_commit_is_given_up(
+def test_a_consumer_that_lost_its_brokers_commits_and_is_replaced(
     start_broker: Callable[..., Broker], unique_name: Callable[[str], str]
 ) -> None:
-    """It could not be asked: its client takes no other call while it commits. The time-outs of a commit follow each
-    other, and may be minutes."""
+    """Its commit waited for the time of a session, during which the client could not be asked: it takes one call at a
+    time. While a member joined, all stood still for so long."""
     (port,) = free_ports(1)
     with MetadataProxy(port) as proxy:
         broker = start_broker({"advertised.listeners": f"PLAINTEXT://{proxy.address}"}, port)
@@ -71,17 +71,25 @@ def test_a_consumer_that_lost_its_brokers_before_a_commit_is_given_up(
                 "group.id": unique_name("group"),
                 "enable.auto.commit": False,
                 "partition.assignment.strategy": "cooperative-sticky",
+                "reconnect.backoff.max.ms": 1000,
                 "topic.metadata.refresh.interval.ms": 500,
                 "session.timeout.ms": 120_000,
             }
         )
-        place = {join(consumer, topic): OffsetAndMetadata(0, "")}
-        consumer.commit(place)
+        place = join(consumer, topic)
+        consumer.commit({place: OffsetAndMetadata(1, "")})
         proxy.hides = True
         wait_until("the client asks no more", lambda: proxy.silent_s > 3)
         proxy.hides = False
-        with pytest.raises(RetryableError, match="has lost all brokers, which a new client reaches"):
-            consumer.commit(place)
-        with pytest.raises(RetryableError, match="was given up while it committed"):
+        consumer.commit({place: OffsetAndMetadata(2, "text")})
+        admin = ConfluentClients(proxy.address).admin({})
+        assert admin.group_offsets(consumer.resources.group or "", [place]) == {place: OffsetAndMetadata(2, "text")}
+        admin.close()
+
+        def polls() -> bool:
             consumer.poll(0.1)
+            return False
+
+        with pytest.raises(ClientUnusable, match="has lost all brokers, which a new client reaches"):
+            wait_until("the client is found out", polls, pauses=False)
         consumer.close()

@@ -8,8 +8,10 @@ import pytest
 
 from processor_api.clock import ManualClock
 from processor_api.errors import RetryableError
-from streams.kafka.confluent.lost_brokers import CHECK_INTERVAL_S, LOST_AFTER_S, LostBrokers
+from streams.kafka.confluent.lost_brokers import CHECK_INTERVAL_S, LostBrokers, lost_after_s
 from waiting import wait_until
+
+LOST_AFTER_S = 4.0
 
 
 def is_asking() -> bool:
@@ -22,7 +24,7 @@ class Cluster:
     def __init__(self) -> None:
         self.clock = ManualClock(0)
         self.answers_client = self.answers_new = self.answers_members = False
-        self.lost = LostBrokers(self.new, self.clock, lambda timeout_s: self.answers_members)
+        self.lost = LostBrokers(self.new, self.clock, lambda timeout_s: self.answers_members, LOST_AFTER_S)
 
     def new(self, timeout_s: float) -> bool:
         return self.answers_new
@@ -54,6 +56,12 @@ def test_a_client_that_new_ones_leave_behind_is_given_up(cluster: Cluster) -> No
     cluster.clock.advance(int(CHECK_INTERVAL_S * 1000))
     with pytest.raises(RetryableError, match="has lost all brokers, which a new client reaches"):
         cluster.lost.check(lambda timeout_s: False)
+
+
+def test_a_client_may_wait_before_it_connects_again() -> None:
+    """For as long as its settings say, and a moment for the connection."""
+    assert lost_after_s({}) == 13.0
+    assert lost_after_s({"reconnect.backoff.max.ms": 1000}) == 4.0
 
 
 def test_a_client_of_a_cluster_that_is_away_is_kept(cluster: Cluster) -> None:
@@ -126,7 +134,7 @@ def test_an_answer_that_comes_after_the_call_did_says_nothing_about_the_next(clu
         begun.set()
         return ends.wait(60)
 
-    cluster.lost = LostBrokers(cluster.new, cluster.clock, late)
+    cluster.lost = LostBrokers(cluster.new, cluster.clock, late, LOST_AFTER_S)
     cluster.clock.advance(int(CHECK_INTERVAL_S * 1000))
     cluster.lost.check_call()
     assert begun.wait(60)

@@ -61,6 +61,15 @@ from streams.kafka.wire.messages import (
     SupportedFeature,
     TopicMetadata,
 )
+from streams.kafka.wire.offset_commits import (
+    OFFSET_COMMIT,
+    AnsweredPartition,
+    AnsweredTopic,
+    CommittedPartition,
+    CommittedTopic,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+)
 
 LISTED = ListOffsetsRequest(-1, 0, (ListOffsetsTopic("t", (ListOffsetsPartition(3, -1, LATEST),)),))
 ENDS = ListOffsetsResponse(0, (ListedTopic("t", (ListedOffset(3, 0, -1, 42, 7),)),))
@@ -137,6 +146,13 @@ REQUESTS = {
         )
         for version in (3, 4)
     },
+    "OffsetCommit 8": (
+        OFFSET_COMMIT,
+        8,
+        OffsetCommitRequest("g", 5, "m", "i", (CommittedTopic("t", (CommittedPartition(3, 42, -1, "x"),)),)),
+        "00000031 0008 0008 00000007 0003617070 00 0267 00000005 026d 0269 02 0274 02 00000003 000000000000002a"
+        " ffffffff 0278 00 00 00",
+    ),
     "Metadata 12": (
         METADATA,
         12,
@@ -277,6 +293,12 @@ ANSWERS: dict[str, tuple[Api[Any, Any], int, str, Any]] = {
         )
         for version in (3, 4)
     },
+    "OffsetCommit 8": (
+        OFFSET_COMMIT,
+        8,
+        "00000007 00 00000000 02 0274 02 00000003 001b 00 00 00",
+        OffsetCommitResponse(0, (AnsweredTopic("t", (AnsweredPartition(3, 27),)),)),
+    ),
     "Metadata 12": (
         METADATA,
         12,
@@ -357,6 +379,7 @@ def test_every_version_of_every_message_is_here() -> None:
         LIST_OFFSETS,
         LIST_TRANSACTIONS,
         METADATA,
+        OFFSET_COMMIT,
         SASL_AUTHENTICATE,
         SASL_HANDSHAKE,
     )

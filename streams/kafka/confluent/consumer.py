@@ -14,7 +14,7 @@ from confluent_kafka import Consumer as Client
 from confluent_kafka import TopicPartition as ClientPartition
 
 from processor_api.clock import SystemClock
-from processor_api.errors import RetryableError, StreamsError, TaskMigratedError
+from processor_api.errors import ConfigError, RetryableError, StreamsError, TaskMigratedError
 from processor_api.forks import belongs_to_this_process, never_free
 from processor_api.task_id import TopicPartition
 from streams.kafka.confluent.callbacks import weakly
@@ -32,7 +32,13 @@ from streams.kafka.confluent.errors import (
 )
 from streams.kafka.confluent.header_names import decode_headers
 from streams.kafka.confluent.known_topics import learn_topics
-from streams.kafka.confluent.lost_brokers import GivenUpClient, LostBrokers, answers_members, reaches_brokers
+from streams.kafka.confluent.lost_brokers import (
+    GivenUpClient,
+    LostBrokers,
+    answers_members,
+    lost_after_s,
+    reaches_brokers,
+)
 from streams.kafka.confluent.outage import ClientLog, OutageLog, failure_of_request
 from streams.kafka.confluent.read_ahead import ReadAhead
 from streams.kafka.confluent.timed_executor import CallTimedOutError, TimedExecutor
@@ -44,6 +50,8 @@ from streams.kafka.ports import (
     RebalanceListener,
     UnknownPartitionError,
 )
+from streams.kafka.wire.error_codes import NONE
+from streams.kafka.wire.offset_commits import CommittingMember, OffsetCommits
 from streams.kafka.wire.offset_texts import offset_texts
 
 __all__ = ["ConfluentConsumer"]
@@ -51,6 +59,7 @@ __all__ = ["ConfluentConsumer"]
 log = logging.getLogger("streams.kafka.client")
 
 TIMEOUT_S = 30.0
+COMMIT_S = 30.0
 MAX_POLL_INTERVAL_MS = 300_000
 """librdkafka's default of ``max.poll.interval.ms``."""
 CLOSE_S = 5.0
@@ -74,7 +83,13 @@ def _plain(partitions: Collection[ClientPartition]) -> list[TopicPartition]:
 def names_no_member(metadata: bytes) -> bool:
     """Whether a group's metadata, as librdkafka writes it, is without a generation or a member."""
     member = member_of(metadata)
-    return member is not None and (struct.unpack_from("=i", metadata, len(_METADATA))[0] < 0 or not member)
+    return member is not None and (generation_of(metadata) < 0 or not member)
+
+
+def generation_of(metadata: bytes) -> int:
+    """Returns the generation in a group's metadata."""
+    found: int = struct.unpack_from("=i", metadata, len(_METADATA))[0]
+    return found
 
 
 def member_of(metadata: bytes) -> bytes | None:
@@ -108,11 +123,12 @@ class ConfluentConsumer:
         self.resources = Resources.of(config, "READ", "DESCRIBE")
         self._outage = outage or OutageLog(config.get("bootstrap.servers"))
         members = partial(answers_members, config, self._outage)
-        self._lost = LostBrokers(partial(reaches_brokers, config), SystemClock(), members)
+        self._lost = LostBrokers(partial(reaches_brokers, config), SystemClock(), members, lost_after_s(config))
         self._executor = TimedExecutor(f"{config.get('client.id', 'consumer')}-executor")
         self._is_calling_back = False
         self._is_given_up = False
         """Whether the last commit has not come back, and is not waited for any more."""
+        self._commits = self._own_commits()
         self._assigned: set[TopicPartition] = set()
         self._owned: set[TopicPartition] = set()
         kilobytes = int(config.get("queued.max.messages.kbytes", QUEUED_KBYTES))
@@ -129,6 +145,13 @@ class ConfluentConsumer:
         """Keeps a forked child from freeing the client, which waits for its threads."""
         never_free([self._client])
         return ()
+
+    def _own_commits(self) -> OffsetCommits | None:
+        """Returns what commits in place of the client; ``None`` where only the client can log in."""
+        try:
+            return OffsetCommits(self._settings, str(self._settings["group.id"]))
+        except (ConfigError, KeyError):
+            return None
 
     def _on_error(self, error: KafkaError) -> None:
         if error.fatal():
@@ -343,18 +366,22 @@ class ConfluentConsumer:
         return offset_texts(self._settings, str(self._settings["group.id"]), partitions, timeout_s=TIMEOUT_S)
 
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Commits on a thread of its own: the client's call waits for a coordinator without a limit, for ever if the
-        client has lost all brokers. After ``max.poll.interval.ms``, when the group has given this member up, or once it
-        is known that its brokers are lost, this client is given up too. Inside of a rebalance the call is made here: a
-        client that is in a callback takes no calls of other threads, and its brokers have just answered."""
+        """Commits over a connection of its own, so that it waits neither for a rebalance nor for a client that has lost
+        its brokers; where only the client can log in, or a broker is too old, by the client.
+
+        That is on a thread of its own: the client's call waits for a coordinator without a limit. After
+        ``max.poll.interval.ms``, when the group has given this member up, or once it is known that the coordinator
+        answers others, this client is given up. Inside of a rebalance the call is made here: a client that is in a
+        callback takes no calls of other threads, and its brokers have just answered."""
         if not offsets:
             return
-        member = member_of(self.group_metadata())
-        wanted = [ClientPartition(*name, one.offset, one.metadata) for name, one in offsets.items()]
-        commit = self._client.commit
+        metadata = self.group_metadata()
+        member = member_of(metadata)
 
         def call() -> None:
-            self._raise_first(caught(commit, offsets=wanted, asynchronous=False))
+            if not self._commit_directly(metadata, offsets):
+                wanted = [ClientPartition(*name, one.offset, one.metadata) for name, one in offsets.items()]
+                self._raise_first(caught(self._client.commit, offsets=wanted, asynchronous=False))
 
         try:
             if self._is_calling_back:
@@ -366,6 +393,29 @@ class ConfluentConsumer:
             if found is not None and found.name() in FENCED:
                 raise self._end(member) from error
             raise mapped(error, "commit offsets", self.resources) from error
+
+    def _commit_directly(self, metadata: bytes, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> bool:
+        """Commits without the client; returns whether that is possible.
+
+        :raises KafkaException: if the coordinator refuses it.
+        :raises RetryableError: if it does not answer.
+        """
+        found = member_of(metadata)
+        if self._commits is None or found is None:
+            return False
+        instance_id = self._settings.get("group.instance.id") if found else None
+        member = CommittingMember(found.decode(), generation_of(metadata), instance_id)
+        try:
+            code = self._commits.commit(member, offsets, COMMIT_S)
+        except (RetryableError, KafkaException):
+            raise
+        except StreamsError as error:  # such as a broker that is older than our request
+            log.info("offsets are committed by the client", extra={"error": str(error)})
+            self._commits = None
+            return False
+        if code != NONE:
+            raise KafkaException(KafkaError(code))
+        return True
 
     def _end(self, member: bytes | None) -> StreamsError:
         """Returns the error of a commit that ended the client, and of all further calls.
@@ -392,10 +442,10 @@ class ConfluentConsumer:
             raise
         except KafkaException as error:
             found = kafka_error(error)
-            if found is not None and found.code() > 0:  # the coordinator's; those of the client are negative
-                self._lost.answered()
+            if found is not None and found.code() > 0 and self._commits is None:
+                self._lost.answered()  # the error is the coordinator's; those of the client are negative
             raise
-        if self._lost.suspected:
+        if self._lost.suspected and self._commits is None:  # else it was not the client that was answered
             self._lost.answered()
 
     def _watch_commit(self) -> None:
@@ -464,6 +514,8 @@ class ConfluentConsumer:
     def close(self) -> None:
         """Leaves the group and closes the client. A client that lost all brokers would wait for them: it is left to
         itself."""
+        if self._commits is not None:
+            self._commits.close()
         if self._is_given_up:
             log.info("the consumer is not closed: its last commit has not come back")
             return

@@ -19,16 +19,23 @@ from streams.kafka.confluent.outage import ClientLog, OutageLog
 from streams.kafka.ports import ClientUnusable
 from streams.kafka.wire.describe import describe_group
 
-__all__ = ["GivenUpClient", "LostBrokers", "answers_members", "reaches_brokers"]
+__all__ = ["GivenUpClient", "LostBrokers", "answers_members", "lost_after_s", "reaches_brokers"]
 
-CHECK_INTERVAL_S = 5.0
+CHECK_INTERVAL_S = 1.0
 OWN_ANSWER_S = 1.0
 NEW_ANSWER_S = 10.0
-LOST_AFTER_S = 15.0
-"""A client that lost a connection makes the next one after 10 s at most (``reconnect.backoff.max.ms``)."""
+CONNECT_S = 3.0
+"""Time that a healthy client needs at most, beside its wait, to connect again to a broker that new clients reach."""
+RECONNECT_MAX_MS = 10_000
+"""librdkafka's default of ``reconnect.backoff.max.ms``, the longest wait of a client that lost a connection."""
 
 
 REBALANCING = frozenset({"PreparingRebalance", "CompletingRebalance"})
+
+
+def lost_after_s(config: Mapping[str, Any]) -> float:
+    """Returns how long new clients have to be answered, and this one not, until it has surely lost its brokers."""
+    return int(config.get("reconnect.backoff.max.ms", RECONNECT_MAX_MS)) / 1000 + CONNECT_S
 
 
 def reaches_brokers(config: Mapping[str, Any], timeout_s: float) -> bool:
@@ -74,12 +81,20 @@ class LostBrokers:
 
     :param new: returns whether a broker answers a new client, and names brokers. It is called on a thread of its own.
     :param answers_members: returns whether a member of the group would be answered now. It is called like that too.
+    :param lost_after_s: see :func:`lost_after_s`.
     """
 
-    def __init__(self, new: Callable[[float], bool], clock: Clock, answers_members: Callable[[float], bool]) -> None:
+    def __init__(
+        self,
+        new: Callable[[float], bool],
+        clock: Clock,
+        answers_members: Callable[[float], bool],
+        lost_after_s: float,
+    ) -> None:
         self.suspected = False
         """Whether the client said that a broker is down, and none has answered it since; for a quick look."""
         self._new, self._clock, self._answers_members = new, clock, answers_members
+        self._lost_after_s = lost_after_s
         self._next_check = 0.0
         self._answers = 0
         self._reached_since: float | None = None
@@ -127,7 +142,7 @@ class LostBrokers:
 
     def _compare(self, new: Callable[[float], bool]) -> None:
         now, reached = self._clock.monotonic(), self._reached_since
-        if reached is not None and now - reached >= LOST_AFTER_S:
+        if reached is not None and now - reached >= self._lost_after_s:
             raise ClientUnusable("this client has lost all brokers, which a new client reaches; it has to be replaced")
         if self._asking is None or not self._asking.is_alive():
             self._asking = threading.Thread(

@@ -24,11 +24,14 @@ from streams.kafka.wire.messages import (
     LeftMember,
     SupportedApi,
 )
+from streams.kafka.wire.offset_commits import OFFSET_COMMIT
 
 HOST = "127.0.0.1"
 MOST_REQUEST_BYTES = 100_000
 CERTIFICATES = Path(__file__).parent / "certificates"
-APIS: dict[int, Api[Any, Any]] = {api.key: api for api in vars(messages).values() if isinstance(api, Api)}
+APIS: dict[int, Api[Any, Any]] = {
+    api.key: api for api in (*vars(messages).values(), OFFSET_COMMIT) if isinstance(api, Api)
+}
 VERSIONS = ApiVersionsResponse(0, tuple(SupportedApi(api.key, 0, api.highest) for api in APIS.values()), 0)
 
 

@@ -1,0 +1,165 @@
+"""Commits a member's offsets over a connection of its own.
+
+librdkafka sends a commit over the connection on which it asks to join. A broker answers the requests of a connection
+one after the other, so a commit waits there until a rebalance is over, which may be as long as the session of a dead
+member. A client that has lost all brokers keeps a commit for the time of a session, too (2.16). Over another connection
+the coordinator answers at once: it takes commits of members of the present generation while the next one is prepared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from processor_api.clock import Clock
+from processor_api.task_id import TopicPartition
+from streams.kafka.ports import OffsetAndMetadata
+from streams.kafka.wire import error_codes
+from streams.kafka.wire.api import Api
+from streams.kafka.wire.client_settings import ClientSettings
+from streams.kafka.wire.codec import AtMost, Int16, Int32, Int64
+from streams.kafka.wire.coordinator import Coordinator
+
+__all__ = [
+    "OFFSET_COMMIT",
+    "AnsweredPartition",
+    "AnsweredTopic",
+    "CommittedPartition",
+    "CommittedTopic",
+    "CommittingMember",
+    "OffsetCommitRequest",
+    "OffsetCommitResponse",
+    "OffsetCommits",
+]
+
+_NO_EPOCH = -1
+_TEXT_END = "\0"
+"""The byte that librdkafka's Python client sends behind each text; without it, it reads texts with what follows in
+memory."""
+
+
+@dataclass(frozen=True)
+class CommittedPartition:
+    """The offset to commit for one partition."""
+
+    partition_index: Int32
+    committed_offset: Int64
+    committed_leader_epoch: Int32
+    committed_metadata: str | None
+
+
+@dataclass(frozen=True)
+class CommittedTopic:
+    """The offsets to commit for one topic."""
+
+    name: str
+    partitions: tuple[CommittedPartition, ...]
+
+
+@dataclass(frozen=True)
+class OffsetCommitRequest:
+    """A commit of a member; without generation and member, that of a client outside of an empty group."""
+
+    group_id: str
+    generation_id: Int32
+    member_id: str
+    group_instance_id: str | None
+    topics: tuple[CommittedTopic, ...]
+
+
+@dataclass(frozen=True)
+class AnsweredPartition:
+    """The result for one partition."""
+
+    partition_index: Int32
+    error_code: Int16
+
+
+@dataclass(frozen=True)
+class AnsweredTopic:
+    """The results for one topic."""
+
+    name: str
+    partitions: Annotated[tuple[AnsweredPartition, ...], AtMost(100_000)]
+
+
+@dataclass(frozen=True)
+class OffsetCommitResponse:
+    """The results of a commit."""
+
+    throttle_time_ms: Int32
+    topics: Annotated[tuple[AnsweredTopic, ...], AtMost(100_000)]
+
+    @property
+    def error_code(self) -> int:
+        """The first error; one of the group is that of all partitions."""
+        codes = (partition.error_code for topic in self.topics for partition in topic.partitions)
+        return next((code for code in codes if code != error_codes.NONE), error_codes.NONE)
+
+
+OFFSET_COMMIT = Api(
+    name="OffsetCommit",
+    key=8,
+    lowest=8,
+    highest=8,
+    flexible_from=8,
+    request=OffsetCommitRequest,
+    response=OffsetCommitResponse,
+    needs="2.4",
+    most_answer_bytes=16 * 1024 * 1024,
+)
+
+
+@dataclass(frozen=True)
+class CommittingMember:
+    """The identity that the coordinator checks."""
+
+    member_id: str
+    generation: int
+    instance_id: str | None
+
+
+class OffsetCommits:
+    """Sends the commits of one consumer. For one thread at a time.
+
+    :param settings: of the consumer, under librdkafka's names: servers, TLS and login are taken from them.
+    :raises ConfigError: if they need what only librdkafka has, such as a login by Kerberos.
+    """
+
+    def __init__(self, settings: Mapping[str, Any], group: str, clock: Clock | None = None) -> None:
+        self._group = group
+        self._coordinator = Coordinator(ClientSettings.of(settings), group, clock)
+
+    def commit(
+        self, member: CommittingMember, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout_s: float
+    ) -> int:
+        """Commits offsets; returns the first error code of the answer, which is 0 if all were committed.
+
+        The request is sent again only where it cannot arrive twice: after the end of a connection, or where the
+        coordinator moves.
+
+        :raises RetryableError: if there was no answer within the time. Then it may still arrive, as long as the group
+            has this generation.
+        :raises StreamsError: if it cannot be asked: a refused login or certificate, or an older broker.
+        """
+        topics: dict[str, list[CommittedPartition]] = {}
+        for (topic, number), (offset, text) in offsets.items():
+            topics.setdefault(topic, []).append(CommittedPartition(number, offset, _NO_EPOCH, text + _TEXT_END))
+        request = OffsetCommitRequest(
+            self._group,
+            member.generation,
+            member.member_id,
+            member.instance_id,
+            tuple(CommittedTopic(topic, tuple(partitions)) for topic, partitions in topics.items()),
+        )
+        return self._coordinator.call(OFFSET_COMMIT, request, timeout_s).error_code
+
+    def close(self) -> None:
+        """Closes the connection; may be called again."""
+        self._coordinator.close()
+
+    def __del__(self) -> None:
+        with suppress(Exception):  # it was never made whole, or the process ends
+            self.close()  # with the last reference, as a client of librdkafka is
