@@ -352,6 +352,21 @@ class OperatorContext(Protocol):
         """
         ...
 
+    def keep_progress(self, name: str, current: Callable[[], int], *, since: str) -> int:
+        """Returns the number that was committed when the task ran last, 0 if none was: how far something is done that a
+        commit may leave in the middle.
+
+        :param current: returns the number that the next commit keeps. It grows until the time under ``since`` moves,
+            with which it is 0 again.
+        :param since: a name of :meth:`keep_time`.
+        """
+        ...
+
+    def with_record(self, do: Callable[[], T]) -> Callable[[], T]:
+        """Returns a function that does something later as if the current record were still the current one: its topic,
+        partition, offset and headers."""
+        ...
+
     def shared(self, name: str, make: Callable[[], T]) -> T:
         """Returns the object that operators of the task share under a name; the first that asks makes it."""
         ...

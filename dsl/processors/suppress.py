@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dsl.processors.ending import in_parts
-from dsl.processors.windows.emission import kept_stream_time
+from dsl.processors.windows.emission import PART_ROWS, kept_stream_time
 from dsl.table_operator import TableOperator
 from dsl.table_view import LookUp, LookUpAsOf, Row, TableView
 from processor_api.context import OperatorContext
@@ -21,8 +21,6 @@ from processor_api.record import NO_TIMESTAMP, Forward, HeaderList
 __all__ = ["Suppress"]
 
 NO_LIMIT = (1 << 63) - 1
-PART_ROWS = 1000
-"""So many final results are sent on at a time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +51,7 @@ class Suppress(TableOperator):
         wait, by_window = self.open_ms, self.by_window
         most_records, most_bytes, emits_early = self.record_limit, self.byte_limit, self.emits_early
         emit = _finals(context.forward) if by_window else context.forward
+        part_rows = int(context.processing_context().app_configs().get(PART_ROWS, 1000))
         stream_time = NO_TIMESTAMP
 
         def current() -> int:
@@ -67,7 +66,7 @@ class Suppress(TableOperator):
             return bool(buffer.num_records > most_records or buffer.buffer_size > most_bytes)
 
         def send_part() -> bool:
-            left = buffer.num_records - PART_ROWS
+            left = buffer.num_records - part_rows
             evict_while(lambda: due() and buffer.num_records > left, emit)
             return due()
 

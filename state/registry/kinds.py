@@ -21,12 +21,13 @@ from state.key_value import list_store, lru, store, time_to_live, timestamp_prox
 from state.time_ordered import join_grace, suppress
 from state.versioned import store as versioned
 from state.windowed import session, window
+from state.windowed.segments import keeping_all
 from state.write_buffer.buffer import Log, LogMany
 from state.write_buffer.memory_budget import Budget
 from state.write_buffer.migration import UpgradingEngine, upgrading_codec
 from state.write_buffer.record_context import Cursor
 from state.write_buffer.row_codec import RowCodec
-from state.write_buffer.store_kind import Opening, OpenStore, Restore, StoreKind
+from state.write_buffer.store_kind import Opening, OpenStore, Restore, StoreKind, is_persistent
 from state.write_buffer.time_to_live import EXPIRY
 
 __all__ = [
@@ -163,8 +164,13 @@ def _upgraded(builder: StoreBuilder[Any, Any], engine: Engine) -> tuple[Engine, 
     return upgrading, upgrading_codec(kind.codec, upgrading.family(family))
 
 
-def restore_of(builder: StoreBuilder[Any, Any], engine: Engine) -> Restore:
-    """Returns the function that turns the records of a store's changelog into its rows, for one restore."""
+def restore_of(builder: StoreBuilder[Any, Any], engine: Engine, *, keeps_all: bool = False) -> Restore:
+    """Returns the function that turns the records of a store's changelog into its rows, for one restore.
+
+    :param keeps_all: of a store of windows or sessions, also restores the rows that have expired.
+    """
+    if keeps_all:
+        builder = keeping_all(builder, persistent=is_persistent(builder, engine))
     engine, codec = _upgraded(builder, engine)
     return kind_of(builder).restoring(builder, engine, codec)
 

@@ -146,6 +146,26 @@ class TimedReads:
 
         return self._by_segment(of_segment, low, high, reverse, expired)
 
+    @property
+    def in_order_of_time(self) -> bool:
+        """Whether rows are in order of time, then key, for :meth:`of_times_behind`."""
+        return isinstance(self.layout, TimeFirst)
+
+    def of_times_behind(self, low: int, high: int, last: tuple[bytes, int, int] | None) -> Iterator[Found]:
+        """Returns the rows of :meth:`of_times` that follow one, expired ones too; only where rows are in order of time.
+
+        :param last: key, time and rest of that row; ``None`` for all rows.
+        """
+        layout, interval, rows = self.layout, self.segments.interval, self.rows
+        assert isinstance(layout, TimeFirst)
+        row = b"" if last is None else layout.row(last[1] // interval, *last) + b"\x00"
+        for segment in self.segments.between(low, high, reverse=False):
+            first, end = max(low, segment * interval), min(high, (segment + 1) * interval - 1)
+            begin, behind = layout.time_bounds(segment, first, end)
+            begin = max(begin, row)
+            if begin < behind:
+                yield from self._found(layout, rows.range(begin, behind, reverse=False), rows.format.value_of)
+
     def _found(self, layout: RowLayout, rows: FoundRows, value_of: Callable[[Any], Any]) -> Iterator[Found]:
         parts = layout.parts
         return ((*parts(row), value_of(entry[0]), entry[1]) for row, entry in rows)
@@ -339,6 +359,10 @@ class _Swept(CommitParticipant):
     @property
     def pending(self) -> bool:
         return self._segments.pending
+
+    @property
+    def needed_from(self) -> int | None:
+        return self._segments.needed_from
 
     def apply(self, batch: Batch) -> None:
         self._end = self._segments.expired_rows_end

@@ -11,7 +11,7 @@ import logging
 import struct
 from bisect import insort
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
 from typing import Any
@@ -24,7 +24,17 @@ from state.engine.repair_hints import rebuild_store
 from state.formats.keys import MAX_TIME
 from state.write_buffer.migration import older_handles
 
-__all__ = ["FACTS", "FACTS_KEY", "SEGMENT", "Retention", "SegmentTimes", "Segments", "stored_time"]
+__all__ = [
+    "FACTS",
+    "FACTS_KEY",
+    "SEGMENT",
+    "Retention",
+    "SegmentTimes",
+    "Segments",
+    "keeping_all",
+    "sent_name",
+    "stored_time",
+]
 
 log = logging.getLogger("streams.state")
 
@@ -92,6 +102,18 @@ class Retention:
             half, third = max(retention // 2, LEAST_PERSISTENT_INTERVAL_MS), max(retention // MEMORY_SEGMENTS, 1)
             interval = third if drop_early and not until_deleted else half
         return Retention(retention, interval, drop_early, shows_limit, until_deleted)
+
+
+def sent_name(store: str) -> str:
+    """Returns the name by which a commit keeps how many of a store's final results are sent on, while some are left."""
+    return f"{store}/sent"
+
+
+def keeping_all(builder: StoreBuilder[Any, Any], *, persistent: bool) -> StoreBuilder[Any, Any]:
+    """Returns the same store, of which no row expires; the segments of its rows are the same."""
+    interval = Retention.of(builder, persistent=persistent).interval_ms
+    parameters = {**builder.supplier.parameters, "retention_ms": MAX_TIME, "segment_interval_ms": interval}
+    return replace(builder, supplier=replace(builder.supplier, parameters=parameters))
 
 
 def stored_time(family: Family) -> int | None:
@@ -177,6 +199,8 @@ class Segments(SegmentTimes):
         self._shown_ms = retention.shown_ms
         self._changed = self._sweep = False
         self._drops = 0
+        self.needed_from: int | None = None
+        """The smallest time whose rows are kept though they have expired: their results are not sent on yet."""
         self._ids = self._find()
         self.known = set(self._ids)
         """The segments that may have rows."""
@@ -225,9 +249,27 @@ class Segments(SegmentTimes):
         if self._drop_early:
             self.dropped_before = self.live_from
 
+    def keep_from(self, time: int) -> None:
+        """Keeps rows of this time and later, also those that have expired, until :meth:`keep_no_more`."""
+        self.needed_from = time
+        self._least = min(self._least, time // self.interval)
+        self._ids = [id_ for id_ in self._find() if id_ >= self._least]
+        self._ids = sorted({*self._ids, *self.known})
+        self.known = set(self._ids)
+        self._dropped_from()
+
+    def keep_no_more(self) -> None:
+        """Has what has expired meanwhile deleted."""
+        self.needed_from = None
+        self._let_go(self.stream_time)
+
+    def _least_at(self, time: int) -> int:
+        least = (time - self.retention.at_least_ms) // self.interval
+        return least if self.needed_from is None else min(least, self.needed_from // self.interval)
+
     def _let_go(self, time: int) -> None:
         """Notes which segments have expired."""
-        least = (time - self.retention.at_least_ms) // self.interval
+        least = self._least_at(time)
         if least > self._least:
             self._least, self._sweep = least, True
             if self._ids and self._ids[0] < least:
@@ -254,7 +296,7 @@ class Segments(SegmentTimes):
         time, retention = self._logged_time, self.retention
         if time == self.stream_time:
             return
-        self._least = least = max((time - retention.at_least_ms) // self.interval, 0)
+        self._least = least = max(self._least_at(time), 0)
         found = {*self._find(), *(SEGMENT.unpack_from(row)[0] for row in rows)}
         self._ids = sorted(id_ for id_ in found if id_ >= least)
         self.known = set(self._ids)

@@ -124,6 +124,15 @@ class ValuesOnly:
         """Reads the values of a range of times (:meth:`~state.windowed.rows.TimedReads.of_times`)."""
         return _values_only(self._timed.of_times(low, high, reverse=reverse, expired=expired))
 
+    @property
+    def in_order_of_time(self) -> bool:
+        """Whether rows are in order of time, then key."""
+        return self._timed.in_order_of_time
+
+    def of_times_behind(self, low: int, high: int, last: tuple[bytes, int, int] | None) -> Iterator[Found]:
+        """Reads the values that follow a row (:meth:`~state.windowed.rows.TimedReads.of_times_behind`)."""
+        return _values_only(self._timed.of_times_behind(low, high, last))
+
 
 def _values_only(found: Iterator[Found]) -> Iterator[Found]:
     return ((key, time, rest, value[0], timestamp) for key, time, rest, value, timestamp in found)

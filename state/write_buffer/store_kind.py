@@ -65,6 +65,11 @@ class CommitParticipant(ABC):
         """Returns the number of entries that wait for the commit, and their bytes; for any thread."""
         return 0, 0
 
+    @property
+    def needed_from(self) -> int | None:
+        """The smallest time whose rows are needed though they have expired; ``None`` if there are none."""
+        return None
+
     @abstractmethod
     def apply(self, batch: Batch) -> None:
         """Puts what it writes into a batch, behind the rows. Changes nothing else: it is called again if the engine

@@ -195,6 +195,14 @@ KEYS: tuple[Key, ...] = (
     ),
     Key("group.protocol", "group_protocol", "classic", WORKS, "`classic`; the streams protocol (KIP-1071) comes later"),
     Key(
+        "final.results.part.rows",
+        "final_results_part_rows",
+        "1000",
+        WORKS,
+        "how many final results of windows are sent on at a time: where one record closes more, the thread may poll and"
+        " commit in between; a setting of this library",
+    ),
+    Key(
         "input.buffer.max.bytes",
         "input_buffer_max_bytes",
         "536870912",

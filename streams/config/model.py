@@ -131,6 +131,7 @@ class StreamsConfig(BaseModel):
     errors_dead_letter_queue_topic_name: Annotated[str | None, PlainValidator(values.optional(values.text))] = None
 
     buffered_records_per_partition: PositiveCount = 1000
+    final_results_part_rows: PositiveCount = 1000
     input_buffer_max_bytes: Annotated[int, PlainValidator(values.whole(-1))] = 512 * 1024 * 1024
     """-1 is no limit."""
     max_task_idle_ms: MsOrOff = 0

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from dsl.processors.suppress import PART_ROWS
 from processor_api.clock import ManualClock
 from processor_api.topology import Topology
 from runtime_support.task_kit import TaskKit
@@ -17,6 +16,7 @@ from streams.runtime.processing.pace import Pace
 from streams.runtime.tasks.task import TaskState
 
 WINDOW = 60_000
+PART_ROWS = 1000
 COUNT = 2 * PART_ROWS + 500
 STORES = {"statestore.cache.max.bytes": 0}
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 from typing import Any
 
 from processor_api.context import OperatorContext
 from processor_api.record import NO_TIMESTAMP, HeaderList
 from processor_api.stores.windowed import Windowed
 from state.formats.keys import MAX_TIME
+from state.windowed.segments import sent_name
 
-__all__ = ["EMIT_INTERVAL", "FinalResults", "final_results", "kept_stream_time"]
+__all__ = ["EMIT_INTERVAL", "PART_ROWS", "FinalResults", "final_results", "kept_stream_time"]
 
 EMIT_INTERVAL = "__emit.interval.ms.kstreams.windowed.aggregation__"
+
+PART_ROWS = "final.results.part.rows"
+"""The setting of how many results are sent on at a time."""
 
 FinalResults = Callable[[int, int, HeaderList | None], None]
 """``(close_time, time_to_put, headers)`` sends on what has closed; called for each record before it is put."""
@@ -31,51 +36,150 @@ def kept_stream_time(context: OperatorContext, store: str | None, current: Calla
     return context.keep_time(f"{store}/stream-time{part}", current)
 
 
-def final_results(context: OperatorContext, store: Any, bounds: Bounds, *, ends: bool = False) -> FinalResults:
+def final_results(
+    context: OperatorContext,
+    store: Any,
+    bounds: Bounds,
+    closed: Callable[[], int],
+    *,
+    reach_ms: int | None = None,
+    ends: bool = False,
+) -> FinalResults:
     """Returns the function that sends on the results of windows which have closed.
 
     It looks at most once per interval of the wall clock (``__emit.interval.ms...``), and before that when the record's
     own put would move the store's time so far that the store would delete results which were not sent on: Kafka
     Streams loses these.
 
+    Many results are sent in parts. How many of the rows behind the last close time are sent is committed with the
+    offsets; the store keeps the rows until all are.
+
+    :param closed: returns the time at which windows have closed by now.
+    :param reach_ms: how far before its own time a record may change a row that has closed; ``None`` if none does.
     :param ends: whether results get the ends of their windows as timestamps, rather than those that are stored.
     """
-    timed, read_key, window_of, forward = store.timed, store.read_key, store.window_of, context.forward
-    segments = timed.segments
+    timed, segments = store.timed, store.timed.segments
     retention_ms, segment_ms = segments.retention.at_least_ms, segments.interval
     interval_ms = int(context.processing_context().app_configs().get(EMIT_INTERVAL, 1000))
     time_ms = context.clock.time_ms
     next_look_ms = 0
-    last = NO_TIMESTAMP
-
-    def committed() -> int:
-        return last
-
-    last = context.keep_time(store.name, committed, named=True)
+    results = _Results(context, store, bounds, closed, ends=ends)
+    send_part = context.in_parts(results.send_part, left=results.begun)
 
     def emit(close_time: int, time_to_put: int, headers: HeaderList | None) -> None:
         nonlocal next_look_ms
-        now = time_ms()
+        if results.sent:  # another record of the same call or drain, which may change a row that is not sent yet
+            results.finish()
+        now, last = time_ms(), results.last
         if not next_look_ms - interval_ms <= now < next_look_ms:  # earlier: the clock was set back
             next_look_ms = now + interval_ms
         elif (time_to_put - retention_ms) // segment_ms <= bounds(last, close_time)[0] // segment_ms:
             return
-        if last == NO_TIMESTAMP or last < close_time:
-            send(close_time, headers)
-
-    def send(close_time: int, headers: HeaderList | None) -> None:
-        nonlocal last
-        low, high = bounds(last, close_time)
-        if high < 0:
+        if last != NO_TIMESTAMP and last >= close_time:
             return
-        for key, time, rest, value, timestamp in timed.of_times(low, high, reverse=False, expired=True):
-            window = window_of(time, rest)
-            forward(Windowed(read_key(key), window), (value, None), window.end if ends else timestamp, headers)
-        last = close_time
+        changes_closed = reach_ms is not None and time_to_put - reach_ms < close_time
+        if changes_closed or not timed.in_order_of_time:
+            results.send(close_time, headers)
+            return
+        results.begin(close_time, headers)
+        send_part()
+        results.keep_rows()
 
     def send_rest() -> bool:
-        send(MAX_TIME, None)
+        results.send(MAX_TIME, None)
         return False
 
     context.on_end(send_rest)
     return emit
+
+
+class _Results:
+    """The results of the windows of one store that have closed, and how far they are sent on.
+
+    Windows that have closed do not change any more. So the number of rows that are sent, in the order of the store,
+    tells the next life of the task which are left.
+    """
+
+    def __init__(
+        self, context: OperatorContext, store: Any, bounds: Bounds, closed: Callable[[], int], *, ends: bool
+    ) -> None:
+        self._context, self._forward = context, context.forward
+        self._timed, self._read_key, self._window_of = store.timed, store.read_key, store.window_of
+        self._bounds, self._ends = bounds, ends
+        self._part_rows = int(context.processing_context().app_configs().get(PART_ROWS, 1000))
+        self._headers: HeaderList | None = None
+        self._send_rows: Callable[[], bool] = self._send
+        self._row: tuple[bytes, int, int] | None = None
+        """Key, time and rest of the row behind `last` that was sent last in this life of the task."""
+        self.last = NO_TIMESTAMP
+        """The close time up to which all is sent."""
+        self.last = context.keep_time(store.name, self._last, named=True)
+        self.sent = 0
+        """1 and the number of rows behind `last` that are sent, if there may be others; else 0."""
+        self.sent = context.keep_progress(sent_name(store.name), self._progress, since=store.name)
+        self._close_time = closed() if self.begun else NO_TIMESTAMP
+        self.keep_rows()
+
+    def _last(self) -> int:
+        return self.last
+
+    def _progress(self) -> int:
+        return self.sent
+
+    @property
+    def begun(self) -> bool:
+        """Whether results are sent in parts, and some may be left."""
+        return self.sent > 0
+
+    def send(self, close_time: int, headers: HeaderList | None) -> None:
+        """Sends all results up to a close time at once."""
+        low, high = self._bounds(self.last, close_time)
+        if high < 0:
+            return
+        self._headers = headers
+        for found in self._timed.of_times(low, high, reverse=False, expired=True):
+            self._send_row(*found)
+        self.last = close_time
+
+    def begin(self, close_time: int, headers: HeaderList | None) -> None:
+        """Begins to send the results up to a close time in parts, as results of the current record."""
+        if self._bounds(self.last, close_time)[1] >= 0:
+            self._close_time, self._headers, self.sent, self._row = close_time, headers, 1, None
+            self._send_rows = self._context.with_record(self._send)
+
+    def keep_rows(self) -> None:
+        """Has the store keep the rows that are left, which the record's own put may make expire."""
+        if self.begun:
+            self._timed.segments.keep_from(max(0, self._bounds(self.last, self._close_time)[0]))
+
+    def send_part(self) -> bool:
+        """Sends a part of the results; returns whether there are more."""
+        return self.begun and self._send_rows()
+
+    def finish(self) -> None:
+        """Sends all that is left."""
+        while self.send_part():
+            pass
+
+    def _send(self) -> bool:
+        low, high = self._bounds(self.last, self._close_time)
+        rows = self._timed.of_times_behind(max(0, low), high, self._row)
+        if self._row is None:
+            rows = islice(rows, self.sent - 1, None)  # of a former life
+        left = self._part_rows
+        for found in rows:
+            if not left:
+                return True
+            left -= 1
+            self._send_row(*found)
+            self._row = found[:3]
+            self.sent += 1
+        self.last, self.sent, self._row, self._send_rows = self._close_time, 0, None, self._send
+        if self._timed.segments.needed_from is not None:
+            self._timed.segments.keep_no_more()
+        return False
+
+    def _send_row(self, key: bytes, time: int, rest: int, value: Any, timestamp: int) -> None:
+        window = self._window_of(time, rest)
+        windowed = Windowed(self._read_key(key), window)
+        self._forward(windowed, (value, None), window.end if self._ends else timestamp, self._headers)

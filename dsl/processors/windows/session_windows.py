@@ -37,13 +37,14 @@ class SessionAggregate(TableOperator):
         initializer, aggregator, merger = self.initializer, self.aggregator, self.merger
         find, put, write_key = store.timed.find_sessions, store.timed.put, store.write_key
         drop, fail, gap, open_for = context.drop, context.fail, self.gap_ms, self.gap_ms + self.grace_ms
-        emit, send = self._emitting(context, store), self._sending(context, store)
+        send = self._sending(context, store)
         observed = NO_TIMESTAMP
 
         def stream_time() -> int:
             return observed
 
         observed = kept_stream_time(context, self.store, stream_time, self.part)
+        emit = self._emitting(context, store, lambda: observed - open_for)
 
         def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
             nonlocal observed
@@ -102,11 +103,11 @@ class SessionAggregate(TableOperator):
 
         return send
 
-    def _emitting(self, context: OperatorContext, store: Any) -> FinalResults | None:
+    def _emitting(self, context: OperatorContext, store: Any, closed: Callable[[], int]) -> FinalResults | None:
         if not self.final:
             return None
 
         def bounds(last: int, close_time: int) -> tuple[int, int]:
             return max(0, last), close_time - 1
 
-        return final_results(context, store, bounds, ends=True)
+        return final_results(context, store, bounds, closed, reach_ms=self.gap_ms, ends=True)

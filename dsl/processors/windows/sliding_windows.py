@@ -42,13 +42,13 @@ class SlidingAggregate(TableOperator):
         drop, fail = context.drop, context.fail
         difference, grace = self.difference_ms, self.grace_ms
         task = _Windows(self, context, store)
-        emit = self._emitting(context, store)
         observed = NO_TIMESTAMP
 
         def stream_time() -> int:
             return observed
 
         observed = kept_stream_time(context, self.store, stream_time, self.part)
+        emit = self._emitting(context, store, lambda: observed - grace)
 
         def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
             nonlocal observed
@@ -76,7 +76,7 @@ class SlidingAggregate(TableOperator):
 
         return process
 
-    def _emitting(self, context: OperatorContext, store: Any) -> FinalResults | None:
+    def _emitting(self, context: OperatorContext, store: Any, closed: Callable[[], int]) -> FinalResults | None:
         if not self.final:
             return None
         difference = self.difference_ms
@@ -84,7 +84,7 @@ class SlidingAggregate(TableOperator):
         def bounds(last: int, close_time: int) -> tuple[int, int]:
             return (0 if last == NO_TIMESTAMP else max(0, last - difference)), close_time - difference - 1
 
-        return final_results(context, store, bounds)
+        return final_results(context, store, bounds, closed)
 
 
 Change = tuple[Window, Seed, bool]

@@ -48,7 +48,6 @@ class TimeWindowedAggregate(TableOperator):
         store = context.store(str(self.store))
         fold = self._folding(context, store)
         write_key, drop, fail, grace = store.write_key, context.drop, context.fail, self.grace_ms
-        emit = self._emitting(context, store)
         bounds = self._bounds()
         observed = NO_TIMESTAMP
 
@@ -56,6 +55,7 @@ class TimeWindowedAggregate(TableOperator):
             return observed
 
         observed = kept_stream_time(context, self.store, stream_time, self.part)
+        emit = self._emitting(context, store, lambda: observed - grace)
 
         def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
             nonlocal observed
@@ -137,7 +137,7 @@ class TimeWindowedAggregate(TableOperator):
 
         return fold
 
-    def _emitting(self, context: OperatorContext, store: Any) -> FinalResults | None:
+    def _emitting(self, context: OperatorContext, store: Any, closed: Callable[[], int]) -> FinalResults | None:
         if not self.final:
             return None
         size = self.size_ms
@@ -145,4 +145,4 @@ class TimeWindowedAggregate(TableOperator):
         def bounds(last: int, close_time: int) -> tuple[int, int]:
             return (0 if last == NO_TIMESTAMP else max(0, last - size + 1)), close_time - size
 
-        return final_results(context, store, bounds)
+        return final_results(context, store, bounds, closed)

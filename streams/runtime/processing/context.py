@@ -197,6 +197,26 @@ class NodeContext:
         """Returns the time that was committed under a name; each commit takes that of ``current()``."""
         return self.environment.operator_times.keep(name, current, named=named)
 
+    def keep_progress(self, name: str, current: Callable[[], int], *, since: str) -> int:
+        """Returns the number that was committed beside the latest time of a name; each commit takes that of
+        ``current()``."""
+        return self.environment.operator_times.keep_progress(name, current, since=since)
+
+    def with_record(self, do: Callable[[], T]) -> Callable[[], T]:
+        """Returns a function that does something with what is the current record now."""
+        cursor = self.environment.cursor
+        message, source, timestamp, headers = cursor.own_message(), cursor.source, cursor.timestamp, cursor.headers
+
+        def done() -> T:
+            saved = cursor.message, cursor.source, cursor.timestamp, cursor.headers
+            cursor.message, cursor.source, cursor.timestamp, cursor.headers = message, source, timestamp, headers
+            try:
+                return do()
+            finally:
+                cursor.message, cursor.source, cursor.timestamp, cursor.headers = saved
+
+        return done
+
     def shared(self, name: str, make: Callable[[], T]) -> T:
         """Returns the object that operators of the task share under a name."""
         known = self.environment.shared

@@ -30,15 +30,20 @@ class OperatorTimes:
         self._current: dict[str, Callable[[], int]] = {}
         self._names: dict[str, str] = {}
         """The name that each mark stands for."""
+        self._parts: list[dict[str, int]] = []
+        """The times of the last commit of each partition."""
+        self._progress: dict[str, tuple[Callable[[], int], int]] = {}
+        """The numbers of :meth:`keep_progress`, with those that were committed."""
 
     def start(self, committed: Iterable[Mapping[str, int]]) -> None:
         """Begins with the times that were committed with the offsets of each partition."""
         self._current.clear()
         self._committed.clear()
         self._names.clear()
-        for times in committed:
-            for name, time in times.items():
-                mark = time_mark(name)
+        self._progress.clear()
+        self._parts = [{time_mark(name): time for name, time in times.items()} for times in committed]
+        for times in self._parts:
+            for mark, time in times.items():
                 self._committed[mark] = max(time, self._committed.get(mark, NO_TIMESTAMP))
 
     def keep(self, name: str, current: Callable[[], int], *, named: bool) -> int:
@@ -52,6 +57,31 @@ class OperatorTimes:
         self._current[name if named and mark == time_mark(name) else mark] = current
         return self._committed.get(mark, NO_TIMESTAMP)
 
+    def keep_progress(self, name: str, current: Callable[[], int], *, since: str) -> int:
+        """Returns the number that was committed beside the latest of the times under another name, 0 if none was; each
+        commit takes that of ``current()``, which grows until that time moves and is 0 then.
+
+        A partition without records since then may have an older number beside an older time.
+        """
+        mark = time_mark(name)
+        while self._names.setdefault(mark, name) != name:
+            mark = time_mark(f"{name}{mark}")
+        at = time_mark(since)
+        latest = max((times.get(at, NO_TIMESTAMP) for times in self._parts), default=NO_TIMESTAMP)
+        numbers = [times.get(mark, 0) for times in self._parts if times.get(at, NO_TIMESTAMP) == latest]
+        committed = max(numbers, default=0)
+        self._progress[mark] = current, committed
+        return committed
+
+    @property
+    def progressed(self) -> bool:
+        """Whether one of the numbers of :meth:`keep_progress` has changed, which needs no record."""
+        return any(current() != committed for current, committed in self._progress.values())
+
+    def committed(self) -> None:
+        """Notes that the present numbers are committed."""
+        self._progress = {mark: (current, current()) for mark, (current, _) in self._progress.items()}
+
     def warn_of_too_many(self, task: str) -> None:
         """Warns when the chain is built if there may be no room for the times of all operators."""
         if len(self._current) > MOST_TIMES:
@@ -64,7 +94,9 @@ class OperatorTimes:
     def current(self) -> dict[str, int]:
         """Returns the times for a commit: those of the operators of this topology, and of no others."""
         committed = self._committed
-        times: dict[str, int] = {}
+        times = {
+            mark: number for mark, (now, _) in self._progress.items() if (number := now())
+        }  # first: they have room
         for name, current in self._current.items():
             time = current()
             if time == NO_TIMESTAMP:

@@ -413,13 +413,17 @@ class Task:
     def committable(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Returns the offsets that the next commit changes, with their metadata (semantics 79)."""
         known, ids, times = self.known_offsets, self.topic_ids, self.environment.operator_times.current()
-        marks = self.stores.changelog_marks()
-        return {
-            name: found
-            for name, queue in self.queues.items()
-            if queue.position is not None
-            and (found := _committable(queue, queue.position, times, ids.get(name.topic), marks)) != known.get(name)
-        }
+        marks, progressed = self.stores.changelog_marks(), self.environment.operator_times.progressed
+        changed: dict[TopicPartition, OffsetAndMetadata] = {}
+        for name, queue in self.queues.items():
+            before, position = known.get(name), queue.position
+            if position is None and progressed and before is not None:  # results were sent on before the first record
+                position = before.offset
+            if position is not None:
+                found = _committable(queue, position, times, ids.get(name.topic), marks)
+                if found != before:
+                    changed[name] = found
+        return changed
 
     def apply(self, *, transaction: bool = False) -> None:
         """Step (d) or (e): writes to the engines what was drained.
@@ -445,6 +449,8 @@ class Task:
         """
         if changed := self.committable() if offsets is None else offsets:
             self.known_offsets = {**self.known_offsets, **changed}
+        if offsets is None:
+            self.environment.operator_times.committed()
         self.has_progress = False
         self.commit_needed = bool(self._remainders)  # a drain has left some
         if offsets is not None:  # positions may have moved meanwhile, past records that are none

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from processor_api.clock import Clock
 from processor_api.task_id import TaskId, TopicPartition
 from state.registry.kinds import restore_of
+from state.windowed.segments import sent_name
+from streams.kafka.offset_metadata import TopicPartitionMetadata, time_mark
 from streams.kafka.ports import OffsetAndMetadata
 from streams.restore.restorer import RestoreJob, Restorer, plan_restore
 from streams.runtime.tasks.expired_windows import CutChangelogs
@@ -90,6 +92,7 @@ class TaskRestores:
         changelogs = task.stores.changelog_partitions()
         beginnings = self._consumer.beginning_offsets(changelogs)
         ends = self._consumer.end_offsets(changelogs)
+        task.stores.unfinished = _unfinished(changelogs.values(), starts)
         self._changelog_ends[task.id] = {store: ends[partition] for partition, store in changelogs.items()}
         ranges: dict[str, tuple[TopicPartition, int, int]] = {}
         read: dict[TopicPartition, int] = {}
@@ -106,7 +109,7 @@ class TaskRestores:
                 read[partition] = beginnings[partition]
                 task.stores.wipe(store)
                 task.stores.note_complete([store], now)
-            is_empty = stored is None and not has_rows
+            is_empty = stored is None and not has_rows and store not in task.stores.unfinished
             if is_empty and start < end and self._snapshots.begin(task, _job(task, store, partition, start, end)):
                 continue
             if start < end:
@@ -148,12 +151,19 @@ def _job(task: Task, store: str, partition: TopicPartition, start: int, end: int
         store=store,
         partition=partition,
         engine=engine,
-        restore=restore_of(task.plan.topology.stores[store], engine),
+        restore=restore_of(task.plan.topology.stores[store], engine, keeps_all=store in task.stores.unfinished),
         start=start,
         end=end,
         offset_key=task.stores.offset_key(store),
         from_source=store in task.plan.source_changelogs,
     )
+
+
+def _unfinished(stores: Iterable[str], starts: Starts) -> frozenset[str]:
+    """Returns the stores whose final results were sent on in part, by what was committed with the offsets."""
+    metadata = [TopicPartitionMetadata.decode(one.metadata) for one in starts.values()]
+    marks = {time_mark(name) for one in metadata for name in one.processors}
+    return frozenset(store for store in stores if time_mark(sent_name(store)) in marks)
 
 
 def _up_to(committed: OffsetAndMetadata | None, end: int, stored: int | None) -> tuple[int, int | None]:

@@ -76,6 +76,8 @@ class TaskStores:
         """Each engine with what it writes, and its handles of the families of offsets and positions."""
         self._position_keys: dict[TopicPartition, bytes] = {}
         self._marks: frozenset[int] = frozenset()
+        self.unfinished: frozenset[str] = frozenset()
+        """Stores of which final results were sent on in part before: also their expired rows are restored."""
         self._readers_change = threading.Lock()
         self._readers: WeakValueDictionary[int, OpenStore] = WeakValueDictionary()
         builders = [plan.topology.stores[name] for name in plan.stores]
@@ -266,9 +268,10 @@ class TaskStores:
 
     def window_time(self, store: str) -> int:
         """Returns the time of a window or session store as of the last commit, which its changelog tells too; -1 if it
-        has none."""
+        has none. It is earlier while rows are needed that have expired."""
         found = stored_time(self.engine_of(store).family(family_of(self._plan.topology.stores[store])))
-        return NO_TIMESTAMP if found is None else found
+        needed = [one.needed_from for one in self.stores[store].participants] if store in self.stores else []
+        return NO_TIMESTAMP if found is None else min([found, *(time for time in needed if time is not None)])
 
     def bind_topic(self, store: str, topic_id: str) -> str | None:
         """Keeps the id of the changelog topic with the store. A store that has rows of another topic is emptied.
