@@ -456,7 +456,7 @@ class RocksEngine:
                 failure = failure or error
         if failure is None:
             return
-        told = mapped(failure, self.path, "close")
-        if not isinstance(told, DiskFullError):
-            raise told from failure
-        log.warning("a store is closed on a full disk; nothing is lost", extra={"error": str(told)})
+        found = mapped(failure, self.path, "close")
+        if not isinstance(found, DiskFullError):
+            raise found from failure
+        log.warning("a store is closed on a full disk; nothing is lost", extra={"error": str(found)})

@@ -83,7 +83,7 @@ class Stage:
 
     @property
     def task_timeout_s(self) -> float:
-        """How long what goes wrong for a time may last before a worker gives up."""
+        """The time in seconds after which a worker gives up what goes wrong."""
         return float(self.settings.get("task.timeout.ms", TASK_TIMEOUT_MS)) / 1000
 
     def topology(self) -> Any:
