@@ -18,7 +18,7 @@ PROBE_BYTES = 1 << 20
 
 def left_there(path: Path) -> str:
     """Returns in words how many bytes the file system of a path has left, for texts about a full disk; nothing where
-    that cannot be told."""
+    that is not known."""
     for place in (path, *path.parents):
         with suppress(OSError):
             return f" ({shutil.disk_usage(place).free:,} bytes are left)"
