@@ -14,8 +14,9 @@ from integration_support.metadata_proxy import MetadataProxy
 from integration_support.topics import Topics
 from integration_support.workers import Workers
 from streams.kafka.confluent import ConfluentClients
+from streams.kafka.confluent.admin import ConfluentAdmin
 from streams.kafka.confluent.consumer import ConfluentConsumer
-from streams.kafka.ports import ClientUnusable, OffsetAndMetadata
+from streams.kafka.ports import ClientUnusable, NewTopic, OffsetAndMetadata
 from tools.kafka.broker import Broker, free_ports
 from waiting import wait_until
 
@@ -93,3 +94,23 @@ def test_a_consumer_that_lost_its_brokers_commits_and_is_replaced(
         with pytest.raises(ClientUnusable, match="has lost all brokers, which a new client reaches"):
             wait_until("the client is found out", polls, pauses=False)
         consumer.close()
+
+
+def test_an_admin_client_that_lost_its_brokers_is_replaced(start_broker: Callable[..., Broker]) -> None:
+    """No task could be opened any more, for as long as the process lived."""
+    (port,) = free_ports(1)
+    with MetadataProxy(port) as proxy:
+        start_broker({"advertised.listeners": f"PLAINTEXT://{proxy.address}"}, port)
+        with closing(
+            ConfluentAdmin(
+                {"bootstrap.servers": proxy.address, "topic.metadata.refresh.interval.ms": 500}, timeout_s=10.0
+            )
+        ) as admin:
+            admin.create_topics([NewTopic(name="in", partitions=1)])
+            proxy.hides = True
+            for _ in range(2):
+                admin.topics()
+            wait_until("the client asks no more", lambda: proxy.silent_s > 3)
+            proxy.hides = False
+            assert "in" in admin.topics()
+            assert "in" in admin.topic_settings(["in"])

@@ -53,6 +53,8 @@ REFUSED_S = 3.0
 DESCRIBE_S = 5.0
 VISIBLE_DEADLINE_S = 30.0
 PAUSE_S = 0.05
+FREED_AFTER_S = 90.0
+"""By then all requests of a client have ended."""
 HALF_ID = (1 << 64) - 1
 NOT_SHOWN = ("UNKNOWN_TOPIC_OR_PART", "TOPIC_AUTHORIZATION_FAILED", "UNSUPPORTED_VERSION", "_UNSUPPORTED_FEATURE")
 
@@ -80,6 +82,9 @@ class ConfluentAdmin:
         self._last_error = ""
         self._config: dict[str, Any] = {**config, "error_cb": weakly(self._on_error)}
         self._client = self._new_client()
+        self._former: list[tuple[AdminClient, float]] = []
+        """Clients that were replaced, and since when; librdkafka may abort the process where one is freed that still
+        waits for an answer."""
         self._outage = outage or OutageLog(self._servers, self._clock)
         self._groups = GroupReader(config, self._outage)
         self._queries: ClusterQueries | None = None
@@ -93,7 +98,7 @@ class ConfluentAdmin:
 
     def leave_to_parent(self) -> Collection[str]:
         """Keeps a forked child from freeing the client, which waits for its threads."""
-        never_free([self._client])
+        never_free([self._client, *(one for one, _ in self._former)])
         return ()
 
     def _log_once(self, error: StreamsError) -> None:
@@ -137,12 +142,16 @@ class ConfluentAdmin:
             if error.name() in AUTHENTICATION or "certificate" in error.str():
                 self._refused = error.str()
 
-    def _renew_if_stale(self) -> None:
-        """Replaces a client that had no broker, or that asked for a coordinator that was away: it may never find one
-        again."""
+    def _asked(self) -> AdminClient:
+        """Returns the client for a request: another one after it had no broker, had no answer in time, or asked for a
+        coordinator that was away. It may never find one again (`streams.kafka.confluent.lost_brokers`)."""
         self._client.poll(0)
         if self._stale:
+            now = self._clock.monotonic()
+            self._former = [(one, since) for one, since in self._former if now - since < FREED_AFTER_S]
+            self._former.append((self._client, now))
             self._client = self._new_client()
+        return self._client
 
     def topics(self, names: Collection[str] | None = None) -> dict[str, TopicInfo]:
         found = self._list_topics()
@@ -164,9 +173,8 @@ class ConfluentAdmin:
 
     @mapping("describe topics")
     def _ids_by_client(self, names: Collection[str]) -> dict[str, str]:
-        self._renew_if_stale()
         found: dict[str, str] = {}
-        asked = self._client.describe_topics(TopicCollection(sorted(names)), request_timeout=DESCRIBE_S)
+        asked = self._asked().describe_topics(TopicCollection(sorted(names)), request_timeout=DESCRIBE_S)
         for name, future in asked.items():
             try:
                 topic = self._result(future, f"describe topic {name!r}")
@@ -184,10 +192,9 @@ class ConfluentAdmin:
     def topic_settings(self, names: Collection[str]) -> dict[str, dict[str, str]]:
         if not names:
             return {}
-        self._renew_if_stale()
         asked = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in sorted(names)]
         found: dict[str, dict[str, str]] = {}
-        for resource, future in self._client.describe_configs(asked, request_timeout=DESCRIBE_S).items():
+        for resource, future in self._asked().describe_configs(asked, request_timeout=DESCRIBE_S).items():
             try:
                 settings = self._result(future, f"read the settings of topic {resource.name!r}")
             except KafkaException as error:
@@ -202,7 +209,7 @@ class ConfluentAdmin:
         """Raises an error for topics that exist but may not be seen: a list of all topics leaves them out, and only a
         request by name shows the reason."""
         hidden = []
-        futures = self._client.describe_topics(TopicCollection(names), request_timeout=self._timeout_s)
+        futures = self._asked().describe_topics(TopicCollection(names), request_timeout=self._timeout_s)
         for name, future in futures.items():
             try:
                 self._result(future, f"describe topic {name!r}")
@@ -228,7 +235,7 @@ class ConfluentAdmin:
             now = self._clock.monotonic()
             until = early if now < early else min(late, notice.due)
             try:
-                topics: Mapping[str, Any] = self._client.list_topics(timeout=max(PAUSE_S, until - now)).topics
+                topics: Mapping[str, Any] = self._asked().list_topics(timeout=max(PAUSE_S, until - now)).topics
                 return topics
             except KafkaException as error:
                 self._client.poll(PAUSE_S)  # says why
@@ -241,6 +248,7 @@ class ConfluentAdmin:
                 if not isinstance(found, RetryableError):
                     raise found from error
                 if now < late:
+                    self._stale = self._stale or now >= early
                     notice.say(reason or found.message)
                     continue
                 raise RetryableError(
@@ -256,7 +264,7 @@ class ConfluentAdmin:
             ClientNewTopic(one.name, one.partitions, one.replication_factor, config=dict(one.configs)) for one in topics
         ]
         counts = {one.name: one.partitions for one in topics}
-        for name, future in self._client.create_topics(wanted).items():
+        for name, future in self._asked().create_topics(wanted).items():
             try:
                 self._result(future, f"create topic {name!r}", topic=name)
             except KafkaException as error:
@@ -270,7 +278,7 @@ class ConfluentAdmin:
         existing = self.topics([topic])
         if topic in existing and existing[topic].partitions >= partitions:
             return
-        future = self._client.create_partitions([NewPartitions(topic, partitions)])[topic]
+        future = self._asked().create_partitions([NewPartitions(topic, partitions)])[topic]
         try:
             self._result(future, f"add partitions to topic {topic!r}", topic=topic)
         except KafkaException as error:
@@ -301,7 +309,7 @@ class ConfluentAdmin:
     def delete_topics(self, names: Collection[str]) -> None:
         if not names:
             return
-        for name, future in self._client.delete_topics(list(names)).items():
+        for name, future in self._asked().delete_topics(list(names)).items():
             try:
                 self._result(future, f"delete topic {name!r}", topic=name)
             except KafkaException as error:
@@ -313,7 +321,7 @@ class ConfluentAdmin:
         if not before:
             return
         wanted = [ClientPartition(*name, offset) for name, offset in before.items()]
-        for name, future in self._client.delete_records(wanted).items():
+        for name, future in self._asked().delete_records(wanted).items():
             try:
                 self._result(future, "delete records", topic=name.topic, partition=name.partition)
             except KafkaException as error:
@@ -322,8 +330,7 @@ class ConfluentAdmin:
 
     @mapping("list the groups")
     def groups(self) -> list[str]:
-        self._renew_if_stale()
-        future = self._client.list_consumer_groups(request_timeout=DESCRIBE_S)
+        future = self._asked().list_consumer_groups(request_timeout=DESCRIBE_S)
         found = self._result(future, "list the groups")
         if found.errors and not found.valid:
             raise KafkaException(found.errors[0])
@@ -346,8 +353,7 @@ class ConfluentAdmin:
 
     @mapping("describe the group")
     def _group_by_client(self, group: str) -> GroupInfo:
-        self._renew_if_stale()
-        future = self._client.describe_consumer_groups([group], request_timeout=DESCRIBE_S)[group]
+        future = self._asked().describe_consumer_groups([group], request_timeout=DESCRIBE_S)[group]
         try:
             found = self._result(future, "describe the group")
         except KafkaException as error:
@@ -402,8 +408,7 @@ class ConfluentAdmin:
     @mapping("look up offsets")
     def _listed_by_client(self, wanted: Mapping[TopicPartition, Any], what: str) -> dict[TopicPartition, int]:
         self._list_topics()  # the client keeps the leader epochs that it knows, and is refused after an election
-        self._renew_if_stale()
-        futures = self._client.list_offsets(
+        futures = self._asked().list_offsets(
             {ClientPartition(*name): spec for name, spec in wanted.items()},
             isolation_level=IsolationLevel.READ_UNCOMMITTED,
             request_timeout=DESCRIBE_S,
@@ -452,6 +457,7 @@ class ConfluentAdmin:
                 if self._clock.monotonic() < late:
                     notice.say(reason)
                     continue
+                self._stale = True
                 hint = f": {reason}; brokers are reached where their advertised.listeners say" if reason else ""
                 raise RetryableError(f"cannot {what}: no answer within {self._timeout_s:g} s{hint}", **place) from error
 
