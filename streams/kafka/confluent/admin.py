@@ -54,7 +54,7 @@ DESCRIBE_S = 5.0
 VISIBLE_DEADLINE_S = 30.0
 PAUSE_S = 0.05
 FREED_AFTER_S = 90.0
-"""By then all requests of a client have ended."""
+"""The time after which all requests of a client have ended."""
 HALF_ID = (1 << 64) - 1
 NOT_SHOWN = ("UNKNOWN_TOPIC_OR_PART", "TOPIC_AUTHORIZATION_FAILED", "UNSUPPORTED_VERSION", "_UNSUPPORTED_FEATURE")
 
