@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import socket
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -25,12 +26,15 @@ class Asked:
 
     def __init__(self, *, away: bool) -> None:
         self.away = away
+        self.names_none = False
+        """Whether the broker names none, as one that is fenced."""
         self.asked: list[str | None] = []
 
-    def list_topics(self, topic: str | None = None, *, timeout: float) -> None:
+    def list_topics(self, topic: str | None = None, *, timeout: float) -> SimpleNamespace:
         self.asked.append(topic)
         if self.away:
             raise KafkaException(KafkaError(KafkaError._TRANSPORT, "no broker"))
+        return SimpleNamespace(brokers={} if self.names_none else {1: "broker"})
 
 
 @pytest.fixture
@@ -80,6 +84,16 @@ def test_brokers_that_answer_were_not_lost(outage: OutageLog, caplog: pytest.Log
     outage.check(Asked(away=False))
     assert not outage.suspected
     assert lines(caplog) == []
+
+
+def test_a_broker_that_names_no_brokers_is_none(outage: OutageLog, caplog: pytest.LogCaptureFixture) -> None:
+    """One that is fenced answers, and the client drops all that it knows."""
+    outage.report(DOWN)
+    client = Asked(away=False)
+    client.names_none = True
+    assert outage.check(client) is False
+    assert outage.suspected
+    assert [text for _, text, _ in lines(caplog)] == ["the brokers are lost: records wait until one answers"]
 
 
 def test_a_call_that_takes_long_has_brokers_asked(outage: OutageLog, caplog: pytest.LogCaptureFixture) -> None:

@@ -264,6 +264,7 @@ class ConfluentConsumer:
             self._owned.difference_update(_plain(partitions))
 
         def on_lost(client: Client, partitions: list[ClientPartition]) -> None:
+            self._lost.suspect()  # the group may have heard nothing of it for a session
             with self._calling_back():
                 listener.on_lost(_plain(partitions))
             client.incremental_unassign([])

@@ -26,6 +26,9 @@ OWN_ANSWER_S = 1.0
 NEW_ANSWER_S = 10.0
 CONNECT_S = 3.0
 """Time that a healthy client needs at most, beside its wait, to connect again to a broker that new clients reach."""
+DOUBT_S = 15.0
+"""How long a client is asked again and again after it said that brokers are down, though it is answered: it may have
+been answered by a broker that it drops a moment later, about which it says nothing."""
 RECONNECT_MAX_MS = 10_000
 """librdkafka's default of ``reconnect.backoff.max.ms``, the longest wait of a client that lost a connection."""
 
@@ -95,15 +98,17 @@ class LostBrokers:
         """Whether the client said that a broker is down, and none has answered it since; for a quick look."""
         self._new, self._clock, self._answers_members = new, clock, answers_members
         self._lost_after_s = lost_after_s
-        self._next_check = 0.0
+        self._next_check = self._doubt_until = 0.0
         self._answers = 0
         self._reached_since: float | None = None
         """The time since when new clients get an answer while this one gets none."""
         self._asking: threading.Thread | None = None
 
     def suspect(self) -> None:
-        """Takes the client's report that a connection failed, or that all brokers are down."""
+        """Takes the client's report that a connection failed, that all brokers are down, or that it lost its place in
+        the group."""
         self.suspected = True
+        self._doubt_until = self._clock.monotonic() + DOUBT_S
 
     def check(self, own: Callable[[float], bool], answered: bool | None = None) -> None:
         """Asks for an answer if none was asked for in the last seconds; takes a second at most.
@@ -115,7 +120,9 @@ class LostBrokers:
         if not self._is_due(answered):
             return
         if own(OWN_ANSWER_S) if answered is None else answered:
+            in_doubt = self._clock.monotonic() < self._doubt_until
             self.answered()
+            self.suspected = in_doubt
             return
         self._compare(self._new)
 

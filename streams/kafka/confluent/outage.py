@@ -24,15 +24,17 @@ CONNECTION = frozenset({"_RESOLVE", "_TIMED_OUT", "_TRANSPORT"})
 
 
 def failure_of_request(client: Any, topic: str | None, timeout_s: float) -> str | None:
-    """Asks for metadata; returns the text of the error, or ``None`` if a broker answers in time.
+    """Asks for metadata; returns the text of the error, or ``None`` if a broker answers in time and names brokers. One
+    that is fenced names none, and then the client drops those that it knows.
 
     :param topic: an existing topic to ask for; without one, the answer is about all topics.
     """
     try:
-        client.list_topics(topic, timeout=timeout_s) if topic is not None else client.list_topics(timeout=timeout_s)
+        asked = client.list_topics
+        found = asked(topic, timeout=timeout_s) if topic is not None else asked(timeout=timeout_s)
     except (KafkaException, SystemError, RuntimeError) as error:
         return str(error)  # the error itself would keep the frames, and so the client, alive
-    return None
+    return None if found.brokers else "the answer names no brokers"
 
 
 class ClientLog:
