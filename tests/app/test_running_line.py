@@ -25,6 +25,7 @@ def test_it_is_said_at_the_start_and_not_after_a_rebalance(
     caplog.set_level("INFO", "streams")
     cluster = make_cluster(partitions=4)
     app = cluster.start(passing_on(), num_stream_threads=2, commit_interval_ms=30_000)
+    wait_until("it is said", lambda: said(caplog))
     assert said(caplog) == [
         "running: 4 tasks on 2 threads; results show at once, commits are every 30 s (commit.interval.ms)"
     ]

@@ -27,7 +27,7 @@ OUTAGE_DEADLINE_S = 180.0
 SOON_BACK = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
 
 
-@pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
+@pytest.mark.parametrize("guarantee", ["exactly_once_v2", pytest.param("at_least_once", marks=pytest.mark.slow)])
 def test_an_application_outlives_its_broker(
     guarantee: str, start_broker: Callable[..., Broker], unique_name: Callable[[str], str], tmp_path: Path
 ) -> None:
@@ -86,6 +86,7 @@ def test_an_outage_is_two_lines_of_the_log(
     assert len([event for event in logged if event["level"] in ("warning", "error")]) < 20
 
 
+@pytest.mark.slow
 def test_a_broker_that_stays_away_is_told(
     start_broker: Callable[..., Broker], unique_name: Callable[[str], str], tmp_path: Path
 ) -> None:

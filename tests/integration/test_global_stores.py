@@ -63,7 +63,7 @@ def rows(first: int, last: int, version: int) -> dict[str, str]:
     return {f"key-{number}": f"v{version}-{number}" for number in range(first, last)}
 
 
-@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
+@pytest.mark.parametrize("guarantee", ["exactly_once_v2", pytest.param("at_least_once", marks=pytest.mark.slow)])
 def test_a_global_table_is_filled_followed_kept_and_rebuilt(topics: Topics, workers: Workers, guarantee: str) -> None:
     """All of it before the first question; then updates; after a restart the tail only; all again without state."""
     lookups = Lookups(topics, workers, guarantee, "global_table")

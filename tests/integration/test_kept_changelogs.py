@@ -112,7 +112,7 @@ class Hours:
             consumer.close()
 
 
-@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
+@pytest.mark.parametrize("guarantee", ["exactly_once_v2", pytest.param("at_least_once", marks=pytest.mark.slow)])
 def test_open_windows_of_long_ago_outlive_the_state_directory(
     fierce: str, unique_name: Callable[[str], str], tmp_path: Path, guarantee: str
 ) -> None:

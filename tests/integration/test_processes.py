@@ -45,7 +45,7 @@ def forking(topics: Topics, workers: Workers, tmp_path: Path) -> Iterator[Forkin
             os.kill(child, signal.SIGKILL)
 
 
-@pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
+@pytest.mark.parametrize("guarantee", ["exactly_once_v2", pytest.param("at_least_once", marks=pytest.mark.slow)])
 def test_a_worker_takes_over_while_the_pool_of_a_killed_one_lives(forking: Forking, guarantee: str) -> None:
     """The children kept the locks of its tasks, and the next worker waited for them without a word."""
     first = forking.start(guarantee=guarantee).wait_running()

@@ -17,7 +17,7 @@ def restored(worker: Worker) -> int:
     return sum(event["records"] for event in worker.events("restored"))
 
 
-@pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
+@pytest.mark.parametrize("guarantee", ["exactly_once_v2", pytest.param("at_least_once", marks=pytest.mark.slow)])
 def test_removed_state_is_restored(topics: Topics, workers: Workers, guarantee: str) -> None:
     """Without its state directory, a restart goes on from the changelog; with it, it reads nothing again."""
     counting = Counting(topics, workers, guarantee)

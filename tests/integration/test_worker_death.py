@@ -69,7 +69,7 @@ def check_totals(reader: object, application: WordCount, guarantee: str) -> None
         assert totals.keys() == application.due.keys()
 
 
-@pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
+@pytest.mark.parametrize("guarantee", ["exactly_once_v2", pytest.param("at_least_once", marks=pytest.mark.slow)])
 def test_a_killed_worker_is_replaced(topics: Topics, workers: Workers, guarantee: str) -> None:
     """Three workers share a state directory; one dies in the middle of its input, others take over, it comes back."""
     application = WordCount(topics, workers, guarantee)

@@ -204,5 +204,5 @@ class JoinMachine(Machine):
 
 @pytest.mark.parametrize("machine", [ChangeMachine, JoinMachine])
 def test_a_buffer_is_a_sorted_list(machine: type[Machine]) -> None:
-    machine.TestCase.settings = settings(max_examples=30, stateful_step_count=40, deadline=None)
+    machine.TestCase.settings = settings(max_examples=20, stateful_step_count=40, deadline=None)
     machine.TestCase().runTest()

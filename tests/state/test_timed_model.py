@@ -22,7 +22,7 @@ from processor_api.errors import StoreError
 from processor_api.serde import Serdes
 from processor_api.stores.contracts import AggregationWithHeaders, ValueAndTimestamp, ValueTimestampHeaders
 from processor_api.stores.factory import StoreBuilder, Stores, StoreSupplier
-from processor_api.stores.windowed import Window, Windowed
+from processor_api.stores.windowed import Window, Windowed, window_of
 from state.engine.memory import MemoryEngine
 from state.registry.kinds import OpenStore, family_of, open_store, restore_of
 from state.rocksdb.engine import RocksEngine
@@ -257,7 +257,7 @@ class Model(RuleBasedStateMachine):
         put = self.store.facade.put
         calls = [(key, bad, time + 1000), (None, None, time), (key, None, -1), (key, None, True), (5, None, time)]
         for key_given, value, at in calls:
-            arguments = (Windowed(key_given, Window(at, at)), value) if self.sessions else (key_given, value, at)
+            arguments = (Windowed(key_given, window_of((at, at))), value) if self.sessions else (key_given, value, at)
             with pytest.raises(StoreError, match="'s'"):
                 put(*arguments)
 

@@ -107,7 +107,7 @@ def run(directory: Path, guarantee: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
+@pytest.mark.parametrize("guarantee", ["exactly_once_v2", pytest.param("at_least_once", marks=pytest.mark.slow)])
 def test_an_application_waits_for_room_and_goes_on(guarantee: str, tmp_path: Path) -> None:
     """It ended, and each restart of it did. Now there is one line that names the place, and one when there is room;
     under each guarantee every record is counted once."""
