@@ -9,8 +9,8 @@ import pytest
 from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parents[1]
-WAITING = frozenset({"app", "integration", "packaging"})
-"""Folders of tests that mostly wait, for brokers and processes."""
+LONG = frozenset({"app", "integration", "packaging", "simulation"})
+"""Folders of files with few tests that take long, most of which wait for brokers and processes."""
 
 # A busy machine must not fail a property test for being slow. The same code draws the same examples, so that a run is
 # no lottery for the one who changed something else; `make properties` draws others.
@@ -49,16 +49,16 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def in_turn(items: list[pytest.Item]) -> list[pytest.Item]:
-    """Puts tests of Spark first, and files that wait for brokers evenly between those that compute.
+    """Puts tests of Spark first, and files with few and long tests evenly between the others.
 
     Files go to processes in this order: all that wait at the end would leave the processors with nothing to do."""
     files: dict[Path, list[pytest.Item]] = {}
     for item in items:
         files.setdefault(item.path, []).append(item)
     spark = [path for path in files if "spark" in path.as_posix()]
-    waiting = [path for path in files if WAITING & set(path.parts) and path not in spark]
-    others = sorted((path for path in files if path not in spark + waiting), key=lambda path: -len(files[path]))
-    places = {path: (number + 0.5) / len(kind) for kind in (waiting, others) for number, path in enumerate(kind)}
+    long = [path for path in files if LONG & set(path.parts) and path not in spark]
+    others = sorted((path for path in files if path not in spark + long), key=lambda path: -len(files[path]))
+    places = {path: (number + 0.5) / len(kind) for kind in (long, others) for number, path in enumerate(kind)}
     return [item for path in [*spark, *sorted(places, key=places.__getitem__)] for item in files[path]]
 
 
