@@ -11,6 +11,8 @@ from hypothesis import settings
 ROOT = Path(__file__).resolve().parents[1]
 LONG = frozenset({"app", "integration", "packaging", "simulation"})
 """Folders of files with few tests that take long, most of which wait for brokers and processes."""
+FEW = 3
+"""A file with no more tests is one of long ones too, such as those that compare a store with a model of it."""
 
 # A busy machine must not fail a property test for being slow. The same code draws the same examples, so that a run is
 # no lottery for the one who changed something else; `make properties` draws others.
@@ -56,7 +58,7 @@ def in_turn(items: list[pytest.Item]) -> list[pytest.Item]:
     for item in items:
         files.setdefault(item.path, []).append(item)
     spark = [path for path in files if "spark" in path.as_posix()]
-    long = [path for path in files if LONG & set(path.parts) and path not in spark]
+    long = [path for path in files if path not in spark and (LONG & set(path.parts) or len(files[path]) <= FEW)]
     others = sorted((path for path in files if path not in spark + long), key=lambda path: -len(files[path]))
     places = {path: (number + 0.5) / len(kind) for kind in (long, others) for number, path in enumerate(kind)}
     return [item for path in [*spark, *sorted(places, key=places.__getitem__)] for item in files[path]]
