@@ -83,6 +83,7 @@ def wait_for(log: Path, text: str, count: int = 1) -> None:
     )
 
 
+@pytest.mark.slow  # a master and two workers of Spark: minutes of the processor
 def test_two_workers_run_the_tasks_of_a_backfill(tmp_path: Path) -> None:
     """They read the global table that one of them has filled."""
     pyspark = pytest.importorskip("pyspark")
