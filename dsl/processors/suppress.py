@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dsl.processors.ending import in_parts
-from dsl.processors.windows.emission import PART_ROWS, kept_stream_time
+from dsl.processors.windows.emission import kept_stream_time, rows_of_part
 from dsl.table_operator import TableOperator
 from dsl.table_view import LookUp, LookUpAsOf, Row, TableView
 from processor_api.context import OperatorContext
@@ -51,7 +51,7 @@ class Suppress(TableOperator):
         wait, by_window = self.open_ms, self.by_window
         most_records, most_bytes, emits_early = self.record_limit, self.byte_limit, self.emits_early
         emit = _finals(context.forward) if by_window else context.forward
-        part_rows = int(context.processing_context().app_configs().get(PART_ROWS, 1000))
+        part_rows = rows_of_part(context)
         stream_time = NO_TIMESTAMP
 
         def current() -> int:

@@ -13,7 +13,7 @@ from processor_api.errors import AuthorizationError, RetryableError, StreamsErro
 from processor_api.task_id import TopicPartition
 from streams.kafka.embedded.messages import PARTITION_EOF, ErrorInfo, Event
 from streams.kafka.ports import ClientUnusable
-from streams.runtime.global_stores.topic_reader import ReadingStopped, TopicReader
+from streams.runtime.global_stores.topic_reader import Stopped, TopicReader
 from streams.runtime.tasks.retry import Retry, TaskTimeoutError
 
 ONE, TWO = TopicPartition("global", 0), TopicPartition("global", 1)
@@ -218,7 +218,7 @@ def test_a_stop_ends_the_wait_for_errors_that_last() -> None:
     """The close of an application waited until ``task.timeout.ms`` where its global stores could not be filled."""
     kit = Kit(Scripted(calls={"end_offsets": RetryableError("not now")}))
     kit.stopping.set()
-    with pytest.raises(ReadingStopped, match="not now"):
+    with pytest.raises(Stopped, match="not now"):
         kit.reader.end_offsets([ONE])
 
 

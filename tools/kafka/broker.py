@@ -57,6 +57,11 @@ PROPERTIES = {
 }
 
 
+def new_id() -> str:
+    """Returns a random id as Kafka writes them."""
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+
+
 class BrokerError(RuntimeError):
     """Raised when the broker did not start, or ended by itself; the message ends with the last lines of its log."""
 
@@ -219,9 +224,8 @@ class Broker:
         return []
 
     def _format(self, start: Sequence[str], config: Path) -> None:
-        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
         # Joined by "=", since an id may begin with a dash.
-        command = [*start, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "--config", str(config)]
+        command = [*start, "kafka.tools.StorageTool", "format", f"--cluster-id={new_id()}", "--config", str(config)]
         result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
         if result.returncode != 0:
             raise BrokerError(f"Kafka could not format {self._data}:\n{result.stdout}{result.stderr}")

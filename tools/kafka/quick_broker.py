@@ -5,17 +5,15 @@ thread. The data folder is copied from one that was formatted once. What is copi
 started in a checkout, which takes some seconds more.
 """
 
-import base64
 import fcntl
 import re
 import shutil
 import subprocess
-import uuid
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from tools.kafka.broker import Broker
+from tools.kafka.broker import Broker, new_id
 from tools.kafka.jars import BUILD, libs
 from tools.maven import java
 
@@ -27,7 +25,7 @@ class QuickBroker(Broker):
     """A node that lives for some minutes."""
 
     def _options(self) -> list[str]:
-        return [*OPTIONS, f"-XX:SharedArchiveFile={_archive(_made())}", "-Xshare:auto"]
+        return [*OPTIONS, f"-XX:SharedArchiveFile={_archive(_made())}"]
 
     def _format(self, start: Sequence[str], config: Path) -> None:
         self._data.mkdir(parents=True, exist_ok=True)
@@ -36,7 +34,7 @@ class QuickBroker(Broker):
         properties = self._data / "meta.properties"
         text = properties.read_text()
         for name in ("cluster.id", "directory.id"):
-            text = re.sub(rf"(?m)^{re.escape(name)}=.*$", f"{name}={_new_id()}", text)
+            text = re.sub(rf"(?m)^{re.escape(name)}=.*$", f"{name}={new_id()}", text)
         properties.write_text(text)
 
 
@@ -53,13 +51,6 @@ class _First(Broker):
     def _format(self, start: Sequence[str], config: Path) -> None:
         super()._format(start, config)
         shutil.copytree(self._data, _data(self._made))
-
-
-def _new_id() -> str:
-    """Returns an id as Kafka writes them; some of its programs take one for an option that begins with a dash."""
-    while (made := base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()).startswith("-"):
-        pass
-    return made
 
 
 def _archive(made: Path) -> Path:

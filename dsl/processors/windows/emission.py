@@ -12,7 +12,7 @@ from processor_api.stores.windowed import Windowed
 from state.formats.keys import MAX_TIME
 from state.windowed.segments import sent_name
 
-__all__ = ["EMIT_INTERVAL", "PART_ROWS", "FinalResults", "final_results", "kept_stream_time"]
+__all__ = ["EMIT_INTERVAL", "PART_ROWS", "FinalResults", "final_results", "kept_stream_time", "rows_of_part"]
 
 EMIT_INTERVAL = "__emit.interval.ms.kstreams.windowed.aggregation__"
 
@@ -34,6 +34,11 @@ def kept_stream_time(context: OperatorContext, store: str | None, current: Calla
     :param part: tells apart the operators that have one store.
     """
     return context.keep_time(f"{store}/stream-time{part}", current)
+
+
+def rows_of_part(context: OperatorContext) -> int:
+    """Returns how many final results are sent on at a time."""
+    return int(context.processing_context().app_configs().get(PART_ROWS, 1000))
 
 
 def final_results(
@@ -106,7 +111,7 @@ class _Results:
         self._context, self._forward = context, context.forward
         self._timed, self._read_key, self._window_of = store.timed, store.read_key, store.window_of
         self._bounds, self._ends = bounds, ends
-        self._part_rows = int(context.processing_context().app_configs().get(PART_ROWS, 1000))
+        self._part_rows = rows_of_part(context)
         self._headers: HeaderList | None = None
         self._send_rows: Callable[[], bool] = self._send
         self._row: tuple[bytes, int, int] | None = None

@@ -21,6 +21,7 @@ from streams.kafka.wire.api import Api
 from streams.kafka.wire.client_settings import ClientSettings
 from streams.kafka.wire.codec import AtMost, Int16, Int32, Int64
 from streams.kafka.wire.coordinator import Coordinator
+from streams.kafka.wire.offset_texts import TEXT_END
 
 __all__ = [
     "OFFSET_COMMIT",
@@ -35,9 +36,6 @@ __all__ = [
 ]
 
 _NO_EPOCH = -1
-_TEXT_END = "\0"
-"""The byte that librdkafka's Python client sends behind each text; without it, it reads texts with what follows in
-memory."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +144,7 @@ class OffsetCommits:
         """
         topics: dict[str, list[CommittedPartition]] = {}
         for (topic, number), (offset, text) in offsets.items():
-            topics.setdefault(topic, []).append(CommittedPartition(number, offset, _NO_EPOCH, text + _TEXT_END))
+            topics.setdefault(topic, []).append(CommittedPartition(number, offset, _NO_EPOCH, text + TEXT_END))
         request = OffsetCommitRequest(
             self._group,
             member.generation,

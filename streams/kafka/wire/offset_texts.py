@@ -26,7 +26,10 @@ from streams.kafka.wire.messages import (
     OffsetFetchTopic,
 )
 
-__all__ = ["fetched_offsets", "offset_texts", "offsets_request"]
+__all__ = ["TEXT_END", "fetched_offsets", "offset_texts", "offsets_request"]
+
+TEXT_END = "\0"
+"""The byte that librdkafka's Python client sends behind each text that it commits."""
 
 
 def offset_texts(
@@ -78,5 +81,5 @@ def fetched_offsets(group: str, answer: OffsetFetchResponse) -> dict[TopicPartit
                     f" {error_codes.described(found.error_code)}"
                 )
             name = TopicPartition(of_topic.name, found.partition_index)
-            offsets[name] = OffsetAndMetadata(found.committed_offset, (found.metadata or "").removesuffix("\0"))
+            offsets[name] = OffsetAndMetadata(found.committed_offset, (found.metadata or "").removesuffix(TEXT_END))
     return offsets

@@ -23,7 +23,7 @@ from streams.kafka.ports import AT_BEGINNING, Consumer
 from streams.log import RepeatedLines
 from streams.runtime.global_stores.restore import GlobalRestore
 from streams.runtime.global_stores.task import GlobalTask
-from streams.runtime.global_stores.topic_reader import ReadingStopped, TopicReader
+from streams.runtime.global_stores.topic_reader import Stopped, TopicReader
 from streams.runtime.tasks.full_disk import FullDisk, Waiting
 from streams.runtime.tasks.retry import Retry
 from streams.runtime.threads.client_events import client_event
@@ -55,10 +55,6 @@ _NEXT = {
     GlobalThreadState.PENDING_SHUTDOWN: {GlobalThreadState.DEAD},
     GlobalThreadState.DEAD: set(),
 }
-
-
-class _Stopped(StreamsError):
-    """The thread was asked to end: what was not written is read again at the next start."""
 
 
 class _OffsetLost(StreamsError):
@@ -107,8 +103,7 @@ class GlobalStreamThread:
         self._grown: dict[str, int] = {}
         self._full_disk = FullDisk.of(name, process.config, process.platform)
         self._thread = threads.thread(self.run, name)
-        retry = Retry(clock, *client_configs.retry_backoff_ms(process.config), process.config.task_timeout_ms)
-        self._reader = TopicReader(self._consumer, retry, self._stopping, clock)
+        self._reader = TopicReader(self._consumer, Retry.of(process.config, clock), self._stopping, clock)
         task.stores.patiently = self._patiently
 
     # ------------------------------------------------------------------ from outside
@@ -145,10 +140,8 @@ class GlobalStreamThread:
                 if not self._stopping.is_set():
                     self._become(GlobalThreadState.RUNNING)
                 self._follow()
-        except ReadingStopped as error:
-            log.debug("stopped while errors lasted", extra={"error": str(error)})
-        except _Stopped as stopped:
-            log.info("global stores are not written: %s", stopped.message)
+        except Stopped as error:  # what is not written is read again at the next start
+            log.info("stopped while errors lasted", extra={"error": str(error)})
         except BaseException as error:
             if passes(error):
                 raise
@@ -162,7 +155,7 @@ class GlobalStreamThread:
         """Writes to a store; waits for room where the disk is full.
 
         :raises DiskFullError: if the engine does not go on though there is room: it has to be opened again.
-        :raises _Stopped: if the thread is asked to end before there is any.
+        :raises Stopped: if the thread is asked to end before there is any.
         :raises TaskTimeoutError: after ``task.timeout.ms``.
         """
         while True:
@@ -177,7 +170,7 @@ class GlobalStreamThread:
                 return
             while not self._full_disk.may_try():
                 if self._stopping.wait(WAIT_FOR_ROOM_S):
-                    raise _Stopped("stopped while the disk is full")
+                    raise Stopped("the disk is full")
 
     def _become(self, state: GlobalThreadState) -> None:
         if state not in _NEXT[self.state]:

@@ -22,7 +22,7 @@ from streams.runtime.tasks.retry import Retry
 from streams.runtime.threads.client_events import client_event
 from streams.threads import Event
 
-__all__ = ["Polled", "ReadingStopped", "TopicReader"]
+__all__ = ["Polled", "Stopped", "TopicReader"]
 
 log = logging.getLogger("streams.global")
 
@@ -44,7 +44,7 @@ class Polled(NamedTuple):
 NOTHING = Polled((), ())
 
 
-class ReadingStopped(StreamsError):
+class Stopped(StreamsError):
     """The thread was asked to stop while errors lasted."""
 
 
@@ -52,7 +52,7 @@ class TopicReader:
     """Gives the messages of the topics of global stores, in their order. Used by the thread of these stores only.
 
     Errors that may pass are tried again until ``task.timeout.ms``, with a new consumer where the former one might skip
-    records or cannot be used any more. Each method raises `TaskTimeoutError` then, and `ReadingStopped` once the thread
+    records or cannot be used any more. Each method raises `TaskTimeoutError` then, and `Stopped` once the thread
     is asked to stop.
 
     :param make: makes a consumer without partitions.
@@ -189,7 +189,7 @@ class TopicReader:
 
     def _wait(self, error: StreamsError) -> None:
         if self._stopping.wait(self._retry.record_failure(error)):
-            raise ReadingStopped(error.message) from error
+            raise Stopped(error.message) from error
 
     def close(self) -> None:
         """Closes the consumer."""

@@ -51,9 +51,7 @@ class OperatorTimes:
 
         :param named: commits it under the name itself, which Kafka Streams reads, while there is room for that.
         """
-        mark = time_mark(name)
-        while self._names.setdefault(mark, name) != name:  # another name of this task has the same mark
-            mark = time_mark(f"{name}{mark}")
+        mark = self._mark_of(name)
         self._current[name if named and mark == time_mark(name) else mark] = current
         return self._committed.get(mark, NO_TIMESTAMP)
 
@@ -63,15 +61,19 @@ class OperatorTimes:
 
         A partition without records since then may have an older number beside an older time.
         """
-        mark = time_mark(name)
-        while self._names.setdefault(mark, name) != name:
-            mark = time_mark(f"{name}{mark}")
+        mark = self._mark_of(name)
         at = time_mark(since)
         latest = max((times.get(at, NO_TIMESTAMP) for times in self._parts), default=NO_TIMESTAMP)
         numbers = [times.get(mark, 0) for times in self._parts if times.get(at, NO_TIMESTAMP) == latest]
         committed = max(numbers, default=0)
         self._progress[mark] = current, committed
         return committed
+
+    def _mark_of(self, name: str) -> str:
+        mark = time_mark(name)
+        while self._names.setdefault(mark, name) != name:  # another name of this task has the same mark
+            mark = time_mark(f"{name}{mark}")
+        return mark
 
     @property
     def progressed(self) -> bool:

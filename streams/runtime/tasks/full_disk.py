@@ -11,7 +11,7 @@ from functools import partial
 from processor_api.clock import Clock
 from processor_api.errors import DiskFullError
 from streams.config import StreamsConfig
-from streams.config import clients as client_configs
+from streams.log import FIRST_REPEAT_S, LAST_REPEAT_S
 from streams.platform import Platform
 from streams.runtime.engines.state_recovery import clear_tracebacks
 from streams.runtime.tasks.retry import Retry
@@ -20,7 +20,6 @@ __all__ = ["FullDisk", "Waiting"]
 
 log = logging.getLogger("streams.state")
 
-FIRST_REPEAT_S, LAST_REPEAT_S = 10.0, 300.0
 REOPEN_AFTER_S = 15.0
 """How long there may be room without a write that succeeds. RocksDB looks every five seconds whether it can go on."""
 
@@ -58,8 +57,8 @@ class FullDisk:
     @classmethod
     def of(cls, name: str, config: StreamsConfig, platform: Platform) -> FullDisk:
         """Returns that of a thread under a configuration."""
-        retry = Retry(platform.clock, *client_configs.retry_backoff_ms(config), config.task_timeout_ms)
         directory = config.state_dir / config.application_id
+        retry = Retry.of(config, platform.clock)
         return cls(name, str(directory), platform.clock, retry, partial(platform.has_room, directory))
 
     def holds(self, work: Waiting) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from processor_api.clock import Clock
 from processor_api.errors import StreamsError
+from streams.config import StreamsConfig
+from streams.config import clients as client_configs
 
 __all__ = ["Retry", "TaskTimeoutError"]
 
@@ -41,6 +43,11 @@ class Retry:
         self._next_s = self._first_s
         self._last_failure: float | None = None
         self._failing_for_s = 0.0
+
+    @classmethod
+    def of(cls, config: StreamsConfig, clock: Clock) -> Retry:
+        """Returns that of a thread under a configuration."""
+        return cls(clock, *client_configs.retry_backoff_ms(config), config.task_timeout_ms)
 
     @property
     def is_failing(self) -> bool:

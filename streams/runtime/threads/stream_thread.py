@@ -114,7 +114,7 @@ class StreamThread:
         self._resources: ThreadResources | None = None
         self._kept_membership: Membership | None = None
         """The last membership, if it has ended but remains in the group for a next one that has not joined yet."""
-        self._retry = Retry(clock, *client_configs.retry_backoff_ms(config), config.task_timeout_ms)
+        self._retry = Retry.of(config, clock)
         self._open_at = 0.0
         self._due = DueTasks()
         self._gathering = Gathering(clock, config.poll_gather_ms)
