@@ -1,6 +1,8 @@
 import logging
 import os
+import shutil
 import signal
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,22 @@ settings.register_profile("same", deadline=None, derandomize=True)
 settings.register_profile("drawn", deadline=None, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
+
+MEMORY = Path("/dev/shm")
+ENOUGH_BYTES = 6 << 30
+
+
+def use_memory_for_temporary_files() -> None:
+    """Puts temporary folders in memory where there is enough of it: opening a store on a disk waits for the disk
+    several times, which is half of the time of thousands of tests.
+
+    ``TMPDIR`` from outside is kept."""
+    if "TMPDIR" not in os.environ and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= ENOUGH_BYTES:
+        os.environ["TMPDIR"] = f"{MEMORY}"
+        tempfile.tempdir = None
+
+
+use_memory_for_temporary_files()
 
 # Stores find a read that forwards, also those of the processes that tests start (state/write_buffer/read_check.py).
 os.environ["STREAMS_TEST_READS"] = "1"
@@ -48,6 +66,18 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     config.option.loadscopereorder = False
     return FilesAndSpark(config, log)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tells a process of a run where its brokers are had; their owner is this process, until it ends."""
+    from integration_support.shared_brokers import BrokerServer
+
+    config = node.config
+    if not hasattr(config, "brokers"):
+        config.brokers = BrokerServer()
+        config.add_cleanup(config.brokers.close)
+    node.workerinput["brokers"] = config.brokers.place
 
 
 def in_turn(items: list[pytest.Item]) -> list[pytest.Item]:

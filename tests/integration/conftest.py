@@ -1,23 +1,21 @@
 import os
 import re
-import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from integration_support.fierce_broker import FIERCE
-from integration_support.secured_broker import SecuredBroker
+from integration_support.secured_broker import SecuredListeners
+from integration_support.shared_brokers import SharedBrokers, ask, settle
 from integration_support.topics import Topics
 from integration_support.workers import Workers
 from tools.kafka.broker import Broker
 from tools.kafka.quick_broker import QuickBroker
 
 HERE = Path(__file__).parent
-SETTLE_TIMEOUT_S = 60.0
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -27,16 +25,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def kafka() -> Iterator[str]:
+def shared_broker(request: pytest.FixtureRequest) -> Iterator[Callable[[str], Any]]:
+    """Gives a broker of a kind; all processes of a run have the same."""
+    place = getattr(request.config, "workerinput", {}).get("brokers")
+    if place is not None:
+        yield lambda kind: ask(place, kind)
+        return
+    with closing(SharedBrokers()) as brokers:
+        yield brokers.get
+
+
+@pytest.fixture(scope="session")
+def kafka(shared_broker: Callable[[str], Any]) -> str:
     """The address of a real Kafka that all tests share: the one STREAMS_TEST_KAFKA names, else one started here."""
     given = os.environ.get("STREAMS_TEST_KAFKA")
-    if given:
-        settle(given)
-        yield given
-        return
-    with QuickBroker() as broker:
-        settle(broker.bootstrap)
-        yield broker.bootstrap
+    return settle(given) if given else str(shared_broker("plain"))
 
 
 @pytest.fixture(scope="module")
@@ -48,11 +51,9 @@ def kafka_of_module() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def fierce() -> Iterator[str]:
+def fierce(shared_broker: Callable[[str], Any]) -> str:
     """The address of a broker that looks for old records each second and compacts all the time."""
-    with QuickBroker(properties=FIERCE) as broker:
-        settle(broker.bootstrap)
-        yield broker.bootstrap
+    return str(shared_broker("fierce"))
 
 
 @pytest.fixture
@@ -69,13 +70,10 @@ def start_broker() -> Iterator[Callable[..., Broker]]:
 
 
 @pytest.fixture(scope="session")
-def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
+def secured(shared_broker: Callable[[str], Any]) -> SecuredListeners:
     """A broker with every kind of login, which all tests share."""
-    secured = SecuredBroker(tmp_path_factory.mktemp("secured"))
-    with secured.broker:
-        settle(secured.broker.bootstrap)
-        secured.add_users()
-        yield secured
+    listeners: SecuredListeners = shared_broker("secured")
+    return listeners
 
 
 @pytest.fixture
@@ -87,27 +85,6 @@ def unique_name(request: pytest.FixtureRequest) -> Callable[[str], str]:
         return f"{prefix}-{test}-{uuid.uuid4().hex[:8]}"
 
     return unique
-
-
-def settle(bootstrap: str) -> None:
-    """Has the broker make its offsets topic.
-
-    Asking a new broker for a group's offsets by the admin client crashes librdkafka, and with it the whole test run;
-    asking by a consumer does not, and leaves the topic behind.
-    """
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "settle", "log_level": 0})
-    deadline = time.monotonic() + SETTLE_TIMEOUT_S
-    try:
-        while True:
-            try:
-                consumer.committed([TopicPartition("settle", 0)], timeout=10)
-                return
-            except KafkaException:
-                if time.monotonic() > deadline:
-                    raise
-                consumer.poll(0.1)
-    finally:
-        consumer.close()
 
 
 @pytest.fixture

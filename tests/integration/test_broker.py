@@ -65,9 +65,9 @@ def test_a_broker_of_ones_own_survives_a_kill_with_its_data(
 
 def test_data_in_a_folder_of_ones_own_outlives_the_broker(tmp_path: Path, unique_name: Callable[[str], str]) -> None:
     topic = unique_name("input")
-    with Broker(folder=tmp_path) as first:
+    with QuickBroker(folder=tmp_path) as first:
         create_topic(first.bootstrap, topic)
-    with Broker(folder=tmp_path) as second:
+    with QuickBroker(folder=tmp_path) as second:
         assert second.bootstrap != first.bootstrap
         assert partition_count(second.bootstrap, topic) == 3
 
@@ -90,10 +90,10 @@ def test_a_quick_node_has_ids_of_its_own_and_keeps_its_data(unique_name: Callabl
 
 def test_a_folder_has_one_broker_at_a_time(tmp_path: Path) -> None:
     """A second one on the same data damaged those of the first."""
-    with Broker(folder=tmp_path) as first:
+    with QuickBroker(folder=tmp_path) as first:
         before = {path: path.stat().st_mtime_ns for path in (tmp_path / "server.properties", tmp_path / "data")}
         with pytest.raises(BrokerError, match=rf"is in use: process {os.getpid()}, by its broker, process \d+, has it"):
-            Broker(folder=tmp_path).start()
+            QuickBroker(folder=tmp_path).start()
         assert {path: path.stat().st_mtime_ns for path in before} == before
         assert is_live(HOST, first.port)
         command = [sys.executable, "-m", "tools.kafka.broker", "--port", "0", "--dir", str(tmp_path)]
@@ -131,7 +131,7 @@ def test_a_folder_stays_taken_while_a_broker_outlives_its_program(tmp_path: Path
 
 
 def test_a_broker_that_cannot_start_says_why_and_leaves_nothing() -> None:
-    broker = Broker(properties={"authorizer.class.name": "no.such.Authorizer"})
+    broker = QuickBroker(properties={"authorizer.class.name": "no.such.Authorizer"})
     with pytest.raises(BrokerError, match=r"ended with status 1 while starting(.|\n)*no\.such\.Authorizer"), broker:
         pass
     assert not broker.is_running
@@ -147,7 +147,7 @@ def test_a_port_that_is_taken_is_refused_before_anything_starts() -> None:
     assert not broker.folder.exists()
 
 
-@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("ending", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_the_program_gives_its_address_and_cleans_up_when_it_is_ended(root: Path, ending: signal.Signals) -> None:
     command = [sys.executable, "-m", "tools.kafka.broker", "--port", "0"]
     with subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, text=True) as program:

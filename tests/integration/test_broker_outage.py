@@ -78,10 +78,8 @@ def test_an_outage_is_two_lines_of_the_log(
     assert back["after_s"] > 0
     logged = worker.events()
     assert len(logged) == len(worker.text.splitlines()), "a line of something else than the log"
-    assert [event["event"] for event in logged if event["logger"] == "streams.kafka.client"] == [
-        lost["event"],
-        back["event"],
-    ]
+    of_brokers = [event["event"] for event in logged if "the brokers are" in event["event"]]
+    assert of_brokers == [lost["event"], back["event"]]
     # on a slow machine the session times out meanwhile, or the group is being loaded afterwards: that is said too
     assert len([event for event in logged if event["level"] in ("warning", "error")]) < 20
 

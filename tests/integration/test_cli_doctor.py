@@ -19,7 +19,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from integration_support.secured_broker import SecuredBroker
+from integration_support.secured_broker import SecuredListeners
 from waiting import wait_until
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -61,7 +61,7 @@ def test_a_cluster_in_order(kafka: str, unique_name: Callable[[str], str], tmp_p
     assert f"ok    topics: source topic '{application}-in' has 3 partitions" in lines
 
 
-def test_missing_rights_and_a_wrong_password_are_told(secured: SecuredBroker, tmp_path: Path) -> None:
+def test_missing_rights_and_a_wrong_password_are_told(secured: SecuredListeners, tmp_path: Path) -> None:
     """The first by the group and the topic, the second by the broker."""
     settings = secured.settings("SASL_SSL", sasl_mechanism="PLAIN", sasl_username="stranger", sasl_password="pencil")
     given = ["--application-id", "a", *(word for name, value in settings.items() for word in ("-c", f"{name}={value}"))]
@@ -80,12 +80,12 @@ def test_missing_rights_and_a_wrong_password_are_told(secured: SecuredBroker, tm
 
 
 def test_missing_rights_on_topics_and_transactions_are_told(
-    secured: SecuredBroker, unique_name: Callable[[str], str], tmp_path: Path
+    secured: SecuredListeners, unique_name: Callable[[str], str], tmp_path: Path
 ) -> None:
     """What may be seen but not used: each line says what to allow. Once it is allowed, all is in order."""
     application = unique_name("app")
     topic = f"{application}-in"
-    admin = AdminClient({"bootstrap.servers": secured.broker.bootstrap})
+    admin = AdminClient({"bootstrap.servers": secured.bootstrap})
     admin.create_topics([NewTopic(topic, 1)])[topic].result(30)
     whole = ResourcePatternType.LITERAL
 

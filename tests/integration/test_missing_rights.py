@@ -18,19 +18,19 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from integration_support.secured_broker import SecuredBroker
+from integration_support.secured_broker import SecuredListeners
 from integration_support.workers import Workers
 from waiting import wait_until
 from wire_support.fake_broker import CERTIFICATES
 
 
 @pytest.fixture
-def workers(secured: SecuredBroker, unique_name: Callable[[str], str], tmp_path: Path) -> Iterator[Workers]:
+def workers(secured: SecuredListeners, unique_name: Callable[[str], str], tmp_path: Path) -> Iterator[Workers]:
     with closing(Workers(tmp_path, secured.address("SASL_SSL"), unique_name("app"))) as started:
         yield started
 
 
-def settings_of(secured: SecuredBroker, **given: Any) -> dict[str, Any]:
+def settings_of(secured: SecuredListeners, **given: Any) -> dict[str, Any]:
     login = {"sasl_mechanism": "PLAIN", "sasl_username": "reader", "sasl_password": "pencil", **given}
     found = secured.settings("SASL_SSL", **login)
     del found["bootstrap.servers"]
@@ -40,8 +40,8 @@ def settings_of(secured: SecuredBroker, **given: Any) -> dict[str, Any]:
 class Rights:
     """Of ``reader``, on what starts with a name."""
 
-    def __init__(self, secured: SecuredBroker, prefix: str) -> None:
-        self.admin = AdminClient({"bootstrap.servers": secured.broker.bootstrap})
+    def __init__(self, secured: SecuredListeners, prefix: str) -> None:
+        self.admin = AdminClient({"bootstrap.servers": secured.bootstrap})
         self._prefix = prefix
 
     def allow(self, kind: ResourceType, *operations: AclOperation) -> None:
@@ -52,7 +52,7 @@ class Rights:
 
 
 def test_a_worker_without_a_right_ends_and_names_it(
-    secured: SecuredBroker, unique_name: Callable[[str], str], tmp_path: Path
+    secured: SecuredListeners, unique_name: Callable[[str], str], tmp_path: Path
 ) -> None:
     """One right after another: each time it says which is missing, and on what, with status 1. Without that on its
     transactional id it joined its group for ever, as if another member owned its tasks."""
@@ -98,7 +98,7 @@ def test_a_worker_without_a_right_ends_and_names_it(
     ],
 )
 def test_a_worker_whose_login_or_tls_fails_says_so(
-    secured: SecuredBroker, workers: Workers, given: dict[str, Any], words: str
+    secured: SecuredListeners, workers: Workers, given: dict[str, Any], words: str
 ) -> None:
     """It was silent for half a minute, and then said that no broker could be reached."""
     worker = workers.start(

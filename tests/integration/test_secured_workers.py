@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-from integration_support.secured_broker import SecuredBroker
+from integration_support.secured_broker import SecuredListeners
 from integration_support.topics import Topics
 from integration_support.workers import ROOT, Workers, alive, supervised
 
@@ -15,10 +15,10 @@ PAGES = 12
 
 
 def test_the_example_of_a_secured_cluster_runs(
-    secured: SecuredBroker, unique_name: Callable[[str], str], tmp_path: Path
+    secured: SecuredListeners, unique_name: Callable[[str], str], tmp_path: Path
 ) -> None:
     """Two workers, exactly once, by the file of settings and that of the password. Every client has to log in."""
-    topics = Topics(secured.broker.bootstrap, unique_name)
+    topics = Topics(secured.bootstrap, unique_name)
     topics.create_named("visits", 4)
     topics.create_named("visits-of-pages", 1)
     topics.send("visits", [(f"user-{number}", f'{{"page": "/{number % PAGES}"}}') for number in range(10 * PAGES)])

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from integration_support.secured_broker import SecuredBroker, unsecured_token
+from integration_support.secured_broker import SecuredListeners, unsecured_token
 from processor_api.errors import RetryableError, StreamsError
 from streams.kafka.wire import leave_group
 from streams.kafka.wire.client_settings import ClientSettings
@@ -121,11 +121,11 @@ LOGINS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 
 @pytest.mark.parametrize("login", LOGINS)
 def test_a_member_leaves_over_a_secured_line(
-    secured: SecuredBroker, unique_name: Callable[[str], str], login: str
+    secured: SecuredListeners, unique_name: Callable[[str], str], login: str
 ) -> None:
     """The address of the coordinator is that of the listener that was asked."""
     protocol, given = LOGINS[login]
-    bootstrap, topic, group = secured.broker.bootstrap, unique_name("input"), unique_name("group")
+    bootstrap, topic, group = secured.bootstrap, unique_name("input"), unique_name("group")
     create_topic(bootstrap, topic)
     with closing(static_consumer(bootstrap, group, "one", topic)) as one:
         poll_until(lambda: len(one.assignment()) == PARTITIONS, one)
@@ -164,7 +164,7 @@ WRONG: Mapping[str, tuple[str, Mapping[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("what", WRONG)
-def test_what_somebody_must_mend_is_told_at_once(secured: SecuredBroker, what: str) -> None:
+def test_what_somebody_must_mend_is_told_at_once(secured: SecuredListeners, what: str) -> None:
     """Also when other servers do not answer."""
     protocol, given, reason = WRONG[what]
     settings = secured.settings(protocol, **given)
@@ -188,7 +188,7 @@ def test_what_somebody_must_mend_is_told_at_once(secured: SecuredBroker, what: s
     ],
 )
 def test_the_wrong_protocol_for_a_listener_is_told(
-    secured: SecuredBroker, listener: str, protocol: str, reason: str
+    secured: SecuredListeners, listener: str, protocol: str, reason: str
 ) -> None:
     """Whatever the listener makes of it: to most it is what they may answer later."""
     settings = secured.settings(listener, **PASSWORD, sasl_mechanism="PLAIN") | {"security.protocol": protocol}

@@ -6,23 +6,19 @@ A row is one input. To add one to an application, give it a case in `app.py` and
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+from quick_process import python
+
 __all__ = ["Outcome", "Row", "check", "command", "run_python", "script"]
 
 REPOSITORY = Path(__file__).resolve().parents[3]
-ENVIRONMENT = dict(os.environ)
-"""A copy: rows run in threads, while the test runner changes its own environment with each test."""
 APP = Path(__file__).with_name("app.py")
 SETTINGS = ("--application-id", "app", "--bootstrap-servers", "localhost:1")
-TIMEOUT_S = 120
 
 
 @dataclass(frozen=True)
@@ -71,18 +67,10 @@ def check(row: Row, outcome: Outcome) -> None:
         one(outcome)
 
 
-def run_python(arguments: list[str], cwd: Path, **environment: str) -> Outcome:
+def run_python(arguments: list[str], cwd: Path) -> Outcome:
     """With this project, as if it were installed."""
-    found = subprocess.run(
-        [sys.executable, *arguments],
-        cwd=cwd,
-        env={**ENVIRONMENT, "PYTHONPATH": str(REPOSITORY), **environment},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-    )
-    return Outcome(found.returncode, found.stdout, found.stderr)
+    ended = python(arguments, cwd)
+    return Outcome(ended.status, ended.out, ended.err)
 
 
 # ---------------------------------------------------------------------- scripts

@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import json
 import time
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,27 @@ _LISTENERS = ("SASL_PLAINTEXT", "SASL_SSL", "SSL")
 _TIMEOUT_S = 30.0
 
 
+@dataclass(frozen=True)
+class SecuredListeners:
+    """How a secured broker is reached: `bootstrap` without a login, and each other listener."""
+
+    bootstrap: str
+    ports: Mapping[str, int]
+
+    def address(self, listener: str) -> str:
+        return f"{HOST}:{self.ports[listener]}"
+
+    def settings(self, listener: str, **given: Any) -> dict[str, Any]:
+        """Of a client of that listener; ``sasl_mechanism`` stands for ``sasl.mechanism``."""
+        dotted = {name if name == "oauth_cb" else name.replace("_", "."): value for name, value in given.items()}
+        return {
+            "bootstrap.servers": self.address(listener),
+            "security.protocol": listener.lower(),
+            "ssl.ca.location": str(CERTIFICATES / "authority.pem"),
+            **dotted,
+        }
+
+
 class SecuredBroker:
     """``user`` may do everything, with the password ``pencil``, a token, or the certificate ``client``; so may whoever
     comes without a login. ``stranger`` and ``reader``, with PLAIN and the same password, may do nothing unless told.
@@ -33,10 +56,10 @@ class SecuredBroker:
 
     def __init__(self, folder: Path) -> None:
         plaintext, controller, *others = free_ports(2 + len(_LISTENERS))
-        self._ports = dict(zip(_LISTENERS, others, strict=True))
+        secured = dict(zip(_LISTENERS, others, strict=True))
         keystore = folder / "broker.pem"
         keystore.write_text("".join((CERTIFICATES / name).read_text() for name in ("broker.key", "broker.pem")))
-        ports = {"PLAINTEXT": plaintext, **self._ports}
+        ports = {"PLAINTEXT": plaintext, **secured}
         listeners = [f"{name}://{HOST}:{port}" for name, port in ports.items()]
         protocols = [f"{name}:{name}" for name in ports]
         properties = {
@@ -56,6 +79,7 @@ class SecuredBroker:
         for listener in ("sasl_plaintext", "sasl_ssl"):
             properties |= {f"listener.name.{listener}.{name}.sasl.jaas.config": jaas for name, jaas in _JAAS.items()}
         self.broker = QuickBroker(port=plaintext, properties=properties)
+        self.listeners = SecuredListeners(self.broker.bootstrap, secured)
 
     def add_users(self) -> None:
         """Those for SCRAM, which are stored in the cluster."""
@@ -63,19 +87,6 @@ class SecuredBroker:
         for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
             change = UserScramCredentialUpsertion("user", ScramCredentialInfo(mechanism, 4096), b"pencil")
             admin.alter_user_scram_credentials([change])["user"].result(_TIMEOUT_S)
-
-    def address(self, listener: str) -> str:
-        return f"{HOST}:{self._ports[listener]}"
-
-    def settings(self, listener: str, **given: Any) -> dict[str, Any]:
-        """Of a client of that listener; ``sasl_mechanism`` stands for ``sasl.mechanism``."""
-        dotted = {name if name == "oauth_cb" else name.replace("_", "."): value for name, value in given.items()}
-        return {
-            "bootstrap.servers": self.address(listener),
-            "security.protocol": listener.lower(),
-            "ssl.ca.location": str(CERTIFICATES / "authority.pem"),
-            **dotted,
-        }
 
 
 def unsecured_token(_: Any) -> tuple[str, float]:
