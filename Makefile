@@ -28,7 +28,7 @@ NEEDS_PYTHON = command -v "$(PYTHON)" > /dev/null \
 	$(PYTHON) is %d.%d: give the name of another one, as in PYTHON=python3.12" % sys.version_info[:2])'
 
 .DELETE_ON_ERROR:
-.PHONY: demo demo-spark test test-long test-pythons test-busy properties simulate chaos-pauses check format editors golden kafka pictures bench docs clean
+.PHONY: demo demo-spark test test-long test-pythons test-busy properties simulate chaos-pauses check compiled format editors golden kafka pictures bench docs clean
 
 demo: $(BASE_INSTALLED)
 	$(PY) -m streams demo
@@ -40,8 +40,13 @@ demo-spark: $(INSTALLED)
 # Everything but the long suites, against a real Kafka: the one STREAMS_TEST_KAFKA=host:port names, else its own.
 # JOBS test files at a time: most of them wait for a broker or a process. What failed runs once more, alone; its last
 # lines name as flaky what passes then. Where examples are drawn anew (test-long, properties) one failure counts.
-test: check
+test: $(INSTALLED)
+	$(MAKE) -j2 --output-sync=target --no-print-directory check compiled
 	$(PY) -m pytest -p tools.flaky -n $(JOBS) --dist loadfile
+
+# The files of tests, whose asserts pytest rewrites: otherwise each of the JOBS processes does that for all of them.
+compiled: $(INSTALLED)
+	$(PY) -m pytest --collect-only -q > /dev/null
 
 test-long: export HYPOTHESIS_PROFILE = drawn
 test-long: $(INSTALLED) $(DOCS_INSTALLED)

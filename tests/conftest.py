@@ -2,6 +2,7 @@ import logging
 import os
 import shutil
 import signal
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,6 +38,13 @@ def use_memory_for_temporary_files() -> None:
         tempfile.tempdir = None
 
 
+def keep_what_is_compiled() -> None:
+    """Undoes ``PYTHONDONTWRITEBYTECODE``: a run starts hundreds of processes, and each would compile all it imports."""
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
+
+
+keep_what_is_compiled()
 use_memory_for_temporary_files()
 
 # Stores find a read that forwards, also those of the processes that tests start (state/write_buffer/read_check.py).
