@@ -46,7 +46,7 @@ test: $(INSTALLED)
 
 # The files of tests, whose asserts pytest rewrites: otherwise each of the JOBS processes does that for all of them.
 compiled: $(INSTALLED)
-	$(PY) -m pytest --collect-only -q > /dev/null
+	@collected=$$($(PY) -m pytest --collect-only -q) || { echo "$$collected" | tail -n 60; exit 1; }
 
 test-long: export HYPOTHESIS_PROFILE = drawn
 test-long: $(INSTALLED) $(DOCS_INSTALLED)
