@@ -615,7 +615,7 @@ class StreamThread:
             committed = resources.committer.commit(running)
             if committed:
                 self._refused.committed()
-                self.counters.committed(self._clock.monotonic() - now)
+                self._committed(now)
             if (committed and resources.committer.progressed) or self._nothing_is_left(resources):
                 self._call_timeout.committed(pace, running)
                 self._retry.reset()
@@ -635,6 +635,14 @@ class StreamThread:
         due.committed()
         resources.purge.run(running)
         resources.watch.run(running)
+
+    def _committed(self, began: float) -> None:
+        """Counts a commit. Where it took long, records are processed for as long before the next one, for up to an
+        interval: on a busy machine a commit may be due again before the last one is over."""
+        ended = self._clock.monotonic()
+        took_s = ended - began
+        self.counters.committed(took_s)
+        self._next_commit = max(self._next_commit, ended + min(took_s, self._config.commit_interval_ms / 1000))
 
     def _sample(self, now: float, running: Collection[Task]) -> None:
         """Samples the counters, for rates."""
