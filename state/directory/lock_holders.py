@@ -33,7 +33,7 @@ def holder_of(path: Path) -> str:
     if here in found:
         return f"another thread of this process ({here})"
     if found:
-        named = ", ".join(f"process {pid}{_command(pid)}" for pid in found[:_MOST_NAMED])
+        named = ", ".join(f"process {pid}{_command(pid)}{_suspended(pid)}" for pid in found[:_MOST_NAMED])
         more = len(found) - _MOST_NAMED
         return named + (f" and {more} more" if more > 0 else "")
     return _noted(path) or "a process that this one cannot see, of another user, container or host"
@@ -70,6 +70,16 @@ def _command(pid: int) -> str:
         return ""
     text = " ".join(word.partition("=")[0] + "=..." if "=" in word else word for word in words).strip()
     return f" ({shown(text, _MOST_COMMAND)})" if text else ""
+
+
+def _suspended(pid: int) -> str:
+    """Returns that a process is stopped by a signal or a debugger, if it is: it gives nothing back until it goes on."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            state = file.read(4096).rpartition(b")")[2].split()[0]
+    except (OSError, IndexError):
+        return ""
+    return f", which is suspended: `kill -CONT {pid}` has it go on" if state in (b"T", b"t") else ""
 
 
 def _noted(path: Path) -> str | None:

@@ -122,6 +122,36 @@ def test_a_worker_that_stands_still_for_longer_than_its_session_counts_nothing_t
     assert first.errors == second.errors == []
 
 
+@pytest.mark.slow
+def test_a_worker_waits_for_tasks_that_a_suspended_one_holds_in_the_same_directory(counting: Counting) -> None:
+    """And says whom it waits for. What the other one has open cannot be taken from it; when it goes on, nothing is
+    counted twice."""
+    first = counting.start().wait_running()
+    with counting.topics.reader(counting.output) as reader, ExitStack() as at_the_end:
+        counting.send("a", "b")
+        reader.until("the first counts", lambda found: found.latest == {"a": "1", "b": "1"})
+        at_the_end.callback(lambda: os.kill(first.pid, signal.SIGCONT) if first.process.poll() is None else None)
+        os.kill(first.pid, signal.SIGSTOP)
+        second = counting.start()
+        counting.send("a", "c")
+        line = second.wait_for(
+            "tasks wait for the locks of their directories: they start when the holder has closed them, or has ended"
+        )
+        assert line["held_by"].startswith(f"process {first.pid} (")
+        assert f"suspended: `kill -CONT {first.pid}`" in line["held_by"]
+        os.kill(first.pid, signal.SIGCONT)
+        reader.until("counting goes on", lambda found: found.latest == {"a": "2", "b": "1", "c": "1"})
+        first.stop()
+        counting.send("a")
+        reader.until("the second has all", lambda found: found.latest["a"] == "3")
+        second.stop()
+        reader.to_end()
+        assert {word: list(counts) for word, counts in reader.values.items()} == {
+            "a": ["1", "2", "3"], "b": ["1"], "c": ["1"],
+        }  # fmt: skip
+    assert first.errors == second.errors == []
+
+
 def test_a_record_for_which_there_is_no_memory_fails_as_a_record(counting: Counting) -> None:
     """Python's own MemoryError is an error of the user's function, with its place."""
     worker = counting.start().wait_running()

@@ -142,8 +142,20 @@ def test_the_holder_of_a_lock_is_named(tmp_path: Path, family: Callable[..., Fam
     lock = tmp_path / "app" / "locks" / "0_1.lock"
     named = holder_of(lock)
     assert named.startswith(f"process {found.process.pid} ({sys.executable} -c ")
+    assert "suspended" not in named
     found.kill_parent()
     assert holder_of(lock) == f"process {found.process.pid}, or one that was forked from it"
+
+
+def test_a_holder_that_is_suspended_is_said_to_be(tmp_path: Path, family: Callable[..., Family]) -> None:
+    """It gives nothing back until it goes on, which a person has to know."""
+    pid = family().process.pid
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        ending = f", which is suspended: `kill -CONT {pid}` has it go on"
+        wait_until("it is said to be", lambda: holder_of(tmp_path / "app" / "locks" / "0_1.lock").endswith(ending))
+    finally:
+        os.kill(pid, signal.SIGCONT)
 
 
 def test_a_child_that_holds_a_lock_for_its_dead_parent_is_named(tmp_path: Path, family: Callable[..., Family]) -> None:

@@ -241,6 +241,7 @@ class TaskManager:
             else:
                 self._lock_waits.opened(id_)
                 self.tasks[id_] = task
+        self._lock_waits.log_waits()
 
     def _prepare(self, tasks: Collection[Task]) -> None:
         """Finds where tasks start and what their stores lack."""
