@@ -102,3 +102,32 @@ def test_a_session_that_ends_while_a_commit_waits_does_not_end_the_member(
     assert not [error for error in found.values() if isinstance(error, InstanceFenced)]
     assert all(error is None or isinstance(error, TaskMigratedError) for error in found.values()), found
     members[0].commit_again()
+
+
+def test_a_member_that_was_replaced_without_a_poll_since_closes(
+    kafka: str, topics: Topics, unique_name: Callable[[str], str]
+) -> None:
+    """The client has met the fence in the background, and every call of it raises. So did the close, which left it
+    open. The other member keeps its place."""
+    topic = topics.create("lines")
+    settings = {
+        "bootstrap.servers": kafka,
+        "group.id": unique_name("group"),
+        "group.instance.id": "one",
+        "enable.auto.commit": False,
+        "heartbeat.interval.ms": 100,
+        "partition.assignment.strategy": "cooperative-sticky",
+    }
+    first, second = ConfluentConsumer(settings), ConfluentConsumer(settings)
+    with closing(second):
+        place = {join(first, topic): PLACE}
+        join(second, topic)
+        begin = time.monotonic()
+
+        def some_heartbeats_later() -> bool:
+            second.poll(0.1)
+            return time.monotonic() > begin + 1
+
+        wait_until("the first has met the fence", some_heartbeats_later, pauses=False)
+        first.close()
+        second.commit(place)

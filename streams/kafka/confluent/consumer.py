@@ -511,30 +511,39 @@ class ConfluentConsumer:
             raise RetryableError("the broker did not answer", topic=unknown.topic, partition=unknown.partition)
         return offsets
 
-    @mapping("close the consumer")
     def close(self) -> None:
         """Leaves the group and closes the client. A client that lost all brokers would wait for them: it is left to
-        itself."""
+        itself. Errors of the client are logged, such as that another one has its place: a close cannot be tried
+        again."""
         if self._commits is not None:
             self._commits.close()
         if self._is_given_up:
             log.info("the consumer is not closed: its last commit has not come back")
             return
-        if self._lost.suspected:
-            self._close_soon()
-            return
-        if self._owned and self._ended is None and self._fatal is None:
-            self._client.unsubscribe()
-            deadline = SystemClock().monotonic() + 5.0
-            while self._owned and SystemClock().monotonic() < deadline:
-                self._client.poll(0.05)
-        self._client.close()
-        self._executor.close()
-
-    def _close_soon(self) -> None:
         try:
-            self._executor.call(self._client.close, CLOSE_S)
-        except CallTimedOutError:
-            log.info("the consumer is not closed yet: it closes when a broker answers")
+            if self._lost.suspected:
+                _try_to_close(lambda: self._executor.call(self._client.close, CLOSE_S))
+                return
+            try:
+                if self._owned and self._ended is None and self._fatal is None:
+                    _try_to_close(self._give_back)
+            finally:  # also after an error of the listener
+                _try_to_close(self._client.close)
         finally:
             self._executor.close()
+
+    def _give_back(self) -> None:
+        """Gives partitions back before the client is closed, with a last chance to commit."""
+        self._client.unsubscribe()
+        deadline = SystemClock().monotonic() + 5.0
+        while self._owned and SystemClock().monotonic() < deadline:
+            self._client.poll(0.05)
+
+
+def _try_to_close(step: Callable[[], None]) -> None:
+    try:
+        caught(step)
+    except CallTimedOutError:
+        log.info("the consumer is not closed yet: it closes when a broker answers")
+    except (KafkaException, SystemError) as error:
+        log.info("the consumer did not close cleanly", extra={"error": str(error)})
