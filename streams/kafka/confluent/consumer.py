@@ -52,7 +52,7 @@ from streams.kafka.ports import (
 )
 from streams.kafka.wire.error_codes import NONE
 from streams.kafka.wire.offset_commits import CommittingMember, OffsetCommits
-from streams.kafka.wire.offset_texts import offset_texts
+from streams.kafka.wire.offset_texts import fetched_offsets, first_error, offset_texts
 
 __all__ = ["ConfluentConsumer"]
 
@@ -60,6 +60,9 @@ log = logging.getLogger("streams.kafka.client")
 
 TIMEOUT_S = 30.0
 COMMIT_S = 30.0
+READ_S = 10.0
+UNSTABLE_S = 5.0
+"""So long a transaction that may change committed offsets is waited for, before the caller polls and tries again."""
 MAX_POLL_INTERVAL_MS = 300_000
 """librdkafka's default of ``max.poll.interval.ms``."""
 CLOSE_S = 5.0
@@ -129,6 +132,8 @@ class ConfluentConsumer:
         self._is_given_up = False
         """Whether the last commit has not come back, and is not waited for any more."""
         self._commits = self._own_commits()
+        self._reads_directly = True
+        self._reads_committed = config.get("isolation.level", "read_committed") == "read_committed"
         self._assigned: set[TopicPartition] = set()
         self._owned: set[TopicPartition] = set()
         kilobytes = int(config.get("queued.max.messages.kbytes", QUEUED_KBYTES))
@@ -357,11 +362,44 @@ class ConfluentConsumer:
 
     @mapping("read committed offsets")
     def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Reads over the connection of the commits, so that it does not wait for a rebalance; where that is not
+        possible, by the client."""
         if not partitions:
             return {}
+        read = self._committed_directly(partitions)
+        if read is not None:
+            return read
         found = self._client.committed(_client(partitions), timeout=TIMEOUT_S)
         self._raise_first(found)
         return exact_offsets(found, self._texts)
+
+    def _committed_directly(
+        self, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, OffsetAndMetadata] | None:
+        """Reads without the client; returns ``None`` if that is not possible.
+
+        :raises KafkaException: if the coordinator refuses it, or a transaction may change an offset for seconds.
+        :raises RetryableError: if it does not answer.
+        """
+        if self._commits is None or self._is_given_up or not self._reads_directly:
+            return None
+        clock, group = SystemClock(), str(self._settings["group.id"])
+        deadline = clock.monotonic() + UNSTABLE_S
+        while True:
+            try:
+                answer = self._commits.committed(partitions, require_stable=self._reads_committed, timeout_s=READ_S)
+            except RetryableError:
+                raise
+            except StreamsError as error:  # such as a broker that is older than our request
+                log.info("committed offsets are read by the client", extra={"error": str(error)})
+                self._reads_directly = False
+                return None
+            code = first_error(answer)
+            if code == NONE:
+                return {name: one for name, one in fetched_offsets(group, answer).items() if one.offset >= 0}
+            if code != KafkaError.UNSTABLE_OFFSET_COMMIT or clock.monotonic() >= deadline:
+                raise KafkaException(KafkaError(code))
+            clock.wait(RETRY_WAIT_S)
 
     def _texts(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, str]:
         return offset_texts(self._settings, str(self._settings["group.id"]), partitions, timeout_s=TIMEOUT_S)

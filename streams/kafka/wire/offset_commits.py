@@ -1,14 +1,15 @@
-"""Commits a member's offsets over a connection of its own.
+"""Commits a member's offsets, and reads those that are committed, over a connection of its own.
 
 librdkafka sends a commit over the connection on which it asks to join. A broker answers the requests of a connection
 one after the other, so a commit waits there until a rebalance is over, which may be as long as the session of a dead
 member. A client that has lost all brokers keeps a commit for the time of a session, too (2.16). Over another connection
 the coordinator answers at once: it takes commits of members of the present generation while the next one is prepared.
+The same holds for a request for committed offsets.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -21,7 +22,8 @@ from streams.kafka.wire.api import Api
 from streams.kafka.wire.client_settings import ClientSettings
 from streams.kafka.wire.codec import AtMost, Int16, Int32, Int64
 from streams.kafka.wire.coordinator import Coordinator
-from streams.kafka.wire.offset_texts import TEXT_END
+from streams.kafka.wire.messages import OffsetFetchResponse
+from streams.kafka.wire.offset_texts import TEXT_END, offsets_request
 
 __all__ = [
     "OFFSET_COMMIT",
@@ -120,7 +122,7 @@ class CommittingMember:
 
 
 class OffsetCommits:
-    """Sends the commits of one consumer. For one thread at a time.
+    """Sends the commits of one consumer, and reads what its group has committed. For one thread at a time.
 
     :param settings: of the consumer, under librdkafka's names: servers, TLS and login are taken from them.
     :raises ConfigError: if they need what only librdkafka has, such as a login by Kerberos.
@@ -153,6 +155,18 @@ class OffsetCommits:
             tuple(CommittedTopic(topic, tuple(partitions)) for topic, partitions in topics.items()),
         )
         return self._coordinator.call(OFFSET_COMMIT, request, timeout_s).error_code
+
+    def committed(
+        self, partitions: Collection[TopicPartition], *, require_stable: bool, timeout_s: float
+    ) -> OffsetFetchResponse:
+        """Returns the committed offsets of partitions, -1 where there is none; the caller looks at the error codes.
+
+        :param require_stable: whether an offset is an error as long as a transaction may change it (KIP-447).
+        :raises RetryableError: if there was no answer within the time.
+        :raises StreamsError: if it cannot be asked: a refused login or certificate, or an older broker.
+        """
+        api, request = offsets_request(self._group, partitions, require_stable=require_stable)
+        return self._coordinator.call(api, request, timeout_s)
 
     def close(self) -> None:
         """Closes the connection; may be called again."""

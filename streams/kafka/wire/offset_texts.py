@@ -7,7 +7,7 @@ Kafka Streams for Java, comes whatever was in memory: more characters, or bytes 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from processor_api.clock import Clock
@@ -20,13 +20,14 @@ from streams.kafka.wire.client_settings import ClientSettings
 from streams.kafka.wire.coordinator import Coordinator
 from streams.kafka.wire.messages import (
     OFFSET_FETCH,
+    FetchedOffset,
     OffsetFetchGroup,
     OffsetFetchRequest,
     OffsetFetchResponse,
     OffsetFetchTopic,
 )
 
-__all__ = ["TEXT_END", "fetched_offsets", "offset_texts", "offsets_request"]
+__all__ = ["TEXT_END", "fetched_offsets", "first_error", "offset_texts", "offsets_request"]
 
 TEXT_END = "\0"
 """The byte that librdkafka's Python client sends behind each text that it commits."""
@@ -73,13 +74,22 @@ def fetched_offsets(group: str, answer: OffsetFetchResponse) -> dict[TopicPartit
     :raises RetryableError: if one cannot be read now.
     """
     offsets = {}
-    for of_topic in (topic for one in answer.groups for topic in one.topics):
-        for found in of_topic.partitions:
-            if found.error_code != error_codes.NONE:
-                raise RetryableError(
-                    f"the offset of group {group!r} in {of_topic.name}-{found.partition_index} cannot be read:"
-                    f" {error_codes.described(found.error_code)}"
-                )
-            name = TopicPartition(of_topic.name, found.partition_index)
-            offsets[name] = OffsetAndMetadata(found.committed_offset, (found.metadata or "").removesuffix(TEXT_END))
+    for name, found in _partitions(answer):
+        if found.error_code != error_codes.NONE:
+            raise RetryableError(
+                f"the offset of group {group!r} in {name} cannot be read: {error_codes.described(found.error_code)}"
+            )
+        offsets[name] = OffsetAndMetadata(found.committed_offset, (found.metadata or "").removesuffix(TEXT_END))
     return offsets
+
+
+def first_error(answer: OffsetFetchResponse) -> int:
+    """Returns the error code of an answer or of its first partition that has one; 0 if there is none."""
+    codes = (answer.error_code, *(found.error_code for _, found in _partitions(answer)))
+    return next((code for code in codes if code != error_codes.NONE), error_codes.NONE)
+
+
+def _partitions(answer: OffsetFetchResponse) -> Iterator[tuple[TopicPartition, FetchedOffset]]:
+    for topic in (topic for one in answer.groups for topic in one.topics):
+        for found in topic.partitions:
+            yield TopicPartition(topic.name, found.partition_index), found

@@ -53,7 +53,8 @@ __all__ = ["ThreadIdentity", "ThreadResources"]
 
 log = logging.getLogger("streams.thread")
 
-OTHER_TOPOLOGY_WAIT_S = 1.0
+OTHER_TOPOLOGY_WAIT_S = 0.25
+"""Records wait meanwhile, once the last member of the other topology has left."""
 REFRESH_PAUSE_S = 1.0
 
 
