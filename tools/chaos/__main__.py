@@ -95,17 +95,24 @@ def _is_loud(line: str) -> bool:
 
 
 class Watch:
-    """Feeds the input, and follows when each partition of the output has moved, as a reader of committed records."""
+    """Feeds the input, and follows when each partition of the output has moved, as a reader of committed records.
+
+    Its clients go past the proxies, and give a broker that does not answer up soon: they would measure themselves."""
 
     def __init__(self, bootstrap: str) -> None:
-        self._bootstrap = bootstrap
+        self._settings = {
+            "bootstrap.servers": bootstrap,
+            "log_level": 0,
+            "reconnect.backoff.max.ms": 500,
+            "socket.timeout.ms": 5000,
+        }
         self._ended = threading.Event()
         self.moved = [0.0] * PARTITIONS
         for each in (self._feed, self._follow):
             threading.Thread(target=each, daemon=True).start()
 
     def _feed(self) -> None:
-        producer = Producer({"bootstrap.servers": self._bootstrap, "linger.ms": 10, "log_level": 0})
+        producer = Producer({**self._settings, "linger.ms": 10})
         number = 0
         while not self._ended.wait(0.02):
             for partition in range(PARTITIONS):
@@ -117,7 +124,7 @@ class Watch:
             producer.poll(0)
 
     def _follow(self) -> None:
-        settings = {"bootstrap.servers": self._bootstrap, "group.id": "watch", "log_level": 0}
+        settings = {**self._settings, "group.id": "watch"}
         consumer = Consumer({**settings, "isolation.level": "read_committed", "auto.offset.reset": "latest"})
         consumer.assign([TopicPartition("out", partition, OFFSET_END) for partition in range(PARTITIONS)])
         while not self._ended.is_set():
@@ -239,7 +246,7 @@ def run(folder: Path, guarantee: str, kinds: list[str], rounds: int, seed: int) 
             except KafkaException as error:
                 raise SystemExit(f"topic {name!r} cannot be created: {error}") from error
         workers.start_all()
-        watch = Watch(cluster.bootstrap)
+        watch = Watch(cluster.past_proxies)
         print(f"{guarantee}: all partitions move after {watch.stood_still(time.monotonic())} s", flush=True)
         for number in range(rounds):
             for kind in kinds:

@@ -134,6 +134,8 @@ class Cluster:
             }
             self.nodes.append(Node(n + 1, folder / f"node-{n + 1}", inner[n], properties))
         self.bootstrap = ",".join(f"{HOST}:{port}" for port in outer)
+        self.past_proxies = ",".join(f"{HOST}:{port}" for port in inside)
+        """The addresses for the bench's own clients, which are to see what the brokers have and no pause of a line."""
 
     def start(self) -> None:
         """Starts the nodes; returns when all answer."""
