@@ -404,7 +404,8 @@ class OperatorContext(Protocol):
         """Returns a function that sends on what is due after a record: a part of it at once, and the rest in parts
         before the next record of the task, between which its thread may poll and commit.
 
-        What is left must be in stores, so that a commit in between keeps it.
+        What is left must be in stores, so that a commit in between keeps it. All is sent at once where another
+        branch of the topology may take the same record to a node below this one.
 
         :param send: sends a part on, and returns whether there is more.
         :param left: whether a former life of the task has left something, to be sent before the first record.

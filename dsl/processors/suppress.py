@@ -15,7 +15,7 @@ from dsl.processors.windows.emission import kept_stream_time, rows_of_part
 from dsl.table_operator import TableOperator
 from dsl.table_view import LookUp, LookUpAsOf, Row, TableView
 from processor_api.context import OperatorContext
-from processor_api.errors import StateError
+from processor_api.errors import StateError, StoreError
 from processor_api.record import NO_TIMESTAMP, Forward, HeaderList
 
 __all__ = ["Suppress"]
@@ -70,11 +70,24 @@ class Suppress(TableOperator):
             evict_while(lambda: due() and buffer.num_records > left, emit)
             return due()
 
-        send_due = context.in_parts(send_part, left=by_window and due())
+        def send_rest_before(key: Any, timestamp: int) -> None:
+            """Sends what is left, if the change would take the place of some of it, or leave before it."""
+            try:
+                waits_from = buffer.waits_from(key)
+            except StoreError:  # that of the put
+                return
+            if (timestamp if waits_from is None else waits_from) <= stream_time - wait:
+                evict_while(due, emit)
+
+        send_due = context.in_parts(send_part, left=due())
         context.on_end(in_parts(lambda wanted: evict_while(wanted, emit), lambda: int(buffer.num_records)))
 
         def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
             nonlocal stream_time
+            if (
+                not by_window and buffer.min_timestamp <= stream_time - wait
+            ):  # a part is sent, in the same call or drain
+                send_rest_before(key, timestamp)
             if timestamp > stream_time:
                 stream_time = timestamp
             try:
@@ -83,10 +96,7 @@ class Suppress(TableOperator):
                 fail(error, key, value, timestamp, headers)
                 return
             if buffer.min_timestamp <= stream_time - wait:
-                if by_window:  # no change comes for a window that is closed, so its result may leave later
-                    send_due()
-                else:
-                    evict_while(due, emit)
+                send_due()
             if full():
                 evict_while(lambda: due() and full(), emit)
             if full():

@@ -66,6 +66,16 @@ class JoinBuffer(Buffer):
             self.min_timestamp = timestamp
         return True
 
+    @property
+    def due_until(self) -> int:
+        """The time in ms up to which grace periods have passed."""
+        return self.index.stream_time - self._grace
+
+    @property
+    def due(self) -> bool:
+        """Whether the grace period of the next record has passed."""
+        return self.min_timestamp <= self.index.stream_time - self._grace
+
     def evict_while(self, predicate: Callable[[], bool], callback: Callback, *, early: bool = False) -> None:
         """Takes out the records whose grace period has passed, in order of time, then key, as long as the predicate
         holds. A record is gone when the callback has returned; if it raises, the record stays.

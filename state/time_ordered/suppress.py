@@ -69,6 +69,14 @@ class ChangeBuffer(Buffer):
         self._put(raw, written(value), timestamp)
         index.resize(row_size(raw, value) - row_size(raw, before))
 
+    def waits_from(self, key: Any) -> int | None:
+        """Returns the time at which a change of the key is buffered; ``None`` if none is.
+
+        :raises StoreError: if the key cannot be written.
+        """
+        found = self._get(self._write_key(key))
+        return None if found is None else read_row(found[0], self.name).time
+
     def evict_while(self, predicate: Callable[[], bool], callback: Callback) -> None:
         """Removes changes in order of time, then key, as long as the predicate holds.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,14 +10,11 @@ from typing import Any
 import pytest
 
 from dsl.processors.windows.emission import EMIT_INTERVAL, PART_ROWS
-from processor_api.clock import ManualClock
 from processor_api.errors import ProcessingError
 from processor_api.topology import Topology
+from runtime_support.parts_kit import Case, Given, PartsKit, all_at_once, killed_after_each_commit
 from runtime_support.running_app import Cluster
-from runtime_support.task_kit import TaskKit
 from streams import EmitStrategy, Produced, SessionWindows, SlidingWindows, StreamsBuilder, TimeWindows
-from streams.runtime.processing.pace import Pace
-from streams.runtime.tasks.task import TaskState
 
 WINDOW = 60_000
 DAY = 86_400_000
@@ -31,14 +27,13 @@ WINDOWS: dict[str, Any] = {
     "session": SessionWindows.of_inactivity_gap_with_no_grace(WINDOW),
 }
 KEYS = [f"key-{number}".encode() for number in range(11)]
-RECORDS: list[tuple[bytes, int, Any]] = [
-    *((key, time, None) for number, key in enumerate(KEYS) for time in (10 + number % 3, WINDOW // 3)),
-    *((key, WINDOW // 2 + 7, None) for key in KEYS[:4]),
-    (b"far", DAY, [("of", b"far")]),
-    (b"behind", 2 * DAY, None),
+RECORDS: list[Given] = [
+    *(("in", key, time, None) for number, key in enumerate(KEYS) for time in (10 + number % 3, WINDOW // 3)),
+    *(("in", key, WINDOW // 2 + 7, None) for key in KEYS[:4]),
+    ("in", b"far", DAY, [("of", b"far")]),
+    ("in", b"behind", 2 * DAY, None),
 ]
 """Windows of several times, a record of another day that closes them all, and one of the day behind it."""
-Row = tuple[bytes | None, bytes | None, int]
 
 
 def topology(kind: str, told: Callable[[str], str] = str) -> Topology:
@@ -53,43 +48,8 @@ def topology(kind: str, told: Callable[[str], str] = str) -> Topology:
     return builder.build()
 
 
-class Kit(TaskKit):
-    """A task in a thread in which something else is due whenever the clock is looked at."""
-
-    def __init__(self, directory: Path, kind: str, engine: str, *, in_parts: bool = True, **options: Any) -> None:
-        self.pace = Pace(ManualClock(), None, 300.0, lambda: True)
-        config = {**SETTINGS, "default.dsl.store": engine}
-        super().__init__(topology(kind), directory, config, pace=self.pace if in_parts else None, **options)
-
-    def feed(self, start: int = 0) -> None:
-        """Hands over the records from an offset on."""
-        for offset, (key, timestamp, headers) in enumerate(RECORDS):
-            if offset < start:
-                self._input.produce("in", b"v", key, 0, None, None, timestamp, headers)
-            else:
-                self.add("in", key, b"v", timestamp, headers)
-
-    def turn(self) -> None:
-        self.pace.begin_turn(math.inf)
-        self.task.process(1)
-
-    def turns(self) -> int:
-        """Takes turns, with a commit behind each, until all is processed; returns how many there were."""
-        count = 0
-        while self.task.has_records():
-            self.turn()
-            self.commit()
-            count += 1
-        return count
-
-
-def all_at_once(directory: Path, kind: str, engine: str) -> list[Row]:
-    with Kit(directory / "at-once", kind, engine, in_parts=False) as kit:
-        kit.feed()
-        while kit.task.has_records():
-            kit.task.process(1)
-        kit.commit()
-        return kit.sent("out")
+def case(kind: str, engine: str = "rocksDB") -> Case:
+    return Case(topology=topology(kind), settings={**SETTINGS, "default.dsl.store": engine}, records=RECORDS)
 
 
 ENGINES = ["rocksDB", "in_memory"]
@@ -99,9 +59,9 @@ ENGINES = ["rocksDB", "in_memory"]
 @pytest.mark.parametrize("kind", WINDOWS)
 def test_the_parts_are_the_same_results_in_the_same_order(kind: str, engine: str, tmp_path: Path) -> None:
     """All were sent in the call for the record that closes them; the store lets them expire with that record."""
-    expected = all_at_once(tmp_path, kind, engine)
+    expected = all_at_once(tmp_path / "at-once", case(kind, engine))
     assert len(expected) > 3 * PART
-    with Kit(tmp_path / "parts", kind, engine) as kit:
+    with PartsKit(tmp_path / "parts", case(kind, engine)) as kit:
         kit.feed()
         sent = []
         while kit.task.has_records():
@@ -123,26 +83,9 @@ def test_the_parts_are_the_same_results_in_the_same_order(kind: str, engine: str
 @pytest.mark.parametrize("kind", WINDOWS)
 def test_each_commit_between_two_parts_is_where_the_next_life_goes_on(kind: str, tmp_path: Path) -> None:
     """What is committed with the offsets says how much is sent; what was sent behind the last commit comes again."""
-    expected = all_at_once(tmp_path, kind, "rocksDB")
-    with Kit(tmp_path / "count", kind, "rocksDB") as kit:
-        kit.feed()
-        turns = kit.turns()
-    for killed_after in range(1, turns):
-        directory = tmp_path / str(killed_after)
-        with Kit(directory, kind, "rocksDB") as kit:
-            kit.feed()
-            for _ in range(killed_after):
-                kit.turn()
-                kit.commit()
-            committed, offsets = kit.sent("out"), kit.task.known_offsets
-            kit.turn()  # sent, and not committed
-        with Kit(directory, kind, "rocksDB", start=False) as again:
-            again.task.become(TaskState.RESTORING)
-            again.task.start(again.collector, offsets)
-            [start] = [one.offset for one in offsets.values()]
-            again.feed(start)
-            again.turns()
-            assert [*committed, *again.sent("out")] == expected, killed_after
+    expected = all_at_once(tmp_path / "at-once", case(kind))
+    lives = killed_after_each_commit(tmp_path, case(kind))
+    assert lives == [expected] * len(lives)
 
 
 @pytest.mark.parametrize("kind", ["time", "sliding", "session"])

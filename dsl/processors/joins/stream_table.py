@@ -8,6 +8,7 @@ from typing import Any
 
 from dsl.processors.ending import in_parts
 from dsl.processors.joins.joiners import with_key
+from dsl.processors.windows.emission import rows_of_part
 from dsl.table_view import TableView
 from dsl.user_functions import user_function
 from processor_api.context import OperatorContext
@@ -57,14 +58,22 @@ class StreamTableJoin:
         buffer = context.store(name)
         put, evict_while = buffer.put, buffer.evict_while
         drop, fail, left = context.drop, context.fail, self.left
-        context.on_end(
-            in_parts(lambda wanted: evict_while(wanted, join, early=True), lambda: int(buffer.index.num_records))
-        )
+        part_rows = rows_of_part(context)
+
+        def send_part() -> bool:
+            rest = buffer.num_records - part_rows
+            evict_while(lambda: buffer.num_records > rest, join)
+            return bool(buffer.due)
+
+        send_due = context.in_parts(send_part, left=buffer.due)
+        context.on_end(in_parts(lambda wanted: evict_while(wanted, join, early=True), lambda: int(buffer.num_records)))
 
         def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
             if value is None or (key is None and not left):
                 drop(NULL, key)
                 return
+            if buffer.due and (key is None or timestamp <= buffer.due_until):  # a part is sent, in the same call
+                evict_while(_always, join)  # before a record that does not wait
             waits = False
             if key is not None:
                 try:
@@ -74,7 +83,8 @@ class StreamTableJoin:
                     return
             if not waits:
                 join(key, value, timestamp, headers)
-            evict_while(_always, join)
+            if buffer.due:
+                send_due()
 
         return process
 

@@ -277,7 +277,9 @@ class NodeContext:
 
         if left:
             remainders.add(send)
-        return send_all if self.environment.pace is None else send_part  # without a thread, nothing else is ever due
+        if self.environment.pace is None or remainders.meets_again(self.node):  # without a thread, nothing else is due
+            return send_all
+        return send_part
 
 
 class UserContext:

@@ -25,6 +25,8 @@ class Remainders:
         self._task = task
         self._pace = pace
         self._left: dict[Callable[[], bool], None] = {}
+        self.meets_again: Callable[[str], bool] = lambda node: False
+        """Says whether a record may meet the results of a node by another branch: then none may be left."""
 
     def __bool__(self) -> bool:
         return bool(self._left)

@@ -122,5 +122,5 @@ class TracedOperator:
         traced = self._trace.flushing(self._node, self._name, callback)
         self._operator.on_flush(traced, old_values=old_values)
 
-    def _evict_while(self, predicate: Callable[[], bool], callback: Callable[..., None]) -> None:
-        self._operator.evict_while(predicate, self._trace.releasing(self._node, self._name, callback))
+    def _evict_while(self, predicate: Callable[[], bool], callback: Callable[..., None], **how: bool) -> None:
+        self._operator.evict_while(predicate, self._trace.releasing(self._node, self._name, callback), **how)

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from random import Random
 from typing import Any, Literal
 
+from dsl.processors.windows.emission import PART_ROWS
 from processor_api.partitioner import partition_for_key
 from processor_api.serde import Serdes
 from streams import Consumed, Produced, StreamsBuilder
@@ -20,7 +22,7 @@ from streams.testing.simulation.scenario import InputRecord, Outcome, Scenario
 
 __all__ = [
     "FAR", "KEYS", "PARTITIONS", "READ", "WRITTEN", "Results", "add_to", "check_results", "drawn", "each_once", "ends",
-    "merged", "of_partition", "rows", "scenario", "scenario_results", "text", "told", "union",
+    "in_parts", "merged", "of_partition", "rows", "scenario", "scenario_results", "text", "told", "union",
 ]  # fmt: skip
 
 S = Serdes.STRING
@@ -268,3 +270,17 @@ def scenario(
         settings=settings,
         **options,
     )
+
+
+def in_parts(made: Callable[[Random], Scenario]) -> Callable[[Random], Scenario]:
+    """The same application, whose results leave one or two at a time, with commits between them."""
+
+    def parts(chance: Random) -> Scenario:
+        same = made(chance)
+        settings = {
+            PART_ROWS: chance.choice((1, 1, 2, 3)),
+            "statestore.uncommitted.max.bytes": chance.choice((1, 1, 1000)),
+        }
+        return replace(same, settings={**same.settings, **settings})
+
+    return parts

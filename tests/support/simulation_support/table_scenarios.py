@@ -18,6 +18,7 @@ from simulation_support.stateful import (
     check_results,
     drawn,
     ends,
+    in_parts,
     rows,
     scenario,
     text,
@@ -261,5 +262,6 @@ TABLE_SCENARIOS: dict[str, Callable[[Random], Scenario]] = {
     "grouped-versions": grouped_versions,
     "stream-table": table_joins,
     "versions-joined": versions_joined,
+    "versions-joined-in-parts": in_parts(versions_joined),
     "global-joined": global_joined,
 }

@@ -7,7 +7,6 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from dsl.processors.windows.emission import PART_ROWS
 from processor_api.serde import Serdes
 from processor_api.stores.windowed import Windowed
 from simulation_support.stateful import (
@@ -18,6 +17,7 @@ from simulation_support.stateful import (
     check_results,
     drawn,
     ends,
+    in_parts,
     scenario,
     scenario_results,
     union,
@@ -107,13 +107,6 @@ def final_windows(chance: Random) -> Scenario:
     return scenario(chance, build, inputs, by_words=isinstance(windows, SlidingWindows), restores=False)
 
 
-def final_windows_in_parts(chance: Random) -> Scenario:
-    """The same, a result or two at a time, with commits between them."""
-    made = final_windows(chance)
-    parts = {PART_ROWS: chance.choice((1, 1, 2, 3)), "statestore.uncommitted.max.bytes": chance.choice((1, 1, 1000))}
-    return replace(made, settings={**made.settings, **parts})
-
-
 def suppressed_windows(chance: Random) -> Scenario:
     """Each window once, by a suppression below an aggregation whose cache may hold its results back."""
     windows = chance.choice((tumbling, hopping, sessions))(chance)
@@ -195,5 +188,6 @@ WINDOW_SCENARIOS: dict[str, Callable[[Random], Scenario]] = {
     "suppressed-windows": suppressed_windows,
     "suppressed-table": suppressed_table,
     "cogrouped": cogrouped,
-    "final-windows-in-parts": final_windows_in_parts,
+    "final-windows-in-parts": in_parts(final_windows),
+    "suppressed-table-in-parts": in_parts(suppressed_table),
 }
