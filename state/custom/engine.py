@@ -14,13 +14,15 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from processor_api.errors import StateError, StoreError, StreamsError
+from processor_api.errors import DiskFullError, StateError, StoreError, StreamsError
 from processor_api.stores.custom import ChangelogRecord
 from processor_api.task_id import TopicPartition
 from processor_api.texts import kind_and_text, plain_str
 from state.custom.context import StoreContext
 from state.custom.families import CustomBatch, CustomOffsets, CustomRows, NoRows, Operation, partition_of
 from state.custom.offsets_file import OffsetsFile, TopicIdFile
+from state.directory.room import left_there
+from state.directory.system_errors import FULL, HINTS
 from state.engine.port import OFFSETS, POSITIONS
 from state.formats.offsets import read_offset
 from state.read_views.queryable import unreadable
@@ -29,6 +31,7 @@ __all__ = ["DIRECTORY", "CustomStoreEngine"]
 
 log = logging.getLogger("streams.state")
 
+CLOSED = "closed"
 DIRECTORY = "stores"
 """The folder in a task's directory where its custom stores have their directories."""
 
@@ -108,16 +111,26 @@ class CustomStoreEngine:
     def _guarded(self, done: str, act: Callable[[], Any]) -> None:
         """Calls user code.
 
+        :raises DiskFullError: if it fails because the disk is full: it may be called again when there is room.
         :raises StateError: if it fails, with the name of the store.
         """
         try:
             act()
         except StreamsError as error:
             raise error.locate(store=self.name)  # noqa: B904 - the same error, with its place
+        except OSError as error:
+            raise self._failed(done, error) from error
         except Exception as error:
             raise StateError(
                 f"custom store {self.name!r} could not be {done}: {kind_and_text(error)}", store=self.name
             ) from error
+
+    def _failed(self, done: str, error: OSError) -> StateError:
+        what = f"custom store {self.name!r} could not be {done}: "
+        if error.errno in FULL and done != CLOSED:
+            left = left_there(self.context.state_dir)
+            return DiskFullError(f"{what}{HINTS[error.errno]}{left} ({kind_and_text(error)})", store=self.name)
+        return StateError(f"{what}{kind_and_text(error)}", store=self.name)
 
     def begin(self) -> None:
         """Notes that records are processed from now on, and removes the mark that all in the store is committed."""
@@ -131,7 +144,7 @@ class CustomStoreEngine:
             return
         clean, self.context.closed = not self.context.dirty, True
         unsafe = self._is_unsafe(store)
-        self._guarded("closed", store.close)
+        self._guarded(CLOSED, store.close)
         if unsafe and clean and self.persistent:
             self._file.write(self._offsets)
 

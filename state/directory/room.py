@@ -30,9 +30,12 @@ def has_room(directory: Path) -> bool:
 
     How much is left does not say it: a user may have a quota, and a file system may keep blocks for others. A failure
     of another kind is no lack of room.
+
+    :param directory: if it does not exist, the nearest one above it that does takes the file.
     """
+    place = next((one for one in (directory, *directory.parents) if one.is_dir()), directory)
     try:
-        with tempfile.TemporaryFile(dir=directory, buffering=0) as file:
+        with tempfile.TemporaryFile(dir=place, buffering=0) as file:
             left = memoryview(bytes(PROBE_BYTES))
             while left:
                 left = left[file.write(left) :]

@@ -29,7 +29,7 @@ from streams.app.after_script import (
 from streams.app.builtin_metrics import client_metrics, global_metrics, thread_metrics
 from streams.app.housekeeping import Housekeeper
 from streams.app.listeners import GuardedRestoreListener
-from streams.app.opening import ApplicationResources, open_application, thread_metrics_registry
+from streams.app.opening import ApplicationResources, open_application, thread_metrics_registry, when_there_is_room
 from streams.app.running_line import running_line
 from streams.app.states import ENDED, ClientState, StateListener, StateMachine
 from streams.app.stream_threads import StreamThreads
@@ -40,6 +40,7 @@ from streams.kafka.ports import KafkaClients
 from streams.platform import Platform
 from streams.restore.restorer import StateRestoreListener
 from streams.runtime.tasks.assembly import topology_to_run
+from streams.runtime.tasks.full_disk import FullDisk
 from streams.runtime.threads.gc_tuning import relax_collector, restore_collector
 from streams.runtime.threads.metadata import ThreadMetadata
 from streams.runtime.threads.stream_thread import StreamThread, ThreadCallbacks
@@ -252,7 +253,8 @@ class KafkaStreams:
     def start(self) -> None:
         """Checks the topics, makes the internal ones, fills the global stores and starts the threads.
 
-        It returns when the global stores are filled, or when the application was closed by another thread.
+        It returns when the global stores are filled, or when the application was closed by another thread. A disk that
+        is full is waited for, with a line in the log, until ``task.timeout.ms``.
 
         ::
 
@@ -301,19 +303,10 @@ class KafkaStreams:
     def _start(self) -> None:
         warn_if_unseen(self.config)
         try:
-            resources = self._resources = open_application(
-                self.topology,
-                self.config,
-                self._clients,
-                self._platform,
-                self._metrics,
-                self._restore_listeners,
-                self._global_thread_failed,
-                self.unfinished,
-            )
-            if self.state is ClientState.REBALANCING:  # else it was closed meanwhile
+            resources = self._resources = self._open()
+            if resources is not None and self.state is ClientState.REBALANCING:  # else it was closed meanwhile
                 resources.global_stores.fill()
-            if self.state is not ClientState.REBALANCING:
+            if resources is None or self.state is not ClientState.REBALANCING:
                 return
             memory = resources.process.state.memory
             self._threads = StreamThreads(self._make_thread, memory, self._platform.threads)
@@ -332,6 +325,26 @@ class KafkaStreams:
                 thread.start()
         if not threads:  # there are only global stores
             self._run()
+
+    def _open(self) -> ApplicationResources | None:
+        def open_all() -> ApplicationResources:
+            return open_application(
+                self.topology,
+                self.config,
+                self._clients,
+                self._platform,
+                self._metrics,
+                self._restore_listeners,
+                self._global_thread_failed,
+                self.unfinished,
+            )
+
+        def ends(seconds: float) -> bool:
+            self._states.wait(seconds, ClientState.PENDING_SHUTDOWN)
+            return self.state is not ClientState.REBALANCING
+
+        full_disk = FullDisk.of("start", self.config, self._platform)
+        return when_there_is_room(open_all, full_disk, ends)
 
     def _thread_count(self, resources: ApplicationResources) -> int:
         if resources.process.plans.current.tasks:

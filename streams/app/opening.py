@@ -6,10 +6,10 @@ import logging
 from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from processor_api.clock import Clock
-from processor_api.errors import ProductionError
+from processor_api.errors import DiskFullError, ProductionError
 from processor_api.metrics import RecordingLevel
 from processor_api.texts import plain_str
 from processor_api.topology import Topology
@@ -31,13 +31,38 @@ from streams.runtime.engines.memory import BufferMemory
 from streams.runtime.engines.opener import Engines
 from streams.runtime.engines.state_recovery import StateRecovery
 from streams.runtime.plan.plans import PlanBook
+from streams.runtime.tasks.full_disk import WAIT_FOR_ROOM_S, FullDisk, Waiting
 from streams.runtime.threads.process_resources import ClusterAccess, LocalState, ProcessResources
 from streams.runtime.threads.thread_resources import ThreadIdentity, ThreadResources
 from streams.user_exits import passes
 
-__all__ = ["ApplicationResources", "open_application", "thread_metrics_registry"]
+__all__ = ["ApplicationResources", "open_application", "thread_metrics_registry", "when_there_is_room"]
 
 log = logging.getLogger("streams.client")
+
+
+T = TypeVar("T")
+
+
+def when_there_is_room(open_all: Callable[[], T], full_disk: FullDisk, ends: Callable[[float], bool]) -> T | None:
+    """Opens an application; where the disk is full, waits for room and begins again from the start.
+
+    :param open_all: opens everything, or nothing if it fails.
+    :param ends: waits so many seconds for a request to end; returns whether there is one.
+    :returns: what is open; ``None`` if it was asked to end before there was room.
+    :raises TaskTimeoutError: if the disk stays full for ``task.timeout.ms``.
+    """
+    while True:
+        try:
+            found = open_all()
+        except DiskFullError as error:
+            full_disk.met(error, Waiting.START)
+        else:
+            full_disk.passed(Waiting.START)
+            return found
+        while not full_disk.may_try():
+            if ends(WAIT_FOR_ROOM_S):
+                return None
 
 
 @dataclass(frozen=True, kw_only=True)

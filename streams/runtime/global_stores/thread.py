@@ -24,7 +24,7 @@ from streams.log import RepeatedLines
 from streams.runtime.global_stores.restore import GlobalRestore
 from streams.runtime.global_stores.task import GlobalTask
 from streams.runtime.global_stores.topic_reader import Stopped, TopicReader
-from streams.runtime.tasks.full_disk import FullDisk, Waiting
+from streams.runtime.tasks.full_disk import WAIT_FOR_ROOM_S, FullDisk, Waiting
 from streams.runtime.tasks.retry import Retry
 from streams.runtime.threads.client_events import client_event
 from streams.runtime.threads.parent_only import ParentOnly
@@ -37,7 +37,6 @@ log = logging.getLogger("streams.global")
 
 RESTORE_BATCH = 10_000
 RESTORE_WAIT_S = 0.02
-WAIT_FOR_ROOM_S = 0.1
 
 
 class GlobalThreadState(enum.Enum):

@@ -16,10 +16,12 @@ from streams.platform import Platform
 from streams.runtime.engines.state_recovery import clear_tracebacks
 from streams.runtime.tasks.retry import Retry
 
-__all__ = ["FullDisk", "Waiting"]
+__all__ = ["WAIT_FOR_ROOM_S", "FullDisk", "Waiting"]
 
 log = logging.getLogger("streams.state")
 
+WAIT_FOR_ROOM_S = 0.1
+"""How long a thread that does nothing else waits between two looks at whether it may try again, or is to end."""
 REOPEN_AFTER_S = 15.0
 """How long there may be room without a write that succeeds. RocksDB looks every five seconds whether it can go on."""
 
@@ -30,6 +32,7 @@ class Waiting(enum.Enum):
     COMMIT = "the commit"
     OPENING = "the opening of tasks"
     FILLING = "the filling of global stores"
+    START = "the start of the application"
 
 
 class FullDisk:

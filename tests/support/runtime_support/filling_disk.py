@@ -13,6 +13,7 @@ from processor_api.clock import Clock, SystemClock
 from processor_api.errors import DiskFullError
 from processor_api.stores.factory import ROCKSDB
 from state.directory.errors import explained
+from state.directory.file_lock import FileLock, FileLocks
 from state.engine.passing_on import PassingEngine
 from state.engine.port import Batch, Engine
 from state.rocksdb.engine import RocksEngine
@@ -35,9 +36,17 @@ class FillingDisk:
         self.opened = 0
         """How many databases were opened."""
 
-    def platform(self, clock: Clock | None = None) -> Platform:
-        """Returns the machine with this disk."""
-        return Platform(clock=clock or SystemClock(), engines={ROCKSDB: self._open}, has_room=lambda _: not self.full)
+    def platform(self, clock: Clock | None = None, *, locks: bool = False) -> Platform:
+        """Returns the machine with this disk.
+
+        :param locks: whether the files of locks are on it too, the first that an application writes.
+        """
+        return Platform(
+            clock=clock or SystemClock(),
+            engines={ROCKSDB: self._open},
+            has_room=lambda _: not self.full,
+            file_locks=cast(FileLocks, _Locks(self)) if locks else FileLock,
+        )
 
     def _open(self, name: str, directory: Path, families: Sequence[str]) -> Engine:
         self.write(directory)
@@ -54,6 +63,20 @@ class FillingDisk:
             self.refused += 1
             with explained(where), open("/dev/full", "wb", buffering=0) as file:
                 file.write(b"x")
+
+
+class _Locks:
+    """The locks of a state directory, whose files are on the disk."""
+
+    def __init__(self, disk: FillingDisk) -> None:
+        self._disk = disk
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(FileLock, name)
+
+    def try_acquire(self, path: Path, *more: Any) -> Any:
+        self._disk.write(path)
+        return FileLock.try_acquire(path, *more)
 
 
 class _Engine(PassingEngine):
