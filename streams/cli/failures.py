@@ -51,6 +51,7 @@ READER_GONE = 128 + 13
 MOST_TRACE = 32_000
 """Characters of a traceback; what is more is left out of its middle."""
 _MOST_FRAMES = 10
+_FEW_CHARACTERS = 4
 
 
 class CannotRun(Exception):
@@ -72,9 +73,17 @@ def described(error: BaseException) -> str:
     cause = error.__cause__
     if isinstance(error, StateDirectoryError) and isinstance(cause, OSError):
         return text  # which says in words what the system's error means
-    if cause is not None and shown(error_text(cause)) not in text and str(cause) not in text:
+    if cause is not None and not _has_cause(text, cause):
         text += f"; caused by {kind_and_text(cause)}"
     return text
+
+
+def _has_cause(text: str, cause: BaseException) -> bool:
+    """Whether a text says already what its cause says; one of few characters may stand in any text by chance."""
+    words = error_text(cause)
+    if len(words) < _FEW_CHARACTERS:
+        return type(cause).__name__ in text
+    return shown(words) in text or str(cause) in text
 
 
 def trace_of(error: BaseException, *, indent: str = "") -> str:

@@ -19,6 +19,8 @@ from streams.cli.standard_streams import is_output_closed, open_standard_streams
 from streams.cli.stored import commands as state
 from streams.cli.terminal import say
 from streams.cli.trial import command as trial
+from streams.cli.working_directory import started_in
+from streams.user_exits import as_error, passes
 
 __all__ = ["main", "parser"]
 
@@ -42,7 +44,8 @@ def main(arguments: Sequence[str] | None = None, *, runner: run.Runner | None = 
         parsed.words, parsed.runner, parsed.parser = words[1:], runner, top
         trace = getattr(parsed, "log_level", None) == "debug"
         configure_logs(parsed)
-        status: int = parsed.command(parsed)
+        with started_in():
+            status = _status_of(parsed)
         sys.stdout.flush()
         return status
     except BrokenPipeError:  # the reader of the pipe has closed it
@@ -54,6 +57,20 @@ def main(arguments: Sequence[str] | None = None, *, runner: run.Runner | None = 
             give_up_output()
             error = StreamsError("the standard output is closed, and the command writes to it: give it one")
         return report(error, trace=trace)
+
+
+def _status_of(parsed: argparse.Namespace) -> int:
+    """Runs a command whose arguments are read; returns its exit status.
+
+    An exit in a function of the user, such as a serde, is an error: it would end the command with a status of its own.
+    """
+    try:
+        status: int = parsed.command(parsed)
+        return status
+    except BaseException as error:
+        if passes(error):
+            raise
+        raise as_error(error, "in the command")  # noqa: B904 - the same error, or one with its cause
 
 
 def parser(words: Sequence[str] | None = None) -> CommandParser:

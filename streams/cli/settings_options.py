@@ -10,6 +10,7 @@ from pathlib import Path
 
 from streams.cli.failures import CannotRun
 from streams.cli.topology_function import import_from, named_app, settings_in
+from streams.cli.working_directory import from_start, still_there
 from streams.config.files import read_settings
 from streams.config.sources import Given
 
@@ -59,7 +60,7 @@ def given_settings(arguments: argparse.Namespace, *, derives_id: bool = False) -
     named = getattr(arguments, "topology", None)
     if named is not None:
         app = named_app(named)
-    folder = os.getcwd() if app is None else app.folder
+    folder = from_start() if app is None else app.folder
     if app is None:
         if folder not in sys.path:
             sys.path.append(folder)  # behind all others: what lies in a folder by chance hides nothing
@@ -70,7 +71,7 @@ def given_settings(arguments: argparse.Namespace, *, derives_id: bool = False) -
         given.add_all(settings_in(app), f"{app.module}:settings")
     given.add_beside(folder)
     for file in arguments.config:
-        given.add_all(read_settings(file), str(file))
+        given.add_all(read_settings(Path(still_there(str(file)))), str(file))
     given.add_environment(os.environ)
     for pair in arguments.set:
         name, equals, value = pair.partition("=")
@@ -81,4 +82,7 @@ def given_settings(arguments: argparse.Namespace, *, derives_id: bool = False) -
         value = getattr(arguments, attribute, None)
         if value is not None:
             given.add(name, value, option)
+    state_dir = given.settings.get("state.dir")
+    if isinstance(state_dir, str) and not state_dir.startswith("~"):
+        given.settings["state.dir"] = still_there(state_dir)
     return given

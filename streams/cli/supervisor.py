@@ -21,6 +21,7 @@ from streams.cli.failures import CANNOT_RUN, CLEAN, FAILED, READER_GONE
 from streams.cli.readiness import Readiness
 from streams.cli.signals import on_stop_signals
 from streams.cli.supervision import WorkerLine, without_settings
+from streams.cli.working_directory import from_start
 
 __all__ = ["Command", "RestartPolicy", "Supervisor", "worker_command"]
 
@@ -58,6 +59,13 @@ class _Worker:
     """The error by which its last process ended, if it could say so."""
     failed_early: str | None = None
     """The error by which its last process ended before it ran, if trying again does not help."""
+
+
+KILLED = (
+    "SIGKILL: the kernel killed it because the machine or its container had no memory left (see dmesg, or the events of"
+    " the container), or another process did"
+)
+"""The last words of a worker that was ended by SIGKILL, which it cannot say itself."""
 
 
 class Supervisor:
@@ -168,7 +176,9 @@ class Supervisor:
         line = worker.line = WorkerLine()
         command = self._command(line.descriptor)
         # A group of its own: Ctrl-C in a terminal reaches the supervisor alone, which passes it on once.
-        worker.process = subprocess.Popen(command, pass_fds=(line.descriptor,), process_group=0)
+        worker.process = subprocess.Popen(
+            command, cwd=from_start(), pass_fds=(line.descriptor,), process_group=0
+        )  # where the application is found by the same arguments
         line.send_settings(self._settings)
         log.info("worker started", extra={"worker": worker.number, "pid": worker.process.pid})
 
@@ -195,8 +205,9 @@ class Supervisor:
 
     def _died(self, worker: _Worker, status: int, now: float) -> None:
         fields = {"worker": worker.number, "status": _status(status)}
-        if worker.last_words is not None:
-            fields["error"] = worker.last_words
+        last_words = worker.last_words or (KILLED if status == -signal.SIGKILL else None)
+        if last_words is not None:
+            fields["error"] = last_words
         while worker.deaths and worker.deaths[0] <= now - self._policy.window_s:
             worker.deaths.popleft()
         worker.deaths.append(now)
@@ -212,7 +223,7 @@ class Supervisor:
             reason = "it cannot run" if status == CANNOT_RUN else f"it died {restarts} times"
             log.error("worker given up, stopping all", extra={**fields, "reason": reason})
             if status != CANNOT_RUN:
-                ended = "" if worker.last_words is None else f", the last time by: {worker.last_words}"
+                ended = "" if last_words is None else f", the last time by: {last_words}"
                 self.failure = f"worker {worker.number} died {restarts} times within {self._policy.window_s:g} s{ended}"
             return
         if (same := self._same_failure()) is not None:

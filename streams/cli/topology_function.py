@@ -13,7 +13,9 @@ from processor_api.errors import StreamsError
 from processor_api.texts import repr_of
 from processor_api.topology import Topology
 from streams.cli.failures import CannotRun, place_of
+from streams.cli.working_directory import from_start
 from streams.origin import check_origin
+from streams.user_exits import passes
 
 __all__ = [
     "APP_HELP",
@@ -53,9 +55,9 @@ def named_app(given: str) -> NamedApp:
     """
     module, colon, names = given.partition(":")
     file = None
-    folder = os.getcwd()
+    folder = from_start()
     if module.endswith(".py"):
-        file = os.path.abspath(module)
+        file = from_start(module)
         folder, module = os.path.dirname(file), os.path.basename(module)[: -len(".py")]
         if not os.path.isfile(file):
             raise CannotRun(f"there is no file {file}")
@@ -157,7 +159,9 @@ def _module(app: NamedApp) -> Any:
         if error.name and (name == error.name or name.startswith(error.name + ".")):
             raise CannotRun(f"there is no module {error.name!r} in {app.folder} or on the import path") from None
         raise _import_failure(name, error) from error
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
+        if passes(error):
+            raise
         raise _import_failure(name, error) from error
     home = getattr(module, "__file__", None)
     if app.file is not None and (home is None or not os.path.samefile(home, app.file)):
@@ -196,5 +200,7 @@ def _guarded(what: str, call: Callable[[], Any]) -> Any:
         return call()
     except (StreamsError, CannotRun):
         raise
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
+        if passes(error):
+            raise
         raise CannotRun(f"{what} failed{place_of(error)}") from error

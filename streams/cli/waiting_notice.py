@@ -1,16 +1,17 @@
-"""Says on standard error that a command still waits, so that it is not taken for one that hangs."""
+"""Says on standard error that a command still waits, so that it is not taken for one that hangs: for an answer, or for
+lines of its input, as behind ``tail -f``."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import Self
 
 from streams.cli.terminal import say_error
 
-__all__ = ["WaitingNotice"]
+__all__ = ["WaitingNotice", "with_notice"]
 
 
 class WaitingNotice:
@@ -56,3 +57,24 @@ class WaitingNotice:
             else:
                 self._write(f"no answer for {time.monotonic() - begin:.0f} s: waiting for {self._what}")
                 wait_s = self._again_s
+
+
+def with_notice(
+    lines: Iterable[bytes], *, after_s: float = 3.0, write: Callable[[str], object] = say_error
+) -> Iterator[bytes]:
+    """Yields the lines of standard input; says once that they are waited for, if the first does not come soon.
+
+    :param after_s: the seconds until then.
+    """
+    notice = threading.Timer(after_s, write, [_NO_INPUT])
+    notice.daemon = True
+    notice.start()
+    try:
+        for line in lines:
+            notice.cancel()
+            yield line
+    finally:
+        notice.cancel()
+
+
+_NO_INPUT = "no input yet: waiting for lines on standard input, until it ends; Ctrl-C ends the command"

@@ -6,17 +6,19 @@ import os
 import signal
 import subprocess
 import sys
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
-from pathlib import Path
+from typing import Any
 
 import pytest
 
+from control_groups import ControlGroup, control_group
 from integration_support.topics import Topics
 from integration_support.workers import APPS, Worker, Workers, alive, supervised
 from streams.cli.failures import READER_GONE
 from waiting import wait_until
+
+__all__ = ["control_group"]
 
 SESSION_S = 6
 QUICK = {
@@ -25,7 +27,6 @@ QUICK = {
     "consumer.heartbeat.interval.ms": 500,
     "processing.guarantee": "exactly_once_v2",
 }
-GROUPS = Path("/sys/fs/cgroup")
 
 
 class Counting:
@@ -48,39 +49,6 @@ class Counting:
 @pytest.fixture
 def counting(topics: Topics, workers: Workers) -> Counting:
     return Counting(topics, workers)
-
-
-class ControlGroup:
-    """A control group of the kernel for one process, of either version."""
-
-    def __init__(self, controller: str) -> None:
-        self.is_first = (GROUPS / controller).is_dir()
-        root = GROUPS / controller if self.is_first else GROUPS
-        self.path = root / f"streams-test-{uuid.uuid4().hex[:8]}"
-        self.path.mkdir()
-
-    def write(self, name: str, value: str) -> None:
-        (self.path / name).write_text(value)
-
-    def remove(self) -> None:
-        wait_until("the group is empty", lambda: not (self.path / "cgroup.procs").read_text().split())
-        self.path.rmdir()
-
-
-@pytest.fixture
-def control_group() -> Iterator[Callable[[str], ControlGroup]]:
-    """Makes groups; the test is skipped where this process may not."""
-    with ExitStack() as made:
-
-        def make(controller: str) -> ControlGroup:
-            try:
-                found = ControlGroup(controller)
-            except OSError as error:
-                pytest.skip(f"control groups cannot be made here: {error}")
-            made.callback(found.remove)
-            return found
-
-        yield make
 
 
 def freezer(group: ControlGroup, worker: Worker) -> tuple[Callable[[], None], Callable[[], None]]:
@@ -202,3 +170,33 @@ def test_workers_end_when_their_supervisor_is_killed(counting: Counting) -> None
     wait_until("no orphan is left", lambda: not any(map(alive, pids)))
     assert len(supervisor.events("closing", reason="the supervisor died")) == 2
     assert len(supervisor.events("state", state="NOT_RUNNING")) >= 2
+
+
+@pytest.mark.parametrize("words", [("--from", "beginning"), ("--follow",)])
+def test_a_reader_of_one_record_ends_a_command_that_would_print_more(
+    counting: Counting, words: tuple[str, ...]
+) -> None:
+    """`streams consume ... | head -1`: no traceback, and the status of a program that SIGPIPE has ended."""
+    counting.send(*("x" * 1000 for _ in range(200)))  # more than a pipe holds
+    command = [sys.executable, "-m", "streams", "consume", "--topic", counting.source, *words]
+    command += ["--bootstrap-servers", counting.workers.bootstrap]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as consume:
+        head = subprocess.run(["head", "-1"], stdin=consume.stdout, capture_output=True, timeout=120)
+        assert consume.stdout is not None
+        consume.stdout.close()
+        assert head.stdout.count(b"\n") == 1
+        assert consume.wait(120) == READER_GONE
+        assert consume.stderr is not None
+        assert consume.stderr.read() == b""
+
+
+def test_a_command_whose_input_is_silent_says_that_it_waits(counting: Counting) -> None:
+    """`tail -f file | streams produce ...`, before anybody has written to the file."""
+    command = [sys.executable, "-m", "streams", "produce", "--topic", counting.source, "--value-serde", "string"]
+    command += ["--key-serde", "string", "--bootstrap-servers", counting.workers.bootstrap]
+    pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, **pipes, text=True) as produce:
+        assert produce.stderr.readline().startswith("no input yet: waiting for lines on standard input")
+        out, errors = produce.communicate('{"value": "a"}\n', timeout=120)
+        assert (produce.returncode, errors) == (0, "")
+        assert out.startswith("1 record written to ")

@@ -15,10 +15,13 @@ from typing import Any
 
 import pytest
 
+from control_groups import ControlGroup, control_group
 from integration_support.workers import alive
 from streams.cli.supervisor import RestartPolicy, Supervisor, worker_command
 from streams.cli.worker import StopRequest, run_until_stopped
 from waiting import DEADLINE_S, wait_until
+
+__all__ = ["control_group"]
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SOON = RestartPolicy(most_restarts=2, first_delay_s=0.01, longest_delay_s=0.02)
@@ -44,6 +47,8 @@ class Application:
         time.sleep(timeout_ms / 1000)
         if BEHAVIOUR == "fails" and self.waited:
             raise RuntimeError("cannot go on")
+        while BEHAVIOUR == "hungry" and (NOTES / f"eat-{os.getpid()}").exists():
+            self.eaten = getattr(self, "eaten", b"") + b"x" * (1 << 20)
         self.waited = True
         return False
     def is_ready(self):
@@ -62,6 +67,7 @@ SUPERVISOR = """
 import logging, sys
 from streams.cli.supervisor import RestartPolicy, Supervisor
 logging.basicConfig(level="INFO")
+logging.root.handlers[0].setFormatter(logging.Formatter("%(message)s %(error)s", defaults={"error": ""}))
 base = sys.argv[4:]
 policy = RestartPolicy(most_restarts=2, first_delay_s=0.01, longest_delay_s=0.02)
 command = lambda descriptor: [*base, "--supervised-by", str(descriptor)]
@@ -136,6 +142,27 @@ def test_a_killed_worker_is_started_again_and_the_others_go_on(tmp_path: Path) -
         found.process.terminate()
         assert found.wait() == 0
         assert found.pids("closed") == found.pids("started") - {victim}
+
+
+@linux
+def test_a_worker_for_which_there_is_no_memory_is_started_again_and_the_reason_said(
+    tmp_path: Path, control_group: Callable[[str], ControlGroup]
+) -> None:
+    """The kernel ends it by SIGKILL: it cannot say anything itself."""
+    group = control_group("memory")
+    group.limit_memory(48 << 20)
+    with supervised(tmp_path, behaviour="hungry") as found:
+        wait_until("two have started", lambda: len(found.pids("started")) == 2)
+        victim, other = found.pids("started")
+        group.write("cgroup.procs", str(victim))
+        (found.notes / f"eat-{victim}").touch()
+        wait_until("three have started", lambda: len(found.pids("started")) == 3)
+        assert alive(other)
+        found.process.terminate()
+        assert found.wait() == 0
+        assert found.process.stderr is not None
+        errors = found.process.stderr.read()
+    assert "worker died, restarting SIGKILL: the kernel killed it because the machine or its container had no" in errors
 
 
 @linux

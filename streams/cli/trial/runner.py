@@ -26,6 +26,7 @@ from streams.cli.trial.session import Refused, Session, Topics
 from streams.cli.trial.steps import RowKeys, show_steps
 from streams.cli.trial.tables import show_tables
 from streams.cli.trial.typed_lines import Item, LineReader, RowReader, TimeStep
+from streams.cli.waiting_notice import with_notice
 from streams.config import StreamsConfig
 from streams.testing.settings import with_defaults
 
@@ -126,9 +127,12 @@ def _standard_input(arguments: argparse.Namespace, session: Session, lines: Line
     """Yields what is typed, or comes through a pipe, while the wall clock goes on."""
     if sys.stdin is None:  # it is closed
         return
+    given: Iterable[bytes] = sys.stdin.buffer
     if sys.stdin.isatty():
         _introduce(arguments, session, lines)
-    for item in lines.items("line", sys.stdin.buffer):
+    else:
+        given = with_notice(given)
+    for item in lines.items("line", given):
         session.let_pass()
         yield item
 

@@ -7,9 +7,9 @@ the topic is before both.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import Any
 
 from processor_api.texts import shown
 from streams.cli.records.json_lines import (
@@ -61,7 +61,7 @@ class LineReader:
     rows: RowReader | None = None
     """Reads JSON objects that are not records: each is a value as a whole."""
 
-    def items(self, name: str, source: BinaryIO) -> Iterator[Item]:
+    def items(self, name: str, source: Iterable[bytes]) -> Iterator[Item]:
         """Yields what the lines of a file are.
 
         :param name: of the file, for places.
