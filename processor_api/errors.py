@@ -14,6 +14,7 @@ what to do.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from processor_api.texts import MOST_MESSAGE, MOST_VALUE, cut, printable, repr_of, shown
@@ -122,7 +123,14 @@ class TopologyError(StreamsError):
 
 
 class MissingTopicError(TopologyError):
-    """A source topic does not exist (semantics 120). Create it, then start again."""
+    """A topic does not exist that the application needs (semantics 120). Create it, then start again."""
+
+    topics: tuple[str, ...]
+    """The topics that are missing, in order of their names."""
+
+    def __init__(self, message: str, *, topics: Iterable[str] = (), **place: Any) -> None:
+        super().__init__(message, **place)
+        self.topics = tuple(sorted(topics)) or (() if self.topic is None else (self.topic,))
 
 
 class RetryableError(StreamsError):

@@ -290,6 +290,7 @@ def _parts(topology: TopologyData, topic_counts: Mapping[str, int]) -> _Parts:
         names = ", ".join(repr(name) for name in sorted(missing))
         raise MissingTopicError(
             f"source topics do not exist: {names}. Create them, then start again",
+            topics=missing,
             topic=min(missing) if len(missing) == 1 else None,
             made_at=_lines_of(topology, missing),
         )

@@ -177,8 +177,9 @@ def test_an_application_may_be_closed_while_it_starts(cluster: Cluster) -> None:
 
 def test_a_start_that_fails_leaves_nothing_open(cluster: Cluster) -> None:
     app = cluster.app(passing_on(lambda value: None, "nowhere"), start=False)
-    with pytest.raises(MissingTopicError, match="source topics do not exist: 'nowhere'"):
+    with pytest.raises(MissingTopicError, match="source topics do not exist: 'nowhere'") as caught:
         app.start()
+    assert caught.value.topics == ("nowhere",)
     assert (app.state, app.close(0)) == (C.ERROR, True)
     assert isinstance(app.failure, MissingTopicError)
     assert [new for _, new in cluster.states[app]] == [C.REBALANCING, C.PENDING_ERROR, C.ERROR]

@@ -275,7 +275,7 @@ class GlobalStreamThread:
             if self._reader.is_end(event):
                 ends.append((partition, event.offset()))
                 continue
-            place = {"topic": partition.topic, "partition": partition.partition}
+            place: dict[str, Any] = {"topic": partition.topic, "partition": partition.partition}
             if error.name() in LOST:
                 raise _OffsetLost(error.str(), offset=event.offset(), **place)
             if restoring and error.name() == "UNKNOWN_TOPIC_OR_PART":
