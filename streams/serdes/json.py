@@ -1,8 +1,9 @@
 """JSON, compact and in UTF-8: by orjson where it is installed, else by the standard library with the same bytes.
 
-Both write dataclasses as objects, dates and times as ISO 8601, UUIDs and enums by their value, and NaN and infinities,
-which JSON does not have, as null. They differ for floats with an exponent (``1e16`` and ``1e+16``) and for integers
-beyond 64 bits, which orjson refuses. Input that JSON does not allow, such as ``NaN``, is refused by both.
+Both write dataclasses and models of pydantic as objects, dates and times as ISO 8601, UUIDs and enums by their value,
+and NaN and infinities, which JSON does not have, as null. They differ for floats with an exponent (``1e16`` and
+``1e+16``). Input that JSON does not allow, such as ``NaN``, is refused by both. Integers beyond 64 bits, which orjson
+refuses to write and reads as floats, go through the standard library.
 """
 
 from __future__ import annotations
@@ -28,6 +29,10 @@ except ImportError:
 
 __all__ = ["json_serde"]
 
+DIGITS_TO_ZEROS = bytes.maketrans(b"-123456789", b"0000000000")
+LONG_NUMBER = b"0" * 20
+"""The fewest digits that an integer beyond 64 bits has; a sign counts as one."""
+
 
 def json_serde(
     *, default: Callable[[Any], Any] | None = None, sort_keys: bool = False, use_orjson: bool | None = None
@@ -41,7 +46,8 @@ def json_serde(
         orders = json_serde(sort_keys=True)
         assert orders.serialize({"item": "tea", "cents": 300}) == b'{"cents":300,"item":"tea"}'
 
-    :param default: called with a value JSON does not know; returns one that it does, or raises ``TypeError``.
+    :param default: called with a value JSON does not know; returns one that it does, or raises ``TypeError``. Without
+        it models of pydantic are known.
     :param sort_keys: writes the keys of objects in order. Use it for keys of records: equal ones then have equal bytes,
         and so the same partition, however they were built.
     :param use_orjson: ``None`` uses it where it is installed.
@@ -63,11 +69,24 @@ def json_serde(
 def _by_orjson(
     default: Callable[[Any], Any] | None, sort_keys: bool
 ) -> tuple[Callable[[Any], bytes], Callable[[bytes], Any]]:
-    dumps = orjson.dumps
-    if default is None and not sort_keys:
-        return dumps, orjson.loads
-    option = orjson.OPT_SORT_KEYS if sort_keys else 0
-    return lambda value: dumps(value, default, option), orjson.loads
+    dumps, loads, option = orjson.dumps, orjson.loads, orjson.OPT_SORT_KEYS if sort_keys else 0
+    write_exact, read_exact = _by_standard_library(default, sort_keys)
+    known = default or _of_model
+
+    def write(value: Any) -> bytes:
+        try:
+            return dumps(value, known, option)
+        except TypeError as error:
+            if "64-bit" not in str(error):
+                raise
+            return write_exact(value)
+
+    def read(data: bytes) -> Any:
+        if len(data) >= len(LONG_NUMBER) and LONG_NUMBER in data.translate(DIGITS_TO_ZEROS):
+            return read_exact(data)
+        return loads(data)
+
+    return write, read
 
 
 def _by_standard_library(
@@ -77,9 +96,7 @@ def _by_standard_library(
         known = _plain(value)
         if known is not value:
             return known
-        if default is None:
-            raise TypeError(f"Type is not JSON serializable: {type(value).__name__}")
-        return default(value)
+        return (default or _of_model)(value)
 
     encode = json.JSONEncoder(
         default=convert, sort_keys=sort_keys, ensure_ascii=False, allow_nan=False, separators=(",", ":")
@@ -95,6 +112,17 @@ def _by_standard_library(
         return json.loads(data.decode(), parse_constant=_refuse_constant)
 
     return write, read
+
+
+def _of_model(value: Any) -> Any:
+    """Returns what a model of pydantic is written as.
+
+    :raises TypeError: if the value is none.
+    """
+    dump = getattr(type(value), "model_dump", None)
+    if dump is None:
+        raise TypeError(f"Type is not JSON serializable: {type(value).__name__}")
+    return _without_nan(dump(value, mode="json"))
 
 
 def _plain(value: Any) -> Any:

@@ -156,4 +156,6 @@ def _json_cell(value: Any) -> Any:
         return [_json_cell(each) for each in value]
     if isinstance(value, (datetime.datetime, datetime.date, datetime.time)):
         return value.isoformat()
+    if isinstance(value, float):
+        return value  # also one that JSON does not have: the serde says what it is
     return str(value) if isinstance(value, Decimal) else as_json(value)
