@@ -3,7 +3,8 @@
 Both write dataclasses and models of pydantic as objects, dates and times as ISO 8601, UUIDs and enums by their value,
 and NaN and infinities, which JSON does not have, as null. They differ for floats with an exponent (``1e16`` and
 ``1e+16``). Input that JSON does not allow, such as ``NaN``, is refused by both. Integers beyond 64 bits, which orjson
-refuses to write and reads as floats, go through the standard library.
+refuses to write and reads as floats, are written by the standard library; msgspec, which keeps them, reads where it is
+installed.
 """
 
 from __future__ import annotations
@@ -86,7 +87,15 @@ def _by_orjson(
             return read_exact(data)
         return loads(data)
 
-    return write, read
+    return write, _read_by_msgspec() or read
+
+
+def _read_by_msgspec() -> Callable[[bytes], Any] | None:
+    try:
+        from msgspec.json import Decoder
+    except ImportError:
+        return None
+    return Decoder().decode
 
 
 def _by_standard_library(

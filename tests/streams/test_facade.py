@@ -13,7 +13,7 @@ import streams
 from processor_api import errors
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-HEAVY = ("confluent_kafka", "orjson", "pydantic", "pydantic_core", "rocksdict", "structlog")
+HEAVY = ("confluent_kafka", "msgspec", "orjson", "pydantic", "pydantic_core", "rocksdict", "structlog")
 
 
 def imports_for_type_checkers() -> dict[str, str]:
