@@ -72,7 +72,7 @@ def _by_orjson(
 ) -> tuple[Callable[[Any], bytes], Callable[[bytes], Any]]:
     dumps, loads, option = orjson.dumps, orjson.loads, orjson.OPT_SORT_KEYS if sort_keys else 0
     write_exact, read_exact = _by_standard_library(default, sort_keys)
-    known = default or _of_model
+    known = _of_model if default is None else default
 
     def write(value: Any) -> bytes:
         try:
@@ -105,7 +105,7 @@ def _by_standard_library(
         known = _plain(value)
         if known is not value:
             return known
-        return (default or _of_model)(value)
+        return (_of_model if default is None else default)(value)
 
     encode = json.JSONEncoder(
         default=convert, sort_keys=sort_keys, ensure_ascii=False, allow_nan=False, separators=(",", ":")

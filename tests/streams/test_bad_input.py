@@ -64,7 +64,7 @@ def test_a_disk_that_takes_no_state_is_told(mount: str, prepare: str, wanted: st
     (tmp_path / "fine.py").write_text(MODULES["fine.py"])
     state = tmp_path / "state"
     state.mkdir()
-    words = "run fine:topology --application-id app --bootstrap-servers localhost:1 -c"
+    words = "run fine:topology --application-id app --bootstrap-servers localhost:1 -c task.timeout.ms=100 -c"
     script = f'mount -t tmpfs -o {mount} none "$1" && {prepare} exec "$2" -m streams {words} state.dir="$1"'
     found = subprocess.run(
         [*probe, "sh", "-c", script, "sh", str(state), sys.executable],

@@ -42,7 +42,7 @@ CASES = {
         "",
         'builder = StreamsBuilder(key_serde="string", value_serde="json")\nbuilder.stream("in").to("out")\n',
         b"{x",
-        "error: the value cannot be read: JSONDecodeError: {json}" + READ_HINT + end(SOURCE, 5),
+        "error: the value cannot be read: DecodeError: {json}" + READ_HINT + end(SOURCE, 5),
     ),
     "no such model": (
         "from pydantic import BaseModel",
