@@ -54,6 +54,7 @@ def test_an_application_outlives_its_broker(
                 counting.check(reader)
 
 
+@pytest.mark.slow
 def test_an_outage_is_two_lines_of_the_log(
     start_broker: Callable[..., Broker], unique_name: Callable[[str], str], tmp_path: Path
 ) -> None:

@@ -89,6 +89,7 @@ def run(tmp_path: Path) -> Iterator[Callable[..., Running]]:
         yield start
 
 
+@pytest.mark.slow
 def test_an_outage_is_said(
     run: Callable[..., Running], start_broker: Callable[..., Broker], unique_name: Callable[[str], str], tmp_path: Path
 ) -> None:

@@ -26,7 +26,7 @@ DEADLINE_S = 180.0
 @pytest.mark.parametrize(
     ("guarantee", "busy"),
     [
-        ("at_least_once", True),
+        pytest.param("at_least_once", True, marks=pytest.mark.slow),
         pytest.param("at_least_once", False, marks=pytest.mark.slow),
         pytest.param("exactly_once_v2", True, marks=pytest.mark.slow),
         pytest.param("exactly_once_v2", False, marks=pytest.mark.slow),

@@ -9,6 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from typing import Any
 
+import pytest
+
 from integration_support.members import join
 from integration_support.topics import Topics
 from processor_api.errors import RetryableError, StreamsError, TaskMigratedError
@@ -64,6 +66,7 @@ class Member:
             consumer.commit({join(consumer, self._topic): PLACE})
 
 
+@pytest.mark.slow
 def test_a_session_that_ends_while_a_commit_waits_does_not_end_the_member(
     start_broker: Callable[..., Broker], unique_name: Callable[[str], str]
 ) -> None:

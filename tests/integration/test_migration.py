@@ -109,7 +109,8 @@ def stop_java(worker: Worker) -> None:
     assert worker.events("closed") == [{"event": "closed", "in_time": True}], worker.tail
 
 
-@pytest.mark.parametrize("guarantee", ["exactly_once_v2", pytest.param("at_least_once", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
 def test_an_application_moves_from_java_and_back(
     topics: Topics, workers: Workers, tmp_path: Path, guarantee: str
 ) -> None:

@@ -51,6 +51,7 @@ class Rights:
             self.admin.create_acls([rule])[rule].result(30)
 
 
+@pytest.mark.slow
 def test_a_worker_without_a_right_ends_and_names_it(
     secured: SecuredListeners, unique_name: Callable[[str], str], tmp_path: Path
 ) -> None:

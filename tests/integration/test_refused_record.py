@@ -113,7 +113,10 @@ def test_a_refused_record_becomes_a_dead_letter(topics: Topics, workers: Workers
 
 @pytest.mark.parametrize(
     ("guarantee", "timeout"),
-    [("exactly_once_v2", "producer.transaction.timeout.ms"), ("at_least_once", "producer.delivery.timeout.ms")],
+    [
+        ("exactly_once_v2", "producer.transaction.timeout.ms"),
+        pytest.param("at_least_once", "producer.delivery.timeout.ms", marks=pytest.mark.slow),
+    ],
 )
 def test_what_is_refused_for_a_while_is_processed_again(
     start_broker: Callable[..., Broker],

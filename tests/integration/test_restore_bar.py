@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import shutil
 
+import pytest
+
 from integration_support.counting import PARTITIONS, WORDS, Counting
 from integration_support.topics import Topics
 from integration_support.workers import Workers
@@ -14,6 +16,7 @@ STYLE = re.compile(r"\x1b\[[0-9;]*m")
 BAR = re.compile(r"restoring (\d+) changelogs ━+ +(\d+)% ([\d,]+) of ([\d,]+) records")
 
 
+@pytest.mark.slow
 def test_a_restore_is_a_bar_on_a_terminal_and_lines_elsewhere(topics: Topics, workers: Workers) -> None:
     """The bar ends with all that the changelogs hold; without a terminal nothing is drawn."""
     counting = Counting(topics, workers, "at_least_once")

@@ -76,7 +76,8 @@ def abort(bootstrap: str, topic: str) -> None:
     producer.abort_transaction(60)
 
 
-@pytest.mark.parametrize("guarantee", ["exactly_once_v2", pytest.param("at_least_once", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
 def test_a_handover_that_is_killed_at_every_step_counts_each_word_once(
     guarantee: str, topics: Topics, workers: Workers, tmp_path: Path
 ) -> None:

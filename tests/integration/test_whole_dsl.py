@@ -121,6 +121,7 @@ def send(topics: Topics, names: dict[str, str], given_records: list[Given]) -> N
         topics.send_timed(names[kind], [(one.key, one.value, one.time) for one in given_records if one.topic == kind])
 
 
+@pytest.mark.slow
 def test_two_workers_of_which_one_is_killed_give_what_the_driver_gives(
     topics: Topics, workers: Workers, monkeypatch: pytest.MonkeyPatch
 ) -> None:

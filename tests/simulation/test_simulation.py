@@ -42,6 +42,7 @@ def each_once(outcome: Outcome) -> None:
     assert found == Counter(str(one.value).encode() for one in INPUTS["in"])
 
 
+@pytest.mark.slow
 def test_a_seed_does_the_same_whatever_the_order_of_sets_is() -> None:
     script = (
         "from simulation_support.scenarios import scenario_of\n"
