@@ -30,7 +30,7 @@ ENOUGH_BYTES = 6 << 30
 
 def use_memory_for_temporary_files() -> None:
     """Puts temporary folders in memory where there is enough of it: opening a store on a disk waits for the disk
-    several times, which is half of the time of thousands of tests.
+    several times, and takes twice the processor time.
 
     ``TMPDIR`` from outside is kept."""
     if "TMPDIR" not in os.environ and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= ENOUGH_BYTES:

@@ -84,10 +84,8 @@ class Suppress(TableOperator):
 
         def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
             nonlocal stream_time
-            if (
-                not by_window and buffer.min_timestamp <= stream_time - wait
-            ):  # a part is sent, in the same call or drain
-                send_rest_before(key, timestamp)
+            if not by_window and buffer.min_timestamp <= stream_time - wait:
+                send_rest_before(key, timestamp)  # a part was sent in the same call or drain
             if timestamp > stream_time:
                 stream_time = timestamp
             try:

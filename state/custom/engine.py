@@ -118,16 +118,12 @@ class CustomStoreEngine:
             act()
         except StreamsError as error:
             raise error.locate(store=self.name)  # noqa: B904 - the same error, with its place
-        except OSError as error:
-            raise self._failed(done, error) from error
         except Exception as error:
-            raise StateError(
-                f"custom store {self.name!r} could not be {done}: {kind_and_text(error)}", store=self.name
-            ) from error
+            raise self._failed(done, error) from error
 
-    def _failed(self, done: str, error: OSError) -> StateError:
+    def _failed(self, done: str, error: Exception) -> StateError:
         what = f"custom store {self.name!r} could not be {done}: "
-        if error.errno in FULL and done != CLOSED:
+        if isinstance(error, OSError) and error.errno in FULL and done != CLOSED:
             left = left_there(self.context.state_dir)
             return DiskFullError(f"{what}{HINTS[error.errno]}{left} ({kind_and_text(error)})", store=self.name)
         return StateError(f"{what}{kind_and_text(error)}", store=self.name)

@@ -31,7 +31,7 @@ from streams.runtime.engines.memory import BufferMemory
 from streams.runtime.engines.opener import Engines
 from streams.runtime.engines.state_recovery import StateRecovery
 from streams.runtime.plan.plans import PlanBook
-from streams.runtime.tasks.full_disk import WAIT_FOR_ROOM_S, FullDisk, Waiting
+from streams.runtime.tasks.full_disk import FullDisk, Waiting
 from streams.runtime.threads.process_resources import ClusterAccess, LocalState, ProcessResources
 from streams.runtime.threads.thread_resources import ThreadIdentity, ThreadResources
 from streams.user_exits import passes
@@ -60,9 +60,8 @@ def when_there_is_room(open_all: Callable[[], T], full_disk: FullDisk, ends: Cal
         else:
             full_disk.passed(Waiting.START)
             return found
-        while not full_disk.may_try():
-            if ends(WAIT_FOR_ROOM_S):
-                return None
+        if not full_disk.wait_unless(ends):
+            return None
 
 
 @dataclass(frozen=True, kw_only=True)

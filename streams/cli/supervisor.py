@@ -176,9 +176,8 @@ class Supervisor:
         line = worker.line = WorkerLine()
         command = self._command(line.descriptor)
         # A group of its own: Ctrl-C in a terminal reaches the supervisor alone, which passes it on once.
-        worker.process = subprocess.Popen(
-            command, cwd=from_start(), pass_fds=(line.descriptor,), process_group=0
-        )  # where the application is found by the same arguments
+        # Where the supervisor was started: there the same arguments lead to the application.
+        worker.process = subprocess.Popen(command, cwd=from_start(), pass_fds=(line.descriptor,), process_group=0)
         line.send_settings(self._settings)
         log.info("worker started", extra={"worker": worker.number, "pid": worker.process.pid})
 

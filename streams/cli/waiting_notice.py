@@ -3,6 +3,7 @@ lines of its input, as behind ``tail -f``."""
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -11,7 +12,7 @@ from typing import Self
 
 from streams.cli.terminal import say_error
 
-__all__ = ["WaitingNotice", "with_notice"]
+__all__ = ["WaitingNotice", "standard_input", "with_notice"]
 
 
 class WaitingNotice:
@@ -57,6 +58,19 @@ class WaitingNotice:
             else:
                 self._write(f"no answer for {time.monotonic() - begin:.0f} s: waiting for {self._what}")
                 wait_s = self._again_s
+
+
+def standard_input(introduce: Callable[[], object]) -> Iterable[bytes]:
+    """Returns the lines of standard input, none if it is closed.
+
+    :param introduce: says at a terminal what a line is; elsewhere a wait for the first line is said.
+    """
+    if sys.stdin is None:
+        return ()
+    if not sys.stdin.isatty():
+        return with_notice(sys.stdin.buffer)
+    introduce()
+    return sys.stdin.buffer
 
 
 def with_notice(

@@ -23,6 +23,7 @@ from tools.kafka.broker import HOST, Broker
 from waiting import wait_until
 
 OUTAGE_DEADLINE_S = 180.0
+NOT_CLOSED = "the consumer is not closed: its last commit has not come back"
 # A killed broker may come back once its former self has timed out.
 SOON_BACK = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
 
@@ -79,8 +80,9 @@ def test_an_outage_is_two_lines_of_the_log(
     assert back["after_s"] > 0
     logged = worker.events()
     assert len(logged) == len(worker.text.splitlines()), "a line of something else than the log"
-    of_brokers = [event["event"] for event in logged if "the brokers are" in event["event"]]
-    assert of_brokers == [lost["event"], back["event"]]
+    of_client = [event["event"] for event in logged if event["logger"] == "streams.kafka.client"]
+    # on a slow machine a consumer is given up too, whose session is over before its commit has come back
+    assert [event for event in of_client if event != NOT_CLOSED] == [lost["event"], back["event"]]
     # on a slow machine the session times out meanwhile, or the group is being loaded afterwards: that is said too
     assert len([event for event in logged if event["level"] in ("warning", "error")]) < 20
 

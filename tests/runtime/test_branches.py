@@ -8,7 +8,7 @@ import pytest
 
 from processor_api.topology import Topology
 from streams import Processor, Stores
-from streams.runtime.plan.branches import meets_again
+from streams.runtime.plan.branches import Branches
 
 
 class Passed(Processor[Any, Any, Any, Any]):
@@ -50,4 +50,4 @@ LINE = {"a": (), "before": ("a",), "waits": ("before",), "after": ("waits",)}
 def test_a_record_meets_results_by_a_node_or_a_store(
     edges: dict[str, tuple[str, ...]], stores: dict[str, tuple[str, ...]], meets: bool
 ) -> None:
-    assert meets_again(topology(edges, stores), "waits") is meets
+    assert Branches(topology(edges, stores)).meet_again("waits") is meets

@@ -28,7 +28,7 @@ from streams.cli.terminal import say, say_error
 from streams.cli.topology_function import APP_HELP
 from streams.cli.trial.files import items_of_file
 from streams.cli.trial.typed_lines import Item, LineReader, RowReader, TimeStep
-from streams.cli.waiting_notice import WaitingNotice, with_notice
+from streams.cli.waiting_notice import WaitingNotice, standard_input
 
 if TYPE_CHECKING:
     from streams.kafka.ports import KafkaClients, Producer
@@ -249,13 +249,7 @@ def _record_of(item: Item) -> GivenRecord:
 
 def _typed() -> Iterator[_Placed]:
     """Yields the records on standard input, a JSON object a line."""
-    if sys.stdin is None:  # it is closed
-        return
-    lines: Iterable[bytes] = sys.stdin.buffer
-    if sys.stdin.isatty():
-        say_error('type a record a line, such as {"key": "ann", "value": 3}; Ctrl-D ends')
-    else:
-        lines = with_notice(lines)
+    lines = standard_input(lambda: say_error('type a record a line, such as {"key": "ann", "value": 3}; Ctrl-D ends'))
     try:
         for place, text in text_lines("line", lines):
             yield _line(place, text)

@@ -26,7 +26,7 @@ from streams.cli.trial.session import Refused, Session, Topics
 from streams.cli.trial.steps import RowKeys, show_steps
 from streams.cli.trial.tables import show_tables
 from streams.cli.trial.typed_lines import Item, LineReader, RowReader, TimeStep
-from streams.cli.waiting_notice import with_notice
+from streams.cli.waiting_notice import standard_input
 from streams.config import StreamsConfig
 from streams.testing.settings import with_defaults
 
@@ -125,14 +125,7 @@ def _with_topic(items: Iterable[Item], topic: str) -> Iterator[Item]:
 
 def _standard_input(arguments: argparse.Namespace, session: Session, lines: LineReader) -> Iterator[Item]:
     """Yields what is typed, or comes through a pipe, while the wall clock goes on."""
-    if sys.stdin is None:  # it is closed
-        return
-    given: Iterable[bytes] = sys.stdin.buffer
-    if sys.stdin.isatty():
-        _introduce(arguments, session, lines)
-    else:
-        given = with_notice(given)
-    for item in lines.items("line", given):
+    for item in lines.items("line", standard_input(lambda: _introduce(arguments, session, lines))):
         session.let_pass()
         yield item
 

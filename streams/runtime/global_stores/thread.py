@@ -24,7 +24,7 @@ from streams.log import RepeatedLines
 from streams.runtime.global_stores.restore import GlobalRestore
 from streams.runtime.global_stores.task import GlobalTask
 from streams.runtime.global_stores.topic_reader import Stopped, TopicReader
-from streams.runtime.tasks.full_disk import WAIT_FOR_ROOM_S, FullDisk, Waiting
+from streams.runtime.tasks.full_disk import FullDisk, Waiting
 from streams.runtime.tasks.retry import Retry
 from streams.runtime.threads.client_events import client_event
 from streams.runtime.threads.parent_only import ParentOnly
@@ -167,9 +167,8 @@ class GlobalStreamThread:
             else:
                 self._full_disk.passed(Waiting.FILLING)
                 return
-            while not self._full_disk.may_try():
-                if self._stopping.wait(WAIT_FOR_ROOM_S):
-                    raise Stopped("the disk is full")
+            if not self._full_disk.wait_unless(self._stopping.wait):
+                raise Stopped("the disk is full")
 
     def _become(self, state: GlobalThreadState) -> None:
         if state not in _NEXT[self.state]:

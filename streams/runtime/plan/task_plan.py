@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from processor_api.nodes import SinkNode, SourceNode
@@ -21,6 +22,7 @@ from streams.kafka.internal_topics import (
     topic_prefix,
 )
 from streams.kafka.topic_readers import source_topics
+from streams.runtime.plan.branches import Branches
 
 __all__ = ["TaskPlan", "plan_all", "plan_globals", "plan_tasks"]
 
@@ -55,6 +57,11 @@ class TaskPlan:
     def may_grow(self) -> bool:
         """Whether its topics may get more partitions: so without stores, whose rows belong to partitions."""
         return not self.stores
+
+    @cached_property
+    def branches(self) -> Branches:
+        """The branches of its topology."""
+        return Branches(self.topology)
 
     def partitions(self, partition: int) -> tuple[TopicPartition, ...]:
         """Returns the input partitions of one task."""

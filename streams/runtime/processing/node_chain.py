@@ -16,7 +16,6 @@ from processor_api.texts import kind_and_text, plain_str, repr_of
 from state.registry.kinds import OpenStore
 from state.registry.read_only import read_only
 from streams.kafka.record_collector import RecordCollector
-from streams.runtime.plan.branches import meets_again
 from streams.runtime.plan.task_plan import TaskPlan
 from streams.runtime.processing.context import NodeContext, forward_to, run_processor
 from streams.runtime.processing.environment import Environment, NodeErrors
@@ -208,7 +207,7 @@ def build_chain(
 
     :raises StreamsError: if a serde is missing, a store is not there, or a user's supplier fails: with the node.
     """
-    environment.remainders.meets_again = partial(meets_again, plan.topology)
+    environment.remainders.meets_again = plan.branches.meet_again
     builder = _Builder(plan, environment, collector, stores, punctuations)
     sources: dict[str, BoundSource] = {}
     for name in reversed(plan.nodes):

@@ -16,11 +16,11 @@ from streams.platform import Platform
 from streams.runtime.engines.state_recovery import clear_tracebacks
 from streams.runtime.tasks.retry import Retry
 
-__all__ = ["WAIT_FOR_ROOM_S", "FullDisk", "Waiting"]
+__all__ = ["FullDisk", "Waiting"]
 
 log = logging.getLogger("streams.state")
 
-WAIT_FOR_ROOM_S = 0.1
+LOOK_S = 0.1
 """How long a thread that does nothing else waits between two looks at whether it may try again, or is to end."""
 REOPEN_AFTER_S = 15.0
 """How long there may be room without a write that succeeds. RocksDB looks every five seconds whether it can go on."""
@@ -102,6 +102,18 @@ class FullDisk:
         assert self._error is not None
         self._wait(self._error)
         return False
+
+    def wait_unless(self, ends: Callable[[float], bool]) -> bool:
+        """Waits until to try again, for a thread that does nothing else meanwhile.
+
+        :param ends: waits so many seconds for a request to end; returns whether there is one.
+        :returns: false if the thread is to end before that.
+        :raises TaskTimeoutError: once there was no room for ``task.timeout.ms``.
+        """
+        while not self.may_try():
+            if ends(LOOK_S):
+                return False
+        return True
 
     @property
     def is_stuck(self) -> bool:

@@ -12,7 +12,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from quick_process import python
+from quick_process import Ended, python
 
 __all__ = ["Outcome", "Row", "check", "command", "run_python", "script"]
 
@@ -22,12 +22,8 @@ SETTINGS = ("--application-id", "app", "--bootstrap-servers", "localhost:1")
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What is left of a process."""
-
-    status: int
-    out: str
-    err: str
+class Outcome(Ended):
+    """What is left of a process, and what its output says."""
 
     @property
     def last(self) -> str:
