@@ -14,6 +14,8 @@ from hypothesis import settings
 ROOT = Path(__file__).resolve().parents[1]
 LONG = frozenset({"app", "integration", "packaging", "simulation"})
 """Folders of files with few tests that take long, most of which wait for brokers and processes."""
+TOGETHER = ("spark", "tests/architecture/")
+"""Parts of names: files that have one in common run in the same process."""
 FEW = 3
 """A file with no more tests is one of long ones too, such as those that compare a store with a model of it."""
 
@@ -61,19 +63,19 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Gives a process whole files, as ``--dist loadfile`` does, and one process all files about Spark: a session
-    takes seconds to start and a gigabyte."""
+    """Gives a process whole files, as ``--dist loadfile`` does, and one process all files about Spark and all about
+    the source: a session takes seconds to start and a gigabyte, and so do the syntax trees of all files."""
     if config.getvalue("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadFileScheduling
 
-    class FilesAndSpark(LoadFileScheduling):
+    class FilesTogether(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file: str = super()._split_scope(nodeid)
-            return "spark" if "spark" in file else file
+            return next((group for group in TOGETHER if group in file), file)
 
     config.option.loadscopereorder = False
-    return FilesAndSpark(config, log)
+    return FilesTogether(config, log)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -1,6 +1,9 @@
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from parsed_sources import forget_parsed
 
 PACKAGES = ("processor_api", "state", "dsl", "streams")
 
@@ -15,3 +18,10 @@ def sources(root: Path) -> dict[str, str]:
     }
     assert {path.partition("/")[0] for path in found} == set(PACKAGES)
     return found
+
+
+@pytest.fixture(scope="package", autouse=True)
+def _trees() -> Iterator[None]:
+    """Keeps the syntax trees of all files while the tests of this folder run."""
+    yield
+    forget_parsed()

@@ -7,6 +7,8 @@ class may declare an attribute in its body instead.
 import ast
 from collections.abc import Iterator
 
+from parsed_sources import nodes_of, parsed
+
 MAKERS = ("__init__", "__new__", "__post_init__", "init")
 
 
@@ -65,7 +67,7 @@ def there(node: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> set[str]:
 
 
 def growing(path: str, source: str, classes: dict[str, ast.ClassDef]) -> Iterator[str]:
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes_of(parsed(source)):
         if isinstance(node, ast.ClassDef):
             has = there(node, classes)
             for method in methods(node).values():
@@ -75,8 +77,8 @@ def growing(path: str, source: str, classes: dict[str, ast.ClassDef]) -> Iterato
 
 
 def classes_of(sources: dict[str, str]) -> dict[str, ast.ClassDef]:
-    trees = map(ast.parse, sources.values())
-    return {node.name: node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+    trees = map(nodes_of, map(parsed, sources.values()))
+    return {node.name: node for nodes in trees for node in nodes if isinstance(node, ast.ClassDef)}
 
 
 def test_no_object_grows(sources: dict[str, str]) -> None:

@@ -3,6 +3,8 @@
 import ast
 from collections.abc import Iterator
 
+from parsed_sources import nodes_of, parsed
+
 ROOMS = ("processor_api/clock.py", "streams/cli/", "streams/testing/")
 FORBIDDEN = {
     "time": {"time", "time_ns", "sleep", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns"},
@@ -14,7 +16,7 @@ FORBIDDEN = {
 def imported_names(tree: ast.Module) -> dict[str, str]:
     """What each imported name stands for, as a dotted path: `{"t": "time"}` for `import time as t`."""
     names: dict[str, str] = {}
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.Import):
             names |= {alias.asname or alias.name: alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -35,9 +37,9 @@ def clock_reads(path: str, source: str) -> Iterator[str]:
     """Also finds a function that is only handed on (`now=time.time`), not called."""
     if path.startswith(ROOMS):
         return
-    tree = ast.parse(source)
+    tree = parsed(source)
     names = imported_names(tree)
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.Name | ast.Attribute):
             owner, _, name = (dotted(node, names) or "").rpartition(".")
             if name in FORBIDDEN.get(owner, ()):

@@ -6,6 +6,8 @@ A frozen dataclass is a value whose fields have names, such as a configuration: 
 import ast
 from collections.abc import Iterator
 
+from parsed_sources import nodes_of, parsed
+
 MOST_ARGUMENTS = 7
 
 
@@ -45,7 +47,7 @@ def constructors(node: ast.ClassDef) -> Iterator[int]:
 
 
 def crowded(path: str, source: str) -> Iterator[str]:
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes_of(parsed(source)):
         if isinstance(node, ast.ClassDef):
             for count in constructors(node):
                 if count > MOST_ARGUMENTS:

@@ -4,6 +4,8 @@ import ast
 import sys
 from collections.abc import Iterator
 
+from parsed_sources import nodes_of, parsed
+
 # A room is a module or a package; both spellings of `streams.config` are the same room.
 ROOMS = {
     "confluent_kafka": ("streams.kafka.confluent",),
@@ -27,7 +29,7 @@ def module_name(path: str) -> str:
 
 def imported(source: str) -> Iterator[tuple[int, str]]:
     """The line and the top-level package of each import, wherever in the file it is."""
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes_of(parsed(source)):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield node.lineno, alias.name.partition(".")[0]

@@ -9,6 +9,8 @@ object by its `__dict__`, or making one without its constructor, gets around the
 import ast
 from collections.abc import Iterator
 
+from parsed_sources import nodes_of, parsed
+
 PACKAGES = ("processor_api", "state", "dsl", "streams")
 BY_NAME = {"getattr", "setattr", "hasattr", "delattr"}
 OF_NAMED_TUPLES = {"_replace", "_asdict", "_make", "_fields", "_field_defaults"}
@@ -42,7 +44,7 @@ def is_self(node: ast.expr) -> bool:
 def foreign_names(tree: ast.Module) -> set[str]:
     """What a file imports from libraries."""
     found: set[str] = set()
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.Import):
             found |= {alias.asname or alias.name for alias in node.names if alias.name.split(".")[0] not in PACKAGES}
         elif isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] not in PACKAGES:
@@ -51,8 +53,8 @@ def foreign_names(tree: ast.Module) -> set[str]:
 
 
 def private_accesses(path: str, source: str) -> Iterator[str]:
-    tree = ast.parse(source)
-    classes = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+    tree = parsed(source)
+    classes = {node.name: node for node in nodes_of(tree) if isinstance(node, ast.ClassDef)}
     helpers = {name for node in classes.values() if is_private(node.name) for name in own_names(node)}
     foreign = foreign_names(tree)
 

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from parsed_sources import nodes_of, parsed
+
 ROOT = Path(__file__).resolve().parents[2]
 PLACE = ROOT / "streams" / "cli" / "terminal.py"
 ROOMS = ("streams", "state", "processor_api")
@@ -32,7 +34,7 @@ STREAMS = {
 def writes_of(text: str) -> list[str]:
     """The calls and names in a module by which text reaches a stream without the functions of the terminal."""
     found = []
-    for node in ast.walk(ast.parse(text)):
+    for node in nodes_of(parsed(text)):
         if isinstance(node, ast.Attribute) and ast.unparse(node) in STREAMS:
             found.append(ast.unparse(node))
         if not isinstance(node, ast.Call):

@@ -11,6 +11,8 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from parsed_sources import nodes_of, parsed
+
 PLAIN = {"str", "int", "float", "bool", "bytes", "None", "Path", "date", "datetime"}
 """Types of which no object fails to be shown, and none is long: those of names, numbers and paths."""
 ANYTHING = {"Any", "object", "BaseException", "Exception"}
@@ -41,7 +43,7 @@ def attributes(sources: dict[str, str]) -> dict[str, bool]:
     """Whether an attribute of that name is plain in a class that says its type."""
     found: dict[str, bool] = {}
     for source in sources.values():
-        for part in ast.walk(ast.parse(source)):
+        for part in nodes_of(parsed(source)):
             for node in part.body if isinstance(part, ast.ClassDef) else ():
                 if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
                     found[node.target.id] = found.get(node.target.id, False) or is_plain(node.annotation)
@@ -56,7 +58,7 @@ class Reader:
     attributes: dict[str, bool] = field(default_factory=dict)
 
     def read(self, source: str) -> list[str]:
-        return list(self._visit(ast.parse(source), {}, ()))
+        return list(self._visit(parsed(source), {}, ()))
 
     def _visit(self, node: ast.AST, names: dict[str, ast.expr | None], asked: tuple[str, ...]) -> Iterator[str]:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):

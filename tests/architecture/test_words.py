@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from parsed_sources import nodes_of, parsed
+
 FOLDERS = ("processor_api", "state", "dsl", "streams", "tools", "benchmarks", "examples")
 FRAGMENT = re.compile(
     r"(Of|What|As|See|Who|Whom|Whose|Whoever|Whatever|However|Which|Also|By|For|From|In|To|With|Without|Through|At|On"
@@ -33,7 +35,7 @@ BANNED_NAMES = frozenset({
 
 def documented(tree: ast.Module) -> Iterator[tuple[int, str, re.Pattern[str]]]:
     """Yields each docstring with its line and the beginnings that it must not have."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             if text := ast.get_docstring(node):
                 yield node.body[0].lineno, text, FRAGMENT
@@ -50,7 +52,7 @@ def plain_text(node: ast.stmt) -> str | None:
 
 def names(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Yields the names that a file defines or uses, with their lines."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         match node:
             case ast.Name():
                 yield node.lineno, node.id
@@ -68,7 +70,7 @@ def words_of(name: str) -> set[str]:
 
 def complaints(path: str, source: str) -> Iterator[str]:
     """Yields what is wrong with the words of a file."""
-    tree = ast.parse(source)
+    tree = parsed(source)
     for line, text, fragment in documented(tree):
         if found := fragment.match(text):
             yield f"{path}:{line} begins with {found.group()!r}: say what it does or holds"
