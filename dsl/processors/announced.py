@@ -25,7 +25,7 @@ _NO_KEY = object()
 class Announcement:
     """The change that a table sends on at the moment, in one task."""
 
-    __slots__ = ("key", "old", "seen")
+    __slots__ = ("key", "old", "seen", "shows_old")
 
     def __init__(self) -> None:
         self.key: Any = _NO_KEY
@@ -34,6 +34,8 @@ class Announcement:
         """The value before the change; ``None`` if there was no row."""
         self.seen: set[tuple[str, str]] = set()
         """The joins that have had the change, each with the side that had it."""
+        self.shows_old = False
+        """Whether the view from before shows the old value to the side of a join that asks now."""
 
     @staticmethod
     def of(context: OperatorContext, store: str) -> Announcement:
@@ -89,7 +91,7 @@ class BeforeView(StoreView):
         announcement, get = Announcement.of(context, self.store), super().bind(context, forwarded=forwarded)
 
         def look_up(key: Any) -> Row | None:
-            if announcement.key != key:
+            if announcement.key != key or not announcement.shows_old:
                 return get(key)
             return None if announcement.old is None else (announcement.old, NO_TIMESTAMP)
 

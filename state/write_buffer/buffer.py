@@ -221,7 +221,7 @@ class Rows(RowReader):
 
     def evict(self, keep: Any = None) -> None:
         """Brings the cache under its limit after a put: drops clean rows, oldest first, then drains the dirty ones if
-        need be.
+        need be. In the middle of a drain, which has made the put, they are drained after it (:class:`Budget`).
 
         Rows that wait for the commit cannot go. Where they alone are too many, it is tried again only when the cache
         has grown by a part of its size: each try passes all of them.
@@ -230,8 +230,11 @@ class Rows(RowReader):
         if budget.cached < self._evict_from:
             return
         self._drop_clean(keep)
-        if self.cached and budget.cached > budget.cache_limit and self.drain():
-            self._drop_clean(keep)
+        if self.cached and budget.cached > budget.cache_limit:
+            if budget.sending:
+                budget.postponed[self.evict] = None
+            elif self.drain():
+                self._drop_clean(keep)
         if budget.cached > budget.cache_limit and self.drained:
             self._evict_from = self._more_than_now()
 
@@ -302,7 +305,8 @@ class Rows(RowReader):
             cursor = self.cursor
             saved = cursor.message, cursor.source, cursor.timestamp, cursor.headers
             try:
-                self._forward_all(rows, olds)
+                with self.budget.sending_on():
+                    self._forward_all(rows, olds)
             finally:
                 cursor.message, cursor.source, cursor.timestamp, cursor.headers = saved
         return True

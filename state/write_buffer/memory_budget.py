@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 __all__ = ["Budget"]
 
@@ -15,7 +16,10 @@ class Budget:
     :param uncommitted_bytes: over this, or about to be, the thread is asked for a commit; -1 is no limit.
     """
 
-    __slots__ = ("_seen", "cache_limit", "clean", "dirty", "reading", "reports", "uncommitted", "uncommitted_limit")
+    __slots__ = (
+        *("_seen", "cache_limit", "clean", "dirty", "postponed", "reading", "reports", "sending"),
+        *("uncommitted", "uncommitted_limit"),
+    )
 
     def __init__(self, cache_bytes: int, uncommitted_bytes: int = -1) -> None:
         self.cache_limit = cache_bytes
@@ -30,8 +34,30 @@ class Budget:
         """Rows on their way to the engine that no cache holds back."""
         self.reading = 0
         """How many reads are under way, where that is checked (:mod:`state.write_buffer.read_check`)."""
+        self.sending = 0
+        """How many tables are sending changes on: no drain may begin inside of that (:meth:`sending_on`)."""
+        self.postponed: dict[Callable[[], None], None] = {}
+        """Evictions that wait until nothing is sent on."""
         self.reports: list[Callable[[], int]] = []
         """Functions of custom stores that return the size of their own buffers, in bytes."""
+
+    @contextmanager
+    def sending_on(self) -> Iterator[None]:
+        """Postpones evictions that would drain a store while another one sends its changes on, until it has sent all.
+
+        A drain in the middle would send changes of tables below on before some of the changes that they were made of:
+        who joins both would look at rows that are on their way, and take back results that were never sent.
+        """
+        self.sending += 1
+        try:
+            yield
+        finally:
+            self.sending -= 1
+            if not self.sending:
+                waiting, self.postponed = self.postponed, {}
+        if not self.sending:
+            for evict in waiting:
+                evict()
 
     @property
     def cached(self) -> int:

@@ -46,18 +46,21 @@ class _Turns:
         self._join, self._side = announced.join, context.node
 
     def take(self, key: Any) -> tuple[bool, bool]:
-        """Returns whether this side has the change of a key first, and whether the other one had it before."""
-        active = [one for one in self._all if one.key == key]
-        if not active:
-            return False, False
-        seen_by = {side for one in active for join, side in one.seen if join == self._join}
+        """Returns whether this side has a change of a key first, and whether the other one had it before.
+
+        Several tables may send on the same key: each of them is seen by a side once. If this side is the first, views
+        of the other table show those as before of which the other side has had nothing."""
+        mine = self._join, self._side
+        active = [one for one in self._all if one.key == key and mine not in one.seen]
+        fresh, passed = [], []
         for one in active:
-            one.seen.add((self._join, self._side))
-        if self._side in seen_by:
-            return False, False
-        if seen_by:
-            return False, any(one.key == key for one in self._own)
-        return any(one.key == key for one in self._other), False
+            (passed if any(join == self._join for join, _ in one.seen) else fresh).append(one)
+            one.seen.add(mine)
+        if not any(one in self._other for one in fresh):
+            return False, any(one in self._own for one in passed)
+        for one in self._other:
+            one.shows_old = one in fresh
+        return True, False
 
 
 def bind_shared(
