@@ -6,7 +6,7 @@ Outer and left joins of streams keep records without a partner in one, under key
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Self
 
@@ -123,7 +123,7 @@ class ListFacade:
 class SharedTime:
     """The time that the operators of a join share, for as long as their task runs."""
 
-    __slots__ = ("next_emit_ms", "oldest", "stream_time")
+    __slots__ = ("next_emit_ms", "oldest", "send_rest", "stream_time")
 
     def __init__(self) -> None:
         self.stream_time = NO_TIMESTAMP
@@ -132,6 +132,8 @@ class SharedTime:
         """The time from which on rows may wait, in ms; ``None`` until somebody has looked."""
         self.next_emit_ms = 0
         """The wall-clock time before which nothing that waits is looked at."""
+        self.send_rest: Callable[[], None] | None = None
+        """Sends on what is left of records that leave in parts; ``None`` if nothing is."""
 
 
 class ListOperator:
@@ -167,10 +169,19 @@ class ListOperator:
         if self._get(raw) is not None:
             self._put(raw, None, timestamp, headers)
 
-    def rows(self) -> Iterator[tuple[Any, bytes]]:
-        """Yields each key with its list as it is stored, in order, as they are now: rows may be deleted meanwhile."""
+    def rows(self, *, behind: Any = None, until: Any = None) -> Iterator[tuple[Any, bytes]]:
+        """Yields each key with its list as it is stored, in order, as they are now: rows may be deleted meanwhile.
+
+        :param behind: a key before the first that is wanted.
+        :param until: the last key that is wanted.
+        """
         read_key = self._read_key
-        return ((read_key(raw), entry[0]) for raw, entry in self._rows.range(None, None, reverse=False))
+        low, high = (None if key is None else self._write_key(key) + b"\0" for key in (behind, until))
+        return ((read_key(raw), entry[0]) for raw, entry in self._rows.range(low, high, reverse=False))
+
+    def last_key(self) -> Any:
+        """Returns the last key in order, ``None`` if there is none."""
+        return next((self._read_key(raw) for raw, _ in self._rows.range(None, None, reverse=True)), None)
 
     def items(self, row: bytes) -> list[Any]:
         """Returns the values of a stored list."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dsl.processors.joins.joiners import reversed_joiner, with_key
-from dsl.processors.joins.unmatched import Unmatched, release
+from dsl.processors.joins.unmatched import Release, Unmatched
 from dsl.user_functions import user_function
 from processor_api.context import OperatorContext
 from processor_api.record import Forward, HeaderList
@@ -127,7 +127,7 @@ class StreamJoinSide:
         wait, delete_present, shared = waiting.put, waiting.delete_present, waiting.time
         shared.stream_time = max(shared.stream_time, other.timed.segments.stream_time)
         forward, drop, fail = context.forward, context.drop, context.fail
-        let_go = release(context, unmatched, with_key(self.joiner, self.takes_key), from_left=self.from_left)
+        look = Release(context, unmatched, with_key(self.joiner, self.takes_key), from_left=self.from_left).look
         from_left, keeps = self.from_left, self.keeps
 
         def alone(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
@@ -139,6 +139,8 @@ class StreamJoinSide:
             forward(key, joined, timestamp, headers)
 
         def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+            if shared.send_rest is not None:  # of another record of the same call or drain
+                shared.send_rest()
             if timestamp > shared.stream_time:
                 shared.stream_time = timestamp
             if value is None or (key is None and not keeps):
@@ -148,7 +150,7 @@ class StreamJoinSide:
                 alone(key, value, timestamp, headers)
                 return
             if timestamp == shared.stream_time:
-                let_go(timestamp, headers)
+                look(timestamp, headers)
             try:
                 partners = find(write_key(key), timestamp - before, timestamp + after)
                 waits = keeps and not partners and timestamp + after >= shared.stream_time
@@ -157,6 +159,8 @@ class StreamJoinSide:
             except Exception as error:
                 fail(error, key, value, timestamp, headers)
                 return
+            if shared.send_rest is not None and (partners or (keeps and not waits)):
+                shared.send_rest()  # before the results of this record
             if waits:
                 if shared.oldest is not None and timestamp < shared.oldest:
                     shared.oldest = timestamp

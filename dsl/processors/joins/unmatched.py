@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
+from dsl.processors.windows.emission import rows_of_part
 from processor_api.context import OperatorContext
 from processor_api.record import HeaderList
 from state.formats.keys import MAX_TIME
 
-__all__ = ["EMIT_INTERVAL", "Unmatched", "release"]
+__all__ = ["EMIT_INTERVAL", "Release", "Unmatched"]
 
 EMIT_INTERVAL = "__emit.interval.ms.kstreams.outer.join.spurious.results.fix__"
 
@@ -27,63 +28,119 @@ class Unmatched:
     right_wait_ms: int
 
 
-def release(
-    context: OperatorContext, unmatched: Unmatched, joiner: Callable[[Any, Any, Any], Any], *, from_left: bool
-) -> Callable[[int, HeaderList | None], None]:
-    """Returns a function that forwards, without partners, the records whose windows have closed.
+class Release:
+    """Forwards, without partners, the records of a join whose windows have closed, as results of one of its sides.
 
-    It is called with the timestamp and the headers of a record that has moved stream time, and mostly does nothing:
-    at most once per interval of the wall clock it goes through the store. After that it starts from the last record
+    At most once per interval of the wall clock it goes through the store. After that it starts from the last record
     that it looked at, not from the oldest that is left: this is Kafka Streams' rule, and which record brings a result
     out depends on it.
 
-    :param joiner: takes the key, the left and the right value.
-    :param from_left: whether the current record is of the left stream.
-    """
-    store = context.store(unmatched.store)
-    shared, rows, items, delete = store.time, store.rows, store.items, store.put
-    left_wait, right_wait = unmatched.left_wait_ms, unmatched.right_wait_ms
-    own_wait = left_wait if from_left else right_wait
-    interval_ms = int(context.processing_context().app_configs().get(EMIT_INTERVAL, 1000))
-    time_ms, alone = context.clock.time_ms, _alone(context, joiner)
+    Many results leave in parts. Those of one look are results of the record that began it: they are all sent before
+    another record of either side is looked at (:meth:`finish`).
 
-    def let_go(timestamp: int, headers: HeaderList | None) -> None:
+    :param joiner: takes the key, the left and the right value.
+    :param from_left: whether the side is the left one.
+    """
+
+    def __init__(
+        self,
+        context: OperatorContext,
+        unmatched: Unmatched,
+        joiner: Callable[[Any, Any, Any], Any],
+        *,
+        from_left: bool,
+    ) -> None:
+        self._context, self._alone = context, _alone(context, joiner)
+        self._store = context.store(unmatched.store)
+        self._shared = self._store.time
+        self._left_wait, self._right_wait = unmatched.left_wait_ms, unmatched.right_wait_ms
+        self._own_wait = self._left_wait if from_left else self._right_wait
+        self._interval_ms = int(context.processing_context().app_configs().get(EMIT_INTERVAL, 1000))
+        self._part_rows = rows_of_part(context)
+        self._behind: Any = None
+        """The key that was looked at last."""
+        self._until: Any = None
+        """The last key that there was when the look began: the record that began it may wait behind."""
+        self._left_open = self._right_open = False
+        self._timestamp, self._headers = 0, cast("HeaderList | None", None)
+        self._send = self._look_on
+        self._send_due = context.in_parts(self._send_part, left=False)
+        context.on_end(self._end)
+
+    def look(self, timestamp: int, headers: HeaderList | None) -> None:
+        """Forwards what is due, or a part of it. Mostly it does nothing.
+
+        :param timestamp: of a record that has moved stream time, in ms; so ``headers``.
+        """
+        shared, interval_ms = self._shared, self._interval_ms
         if shared.oldest is None:  # the task has just started; what waits was restored
-            shared.oldest = next((key.timestamp for key, _ in rows()), MAX_TIME)
-        if shared.oldest != MAX_TIME and shared.oldest + own_wait >= shared.stream_time:
+            shared.oldest = next((key.timestamp for key, _ in self._store.rows()), MAX_TIME)
+        if shared.oldest != MAX_TIME and shared.oldest + self._own_wait >= shared.stream_time:
             return
-        now = time_ms()
+        now = self._context.clock.time_ms()
         if shared.next_emit_ms - interval_ms <= now < shared.next_emit_ms:  # else the clock was set back
             return
         shared.next_emit_ms = now + interval_ms
-        through_store(timestamp, headers)
+        self._begin(timestamp, headers)
+        self._send_due()
 
-    def through_store(timestamp: int, headers: HeaderList | None) -> None:
-        left_open = right_open = False
-        shared.oldest = MAX_TIME
-        for key, row in rows():
-            shared.oldest = key.timestamp
-            if left_open and right_open:
-                return
-            if key.timestamp + (left_wait if key.left else right_wait) < shared.stream_time:
-                for value, _ in items(row):
-                    alone(key, value, headers)
-                delete(key, None, timestamp, headers)
-                continue
-            if key.left:
-                left_open = True
-            else:
-                right_open = True
-            if left_open and right_open and len(items(row)) > 1:
-                return  # the record looked at last is the second one of this list
+    def _begin(self, timestamp: int, headers: HeaderList | None) -> None:
+        self._shared.oldest = MAX_TIME
+        self._until = self._store.last_key()
+        if self._until is None:
+            return
+        self._behind, self._left_open, self._right_open = None, False, False
+        self._timestamp, self._headers = timestamp, headers
+        self._send = self._context.with_record(self._look_on)
+        self._shared.send_rest = self._finish
 
-    def send_rest() -> bool:
-        shared.stream_time = MAX_TIME
-        through_store(max(0, context.stream_time_ms()), None)
+    def _finish(self) -> None:
+        while self._send_part():
+            pass
+
+    def _send_part(self) -> bool:
+        """Forwards a part of what is due; returns whether there is more."""
+        if self._shared.send_rest is None:
+            return False
+        if self._send():
+            return True
+        self._shared.send_rest, self._send = None, self._look_on
         return False
 
-    context.on_end(send_rest)
-    return let_go
+    def _look_on(self) -> bool:
+        store, shared, left = self._store, self._shared, self._part_rows
+        for key, row in store.rows(behind=self._behind, until=self._until):
+            both_open = self._left_open and self._right_open
+            due = key.timestamp + (self._left_wait if key.left else self._right_wait) < shared.stream_time
+            if due and left <= 0 and not both_open:
+                return True
+            shared.oldest, self._behind = key.timestamp, key
+            if both_open:
+                return False
+            if due:
+                items = store.items(row)
+                left -= len(items)
+                for value, _ in items:
+                    self._alone(key, value, self._headers)
+                store.put(key, None, self._timestamp, self._headers)
+            elif self._stays(key.left) and len(store.items(row)) > 1:
+                return False  # the record looked at last is the second one of this list
+        return False
+
+    def _stays(self, left: bool) -> bool:
+        """Notes that a record of a side stays; returns whether there is one of each side."""
+        if left:
+            self._left_open = True
+        else:
+            self._right_open = True
+        return self._left_open and self._right_open
+
+    def _end(self) -> bool:
+        shared = self._shared
+        if shared.send_rest is None:
+            shared.stream_time = MAX_TIME
+            self._begin(max(0, self._context.stream_time_ms()), None)
+        return self._send_part()
 
 
 def _alone(

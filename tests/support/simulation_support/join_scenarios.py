@@ -7,7 +7,19 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from simulation_support.stateful import FAR, READ, WRITTEN, Sure, drawn, each_once, ends, scenario, text, told
+from simulation_support.stateful import (
+    FAR,
+    READ,
+    WRITTEN,
+    Sure,
+    drawn,
+    each_once,
+    ends,
+    in_parts,
+    scenario,
+    text,
+    told,
+)
 from streams import JoinWindows, StreamJoined, StreamsBuilder
 from streams.testing.simulation.scenario import InputRecord, Outcome, Scenario
 
@@ -177,4 +189,6 @@ JOIN_SCENARIOS: dict[str, Callable[[Random], Scenario]] = {
     "streams-joined": streams_joined,
     "all-in-time": all_in_time,
     "self-joined": self_joined,
+    "outer-joined-in-parts": in_parts(outer_joined),
+    "streams-joined-in-parts": in_parts(streams_joined),
 }
