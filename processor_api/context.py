@@ -400,6 +400,11 @@ class OperatorContext(Protocol):
         """
         ...
 
+    def on_commit(self, callback: Callable[[], None]) -> None:
+        """Runs ``callback`` behind each commit of the task that held all that it had done by then. Nothing may be
+        written or sent in it."""
+        ...
+
     def in_parts(self, send: Callable[[], bool], *, left: bool) -> Callable[[], None]:
         """Returns a function that sends on what is due after a record: a part of it at once, and the rest in parts
         before the next record of the task, between which its thread may poll and commit.

@@ -217,7 +217,12 @@ def _answered(
         Process(name=names.answer, parents=(received.node,), supplier=answer, reads=(right.node,), copartitions=True)
     )
     changes = ForeignKeyRightChanges(
-        store=names.store, topic=names.topic, key_serde=key_serde, foreign_key_serde=right.key_serde
+        store=names.store,
+        topic=names.topic,
+        response_topic=names.response_topic,
+        key_serde=key_serde,
+        value_serde=right.value_serde,
+        foreign_key_serde=right.key_serde,
     )
     changed = right.then(
         Process(

@@ -11,22 +11,38 @@ from typing import NamedTuple
 
 from mmh3 import mmh3_x64_128_digest
 
+from processor_api.record import HeaderList
+from state.formats.headers_value import read_headers, write_headers
+
 __all__ = [
+    "UNANSWERED",
     "Subscription",
+    "Unanswered",
+    "is_unanswered",
     "murmur3_128",
     "read_response",
     "read_subscription",
+    "read_unanswered",
     "response",
     "subscription",
     "subscription_key",
     "subscription_prefix",
+    "subscriptions_end",
+    "unanswered",
+    "unanswered_key",
 ]
 
 NEWEST_VERSION = 1
 HASH_BYTES = 16
 
+UNANSWERED = b"\xff\xff\xff\xff"
+"""The first bytes of the keys of changes without all answers: no key of a subscription begins with a length of -1."""
+
+_I64 = struct.Struct(">q")
 _I32 = struct.Struct(">i")
 _NO_HASH = 0x80
+_MARK = 0x40
+"""Stands where a subscription has its version."""
 _SEED = 104729
 _WORDS = struct.Struct("<QQ")
 _WRITTEN = struct.Struct(">QQ")
@@ -52,6 +68,12 @@ def subscription_prefix(foreign_key: bytes) -> bytes:
 def subscription_key(foreign_key: bytes, key: bytes) -> bytes:
     """Returns the key of a subscription in its store."""
     return _I32.pack(len(foreign_key)) + foreign_key + key
+
+
+def subscriptions_end(prefix: bytes) -> bytes:
+    """Returns the smallest bytes that are greater than the keys of all subscriptions of a foreign key."""
+    kept = prefix.rstrip(b"\xff")  # it begins with a length that is not negative
+    return kept[:-1] + bytes((kept[-1] + 1,))
 
 
 def subscription(instruction: int, hash_: bytes | None, key: bytes, partition: int | None) -> bytes:
@@ -82,6 +104,51 @@ def read_subscription(data: bytes) -> Subscription:
         key=data[start:end],
         partition=_I32.unpack_from(data, end)[0] if version else None,
     )
+
+
+class Unanswered(NamedTuple):
+    """A change of a row of the right table of which some subscriptions may have no answer yet."""
+
+    foreign_key: bytes
+    headers: HeaderList
+    value: bytes | None
+    """The new right value; ``None`` if the row was deleted."""
+
+
+def unanswered_key(number: int) -> bytes:
+    """Returns the key of such a row, by the number of the change among those that were answered in parts."""
+    return UNANSWERED + _I64.pack(number)
+
+
+def unanswered(foreign_key: bytes, headers: HeaderList | None, value: bytes | None) -> bytes:
+    """Returns the row of a change of which some subscriptions may have no answer yet."""
+    front = b"".join(_I32.pack(len(piece)) + piece for piece in (foreign_key, write_headers(headers or ())))
+    return bytes((_MARK,)) + front + (_I32.pack(-1) if value is None else _I32.pack(len(value)) + value)
+
+
+def is_unanswered(data: bytes) -> bool:
+    """Whether a row of the store of subscriptions is that of such a change."""
+    return data[:1] == bytes((_MARK,))
+
+
+def read_unanswered(data: bytes) -> Unanswered:
+    """Reads the row of such a change.
+
+    :raises ValueError: if the bytes are none.
+    """
+    pieces: list[bytes | None] = []
+    end = 1
+    try:
+        while len(pieces) < 3:
+            length, end = _I32.unpack_from(data, end)[0], end + _I32.size
+            pieces.append(None if length < 0 else data[end : end + length])
+            end += max(0, length)
+    except struct.error:
+        end = -1
+    foreign_key, headers, value = (*pieces, None, None, None)[:3]
+    if end != len(data) or not is_unanswered(data) or foreign_key is None or headers is None:
+        raise ValueError(f"not a row of a change without all answers: {data!r}")
+    return Unanswered(foreign_key, read_headers(headers), value)
 
 
 def response(hash_: bytes | None, value: bytes | None) -> bytes:

@@ -199,9 +199,9 @@ KEYS: tuple[Key, ...] = (
         "final_results_part_rows",
         "1000",
         WORKS,
-        "how many final results of windows, suppressed changes, records of joins with grace and records of joins"
-        " without a partner are sent on at a time: where one record makes more due, the thread may poll and commit in"
-        " between; a setting of this library",
+        "how many final results of windows, suppressed changes, records of joins with grace or without a partner and"
+        " answers of foreign-key joins are sent on at a time: where one record makes more due, the thread may poll and"
+        " commit in between; a setting of this library",
     ),
     Key(
         "input.buffer.max.bytes",

@@ -12,6 +12,7 @@ import pytest
 
 from cluster_cli import ClusterCommands, commands
 from processor_api.partitioner import partition_for_key
+from state.formats.foreign_keys import unanswered, unanswered_key
 from streams import Serdes
 from streams.cli.main import main
 from streams.kafka.embedded.messages import ErrorInfo
@@ -618,6 +619,8 @@ def test_topics_of_a_foreign_key_join_are_readable(cli: ClusterCommands) -> None
     for name in names:
         if name != store:
             entries(cli, app, name)
+    cli.kafka.produce(store, unanswered_key(7), unanswered(b"a", None, b"R"), 3)
+    assert entries(cli, app, store)[-1] == ({"unanswered": 7}, {"foreign_key": "a", "value": "Ug=="})
 
 
 def test_changelogs_of_buffers_and_outer_joins_are_readable(cli: ClusterCommands) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from dsl.processors.joins.foreign_key import (
@@ -15,6 +14,7 @@ from dsl.processors.joins.foreign_key import (
     OwnSerdes,
     bound_serde,
 )
+from dsl.processors.joins.right_answers import RightAnswers, RightChange
 from dsl.table_operator import ChangeReader, dropping_late_changes
 from dsl.table_view import TableView
 from processor_api.context import OperatorContext
@@ -103,13 +103,17 @@ class ForeignKeyAnswer(OwnSerdes, Operator):
 
 @dataclass(frozen=True, kw_only=True)
 class ForeignKeyRightChanges(ChangeReader, OwnSerdes):
-    """Answers all subscriptions of a row of the right table when it changes (semantics 66)."""
+    """Answers all subscriptions of a row of the right table when it changes, in parts (semantics 66, 161)."""
 
     store: str
     topic: str
     """The topic of subscriptions, without the application's id."""
+    response_topic: str
+    """The topic of answers, without the application's id."""
     key_serde: Serde[Any] | None
     """The serde of the left table's keys."""
+    value_serde: Serde[Any] | None
+    """The serde of the right table's values."""
     foreign_key_serde: Serde[Any] | None
 
     def bind(self, context: OperatorContext) -> Forward:
@@ -118,31 +122,23 @@ class ForeignKeyRightChanges(ChangeReader, OwnSerdes):
         return dropping_late_changes(context, process) if self.versioned else process
 
     def _bind(self, context: OperatorContext) -> Forward:
-        forward, fail = context.forward, context.fail
-        prefix_scan = context.processing_context().get_state_store(self.store).prefix_scan
-        read_key = bound_serde(
-            context, self.key_serde, f"{self.topic}-pk", is_key=True, whose="the left table"
-        ).deserialize
-        write_key = bound_serde(
-            context, self.foreign_key_serde, f"{self.topic}-fk", is_key=True, whose="the right table"
-        ).serialize
-
-        def answers(key: Any, right: Any) -> Generator[tuple[Any, Any]]:
-            with prefix_scan(subscription_prefix(write_key(key))) as rows:
-                for row in rows:
-                    one = read_subscription(row[1][0])
-                    yield read_key(one.key), (one.hash, right, one.partition)
+        fail, serde = context.fail, partial(bound_serde, context)
+        keys = serde(self.key_serde, f"{self.topic}-pk", is_key=True, whose="the left table")
+        right_keys = serde(self.foreign_key_serde, f"{self.topic}-fk", is_key=True, whose="the right table")
+        values = serde(self.value_serde, self.response_topic, is_key=False, whose="the right table")
+        answers = RightAnswers(context, self.store, keys=keys, right_keys=right_keys, right_values=values)
+        send_part, write_key = context.in_parts(answers.send_part, left=answers.begun), right_keys.serialize
 
         def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
-            with closing(answers(key, value[0])) as found:
-                while True:  # one after the other: a million left rows may refer to this one
-                    try:
-                        answer = next(found, None)
-                    except Exception as error:
-                        fail(error, key, value, timestamp, headers)
-                        return
-                    if answer is None:
-                        return
-                    forward(*answer, timestamp, headers)
+            if answers.begun:  # those to another change of the same call or drain
+                answers.send_rest()
+            try:
+                prefix = subscription_prefix(write_key(key))
+            except Exception as error:
+                fail(error, key, value, timestamp, headers)
+                return
+            answers.begin(prefix, RightChange(key, value, timestamp, headers))
+            send_part()
+            answers.keep_rest()
 
         return process

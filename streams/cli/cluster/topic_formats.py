@@ -14,7 +14,12 @@ from processor_api.serde import Serde, Serdes, with_default
 from processor_api.stores.builder import StoreBuilder
 from processor_api.topology import Topology
 from state.formats.buffer_value import BufferContext, read_any_version
-from state.formats.foreign_keys import read_subscription
+from state.formats.foreign_keys import (
+    UNANSWERED,
+    is_unanswered,
+    read_subscription,
+    read_unanswered,
+)
 from state.formats.keys import read_window_key_by_time
 from state.formats.list_value import read_items
 from state.formats.windowed_serdes import SessionWindowedSerde, TimeWindowedSerde, windowed_partitioner
@@ -221,7 +226,8 @@ class _Finder:
             left = next((o.key_serde for o in self._operators(ForeignKeyAnswer) if o.topic == operator.topic), None)
             read_left = self._inner_key(left, f"{operator.topic}-pk")
             read_foreign = self._inner_key(operator.foreign_key_serde, f"{operator.topic}-fk")
-            return _subscription_key_reader(read_foreign, read_left), _subscription_reader(read_left)
+            read_row = _unanswered_or(_subscription_reader(read_left), read_foreign)
+            return _subscription_key_reader(read_foreign, read_left), read_row
         return None
 
 
@@ -285,8 +291,21 @@ def _subscription_reader(read_key: Reader) -> Reader:
     return read
 
 
+def _unanswered_or(read_row: Reader, read_foreign: Reader) -> Reader:
+    def read(data: bytes) -> Any:
+        if not is_unanswered(data):
+            return read_row(data)
+        found = read_unanswered(data)
+        value = None if found.value is None else base64.b64encode(found.value).decode()
+        return {"foreign_key": read_foreign(found.foreign_key), "value": value}
+
+    return read
+
+
 def _subscription_key_reader(read_foreign: Reader, read_left: Reader) -> Reader:
     def read(data: bytes) -> Any:
+        if data.startswith(UNANSWERED):
+            return {"unanswered": int.from_bytes(data[len(UNANSWERED) :], "big")}
         if len(data) < _LENGTH.size:
             raise ValueError(f"a key of subscriptions has at least 4 bytes, this one has {len(data)}")
         end = _LENGTH.size + _LENGTH.unpack_from(data)[0]

@@ -259,6 +259,10 @@ class NodeContext:
         """Has a function called when the task has processed the last record that there will ever be."""
         self.environment.enders.append(callback)
 
+    def on_commit(self, callback: Callable[[], None]) -> None:
+        """Has a function called behind each commit of all that the task has done."""
+        self.environment.committers.append(callback)
+
     def in_parts(self, send: Callable[[], bool], *, left: bool) -> Callable[[], None]:
         """Returns the function that sends on what is due, a part at once and the rest before the next record.
 

@@ -179,6 +179,8 @@ class Environment:
         self.operator_times = OperatorTimes()
         self.shared: dict[str, Any] = {}
         """Objects that operators of the task share, by name."""
+        self.committers: list[Callable[[], None]] = []
+        """Functions of operators that run behind each commit."""
         self.enders: list[Callable[[], bool]] = []
         """Functions of operators that send on what waits for later records, nodes downstream first."""
         self.held = HeldRecords(str(task_id), clock, thread.pace)

@@ -123,6 +123,7 @@ class Task:
         self.environment.operator_times.start(one.processors for one in metadata.values())
         self._punctuations = Punctuations(self._punctuate)
         self.environment.enders.clear()
+        self.environment.committers.clear()
         self._chain = build_chain(self.plan, self.environment, collector, self.stores.stores, self._punctuations)
         self.environment.operator_times.warn_of_too_many(str(self.id))
         self.queues = {
@@ -451,6 +452,8 @@ class Task:
             self.known_offsets = {**self.known_offsets, **changed}
         if offsets is None:
             self.environment.operator_times.committed()
+            for note in self.environment.committers:
+                note()
         self.has_progress = False
         self.commit_needed = bool(self._remainders)  # a drain has left some
         if offsets is not None:  # positions may have moved meanwhile, past records that are none

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,13 +22,21 @@ Given = tuple[str, bytes | None, int, Any]
 """Topic, key, timestamp in ms and headers of a record."""
 
 
+def value_of(record: Given) -> bytes | None:
+    """The value of a record: ``v`` and its timestamp."""
+    return f"v{record[2]}".encode()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A topology that writes to ``out``, with settings and the records that it gets."""
+    """A topology, with settings and the records that it gets."""
 
     topology: Topology
     settings: Mapping[str, Any]
     records: Sequence[Given]
+    value_of: Callable[[Given], bytes | None] = value_of
+    out: str = "out"
+    """The topic of what it sends in parts."""
 
 
 class PartsKit(TaskKit):
@@ -36,15 +44,16 @@ class PartsKit(TaskKit):
 
     def __init__(self, directory: Path, case: Case, *, in_parts: bool = True, **options: Any) -> None:
         self.pace = Pace(ManualClock(), None, 300.0, lambda: True)
-        self.records = case.records
+        self.case = case
         super().__init__(case.topology, directory, case.settings, pace=self.pace if in_parts else None, **options)
 
     def feed(self, starts: Mapping[str, int] | None = None) -> None:
         """Hands over the records, of each topic from an offset on."""
         offsets: dict[str, int] = {}
-        for topic, key, timestamp, headers in self.records:
+        for record in self.case.records:
+            topic, key, timestamp, headers = record
             offset = offsets[topic] = offsets.get(topic, -1) + 1
-            value = f"v{timestamp}".encode()
+            value = self.case.value_of(record)
             if offset < (starts or {}).get(topic, 0):
                 self._input.produce(topic, value, key, 0, None, None, timestamp, headers)
             else:
@@ -63,13 +72,17 @@ class PartsKit(TaskKit):
             count += 1
         return count
 
+    def results(self) -> list[Row]:
+        """Returns what was sent so far."""
+        return self.sent(self.case.out)
+
     def steps(self) -> list[int]:
         """Takes turns until all is processed; returns how many results each sent."""
         sent = [0]
         while self.task.has_records():
             self.turn()
             self.commit()
-            sent.append(len(self.sent("out")))
+            sent.append(len(self.results()))
         return [later - earlier for earlier, later in itertools.pairwise(sent)]
 
 
@@ -80,7 +93,7 @@ def all_at_once(directory: Path, case: Case) -> list[Row]:
         while kit.task.has_records():
             kit.task.process(1)
             kit.commit()
-        return kit.sent("out")
+        return kit.results()
 
 
 def killed_after_each_commit(directory: Path, case: Case) -> list[list[Row]]:
@@ -97,12 +110,12 @@ def killed_after_each_commit(directory: Path, case: Case) -> list[list[Row]]:
             for _ in range(killed_after):
                 kit.turn()
                 kit.commit()
-            committed, offsets = kit.sent("out"), kit.task.known_offsets
+            committed, offsets = kit.results(), kit.task.known_offsets
             kit.turn()  # sent, and not committed
         with PartsKit(place, case, start=False) as again:
             again.task.become(TaskState.RESTORING)
             again.task.start(again.collector, offsets)
             again.feed({partition.topic: one.offset for partition, one in offsets.items()})
             again.turns()
-            found.append([*committed, *again.sent("out")])
+            found.append([*committed, *again.results()])
     return found

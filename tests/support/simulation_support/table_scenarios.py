@@ -19,6 +19,7 @@ from simulation_support.stateful import (
     drawn,
     ends,
     in_parts,
+    of_partition,
     rows,
     scenario,
     text,
@@ -31,6 +32,9 @@ __all__ = ["TABLE_SCENARIOS"]
 
 S = Serdes.STRING
 HISTORY = 10 * FAR
+
+Rows = tuple[list[InputRecord], list[InputRecord]]
+"""The records of a left and of a right table."""
 
 
 def stored(name: str) -> Materialized[Any, Any]:
@@ -108,13 +112,43 @@ def rows_joined(kind: str, inputs: dict[str, list[InputRecord]]) -> dict[str, st
     return {key: told(left.get(key), right.get(key)) for key in sorted(keys[kind])}
 
 
+def refers(value: str) -> str | None:
+    return None if value.startswith("-") else value.partition(".")[0]
+
+
 def foreign_keys(chance: Random) -> Scenario:
     """Rows of one table refer to rows of another one, which has partitions of its own."""
+    names = ("k0", "k1", "k2", "k3", "-")
+
+    def inputs() -> Rows:
+        left_rows = [
+            one if one.value is None else one._replace(value=f"{chance.choice(names)}.{chance.randrange(4)}")
+            for one in drawn(chance, "a", 50, deletes=0.15)
+        ]
+        return left_rows, drawn(chance, "b", 40, number=1, deletes=0.2)
+
+    return referring(chance, inputs)
+
+
+def many_references(chance: Random) -> Scenario:
+    """Many rows refer to the same few, so that workers are killed between the answers to one change."""
+
+    def inputs() -> Rows:
+        left_rows = [
+            InputRecord(key := f"k{n % 20}", f"k{chance.randrange(2)}.{n}", n, of_partition(key))
+            for n in range(chance.choice((20, 25)))
+        ]
+        right_rows = drawn(chance, "b", 25, number=1, deletes=0.2)
+        names = [2] * (len(right_rows) - 12) + [chance.randrange(2) for _ in range(12)]  # when most have subscribed
+        return left_rows, [one._replace(key=f"k{name}") for name, one in zip(names, right_rows, strict=True)]
+
+    return referring(chance, inputs)
+
+
+def referring(chance: Random, inputs_of: Callable[[], Rows]) -> Scenario:
+    """A foreign-key join, checked by its last rows."""
     outer = chance.random() < 0.5
     result = chance.choice((None, stored("result")))
-
-    def refers(value: str) -> str | None:
-        return None if value.startswith("-") else value.partition(".")[0]
 
     def build(builder: StreamsBuilder) -> None:
         left: KTable[str, str] = builder.table("a", READ, materialized=stored("a"))
@@ -122,12 +156,7 @@ def foreign_keys(chance: Random) -> Scenario:
         join = left.foreign_key_left_join if outer else left.foreign_key_join
         join(right, refers, told, materialized=result).to_stream().to("out", WRITTEN)
 
-    names = ("k0", "k1", "k2", "k3", "-")
-    left_rows = [
-        one if one.value is None else one._replace(value=f"{chance.choice(names)}.{chance.randrange(4)}")
-        for one in drawn(chance, "a", 50, deletes=0.15)
-    ]
-    right_rows = drawn(chance, "b", 40, number=1, deletes=0.2)
+    left_rows, right_rows = inputs_of()
     left, right = rows(left_rows), rows(right_rows)
     wanted = {
         key: told(value, right.get(refers(value) or ""))
@@ -263,5 +292,6 @@ TABLE_SCENARIOS: dict[str, Callable[[Random], Scenario]] = {
     "stream-table": table_joins,
     "versions-joined": versions_joined,
     "versions-joined-in-parts": in_parts(versions_joined),
+    "foreign-keys-in-parts": in_parts(many_references),
     "global-joined": global_joined,
 }
