@@ -52,7 +52,7 @@ class _Turns:
         of the other table show those as before of which the other side has had nothing."""
         mine = self._join, self._side
         active = [one for one in self._all if one.key == key and mine not in one.seen]
-        fresh, passed = [], []
+        fresh, passed = list[Announcement](), list[Announcement]()
         for one in active:
             (passed if any(join == self._join for join, _ in one.seen) else fresh).append(one)
             one.seen.add(mine)
