@@ -35,6 +35,9 @@ _CONSUMER = {
     "enable.partition.eof": True,
     # A full fetch queue is checked again after this time; the default of a second starves a fast task.
     "fetch.queue.backoff.ms": 5,
+    # Half a second of a fast task; librdkafka's own, 64 MiB and 100,000 records a partition, is memory for nothing.
+    "queued.max.messages.kbytes": 16_384,
+    "queued.min.messages": 20_000,
 }
 _PRODUCER = {
     # The runtime counts the records it sends, and needs reports of failures only.
@@ -42,9 +45,10 @@ _PRODUCER = {
     "enable.idempotence": True,
     "linger.ms": 5,
     "partitioner": "murmur2_random",
-    "queue.buffering.max.kbytes": 1_048_576,
     "queue.buffering.max.messages": 500_000,
 }
+_BUFFER_KBYTES = 32_768
+"""Java's default of ``buffer.memory``: so much waits for the brokers until sending waits too."""
 _EXACTLY_ONCE_PRODUCER = {
     # Transactions back to back wait this long for the markers of the one before.
     "retry.backoff.ms": 10,
@@ -82,9 +86,10 @@ def restore_consumer(config: StreamsConfig, client_id: str) -> dict[str, Any]:
         # The end of a changelog is reported by an empty answer, which the broker holds back for this time.
         "fetch.wait.max.ms": 20,
         # A changelog is read as fast as it comes: half a second of it may wait in the client.
+        "queued.max.messages.kbytes": 65_536,
         "queued.min.messages": 200_000,
     }
-    return {**defaults, **_consumer(config, client_id, config.restore_consumer), "auto.offset.reset": "error"}
+    return {**_consumer(config, client_id, config.restore_consumer, defaults), "auto.offset.reset": "error"}
 
 
 def global_consumer(config: StreamsConfig, client_id: str) -> dict[str, Any]:
@@ -101,6 +106,8 @@ def producer(config: StreamsConfig, client_id: str, transactional_id: str | None
     defaults = _PRODUCER | (_EXACTLY_ONCE_PRODUCER if config.exactly_once else {})
     given = _given(config, "P", config.producer)
     found = {**defaults, **_connections(given), **given, **_identity(config, client_id)}
+    largest = found.get("message.max.bytes", 0)
+    found.setdefault("queue.buffering.max.kbytes", max(_BUFFER_KBYTES, 2 * largest // 1024))  # else it never fits
     if transactional_id is not None:
         if "socket.timeout.ms" not in given:  # librdkafka's is a little less than the transaction's
             del found["socket.timeout.ms"]
@@ -157,10 +164,13 @@ def group_instance_id(config: StreamsConfig) -> str | None:
     return None if found is None else str(found)
 
 
-def _consumer(config: StreamsConfig, client_id: str, own: Mapping[str, Any]) -> dict[str, Any]:
+def _consumer(
+    config: StreamsConfig, client_id: str, own: Mapping[str, Any], defaults: Mapping[str, Any] = {}
+) -> dict[str, Any]:
     given = _given(config, "C", config.consumer, own)
     return {
         **_CONSUMER,
+        **defaults,
         "isolation.level": "read_committed",  # also at least once: others may have left what was rolled back
         **_connections(given),
         **given,

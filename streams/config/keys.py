@@ -67,7 +67,7 @@ KEYS: tuple[Key, ...] = (
         WORKS,
         "most records of an input partition that wait in a task with several inputs; a partition with more is paused"
         " until it has no more than that. The client keeps the records that it had fetched of paused partitions, for"
-        " all of them together about `queued.max.messages.kbytes` (64 MiB), counted with 256 bytes a record",
+        " all of them together about `queued.max.messages.kbytes` (16 MiB), counted with 256 bytes a record",
     ),
     Key("built.in.metrics.version", "built_in_metrics_version", "latest", IGNORED, "there is one version of metrics"),
     Key(

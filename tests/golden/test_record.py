@@ -39,6 +39,7 @@ def test_each_recording_that_is_not_the_same_is_told(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow  # Maven builds the recorder
 @pytest.mark.integration
 def test_the_recorder_records_again_what_is_kept(tmp_path: Path) -> None:
     """A topology, with its scenarios and random runs."""

@@ -49,6 +49,7 @@ def test_names_differ(unique_name: Callable[[str], str]) -> None:
     assert unique_name("a").startswith("a-test-names-differ-")
 
 
+@pytest.mark.slow
 def test_a_broker_of_ones_own_survives_a_kill_with_its_data(
     start_broker: Callable[..., Broker], unique_name: Callable[[str], str]
 ) -> None:

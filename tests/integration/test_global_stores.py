@@ -164,7 +164,7 @@ def delete_too(kafka: str, topic: str) -> None:
     admin.incremental_alter_configs([resource])[resource].result(60)
 
 
-@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
+@pytest.mark.parametrize("guarantee", ["exactly_once_v2", pytest.param("at_least_once", marks=pytest.mark.slow)])
 def test_a_read_only_store_is_restored_from_its_source_topic(topics: Topics, workers: Workers, guarantee: str) -> None:
     """KIP-813: no changelog topic; a kept store reads nothing again, a removed one up to the committed offsets."""
     lookups = Lookups(topics, workers, guarantee, "read_only_store")

@@ -46,7 +46,7 @@ def of_key(outcome: Outcome) -> dict[bytes | None, list[str]]:
     return found
 
 
-@pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
+@pytest.mark.parametrize("guarantee", ["exactly_once_v2", pytest.param("at_least_once", marks=pytest.mark.slow)])
 def test_no_record_of_a_batch_is_lost_or_comes_twice(guarantee: str) -> None:
     inputs = [InputRecord(f"k{n % KEYS}", f"v{n}", n) for n in range(RECORDS)]
     wanted: dict[bytes, list[str]] = defaultdict(list)
@@ -71,7 +71,7 @@ def deduplicated() -> StreamsBuilder:
     return builder
 
 
-@pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
+@pytest.mark.parametrize("guarantee", ["exactly_once_v2", pytest.param("at_least_once", marks=pytest.mark.slow)])
 def test_the_first_of_equal_records_comes_once(guarantee: str) -> None:
     chance = Random(5)
     once = [InputRecord(f"k{n % KEYS}", f"v{n}", 10 * n) for n in range(RECORDS)]

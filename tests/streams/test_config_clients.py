@@ -43,6 +43,8 @@ def test_the_main_consumer_leaves_offsets_and_topics_to_the_runtime() -> None:
         "group.id": "app",
         "isolation.level": "read_committed",
         "partition.assignment.strategy": "cooperative-sticky",
+        "queued.max.messages.kbytes": 16_384,
+        "queued.min.messages": 20_000,
         **AS_JAVA,
     }
 
@@ -83,7 +85,7 @@ def test_producers_are_idempotent_and_partition_as_java_does() -> None:
         "enable.metrics.push": True,
         "linger.ms": 5,
         "partitioner": "murmur2_random",
-        "queue.buffering.max.kbytes": 1_048_576,
+        "queue.buffering.max.kbytes": 32_768,
         "queue.buffering.max.messages": 500_000,
         **AS_JAVA,
     }
@@ -91,6 +93,22 @@ def test_producers_are_idempotent_and_partition_as_java_does() -> None:
     assert found["transactional.id"] == "app-uuid-1"
     assert found["transaction.timeout.ms"] == 10_000
     assert found["retry.backoff.ms"] == 10
+
+
+def test_what_waits_in_clients_is_bounded() -> None:
+    """A join held several seconds of its input, and of what it sent, in memory."""
+    main, restore = clients.main_consumer(config(), "c"), clients.restore_consumer(config(), "c")
+    assert (main["queued.max.messages.kbytes"], main["queued.min.messages"]) == (16_384, 20_000)
+    assert (restore["queued.max.messages.kbytes"], restore["queued.min.messages"]) == (65_536, 200_000)
+    given = config({"consumer.queued.min.messages": 7, "producer.buffer.memory": 1 << 20})
+    assert clients.main_consumer(given, "c")["queued.min.messages"] == 7
+    assert clients.restore_consumer(given, "c")["queued.min.messages"] == 7
+    assert clients.producer(given, "p")["queue.buffering.max.kbytes"] == 1024
+
+
+def test_the_largest_record_fits_into_the_buffer() -> None:
+    large = config({"producer.max.request.size": 100 << 20})
+    assert clients.producer(large, "p")["queue.buffering.max.kbytes"] == 200 << 10
 
 
 def test_every_client_waits_for_a_broker_as_long_as_javas() -> None:
