@@ -27,7 +27,7 @@ class Forking:
     def start(self, *words: str, guarantee: str = "exactly_once_v2") -> Worker:
         environment = {"INPUTS": self.source, "OUTPUT": self.output, "CHILDREN": str(self.children_file)}
         settings = {**QUICK, "processing.guarantee": guarantee}
-        return self.workers.start("forking:topology", *words, settings=settings, env=environment)
+        return self.workers.start("forking:topology", *words, settings=settings, env=environment, forks=True)
 
     def send(self, *values: str) -> None:
         self.topics.send(self.source, [(None, value) for value in values])

@@ -1,8 +1,8 @@
 """Processes of Python that begin with this project imported, for tests that start many.
 
 The rows of bad input take 28 s of processor time so, and 70 s without. Each is a process of its own, forked by a server
-that has only imported; what Python itself does as it starts and ends (variables of the environment, `atexit`) is not
-tried so.
+that has only imported; what Python itself does as it starts and ends (its own variables of the environment, `atexit`)
+is not tried so.
 """
 
 from __future__ import annotations
@@ -10,7 +10,11 @@ from __future__ import annotations
 import multiprocessing
 import os
 import runpy
+import signal
+import subprocess
 import sys
+import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -33,30 +37,79 @@ class Ended:
     err: str
 
 
+class Quick:
+    """A process that runs, with the methods of `subprocess.Popen` that tests of workers call.
+
+    :param arguments: what would follow ``python``: a file, ``-m`` with a module, or ``-c`` with code.
+    :param out: the file that its output is added to; ``err`` may be the same.
+    """
+
+    def __init__(
+        self, arguments: list[str], cwd: Path, out: Path, err: Path, env: Mapping[str, str] | None = None
+    ) -> None:
+        self.args = arguments
+        given = None if env is None else dict(env)
+        self._process = _forks.Process(target=_as_main, args=(arguments, f"{cwd}", f"{out}", f"{err}", given))
+        self._process.start()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid or 0
+
+    @property
+    def returncode(self) -> int | None:
+        return self._process.exitcode
+
+    def poll(self) -> int | None:
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        self._process.join(timeout)
+        if self.returncode is None:
+            raise subprocess.TimeoutExpired(self.args, timeout or 0.0)
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        if self.returncode is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
 def python(arguments: list[str], cwd: Path) -> Ended:
     """Runs what ``python *arguments`` would: a file, ``-m`` with a module, or ``-c`` with code."""
     with TemporaryDirectory(prefix="quick-process-") as folder:
-        texts = [Path(folder) / name for name in ("out", "err")]
-        process = _forks.Process(target=_as_main, args=(arguments, f"{cwd}", *map(str, texts)))
-        process.start()
-        process.join(TIMEOUT_S)
-        if process.exitcode is None:
+        out, err = (Path(folder) / name for name in ("out", "err"))
+        process = Quick(arguments, cwd, out, err)
+        try:
+            status = process.wait(TIMEOUT_S)
+        except subprocess.TimeoutExpired:
             process.kill()
-            process.join()
-            raise TimeoutError(f"{arguments} did not end in {TIMEOUT_S} s: {texts[1].read_text()}")
-        return Ended(process.exitcode, *(text.read_text() for text in texts))
+            process.wait()
+            raise TimeoutError(f"{arguments} did not end in {TIMEOUT_S} s: {err.read_text()}") from None
+        return Ended(status, out.read_text(), err.read_text())
 
 
-def _as_main(arguments: list[str], cwd: str, out: str, err: str) -> None:
+def _as_main(arguments: list[str], cwd: str, out: str, err: str, env: Mapping[str, str] | None) -> None:
     for number, file in ((1, out), (2, err)):
-        opened = os.open(file, os.O_WRONLY | os.O_CREAT)
+        opened = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         os.dup2(opened, number)
         os.close(opened)
     os.chdir(cwd)
+    if env is not None:
+        os.environ.clear()
+        os.environ.update(env)
+        time.tzset()
     kind, *rest = arguments
     support = Path(__file__).parent
+    given = env.get("PYTHONPATH", "") if env else ""
     sys.path[:] = [
         cwd,
+        *filter(None, given.split(os.pathsep)),
         f"{REPOSITORY}",
         *(path for path in sys.path if Path(path or ".").resolve() not in (support, REPOSITORY)),
     ]

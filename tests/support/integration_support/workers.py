@@ -1,4 +1,7 @@
-"""Workers of an application as a user starts them: `python -m streams run`, in processes of their own."""
+"""Workers of an application as a user starts them: `python -m streams run`, in processes of their own.
+
+They begin with this project imported (`quick_process`): each start would take most of a second of the processor.
+"""
 
 import contextlib
 import json
@@ -12,6 +15,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
 
+from quick_process import Quick
 from tools.golden.record import RECORDER, TARGET
 from tools.maven import build, class_path, java
 from waiting import DEADLINE_S, REPORTS, wait_until
@@ -32,10 +36,22 @@ class Worker:
     """One `streams run`, whose logs are read as events."""
 
     def __init__(
-        self, name: str, log: Path, command: list[str], env: Mapping[str, str], *, stderr: int | None = None
+        self,
+        name: str,
+        log: Path,
+        command: list[str],
+        env: Mapping[str, str],
+        *,
+        stderr: int | None = None,
+        quick: bool = False,
     ) -> None:
         self.name = name
         self.log = log
+        log.write_bytes(b"")
+        self.process: Quick | subprocess.Popen[bytes]
+        if quick:
+            self.process = Quick(command, APPS, log, log, env)
+            return
         with open(log, "wb") as target:
             errors = target if stderr is None else stderr
             self.process = subprocess.Popen(
@@ -154,10 +170,12 @@ class Workers:
         settings: Mapping[str, Any] | None = None,
         env: Mapping[str, str] | None = None,
         terminal: bool = False,
+        forks: bool = False,
     ) -> Worker:
         """Starts a worker; ``words`` are further options of the command.
 
         :param terminal: its standard error is a terminal.
+        :param forks: it starts processes, so it is begun by the system and not forked from one that has imported.
         """
         name = f"worker-{len(self._started)}"
         given = {"state.dir": self.state_dir, **(settings or {})}
@@ -166,8 +184,13 @@ class Workers:
         command += ["--log-level", "debug"]  # tests wait for steps of single tasks
         for setting, value in given.items():
             command += ["-c", f"{setting}={value}"]
-        kind = WorkerOnTerminal if terminal else Worker
-        worker = kind(name, self.folder / f"{name}.log", [*command, *words], {**self._environment, **(env or {})})
+        log, environment = self.folder / f"{name}.log", {**self._environment, **(env or {})}
+        command += words
+        worker = (
+            WorkerOnTerminal(name, log, command, environment)
+            if terminal
+            else Worker(name, log, command if forks else command[1:], environment, quick=not forks)
+        )
         self._started.append(worker)
         return worker
 
