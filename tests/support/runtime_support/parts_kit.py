@@ -15,7 +15,7 @@ from runtime_support.task_kit import TaskKit
 from streams.runtime.processing.pace import Pace
 from streams.runtime.tasks.task import TaskState
 
-__all__ = ["Case", "Given", "PartsKit", "Row", "all_at_once", "killed_after_each_commit"]
+__all__ = ["Case", "Given", "PartsKit", "Row", "all_at_once", "killed_after_each_commit", "same_in_parts"]
 
 Row = tuple[bytes | None, bytes | None, int]
 Given = tuple[str, bytes | None, int, Any]
@@ -119,3 +119,13 @@ def killed_after_each_commit(directory: Path, case: Case) -> list[list[Row]]:
             again.turns()
             found.append([*committed, *again.results()])
     return found
+
+
+def same_in_parts(folder: Path, case: Case, part: int) -> list[Row]:
+    """Checks that parts have the results that come without them, in the same order; returns these."""
+    expected = all_at_once(folder / "at-once", case)
+    with PartsKit(folder / "parts", case) as kit:
+        kit.feed()
+        assert max(kit.steps()) <= 2 * part
+        assert kit.results() == expected
+    return expected
