@@ -221,7 +221,7 @@ class Rows(RowReader):
 
     def evict(self, keep: Any = None) -> None:
         """Brings the cache under its limit after a put: drops clean rows, oldest first, then drains the dirty ones if
-        need be. In the middle of a drain, which has made the put, they are drained after it (:class:`Budget`).
+        need be. In the middle of a drain, which has made the put, they are drained after it (`Budget.sending`).
 
         Rows that wait for the commit cannot go. Where they alone are too many, it is tried again only when the cache
         has grown by a part of its size: each try passes all of them.
@@ -302,13 +302,19 @@ class Rows(RowReader):
             uncommitted.draining = {}
         self._was_logged()
         if self._callback is not None:
-            cursor = self.cursor
+            cursor, budget = self.cursor, self.budget
             saved = cursor.message, cursor.source, cursor.timestamp, cursor.headers
+            budget.sending += 1
             try:
-                with self.budget.sending_on():
-                    self._forward_all(rows, olds)
+                self._forward_all(rows, olds)
+            except BaseException:
+                budget.postponed.clear()  # of stores of the task that fails
+                raise
             finally:
+                budget.sending -= 1
                 cursor.message, cursor.source, cursor.timestamp, cursor.headers = saved
+            if budget.postponed and not budget.sending:
+                budget.evict_postponed()
         return True
 
     def _was_logged(self) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 __all__ = ["Budget"]
 
@@ -35,29 +34,20 @@ class Budget:
         self.reading = 0
         """How many reads are under way, where that is checked (:mod:`state.write_buffer.read_check`)."""
         self.sending = 0
-        """How many tables are sending changes on: no drain may begin inside of that (:meth:`sending_on`)."""
+        """How many drains are sending changes on. An eviction that would drain another store waits meanwhile.
+
+        It would send changes of tables below on before some of the changes that they were made of: who joins both would
+        look at rows that are on their way, and take back results that were never sent."""
         self.postponed: dict[Callable[[], None], None] = {}
         """Evictions that wait until nothing is sent on."""
         self.reports: list[Callable[[], int]] = []
         """Functions of custom stores that return the size of their own buffers, in bytes."""
 
-    @contextmanager
-    def sending_on(self) -> Iterator[None]:
-        """Postpones evictions that would drain a store while another one sends its changes on, until it has sent all.
-
-        A drain in the middle would send changes of tables below on before some of the changes that they were made of:
-        who joins both would look at rows that are on their way, and take back results that were never sent.
-        """
-        self.sending += 1
-        try:
-            yield
-        finally:
-            self.sending -= 1
-            if not self.sending:
-                waiting, self.postponed = self.postponed, {}
-        if not self.sending:
-            for evict in waiting:
-                evict()
+    def evict_postponed(self) -> None:
+        """Makes the evictions that have waited."""
+        waiting, self.postponed = self.postponed, {}
+        for evict in waiting:
+            evict()
 
     @property
     def cached(self) -> int:

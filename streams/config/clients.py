@@ -82,7 +82,7 @@ def main_consumer(config: StreamsConfig, client_id: str, group_instance_id: str 
 def restore_consumer(config: StreamsConfig, client_id: str) -> dict[str, Any]:
     """Returns the settings of the consumer that reads changelogs. It joins no group; the client wants a group id all
     the same."""
-    defaults = {
+    defaults = _CONSUMER | {
         # The end of a changelog is reported by an empty answer, which the broker holds back for this time.
         "fetch.wait.max.ms": 20,
         # A changelog is read as fast as it comes: half a second of it may wait in the client.
@@ -165,11 +165,10 @@ def group_instance_id(config: StreamsConfig) -> str | None:
 
 
 def _consumer(
-    config: StreamsConfig, client_id: str, own: Mapping[str, Any], defaults: Mapping[str, Any] = {}
+    config: StreamsConfig, client_id: str, own: Mapping[str, Any], defaults: Mapping[str, Any] = _CONSUMER
 ) -> dict[str, Any]:
     given = _given(config, "C", config.consumer, own)
     return {
-        **_CONSUMER,
         **defaults,
         "isolation.level": "read_committed",  # also at least once: others may have left what was rolled back
         **_connections(given),

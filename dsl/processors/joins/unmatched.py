@@ -36,7 +36,7 @@ class Release:
     out depends on it.
 
     Many results leave in parts. Those of one look are results of the record that began it: they are all sent before
-    another record of either side is looked at (:meth:`finish`).
+    another record of either side is looked at.
 
     :param joiner: takes the key, the left and the right value.
     :param from_left: whether the side is the left one.

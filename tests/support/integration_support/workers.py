@@ -47,9 +47,9 @@ class Worker:
     ) -> None:
         self.name = name
         self.log = log
-        log.write_bytes(b"")
         self.process: Quick | subprocess.Popen[bytes]
         if quick:
+            log.touch()
             self.process = Quick(command, APPS, log, log, env)
             return
         with open(log, "wb") as target:
