@@ -20,7 +20,7 @@ from streams.config import StreamsConfig
 from streams.testing import TopologyTestDriver
 from streams.testing.settings import config_for_tests
 
-RUNS = 2
+RUNS = 1
 """Runs of each recording that are compared; the others have other random records."""
 BATCH = 7
 """Records between two commits."""

@@ -73,6 +73,7 @@ def test_data_in_a_folder_of_ones_own_outlives_the_broker(tmp_path: Path, unique
         assert partition_count(second.bootstrap, topic) == 3
 
 
+@pytest.mark.slow
 def test_a_quick_node_has_ids_of_its_own_and_keeps_its_data(unique_name: Callable[[str], str]) -> None:
     """Its data folder is copied from one that all share."""
     topic = unique_name("input")
@@ -148,7 +149,8 @@ def test_a_port_that_is_taken_is_refused_before_anything_starts() -> None:
     assert not broker.folder.exists()
 
 
-@pytest.mark.parametrize("ending", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
 def test_the_program_gives_its_address_and_cleans_up_when_it_is_ended(root: Path, ending: signal.Signals) -> None:
     command = [sys.executable, "-m", "tools.kafka.broker", "--port", "0"]
     with subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, text=True) as program:

@@ -28,6 +28,7 @@ def topology():
 """
 
 
+@pytest.mark.slow
 def test_keys_that_differ_are_printed_and_decide_the_exit_status(
     spark: Any,
     kafka: str,

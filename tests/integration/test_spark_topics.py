@@ -353,10 +353,15 @@ def fail_at_the_end_of_the_first_try(batches: Any) -> Any:
 @pytest.mark.parametrize(
     ("time", "error"),
     [
-        ("timestamp'1969-12-31 23:59:59'", "key 'old' has the time -1000 ms, which is before 1970"),
+        pytest.param(
+            *("timestamp'1969-12-31 23:59:59'", "key 'old' has the time -1000 ms, which is before 1970"),
+            marks=pytest.mark.slow,
+        ),
         ("-1", "key 'old' has the time -1 ms, which is before 1970"),
         ("1711843200", "key 'old' has the time 1711843200, which is taken for ms since 1970 and seems to be seconds"),
-        ("1711843200000000", "seems to be microseconds or nanoseconds: say time_unit="),
+        pytest.param(
+            "1711843200000000", "seems to be microseconds or nanoseconds: say time_unit=", marks=pytest.mark.slow
+        ),
     ],
 )
 def test_a_time_that_ends_every_reader_is_not_written(

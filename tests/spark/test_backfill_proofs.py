@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from backfill_kit import SETTINGS, Row, results_of, run_driver, write_history
 from processor_api.serde import Serdes
 from runtime_support.kept_in_all_kinds import KINDS, history, kinds
@@ -85,6 +87,7 @@ def measuring() -> Topology:
     return made.add_sink("sink", "memory", "measuring", key_serde=text, value_serde=number)
 
 
+@pytest.mark.slow
 def test_the_memory_of_a_task_does_not_grow_with_its_partition(spark: Any, tmp_path: Path) -> None:
     """One partition of a million rows with a hundred bytes each has a fixed number of keys."""
     rows = spark.range(MEASURED[-1]).selectExpr(
@@ -104,6 +107,7 @@ def test_the_memory_of_a_task_does_not_grow_with_its_partition(spark: Any, tmp_p
 # ---------------------------------------------------------------------- a driver that is killed
 
 
+@pytest.mark.slow
 def test_a_driver_that_is_killed_behind_a_stage_is_resumed_by_another(spark: Any, root: Path, tmp_path: Path) -> None:
     """A process of its own, killed in the second stage; the next one keeps the first stage and the time of the run."""
     rows = [Row(b"k%d" % (one % 7), b"v%d" % (one % 5), 1_000 + one) for one in range(300)]

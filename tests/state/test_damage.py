@@ -164,7 +164,7 @@ def cut(copy: Path, chance: random.Random) -> None:
     file.write_bytes(data[: chance.randrange(len(data))])
 
 
-@pytest.mark.parametrize("damage", [flipped, cut])
+@pytest.mark.parametrize("damage", [flipped, pytest.param(cut, marks=pytest.mark.slow)])
 def test_a_damaged_table_file_never_shows_less(
     damage: Callable[[Path, random.Random], None], database: Path, tmp_path: Path
 ) -> None:

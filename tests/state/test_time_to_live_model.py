@@ -295,7 +295,7 @@ class Model(RuleBasedStateMachine):
 
 
 class TestTimeToLive(Model.TestCase):  # type: ignore[misc,name-defined]
-    settings = settings(max_examples=100, stateful_step_count=8)
+    settings = settings(max_examples=40, stateful_step_count=8)
 
 
 @pytest.mark.slow

@@ -158,7 +158,7 @@ class Model:
         other.close()
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(form=st.sampled_from(FORMS), way=st.sampled_from(WAYS), cached=st.booleans(), seed=st.integers(0, 1 << 32))
 def test_rows_move_one_by_one(form: str, way: tuple[int, int], cached: bool, seed: int) -> None:
     chance = random.Random(seed)

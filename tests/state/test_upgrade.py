@@ -133,7 +133,7 @@ class Machine(RuleBasedStateMachine):
 
 
 class TestUpgrades(Machine.TestCase):  # type: ignore[misc,name-defined]
-    settings = settings(max_examples=40, stateful_step_count=30)
+    settings = settings(max_examples=20, stateful_step_count=30)
 
 
 @pytest.fixture

@@ -157,7 +157,7 @@ class Machine(RuleBasedStateMachine):
 
 
 class TestVersions(Machine.TestCase):  # type: ignore[misc,name-defined]
-    settings = settings(max_examples=60, stateful_step_count=40)
+    settings = settings(max_examples=30, stateful_step_count=40)
 
 
 @pytest.mark.slow

@@ -191,11 +191,11 @@ class KeyValueMachine(Machine):
 
 
 class TestKeyValueViews(KeyValueMachine.TestCase):  # type: ignore[misc,name-defined]
-    settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+    settings = settings(max_examples=20, stateful_step_count=40, deadline=None)
 
 
 class TestViews(Machine.TestCase):  # type: ignore[misc,name-defined]
-    settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+    settings = settings(max_examples=20, stateful_step_count=40, deadline=None)
 
 
 @pytest.mark.slow
