@@ -115,7 +115,7 @@ class Changelog:
     :param end: offset that the next record gets.
     """
 
-    __slots__ = ("_committed", "_end", "log", "log_many", "partition", "sent", "topic")
+    __slots__ = ("_committed", "_end", "held", "log", "log_many", "partition", "sent", "topic")
 
     def __init__(self, topic: str, partition: int, end: int = 0) -> None:
         self.topic = topic
@@ -123,11 +123,29 @@ class Changelog:
         self._end = end
         self._committed = 0
         self.sent = 0
+        self.held: list[tuple[bytes, bytes | None, int, HeaderList | None]] | None = None
+        """Records that wait until what was sent before them has arrived; ``None`` while records are sent at once."""
         self.log: Callable[..., None]
         """``(key, value, timestamp_ms, headers)``; the headers may be left out."""
         self.log_many: Callable[[Iterator[tuple[bytes, bytes | None, int]]], None]
         """``(key, value, timestamp_ms)`` of one record after the other. After an error, neither what is left in the
         iterator was sent nor the one before."""
+
+    def hold(self) -> None:
+        """Keeps the records that are logged from now on until :meth:`send_held`."""
+        if self.held is None:
+            self.held = []
+
+    def send_held(self) -> None:
+        """Sends the records that were held, and those that follow at once; keeps what it could not send."""
+        held, self.held, sent = self.held or [], None, 0
+        try:
+            for record in held:
+                self.log(*record)
+                sent += 1
+        except BaseException:
+            self.held = held[sent:]
+            raise
 
     @property
     def offset(self) -> int | None:
@@ -136,8 +154,8 @@ class Changelog:
 
     @property
     def end(self) -> int:
-        """The offset that the next record gets."""
-        return self._end + self.sent
+        """The offset that the next record gets, behind those that are held."""
+        return self._end + self.sent + len(self.held or ())
 
     def transaction_committed(self) -> None:
         """Counts the marker of a transaction, which takes an offset in each partition that the transaction wrote to."""
@@ -385,6 +403,9 @@ class RecordCollector:
         (produce, plain), send = self._produce_for(None), self._sender(delivered, None)
 
         def log(key: bytes, value: bytes | None, timestamp: int, headers: HeaderList | None = None) -> None:
+            if changelog.held is not None:
+                changelog.held.append((key, value, timestamp, headers))
+                return
             if timestamp <= ZERO_SENT:
                 timestamp, headers = untimed(timestamp, headers)
             try:
@@ -397,6 +418,9 @@ class RecordCollector:
             changelog.sent += 1
 
         def log_many(rows: Iterator[tuple[bytes, bytes | None, int]]) -> None:
+            if changelog.held is not None:
+                changelog.held.extend((*row, None) for row in rows)
+                return
             sent = changelog.sent
             try:
                 for key, value, timestamp in rows:

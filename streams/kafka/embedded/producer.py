@@ -145,6 +145,15 @@ class EmbeddedProducer:
         """Sends the records that linger, as a client's own thread does after ``linger.ms``. Nothing is reported yet."""
         self._send_batches()
 
+    def deliver_some(self, choose: Callable[[int], int]) -> None:
+        """Sends the first of the records that linger in each partition, and loses the others, as happens to a client
+        whose process is killed while its requests are on their way.
+
+        :param choose: given the number of records of a partition, returns how many of them are sent.
+        """
+        self._batches = {place: batch[: choose(len(batch))] for place, batch in self._batches.items()}
+        self._send_batches()
+
     @property
     def transactional_id(self) -> str | None:
         return self._transactional_id
@@ -326,6 +335,8 @@ class EmbeddedProducer:
         batches, self._batches = self._batches, {}
         self._batch_bytes.clear()
         for (topic, partition), batch in batches.items():
+            if not batch:
+                continue
             refusals = self._append(topic, partition, [record for record, _ in batch])
             for number, (record, report) in enumerate(batch):
                 if refusals is None:

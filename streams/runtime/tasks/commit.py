@@ -1,10 +1,10 @@
 """The commit of a thread's tasks, with one function for each step (docs/design.md, "A record's way"; semantics 78).
 
-(a) drain the caches, (b) which sends what they logged, (c) flush the producer and raise the first send error; then at
-least once: (d) apply to the engines, (e) commit offsets; exactly once: (d) add offsets and commit the transaction, (e)
-apply to the engines. A failure at any step leaves everything after it undone, but where the disk is full: what is on
-the changelogs is committed all the same, and the engines get it when there is room
-(docs/decisions/0152-a-full-disk-is-waited-for.md).
+(a) drain the caches, (b) send what they logged, (c) flush the producer and raise the first send error; at least once
+(c) comes before (b) too, so that no change is known without its result. Then at least once: (d) apply to the engines,
+(e) commit offsets; exactly once: (d) add offsets and commit the transaction, (e) apply to the engines. A failure at any
+step leaves everything after it undone, but where the disk is full: what is on the changelogs is committed all the same,
+and the engines get it when there is room (docs/decisions/0152-a-full-disk-is-waited-for.md).
 
 The offsets to commit are those that the open tasks know (docs/decisions/0020-every-transaction-asks-the-group.md): they
 are kept nowhere else.
@@ -101,6 +101,8 @@ class Committer:
             return caught_up
         self._drain(needing)
         self.collector.flush()
+        if not self._exactly_once:
+            self._log_held(needing)
         offsets = {task.id: task.committable() for task in needing}
         if self._exactly_once:
             self._commit_transaction(_together(offsets.values()) or _unchanged(needing))
@@ -141,8 +143,20 @@ class Committer:
         for task in tasks:
             self.begin()
             with working_on(task.id):
+                if not self._exactly_once:
+                    task.stores.hold_changes()
                 task.drain()
         self._pace.record_drain(self._clock.monotonic() - begin)
+
+    def _log_held(self, tasks: Collection[Task]) -> None:
+        """Logs what the tasks' stores changed, now that each result has arrived.
+
+        A changelog that has a change without its result would lose the result where the process ends here: a row that
+        left a buffer is not sent on again, and a key that a processor has seen before is skipped.
+        """
+        for task in tasks:
+            task.stores.log_held_changes()
+        self.collector.flush()
 
     def _nothing_waits(self) -> None:
         """Ends the measures of the open transaction: nothing waits for a commit."""

@@ -415,6 +415,16 @@ class TaskStores:
             task=str(self._task),
         )
 
+    def hold_changes(self) -> None:
+        """Keeps what is logged from now on until :meth:`log_held_changes`."""
+        for changelog in self.changelogs.values():
+            changelog.hold()
+
+    def log_held_changes(self) -> None:
+        """Sends what was kept to the changelogs."""
+        for changelog in self.changelogs.values():
+            changelog.send_held()
+
     def apply(self, positions: Mapping[TopicPartition, int]) -> None:
         """Writes what was drained to the engines, each with its changelog offsets and the input positions."""
         now, counters = self._environment.clock.monotonic, self.counters

@@ -84,10 +84,14 @@ class ClientsOfSimulation:
         self._heartbeats()
 
     def killed(self, process: Process) -> None:
-        """Removes the clients of a killed process; what its producers had sent arrives, or not."""
+        """Removes the clients of a killed process; what its producers had sent arrives, or not, or the first records of
+        some partitions do: each broker of a cluster gets requests of its own."""
         for producer in [one for one in self.producers if one.process is process]:
-            if self._scheduler.draw() & 1:
+            drawn = self._scheduler.draw()
+            if drawn & 1:
                 producer.inner.deliver()
+            elif drawn & 2:
+                producer.inner.deliver_some(lambda count: self._scheduler.draw() % (count + 1))
             self.producers.remove(producer)
         self.consumers = [one for one in self.consumers if one.process is not process]
 

@@ -1,0 +1,134 @@
+"""At least once, the changes of a commit are logged when its results have arrived (semantics 172).
+
+A process may end while its producer delivers: each broker has what it had until then. A changelog that has a change
+whose result was not delivered loses the result, since a row that left a buffer does not leave it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from processor_api.clock import ManualClock
+from processor_api.task_id import TopicPartition
+from processor_api.topology import Topology
+from runtime_support.task_kit import TaskKit
+from streams import (
+    BufferConfig,
+    JoinWindows,
+    Processor,
+    Produced,
+    Record,
+    Serdes,
+    StoreBuilder,
+    Stores,
+    StreamsBuilder,
+    Suppressed,
+)
+from streams.kafka.embedded import EmbeddedBroker
+from streams.kafka.embedded.producer import EmbeddedProducer
+from streams.kafka.ports import OffsetAndMetadata
+from streams.kafka.record_collector import RecordCollector
+from streams.runtime.processing.pace import Pace
+from streams.runtime.tasks.commit import Committer
+
+MINUTE = 60_000
+OUT: Produced[str, str] = Produced(key_serde="string", value_serde="string")
+CACHES = [0, 10 << 20]
+AT_ONCE = ("OUTERTHIS", "OUTEROTHER")
+"""Stores of streams that are joined log each record when it comes, and hold no result back."""
+
+
+class Events(EmbeddedProducer):
+    """A producer that delivers with a flush only, and notes what it sent before each."""
+
+    def __init__(self, broker: EmbeddedBroker) -> None:
+        super().__init__(broker, {"linger.ms": 10})
+        self.flushes: list[set[str]] = [set()]
+
+    def poll(self, timeout: float = 0) -> int:
+        return 0
+
+    def produce(self, topic: str, value: bytes | None = None, *record: Any, **named: Any) -> None:
+        super().produce(topic, value, *record, **named)
+        if not any(name in topic for name in AT_ONCE):
+            self.flushes[-1].add("result" if topic == "out" else "change")
+
+    def flush(self, timeout_s: float = 0) -> bool:
+        super().poll()
+        self.flushes.append(set())
+        return True
+
+
+class Group:
+    """A membership that takes each offset."""
+
+    def __init__(self) -> None:
+        self.committed: dict[TopicPartition, OffsetAndMetadata] = {}
+
+    def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        self.committed.update(offsets)
+
+
+class Once(Processor[str, str, str, str]):
+    """Sends on the first record of each key."""
+
+    def init(self, context: Any) -> None:
+        self.context = context
+        self.seen = context.get_state_store("seen")
+
+    def process(self, record: Record[str, str]) -> None:
+        if self.seen.put_if_absent(record.key, record.value) is None:
+            self.context.forward(record)
+
+
+def suppressed() -> Topology:
+    made = StreamsBuilder(key_serde="string", value_serde="string")
+    made.table("in").suppress(Suppressed.until_time_limit(MINUTE, BufferConfig.unbounded())).to_stream().to("out", OUT)
+    return made.build()
+
+
+def unmatched() -> Topology:
+    made = StreamsBuilder(key_serde="string", value_serde="string")
+    windows = JoinWindows.of_time_difference_and_grace(MINUTE, 0)
+    made.stream("in").outer_join(made.stream("other"), lambda one, two: f"{one} {two}", windows=windows).to("out", OUT)
+    return made.build()
+
+
+def once() -> Topology:
+    seen: StoreBuilder[str, str] = Stores.key_value_store("seen", Serdes.STRING, Serdes.STRING)
+    return (
+        Topology()
+        .add_source("source", "in")
+        .add_processor("once", Once, "source")
+        .add_state_store(seen, "once")
+        .add_sink("sink", "out", "once")
+    )
+
+
+def counted() -> Topology:
+    made = StreamsBuilder(key_serde="string", value_serde="string")
+    made.stream("in").group_by_key().count().to_stream().map_values(str).to("out", OUT)
+    return made.build()
+
+
+@pytest.mark.parametrize("cache", CACHES)
+@pytest.mark.parametrize("build", [suppressed, unmatched, once, counted])
+def test_changes_are_sent_when_the_results_of_their_commit_have_arrived(
+    build: Callable[[], Topology], cache: int, tmp_path: Path
+) -> None:
+    kit = TaskKit(build(), tmp_path, {"statestore.cache.max.bytes": cache, "changelog.updates": "last"}, start=False)
+    producer = Events(kit.broker)
+    kit.collector = RecordCollector(producer, kit.clock)
+    clock = ManualClock(0)
+    committer = Committer(kit.collector, Group(), clock, Pace(clock, None, 300.0), exactly_once=False)  # type: ignore[arg-type]
+    with kit:
+        kit.task.start(kit.collector, {})
+        for time in (10, 20, 3 * MINUTE, 6 * MINUTE):
+            kit.clock.advance(2_000)
+            kit.pipe("in", b"a" if time < MINUTE else b"b%d" % time, b"v", time)
+        assert committer.commit([kit.task])
+    assert [kinds for kinds in producer.flushes if kinds] == [{"result"}, {"change"}]
