@@ -32,7 +32,7 @@ from benchmarks.cluster import Cluster, watch
 from benchmarks.histories import counted, joined
 from streams.runtime.runner.task_runner import RunnerOptions
 from streams.spark import Backfill, History, local_session
-from streams.spark.backfill.murmur2 import partitions_of_keys
+from streams.spark.executor.murmur2 import partitions_of_keys
 from tools.kafka.broker import Broker
 
 FILE_ROWS = 500_000

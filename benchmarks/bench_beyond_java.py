@@ -26,15 +26,15 @@ from processor_api.task_id import TaskId
 from state.write_buffer.memory_budget import Budget
 from streams import BatchProcessor, KStream, StreamsBuilder
 from streams.config import StreamsConfig
-from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
-from streams.kafka.embedded.messages import Record
-from streams.kafka.record_collector import RecordCollector
+from streams.kafka.producing.record_collector import RecordCollector
 from streams.runtime.engines.opener import Engines
 from streams.runtime.plan.task_plan import plan_all
 from streams.runtime.processing.environment import Environment, TaskSettings
 from streams.runtime.processing.error_policy import error_policy_for
 from streams.runtime.tasks.task import Task
 from streams.runtime.tasks.task_stores import TaskStores
+from streams.testing.broker import EmbeddedBroker, EmbeddedClients
+from streams.testing.broker.messages import Record
 
 ROUNDS = 3
 LIMIT, COMMIT = 2000, 20_000

@@ -23,8 +23,8 @@ from processor_api.stores.factory import StoreBuilder, Stores
 from state.engine.memory import MemoryEngine
 from state.registry.kinds import families_of, open_store
 from state.rocksdb.engine import RocksEngine
+from state.row_format.record_context import Cursor
 from state.write_buffer.memory_budget import Budget
-from state.write_buffer.record_context import Cursor
 
 ROUNDS, PUTS = 5, 1000
 HOUR = 3_600_000

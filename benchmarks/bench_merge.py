@@ -20,10 +20,10 @@ from benchmarks.task_rig import TaskRig, message
 from processor_api.clock import ManualClock
 from processor_api.processor import Processor
 from processor_api.serde import Serdes
-from processor_api.topology import Topology
-from streams.kafka.embedded.messages import Record
+from processor_api.topology.topology import Topology
 from streams.runtime.processing.idling import Idling
 from streams.runtime.tasks.task import Task
+from streams.testing.broker.messages import Record
 
 ROUNDS = 7
 CASES = [(1, 1), (2, 2), (2, 1), (20, 20), (20, 1), (200, 200), (200, 1)]

@@ -31,7 +31,7 @@ from state.formats.offsets import offset_key, write_offset
 from state.registry.kinds import families_of, family_of, restore_of
 from state.rocksdb.engine import RocksEngine
 from state.rocksdb.options import SharedMemory
-from state.write_buffer.row_codec import TIMESTAMPED
+from state.row_format.codec import TIMESTAMPED
 from streams.restore.restorer import RestoreJob, Restorer
 
 PARTITION = TopicPartition("changelog", 0)

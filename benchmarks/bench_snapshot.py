@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from streams import KafkaStreams, Processor
 from streams.app.kafka_streams import ClientState
 from streams.kafka.confluent.clients import ConfluentClients

@@ -21,15 +21,15 @@ from typing import Any
 
 from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from streams import Processor
 from streams.kafka.confluent.clients import ConfluentClients
 from streams.kafka.ports import NewTopic
 from streams.spark import local_session, pin_offsets, read_table, read_topic
-from streams.spark.tables.offsets import cluster_settings
-from streams.spark.tables.store_layouts import table_layout
-from streams.spark.tables.table_source import table_plan
-from streams.spark.tables.topic_source import plan_of
+from streams.spark.rows.store_layouts import table_layout
+from streams.spark.sources.offsets import cluster_settings
+from streams.spark.sources.table_source import table_plan
+from streams.spark.sources.topic_source import plan_of
 from tools.kafka.broker import Broker
 
 ROUNDS, CORES, KEYS = 3, 2, 100_000

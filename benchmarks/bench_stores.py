@@ -30,8 +30,8 @@ from state.formats.keys import MAX_TIME, session_key, window_key
 from state.registry.kinds import OpenStore, families_of, open_store, restore_of
 from state.rocksdb.engine import RocksEngine
 from state.rocksdb.options import SharedMemory
+from state.row_format.record_context import Cursor
 from state.write_buffer.memory_budget import Budget
-from state.write_buffer.record_context import Cursor
 
 ROUNDS = 5
 CALLS = 10_000

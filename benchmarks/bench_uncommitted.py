@@ -24,8 +24,8 @@ from processor_api.serde import Serdes
 from processor_api.stores.factory import StoreBuilder, Stores
 from state.registry.kinds import families_of, open_store
 from state.rocksdb.engine import RocksEngine
+from state.row_format.record_context import Cursor
 from state.write_buffer.memory_budget import Budget
-from state.write_buffer.record_context import Cursor
 
 MIB = 1 << 20
 CACHE = 10 * MIB

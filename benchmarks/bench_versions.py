@@ -23,8 +23,8 @@ from processor_api.stores.factory import StoreBuilder, Stores
 from state.engine.memory import MemoryEngine
 from state.registry.kinds import OpenStore, families_of, open_store, restore_of
 from state.rocksdb.engine import RocksEngine
+from state.row_format.record_context import Cursor
 from state.write_buffer.memory_budget import Budget
-from state.write_buffer.record_context import Cursor
 
 VERSIONS, STEP_MS = 20, 50
 NEWEST, DEEP = VERSIONS * STEP_MS, 8 * STEP_MS + 20

@@ -23,8 +23,8 @@ from state.engine.memory import MemoryEngine
 from state.formats.keys import MAX_TIME, window_key
 from state.registry.kinds import OpenStore, family_of, open_store, restore_of
 from state.rocksdb.engine import RocksEngine
+from state.row_format.record_context import Cursor
 from state.write_buffer.memory_budget import Budget
-from state.write_buffer.record_context import Cursor
 
 STEP_MS = 1000
 ROUNDS = 7

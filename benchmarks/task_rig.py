@@ -14,19 +14,19 @@ from typing import Any
 from processor_api.clock import ManualClock
 from processor_api.serde import Serdes
 from processor_api.task_id import TaskId
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from state.write_buffer.memory_budget import Budget
 from streams.config import StreamsConfig
-from streams.kafka.embedded import EmbeddedBroker
-from streams.kafka.embedded.messages import Record
-from streams.kafka.embedded.producer import EmbeddedProducer
-from streams.kafka.record_collector import RecordCollector
+from streams.kafka.producing.record_collector import RecordCollector
 from streams.runtime.engines.opener import Engines
 from streams.runtime.plan.task_plan import plan_all
 from streams.runtime.processing.environment import TaskSettings
 from streams.runtime.processing.error_policy import error_policy_for
 from streams.runtime.processing.idling import Idling
 from streams.runtime.tasks.assembly import TaskAssembly
+from streams.testing.broker import EmbeddedBroker
+from streams.testing.broker.messages import Record
+from streams.testing.broker.producer import EmbeddedProducer
 
 __all__ = ["TaskRig", "message"]
 

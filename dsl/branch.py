@@ -10,8 +10,8 @@ from dsl.options import Branched, NamedLike, chosen, name_of
 from dsl.plan.builder import Place
 from dsl.plan.nodes import Process
 from dsl.processors.stateless import Branch, PassThrough
-from processor_api.checks import check_function
 from processor_api.errors import TopologyError
+from processor_api.user_code.checks import check_function
 
 __all__ = ["BranchedKStream"]
 

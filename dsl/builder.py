@@ -15,11 +15,11 @@ from dsl.plan.builder import PlanBuilder
 from dsl.plan.nodes import StateStore
 from dsl.settings import Dotted, read_settings
 from dsl.streams import KStream, KTable
-from processor_api.given_serdes import SerdeLike, optional_serde
 from processor_api.processor import Processor
 from processor_api.stores.builders import StateStoreBuilder, as_builder
 from processor_api.stores.factory import StoreBuilder
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
+from processor_api.user_code.given_serdes import SerdeLike, optional_serde
 
 __all__ = ["StreamsBuilder"]
 
@@ -171,7 +171,7 @@ class StreamsBuilder:
 
         A restore runs the processor on each record that has a key. Every processor of the topology may read the store
         by its name without being connected to it; only this one writes to it. See
-        :meth:`processor_api.topology.Topology.add_global_store`.
+        :meth:`processor_api.topology.topology.Topology.add_global_store`.
 
         ::
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from processor_api.errors import TopologyError
 from processor_api.texts import repr_of
-from processor_api.topic_names import illegal_in_name
+from processor_api.topology.topic_names import illegal_in_name
 
 __all__ = ["REPARTITION_SUFFIX", "Names", "looks_generated", "repartition_topic", "validate_name"]
 

@@ -11,19 +11,19 @@ from dataclasses import dataclass, field, is_dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
 from dsl.naming import validate_name
-from processor_api.checks import check_fields, check_function
-from processor_api.durations import Duration, to_ms
 from processor_api.errors import TopologyError
-from processor_api.given_serdes import SerdeOption, serde_option
-from processor_api.given_values import is_of
-from processor_api.offset_reset import AutoOffsetReset
-from processor_api.partitioner import StreamPartitioner
 from processor_api.stores.custom import KeyValueBytesStoreSupplier
 from processor_api.stores.defaults import DslStoreSuppliers
 from processor_api.stores.suppliers import StoreSupplier, as_supplier
 from processor_api.stores.time_to_live import TimeToLive
 from processor_api.texts import repr_of
 from processor_api.timestamps import TimestampExtractor
+from processor_api.topology.partitioner import StreamPartitioner
+from processor_api.user_code.checks import check_fields, check_function
+from processor_api.user_code.durations import Duration, to_ms
+from processor_api.user_code.given_serdes import SerdeOption, serde_option
+from processor_api.user_code.given_values import is_of
+from processor_api.user_code.offset_reset import AutoOffsetReset
 from state.engine.registry import check_engine
 
 __all__ = [

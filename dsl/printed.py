@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from dsl.naming import validate_name
-from processor_api.checks import check_fields, check_function
 from processor_api.errors import TopologyError
 from processor_api.texts import repr_of
+from processor_api.user_code.checks import check_fields, check_function
 
 __all__ = ["Printed"]
 

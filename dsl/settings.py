@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
 
 from processor_api.errors import ConfigError
-from processor_api.given_values import attribute_of, is_of
-from processor_api.settings_reader import checked_settings
 from processor_api.stores.defaults import DslStoreSuppliers
 from processor_api.stores.factory import MEMORY, ROCKSDB
 from processor_api.texts import repr_of
+from processor_api.user_code.given_values import attribute_of, is_of
+from processor_api.user_code.settings_reader import checked_settings
 
 __all__ = ["BuildSettings", "Dotted", "read_settings"]
 

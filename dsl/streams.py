@@ -46,12 +46,12 @@ from dsl.windows import cogroup as windowed_cogroup
 from dsl.windows.aggregations import Functions, WindowedGrouping
 from dsl.windows.cogroup import WindowedCogrouping
 from dsl.windows.definitions import EmitStrategy, SessionWindows, SlidingWindows, Windows
-from processor_api.durations import Duration
 from processor_api.errors import TopologyError
-from processor_api.nodes import TopicNameExtractor
 from processor_api.processor import FixedKeyProcessor, Processor
 from processor_api.stores.windowed import Windowed
 from processor_api.texts import repr_of
+from processor_api.topology.nodes import TopicNameExtractor
+from processor_api.user_code.durations import Duration
 
 __all__ = [
     "CogroupedKStream",

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
 
 from dsl.naming import validate_name
-from processor_api.checks import check_fields
-from processor_api.durations import Duration, to_ms
 from processor_api.errors import TopologyError
-from processor_api.given_values import texts_by_name
 from processor_api.texts import repr_of
+from processor_api.user_code.checks import check_fields
+from processor_api.user_code.durations import Duration, to_ms
+from processor_api.user_code.given_values import texts_by_name
 
 __all__ = ["BufferConfig", "EagerBufferConfig", "StrictBufferConfig", "Suppressed"]
 

@@ -7,9 +7,9 @@ from dataclasses import fields, is_dataclass
 from types import MappingProxyType
 from typing import Any
 
-from processor_api.checks import check_function
-from processor_api.function_code import named_function
 from processor_api.texts import repr_of
+from processor_api.user_code.checks import check_function
+from processor_api.user_code.function_code import named_function
 
 __all__ = ["NoPairError", "check_user_functions", "no_iterable", "no_pair", "user_function"]
 

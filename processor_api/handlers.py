@@ -19,11 +19,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from processor_api.errors import RetryableError
-from processor_api.given_values import items_of
 from processor_api.record import HeaderList, Record
 from processor_api.task_id import TaskId
 from processor_api.texts import MOST_MESSAGE, cut, plain_str
 from processor_api.timestamps import ConsumedRecord
+from processor_api.user_code.given_values import items_of
 
 __all__ = [
     "DeserializationExceptionHandler",

@@ -10,14 +10,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
-from processor_api.checks import check_function
 from processor_api.context import FixedKeyProcessorContext, OperatorContext, ProcessorContext
 from processor_api.errors import TopologyError
-from processor_api.given_values import attribute_of
 from processor_api.record import FixedKeyRecord, Forward, Record
 from processor_api.serde import Serde
 from processor_api.stores.factory import StoreBuilder
 from processor_api.texts import kind_and_text, repr_of
+from processor_api.user_code.checks import check_function
+from processor_api.user_code.given_values import attribute_of
 
 __all__ = [
     "FixedKeyProcessor",

@@ -10,8 +10,8 @@ import enum
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from processor_api.durations import LAST_MS, whole_number
 from processor_api.texts import repr_of
+from processor_api.user_code.durations import LAST_MS, whole_number
 
 __all__ = [
     "NO_TIMESTAMP",

@@ -20,7 +20,7 @@ from streams.origin import check_origin
 check_origin()
 
 from processor_api.serde import register_serde_provider  # noqa: E402 - after the check of where it comes from
-from processor_api.settings_reader import register_settings_reader  # noqa: E402
+from processor_api.user_code.settings_reader import register_settings_reader  # noqa: E402
 
 
 def _provide_serde(given: Any) -> Any:
@@ -82,7 +82,6 @@ if TYPE_CHECKING:
         Windows,
     )
     from processor_api.context import FixedKeyProcessorContext, ProcessingContext, ProcessorContext
-    from processor_api.durations import Duration
     from processor_api.errors import (
         AuthenticationError,
         AuthorizationError,
@@ -112,7 +111,6 @@ if TYPE_CHECKING:
         UnknownStateStoreError,
         UserCodeError,
     )
-    from processor_api.given_serdes import SerdeLike
     from processor_api.handlers import (
         DeserializationExceptionHandler,
         ErrorHandlerContext,
@@ -130,9 +128,6 @@ if TYPE_CHECKING:
         log_and_fail_processing,
     )
     from processor_api.metrics import Metric, MetricName, RecordingLevel, Sensor, Stat, StreamsMetrics
-    from processor_api.nodes import RecordContext, RepartitionTopic, TopicNameExtractor
-    from processor_api.offset_reset import AutoOffsetReset
-    from processor_api.partitioner import StreamPartitioner
     from processor_api.processor import FixedKeyProcessor, FixedKeyProcessorSupplier, Processor, ProcessorSupplier
     from processor_api.punctuation import Cancellable, PunctuationType, Punctuator
     from processor_api.record import FixedKeyRecord, HeaderList, Headers, Record, RecordMetadata, TimestampType
@@ -212,14 +207,19 @@ if TYPE_CHECKING:
         use_partition_time_on_invalid_timestamp,
         wallclock_timestamp_extractor,
     )
-    from processor_api.topology import Topology
-    from processor_api.topology_description import TopologyDescription
-    from processor_api.wrapper import ProcessorWrapper
+    from processor_api.topology.description import TopologyDescription
+    from processor_api.topology.nodes import RecordContext, RepartitionTopic, TopicNameExtractor
+    from processor_api.topology.partitioner import StreamPartitioner
+    from processor_api.topology.topology import Topology
+    from processor_api.topology.wrapper import ProcessorWrapper
+    from processor_api.user_code.durations import Duration
+    from processor_api.user_code.given_serdes import SerdeLike
+    from processor_api.user_code.offset_reset import AutoOffsetReset
     from state.formats.windowed_serdes import WindowedSerdes
     from streams.app.kafka_streams import KafkaStreams  # type: ignore[import-not-found,unused-ignore]
     from streams.app.states import ClientState, StateListener
     from streams.app.uncaught import StreamsUncaughtExceptionHandler, StreamThreadExceptionResponse
-    from streams.cli.script import run, script_config
+    from streams.cli.run.script import run, script_config
     from streams.config import StreamsConfig
     from streams.queries.lags import LagInfo
     from streams.queries.position import Position, PositionBound
@@ -451,7 +451,7 @@ _HOMES = {
     "processor_api.stores.defaults": (
         "BuiltInDslStoreSuppliers DslKeyValueParams DslSessionParams DslStoreSuppliers DslWindowParams"
     ),
-    "processor_api.durations": "Duration",
+    "processor_api.user_code.durations": "Duration",
     "processor_api.errors": (
         "AuthenticationError AuthorizationError BootstrapIncompleteError ConfigError DamagedStateError "
         "DeserializationError DiskFullError InternalError InvalidStateStoreError "
@@ -467,9 +467,9 @@ _HOMES = {
     ),
     "processor_api.stores.isolation": "IsolationLevel",
     "processor_api.metrics": "Metric MetricName RecordingLevel Sensor Stat StreamsMetrics",
-    "processor_api.nodes": "RecordContext RepartitionTopic TopicNameExtractor",
-    "processor_api.offset_reset": "AutoOffsetReset",
-    "processor_api.partitioner": "StreamPartitioner",
+    "processor_api.topology.nodes": "RecordContext RepartitionTopic TopicNameExtractor",
+    "processor_api.user_code.offset_reset": "AutoOffsetReset",
+    "processor_api.topology.partitioner": "StreamPartitioner",
     "processor_api.processor": "FixedKeyProcessor FixedKeyProcessorSupplier Processor ProcessorSupplier",
     "processor_api.punctuation": "Cancellable PunctuationType Punctuator",
     "processor_api.record": "FixedKeyRecord HeaderList Headers Record RecordMetadata TimestampType",
@@ -491,10 +491,10 @@ _HOMES = {
         "ConsumedRecord TimestampExtractor fail_on_invalid_timestamp log_and_skip_on_invalid_timestamp "
         "use_partition_time_on_invalid_timestamp wallclock_timestamp_extractor"
     ),
-    "processor_api.topology": "Topology",
-    "processor_api.topology_description": "TopologyDescription",
-    "processor_api.given_serdes": "SerdeLike",
-    "processor_api.wrapper": "ProcessorWrapper",
+    "processor_api.topology.topology": "Topology",
+    "processor_api.topology.description": "TopologyDescription",
+    "processor_api.user_code.given_serdes": "SerdeLike",
+    "processor_api.topology.wrapper": "ProcessorWrapper",
     "processor_api.stores.windowed": "Window Windowed",
     "state.formats.windowed_serdes": "WindowedSerdes",
     "dsl": (
@@ -506,7 +506,7 @@ _HOMES = {
         "ValueTransformerContext ValueTransformerWithKey Windows"
     ),
     "streams.app.kafka_streams": "KafkaStreams",
-    "streams.cli.script": "run script_config",
+    "streams.cli.run.script": "run script_config",
     "streams.app.states": "ClientState StateListener",
     "streams.app.uncaught": "StreamThreadExceptionResponse StreamsUncaughtExceptionHandler",
     "streams.config": "StreamsConfig",

@@ -12,7 +12,7 @@ from typing import Any
 
 from processor_api.errors import UserCodeError
 from processor_api.texts import error_text
-from processor_api.user_lines import raised_at
+from processor_api.user_code.lines import raised_at
 from streams.threads import ThreadKilled
 
 __all__ = ["as_error", "passes"]

@@ -39,11 +39,11 @@ from dsl.processors.suppress import Suppress
 from dsl.settings import BuildSettings
 from dsl.table_operator import ChangeReader, TableOperator
 from processor_api.errors import TopologyError
-from processor_api.nodes import ProcessorNode, RepartitionTopic
 from processor_api.processor import Operator
 from processor_api.timestamps import fail_on_invalid_timestamp
-from processor_api.topology import Topology
-from processor_api.user_lines import Line
+from processor_api.topology.nodes import ProcessorNode, RepartitionTopic
+from processor_api.topology.topology import Topology
+from processor_api.user_code.lines import Line
 
 __all__ = ["compile_plan"]
 

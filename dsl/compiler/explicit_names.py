@@ -7,7 +7,7 @@ import re
 from dsl.compiler.table_metadata import TableMetadata
 from dsl.plan.nodes import Plan, Process, Repartition, TableRepartition, TableSource, TableStep
 from processor_api.errors import TopologyError
-from processor_api.user_lines import at
+from processor_api.user_code.lines import at
 
 __all__ = ["check_explicit_names"]
 

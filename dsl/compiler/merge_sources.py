@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from dsl.plan.nodes import GlobalSource, Plan, PlanNode, StateStore, StreamSource, TableSource
 from processor_api.errors import TopologyError
-from processor_api.user_lines import at, text_of
+from processor_api.user_code.lines import at, text_of
 
 __all__ = ["merge_sources"]
 

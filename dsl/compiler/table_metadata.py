@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from dsl.plan.nodes import Answer, Ask, Plan, Process, TableSource, TableStep
 from processor_api.errors import InternalError, TopologyError
-from processor_api.user_lines import text_of
+from processor_api.user_code.lines import text_of
 
 __all__ = ["TableMetadata", "table_metadata", "with_old_values"]
 

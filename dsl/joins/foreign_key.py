@@ -19,10 +19,10 @@ from dsl.processors.joins.foreign_key_left import ForeignKeyAnswers, ForeignKeyS
 from dsl.processors.joins.foreign_key_right import ForeignKeyAnswer, ForeignKeyReceive, ForeignKeyRightChanges
 from dsl.processors.table_source import TableSourceOperator
 from dsl.settings import BuildSettings
-from processor_api.checks import check_fields
-from processor_api.partitioner import StreamPartitioner
 from processor_api.serde import Serde, Serdes
 from processor_api.stores.factory import StoreBuilder
+from processor_api.topology.partitioner import StreamPartitioner
+from processor_api.user_code.checks import check_fields
 
 __all__ = ["TableJoined", "TableJoinedLike", "join"]
 

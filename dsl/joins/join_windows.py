@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from processor_api.durations import Duration, to_ms
 from processor_api.errors import TopologyError
+from processor_api.user_code.durations import Duration, to_ms
 from state.formats.keys import MAX_TIME
 
 __all__ = ["JoinWindows"]

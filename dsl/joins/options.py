@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from dsl.naming import validate_name
 from dsl.options import check_store_options
-from processor_api.checks import check_fields
-from processor_api.durations import Duration, to_ms
 from processor_api.errors import TopologyError
-from processor_api.given_serdes import SerdeOption, serde_option
 from processor_api.stores.defaults import DslStoreSuppliers
 from processor_api.stores.suppliers import StoreSupplier, as_supplier
 from processor_api.texts import repr_of
+from processor_api.user_code.checks import check_fields
+from processor_api.user_code.durations import Duration, to_ms
+from processor_api.user_code.given_serdes import SerdeOption, serde_option
 
 __all__ = ["Joined", "StreamJoined"]
 

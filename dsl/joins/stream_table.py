@@ -12,8 +12,8 @@ from dsl.options import chosen
 from dsl.plan.builder import Place, PlanBuilder
 from dsl.plan.nodes import Process, TableSource, TableStep
 from dsl.processors.joins.stream_table import StreamTableJoin
-from processor_api.durations import to_ms
 from processor_api.errors import TopologyError
+from processor_api.user_code.durations import to_ms
 
 __all__ = ["JoinedLike", "join"]
 

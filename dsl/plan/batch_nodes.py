@@ -11,9 +11,9 @@ from dsl.plan.nodes import Process
 from dsl.plan.stream_nodes import check_store_names
 from dsl.processors.batch import MapValuesBatch, ProcessBatch
 from processor_api.context import BatchLimits
-from processor_api.durations import Duration, to_ms
 from processor_api.errors import TopologyError
 from processor_api.texts import repr_of
+from processor_api.user_code.durations import Duration, to_ms
 
 __all__ = ["map_values_batch", "process_batch"]
 

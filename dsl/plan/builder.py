@@ -10,7 +10,7 @@ from dsl.plan.nodes import Plan, PlanNode, Process, TableSource, TableStep
 from dsl.user_functions import check_user_functions
 from processor_api.errors import TopologyError
 from processor_api.serde import Serde
-from processor_api.user_lines import at
+from processor_api.user_code.lines import at
 
 __all__ = ["InPlan", "Place", "PlanBuilder"]
 

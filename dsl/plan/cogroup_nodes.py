@@ -14,7 +14,7 @@ from dsl.plan.nodes import Answer, Materialization, TableStep
 from dsl.processors.aggregate import Aggregate
 from dsl.processors.table_merge import TableMerge
 from dsl.table_operator import TableOperator
-from processor_api.checks import check_function
+from processor_api.user_code.checks import check_function
 
 __all__ = ["COGROUP", "Cogrouping", "aggregate", "cogroup", "one_table"]
 

@@ -15,10 +15,10 @@ from dsl.plan.window_stores import window_store_builder
 from dsl.processors.deduplicate import Deduplicate, DeduplicateById
 from dsl.record_id_serde import RecordIdSerde
 from dsl.settings import BuildSettings
-from processor_api.durations import Duration, to_ms
 from processor_api.errors import TopologyError
 from processor_api.serde import Serdes
 from processor_api.stores.factory import StoreBuilder
+from processor_api.user_code.durations import Duration, to_ms
 from state.formats.keys import MAX_TIME
 
 __all__ = ["KeptRecords", "deduplicate"]

@@ -19,7 +19,7 @@ from processor_api.serde import Serde
 from processor_api.stores.factory import StoreBuilder
 from processor_api.stores.suppliers import as_supplier
 from processor_api.texts import repr_of
-from processor_api.topic_names import check_topic_name
+from processor_api.topology.topic_names import check_topic_name
 
 __all__ = ["GlobalTable", "add_global_store", "global_table"]
 

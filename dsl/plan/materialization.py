@@ -10,13 +10,13 @@ from dsl.plan.builder import PlanBuilder
 from dsl.plan.nodes import BufferStore, Materialization
 from dsl.plan.store_choice import chosen_supplier, logged
 from dsl.settings import BuildSettings
-from processor_api.durations import to_ms
 from processor_api.errors import TopologyError
 from processor_api.serde import Serde
 from processor_api.stores.buffers import change_buffer_builder
 from processor_api.stores.defaults import DslKeyValueParams
 from processor_api.stores.factory import StoreBuilder, Stores
 from processor_api.stores.suppliers import PLAIN_BYTES, as_supplier
+from processor_api.user_code.durations import to_ms
 
 __all__ = [
     "MaterializedLike",

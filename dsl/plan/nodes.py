@@ -17,13 +17,13 @@ from typing import Any, Protocol
 from dsl.options import Consumed, Produced
 from dsl.settings import BuildSettings
 from dsl.table_operator import TableOperator
-from processor_api.nodes import TopicNameExtractor
-from processor_api.partitioner import StreamPartitioner
 from processor_api.serde import Serde
 from processor_api.stores.defaults import DslStoreSuppliers
 from processor_api.stores.factory import StoreBuilder, StoreSupplier
 from processor_api.stores.time_to_live import TimeToLive
-from processor_api.user_lines import Line, user_line
+from processor_api.topology.nodes import TopicNameExtractor
+from processor_api.topology.partitioner import StreamPartitioner
+from processor_api.user_code.lines import Line, user_line
 
 __all__ = [
     "Answer",

@@ -29,17 +29,17 @@ from dsl.processors.stateless import (
     SelectKey,
 )
 from dsl.processors.table_source import TableSourceOperator
-from processor_api.checks import check_function
-from processor_api.durations import Duration
 from processor_api.errors import TopologyError
-from processor_api.given_values import exact_text
-from processor_api.nodes import TopicNameExtractor
-from processor_api.partitioner import StreamPartitioner
 from processor_api.processor import check_supplier
 from processor_api.serde import Serde
 from processor_api.stores.time_to_live import TimeToLive
 from processor_api.texts import plain_str, repr_of
-from processor_api.topic_names import check_topic_name, declared_topics
+from processor_api.topology.nodes import TopicNameExtractor
+from processor_api.topology.partitioner import StreamPartitioner
+from processor_api.topology.topic_names import check_topic_name, declared_topics
+from processor_api.user_code.checks import check_function
+from processor_api.user_code.durations import Duration
+from processor_api.user_code.given_values import exact_text
 
 SOURCE = "KSTREAM-SOURCE-"
 SINK = "KSTREAM-SINK-"

@@ -16,10 +16,10 @@ from dsl.processors.windows.sliding_windows import SlidingAggregate
 from dsl.processors.windows.time_windows import TimeWindowedAggregate
 from dsl.table_operator import TableOperator
 from dsl.windows.definitions import EmitStrategy, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
-from processor_api.checks import check_function
 from processor_api.errors import TopologyError
 from processor_api.serde import Serde, Serdes
 from processor_api.texts import repr_of
+from processor_api.user_code.checks import check_function
 from state.formats.keys import MAX_TIME
 from state.formats.windowed_serdes import SessionWindowedSerde, TimeWindowedSerde
 

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from processor_api.durations import Duration, to_ms, to_timestamp_ms
 from processor_api.errors import TopologyError
 from processor_api.stores.windowed import Window, window_of
+from processor_api.user_code.durations import Duration, to_ms, to_timestamp_ms
 from state.formats.keys import MAX_TIME, window_end
 
 __all__ = ["EmitStrategy", "SessionWindows", "SlidingWindows", "TimeWindows", "UnlimitedWindows", "Windows"]

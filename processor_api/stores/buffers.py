@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from processor_api.durations import Duration, to_ms
 from processor_api.errors import TopologyError
-from processor_api.given_serdes import SerdeLike
 from processor_api.stores.factory import MEMORY, ROCKSDB, StoreBuilder, StoreSupplier
+from processor_api.user_code.durations import Duration, to_ms
+from processor_api.user_code.given_serdes import SerdeLike
 
 __all__ = ["change_buffer_builder", "join_buffer_builder"]
 

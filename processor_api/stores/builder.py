@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
-from processor_api.durations import Duration
 from processor_api.errors import TopologyError
-from processor_api.given_serdes import SerdeOption, serde_option
-from processor_api.given_values import attribute_of, texts_by_name
 from processor_api.stores.suppliers import StoreSupplier
 from processor_api.stores.time_to_live import RECORD_TIME, TimeToLive
+from processor_api.user_code.durations import Duration
+from processor_api.user_code.given_serdes import SerdeOption, serde_option
+from processor_api.user_code.given_values import attribute_of, texts_by_name
 
 __all__ = ["StoreBuilder"]
 

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
-from processor_api.given_serdes import SerdeLike
 from processor_api.record import HeaderList
 from processor_api.stores.windowed import Windowed
+from processor_api.user_code.given_serdes import SerdeLike
 
 __all__ = [
     "PUT_RETURN_CODE_NOT_PUT",

@@ -6,10 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from processor_api.durations import Duration, to_ms
 from processor_api.errors import TopologyError
-from processor_api.given_serdes import SerdeLike
-from processor_api.given_values import check_flags
 from processor_api.serde import Serde, Serdes
 from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.custom import CustomStateStore, KeyValueBytesStoreSupplier, VersionedBytesStoreSupplier
@@ -23,6 +20,9 @@ from processor_api.stores.suppliers import (
     custom_supplier,
 )
 from processor_api.texts import repr_of
+from processor_api.user_code.durations import Duration, to_ms
+from processor_api.user_code.given_serdes import SerdeLike
+from processor_api.user_code.given_values import check_flags
 
 __all__ = [
     "MEMORY",

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from processor_api.errors import StreamsError, TopologyError
-from processor_api.given_values import attribute_of, exact_text, is_of
 from processor_api.stores.custom import TimestampedBytesStore
 from processor_api.texts import kind_and_text, repr_of
+from processor_api.user_code.given_values import attribute_of, exact_text, is_of
 
 __all__ = [
     "CUSTOM",

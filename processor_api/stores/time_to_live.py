@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from processor_api.durations import Duration, to_ms
 from processor_api.errors import TopologyError
 from processor_api.texts import repr_of
+from processor_api.user_code.durations import Duration, to_ms
 
 __all__ = ["ACCESS", "RECORD_TIME", "TimeToLive"]
 

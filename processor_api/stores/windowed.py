@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
-from processor_api.durations import whole_number
 from processor_api.texts import repr_of
+from processor_api.user_code.durations import whole_number
 
 __all__ = ["Window", "Windowed", "window_of"]
 

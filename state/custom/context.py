@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from processor_api.errors import StoreError
-from processor_api.given_values import with_prefix
 from processor_api.metrics import StreamsMetrics
 from processor_api.record import HeaderList
 from processor_api.serde import Serde
 from processor_api.stores.custom import RestoreCallback
 from processor_api.task_id import TaskId
 from processor_api.texts import repr_of
-from state.write_buffer.record_context import Cursor
+from processor_api.user_code.given_values import with_prefix
+from state.row_format.record_context import Cursor
 
 __all__ = ["StoreContext", "StoreEnvironment"]
 

@@ -15,9 +15,9 @@ from processor_api.stores.suppliers import CUSTOM, lacks
 from state.custom.engine import CustomStoreEngine
 from state.engine.port import Batch, Engine
 from state.guards.guard import Policy, guarded
+from state.row_format.codec import RowCodec, without_rows
 from state.write_buffer.buffer import Rows
 from state.write_buffer.memory_budget import Budget
-from state.write_buffer.row_codec import RowCodec, without_rows
 from state.write_buffer.store_kind import CommitParticipant, Opening, OpenStore, Restore, StoreKind, open_rows
 
 __all__ = ["KINDS", "CustomPolicy", "engine_of", "open_custom"]

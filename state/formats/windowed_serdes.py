@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from processor_api.durations import Duration, to_ms
-from processor_api.given_serdes import SerdeLike, optional_serde
-from processor_api.partitioner import StreamPartitioner, partition_for_key
 from processor_api.record import HeaderList
 from processor_api.serde import Serde
 from processor_api.stores.windowed import Window, Windowed
+from processor_api.topology.partitioner import StreamPartitioner, partition_for_key
+from processor_api.user_code.durations import Duration, to_ms
+from processor_api.user_code.given_serdes import SerdeLike, optional_serde
 from state.formats import keys
 
 __all__ = ["SessionWindowedSerde", "TimeWindowedSerde", "WindowedSerdes", "windowed_partitioner"]

@@ -11,16 +11,16 @@ from dataclasses import replace
 from typing import Any, Self
 
 from processor_api.errors import StoreError
-from processor_api.given_serdes import SerdeLike
 from processor_api.record import NO_TIMESTAMP, HeaderList
 from processor_api.serde import Serde, Serdes
+from processor_api.user_code.given_serdes import SerdeLike
 from state.formats.list_value import add_item, read_items
 from state.key_value.live_view import KeyValueView
+from state.row_format.checked_serdes import key_writer, prefix_bounds, reader, value_writer
+from state.row_format.codec import PLAIN
 from state.write_buffer.buffer import Rows
-from state.write_buffer.checked_serdes import key_writer, prefix_bounds, reader, value_writer
 from state.write_buffer.fast_path import Put, make_get, make_put, refusing_put
 from state.write_buffer.iterators import OpenIterators, RowIterator
-from state.write_buffer.row_codec import PLAIN
 from state.write_buffer.row_reader import RowReader
 from state.write_buffer.store_kind import Opening, OpenStore, StoreKind, open_rows
 from state.write_buffer.stored_rows import StoredFamily, StoredRow

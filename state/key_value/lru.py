@@ -26,11 +26,11 @@ from state.key_value.store import (
     OperatorStore,
     TimestampedFacade,
 )
+from state.row_format.codec import Logged, RowCodec
+from state.row_format.row_format import Entry
 from state.write_buffer.buffer import Rows
 from state.write_buffer.fast_path import make_get, make_keep, make_put, refusing_put, row_key_maker
 from state.write_buffer.iterators import OpenIterators
-from state.write_buffer.row_codec import Logged, RowCodec
-from state.write_buffer.row_format import Entry
 from state.write_buffer.row_reader import Get, RowReader
 from state.write_buffer.store_kind import ITSELF, Opening, OpenStore, Restore, StoreKind, open_rows
 from state.write_buffer.stored_rows import StoredFamily, StoredRow

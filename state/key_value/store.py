@@ -6,21 +6,21 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Self
 
 from processor_api.errors import StoreError
-from processor_api.given_serdes import SerdeLike
 from processor_api.stores.contracts import ValueAndTimestamp
 from processor_api.stores.queries import KeyQuery, RangeQuery, TimestampedKeyQuery, TimestampedRangeQuery
 from processor_api.texts import repr_of
+from processor_api.user_code.given_serdes import SerdeLike
 from state.key_value.live_view import KeyValueView
 from state.read_views.answers import itself, pairs, value_of_key, value_only, values_of_range
+from state.row_format.checked_serdes import key_writer, prefix_bounds
+from state.row_format.codec import PLAIN, TIMESTAMPED, row_from_plain, without_access
+from state.row_format.value_forms import Shown, Timestamped, Untimed, named
 from state.write_buffer.buffer import Rows
-from state.write_buffer.checked_serdes import key_writer, prefix_bounds
 from state.write_buffer.fast_path import Put, make_get, make_keep, make_put, refusing_put, row_key_maker
 from state.write_buffer.iterators import OpenIterators, RowIterator
-from state.write_buffer.row_codec import PLAIN, TIMESTAMPED, row_from_plain, without_access
 from state.write_buffer.row_reader import Get, RowReader
 from state.write_buffer.store_kind import ITSELF, Answer, Opening, OpenStore, StoreForm, StoreKind, open_rows
 from state.write_buffer.stored_rows import PLAIN_FAMILY, TIMESTAMPED_FAMILY
-from state.write_buffer.value_forms import Shown, Timestamped, Untimed, named
 
 __all__ = [
     "KINDS",

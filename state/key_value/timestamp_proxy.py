@@ -8,9 +8,9 @@ from processor_api.record import NO_TIMESTAMP
 from processor_api.stores.contracts import ValueAndTimestamp
 from processor_api.stores.factory import PROXIED
 from state.key_value.store import TIMESTAMPED_FORMS, KeyValueFacade, OperatorStore, TimestampedFacade
+from state.row_format.codec import PLAIN
+from state.row_format.row_format import Entry
 from state.write_buffer.fast_path import make_get, make_put
-from state.write_buffer.row_codec import PLAIN
-from state.write_buffer.row_format import Entry
 from state.write_buffer.row_reader import Get
 from state.write_buffer.store_kind import Opening, OpenStore, StoreKind, open_rows
 

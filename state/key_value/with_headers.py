@@ -25,11 +25,12 @@ from state.formats.keys import MAX_TIME
 from state.key_value.live_view import KeyValueView
 from state.key_value.store import KeyValueFacade, KeyValueForm
 from state.read_views.answers import pairs, record_of, timestamped, value_of_key, value_only, values_of_range
-from state.write_buffer.access_header import guarded, split_access
+from state.row_format.access_header import guarded, split_access
+from state.row_format.codec import RowCodec, without_access
+from state.row_format.value_forms import Shown, Timestamped, Untimed, WithoutHeaders, named, parts_with_headers
 from state.write_buffer.buffer import Rows
 from state.write_buffer.fast_path import Put, make_get, make_put, row_key_maker
 from state.write_buffer.headers_codec import HEADERS, HeadersLog, WithHeaders, row_from_plain, row_from_timestamped
-from state.write_buffer.row_codec import RowCodec, without_access
 from state.write_buffer.store_kind import (
     ITSELF,
     Answer,
@@ -41,7 +42,6 @@ from state.write_buffer.store_kind import (
     open_rows,
 )
 from state.write_buffer.stored_rows import HEADERS_FAMILY
-from state.write_buffer.value_forms import Shown, Timestamped, Untimed, WithoutHeaders, named, parts_with_headers
 
 __all__ = ["KINDS"]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from state.engine.port import Family
 from state.read_views.snapshots import SnapshotSource, ViewedFamily
-from state.write_buffer.row_format import Entry
+from state.row_format.row_format import Entry
 from state.write_buffer.row_reader import ReadRule, RowReader
 from state.write_buffer.shared_rows import SharedRows, Uncommitted
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from processor_api.errors import StateError
 from state.engine.port import Engine, Family, Snapshot
-from state.write_buffer.migration import UpgradingFamily
+from state.row_format.migration import UpgradingFamily
 from state.write_buffer.open_views import OpenViews
 from state.write_buffer.shared_rows import Uncommitted
 

@@ -17,18 +17,19 @@ from state.custom import store as custom_store
 from state.custom import versioned as custom_versioned
 from state.engine.port import Engine, store_of
 from state.engine.reading import ReadEngine
-from state.key_value import list_store, lru, store, time_to_live, timestamp_proxy, with_headers
+from state.key_value import list_store, lru, store, timestamp_proxy, with_headers
+from state.row_format.codec import RowCodec
+from state.row_format.migration import UpgradingEngine, upgrading_codec
+from state.row_format.record_context import Cursor
 from state.time_ordered import join_grace, suppress
+from state.time_to_live import store as time_to_live
+from state.time_to_live.options import EXPIRY
 from state.versioned import store as versioned
 from state.windowed import session, window
 from state.windowed.segments import keeping_all
 from state.write_buffer.buffer import Log, LogMany
 from state.write_buffer.memory_budget import Budget
-from state.write_buffer.migration import UpgradingEngine, upgrading_codec
-from state.write_buffer.record_context import Cursor
-from state.write_buffer.row_codec import RowCodec
 from state.write_buffer.store_kind import Opening, OpenStore, Restore, StoreKind, is_persistent
-from state.write_buffer.time_to_live import EXPIRY
 
 __all__ = [
     "BUILT_IN",

@@ -27,11 +27,11 @@ from state.formats.buffer_value import (
     write_context,
 )
 from state.formats.keys import MAX_TIME
+from state.row_format.checked_serdes import key_writer, reader, value_writer
+from state.row_format.record_context import Cursor, OffsetOnly
 from state.time_ordered.index import EMPTY, BufferIndex
 from state.write_buffer.buffer import Log, Rows
-from state.write_buffer.checked_serdes import key_writer, reader, value_writer
 from state.write_buffer.fast_path import make_get, make_put
-from state.write_buffer.record_context import Cursor, OffsetOnly
 from state.write_buffer.store_kind import Opening, OpenStore, open_rows
 
 __all__ = ["Buffer", "BufferView", "Callback", "open_buffer", "read_row", "row_size", "written"]

@@ -17,10 +17,10 @@ from processor_api.texts import repr_of
 from state.engine.port import Batch, Engine
 from state.formats.buffer_value import BufferValue, read_buffer_value
 from state.formats.keys import read_window_key_by_time, window_key_by_time
+from state.row_format.codec import PLAIN, RowCodec
 from state.time_ordered.buffer import Buffer, Callback, open_buffer, read_row, row_size, written
 from state.time_ordered.index import ENTRIES, FACTS_KEY, BufferIndex, check_facts, invalidate, time_of
 from state.write_buffer.buffer import Log
-from state.write_buffer.row_codec import PLAIN, RowCodec
 from state.write_buffer.store_kind import Opening, OpenStore, Restore, StoreKind
 from state.write_buffer.stored_rows import StoredFamily, StoredRow
 

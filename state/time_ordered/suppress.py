@@ -16,10 +16,10 @@ from processor_api.record import NO_TIMESTAMP, HeaderList
 from processor_api.stores.factory import StoreBuilder
 from state.engine.port import Batch, Engine
 from state.formats.buffer_value import VERSION, BufferContext, BufferValue, read_any_version, read_buffer_value
+from state.row_format.codec import PLAIN, RowCodec
 from state.time_ordered.buffer import Buffer, Callback, open_buffer, read_row, row_size, written
 from state.time_ordered.index import ENTRIES, FACTS_KEY, check_facts, entry_of, invalidate, time_of
 from state.write_buffer.buffer import Log
-from state.write_buffer.row_codec import PLAIN, RowCodec
 from state.write_buffer.store_kind import Opening, OpenStore, Restore, StoreKind
 from state.write_buffer.stored_rows import StoredFamily, StoredRow
 

@@ -7,26 +7,26 @@ from dataclasses import replace
 from typing import Any
 
 from processor_api.errors import StoreError
-from processor_api.given_serdes import SerdeLike
 from processor_api.record import HeaderList
 from processor_api.serde import Serde, Serdes
 from processor_api.stores.contracts import VersionedRecord
 from processor_api.stores.factory import StoreBuilder
 from processor_api.stores.queries import MultiVersionedKeyQuery, ResultOrder, VersionedKeyQuery
 from processor_api.texts import repr_of
+from processor_api.user_code.given_serdes import SerdeLike
 from state.engine.port import Batch, Engine
 from state.formats.value_and_timestamp import read_value_and_timestamp
 from state.read_views.answers import QueryRows
+from state.row_format.checked_serdes import key_writer, prefix_bounds, reader, value_writer
+from state.row_format.codec import TIMESTAMPED, RowCodec
+from state.row_format.record_context import Cursor
+from state.row_format.row_format import RowFormat
 from state.versioned.history import VERSIONS, History, front_of, read_version_row
 from state.versioned.live_view import VersionedView
 from state.versioned.versions import Found, VersionReads, Versions
 from state.write_buffer.buffer import UNLOGGED, Rows
-from state.write_buffer.checked_serdes import key_writer, prefix_bounds, reader, value_writer
 from state.write_buffer.iterators import OpenIterators, RowIterator
 from state.write_buffer.memory_budget import Budget
-from state.write_buffer.record_context import Cursor
-from state.write_buffer.row_codec import TIMESTAMPED, RowCodec
-from state.write_buffer.row_format import RowFormat
 from state.write_buffer.store_kind import ITSELF, Opening, OpenStore, Restore, StoreKind, share_rows
 from state.write_buffer.stored_rows import StoredFamily, StoredRow
 

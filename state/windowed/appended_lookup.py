@@ -12,13 +12,13 @@ from typing import Any
 
 from processor_api.record import HeaderList
 from state.formats.keys import MAX_TIME
+from state.row_format.row_format import ENTRY_OVERHEAD_BYTES, RowFormat
 from state.windowed.appended_rows import NUMBER_BITS, AppendedRows
 from state.windowed.index import IndexRows
 from state.windowed.key_layout import Found, KeyFirst, RowLayout
 from state.windowed.key_lookup import Find, between_of
 from state.windowed.segments import LARGEST_SEQUENCE, SEGMENT, Segments
 from state.write_buffer.fast_path import make_keep
-from state.write_buffer.row_format import ENTRY_OVERHEAD_BYTES, RowFormat
 from state.write_buffer.shared_rows import Logged
 
 __all__ = ["AddRow", "make_add_row", "make_find"]

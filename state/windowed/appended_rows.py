@@ -13,9 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from state.row_format.row_format import ENTRY_OVERHEAD_BYTES, Entry
 from state.windowed.segments import LARGEST_SEQUENCE, Segments, SegmentTimes
 from state.write_buffer.buffer import DROPPED_AT_ONCE, Rows
-from state.write_buffer.row_format import ENTRY_OVERHEAD_BYTES, Entry
 from state.write_buffer.row_reader import Overlay
 
 __all__ = ["NUMBER_BITS", "AppendedRows"]

@@ -14,18 +14,18 @@ from processor_api.texts import error_text, repr_of
 from state.engine.port import Batch, Engine, Family
 from state.formats.headers_value import write_session_with_headers
 from state.formats.keys import MAX_TIME
+from state.row_format.checked_serdes import key_writer, reader
+from state.row_format.codec import Logged, RowCodec
+from state.row_format.migration import older_handles
+from state.row_format.row_format import Entry
+from state.row_format.value_forms import Shown, Timestamped, WithoutHeaders
 from state.windowed.key_layout import SESSION, Found, KeyFirst, TimeFirst
 from state.windowed.rows import TimedReads, TimedRows
 from state.windowed.segments import Retention, Segments
 from state.write_buffer.buffer import FlushCallback
-from state.write_buffer.checked_serdes import key_writer, reader
 from state.write_buffer.iterators import OpenIterators, RowIterator
-from state.write_buffer.migration import older_handles
-from state.write_buffer.row_codec import Logged, RowCodec
-from state.write_buffer.row_format import Entry
 from state.write_buffer.row_reader import Get
 from state.write_buffer.store_kind import Opening, Restore, is_persistent
-from state.write_buffer.value_forms import Shown, Timestamped, WithoutHeaders
 
 __all__ = ["PutNumbers", "TimedOperator", "TimedStoreReads", "WindowOf", "restore_timed"]
 

@@ -9,13 +9,13 @@ from weakref import WeakSet
 
 from processor_api.serde import Serdes
 from state.engine.port import Batch
+from state.row_format.codec import PLAIN
+from state.row_format.migration import upgrading_codec
+from state.row_format.row_format import Entry
 from state.windowed.key_layout import TimeFirst
 from state.windowed.segments import SEGMENT
 from state.write_buffer.buffer import Rows
 from state.write_buffer.fast_path import make_put
-from state.write_buffer.migration import upgrading_codec
-from state.write_buffer.row_codec import PLAIN
-from state.write_buffer.row_format import Entry
 from state.write_buffer.row_reader import Get, RowReader
 from state.write_buffer.store_kind import CommitParticipant, Opening, open_rows
 

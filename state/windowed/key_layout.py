@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from state.formats import keys
+from state.row_format.row_format import Entry
 from state.windowed.segments import SEGMENT
-from state.write_buffer.row_format import Entry
 
 __all__ = ["SESSION", "WINDOW", "Found", "KeyFirst", "RowLayout", "TimeFirst", "TimedKeys"]
 

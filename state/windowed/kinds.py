@@ -16,6 +16,9 @@ from processor_api.stores.queries import (
 )
 from state.engine.port import Engine
 from state.read_views.answers import UNANSWERED, QueryRows, itself, pairs, record_of, timestamped, value_only
+from state.row_format.codec import PLAIN, TIMESTAMPED, RowCodec, row_from_plain
+from state.row_format.record_context import Cursor
+from state.row_format.value_forms import Aggregated, Plain, Shown, Timestamped, TimestampedWithHeaders
 from state.windowed.base import TimedOperator
 from state.windowed.key_layout import SESSION, KeyFirst, TimedKeys, TimeFirst
 from state.windowed.live_view import TimedView
@@ -30,8 +33,6 @@ from state.write_buffer.headers_codec import (
     session_from_timestamped,
 )
 from state.write_buffer.headers_codec import row_from_plain as headers_from_plain
-from state.write_buffer.record_context import Cursor
-from state.write_buffer.row_codec import PLAIN, TIMESTAMPED, RowCodec, row_from_plain
 from state.write_buffer.store_kind import ITSELF, Answer, Opening, OpenStore, Restore, StoreForm, StoreKind
 from state.write_buffer.stored_rows import (
     Reader,
@@ -42,7 +43,6 @@ from state.write_buffer.stored_rows import (
     read_plain,
     read_timestamped,
 )
-from state.write_buffer.value_forms import Aggregated, Plain, Shown, Timestamped, TimestampedWithHeaders
 
 __all__ = ["SESSIONS", "WINDOWS", "Values", "timed_kinds"]
 

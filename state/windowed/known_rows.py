@@ -12,10 +12,10 @@ from collections.abc import Callable
 from typing import Any
 
 from state.formats.keys import MAX_TIME
+from state.row_format.row_format import ENTRY_OVERHEAD_BYTES
 from state.windowed.segments import SegmentTimes
 from state.windowed.timed_buffer import BufferedRows
 from state.write_buffer.buffer import DROPPED_AT_ONCE
-from state.write_buffer.row_format import ENTRY_OVERHEAD_BYTES
 
 __all__ = ["KnownRows"]
 

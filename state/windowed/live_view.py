@@ -10,6 +10,7 @@ from state.engine.port import Family
 from state.read_views.index import LiveIndex
 from state.read_views.rows import FrozenRows, LiveRows
 from state.read_views.snapshots import AtomicRead, SnapshotSource, families_shown, read_uncommitted, uncommitted_of
+from state.row_format.row_format import Entry
 from state.windowed.base import PutNumbers
 from state.windowed.index import IndexReads
 from state.windowed.key_layout import Found, TimeFirst
@@ -17,7 +18,6 @@ from state.windowed.rows import TimedReads, TimedRows
 from state.windowed.segments import SEGMENT, Segments, SegmentTimes
 from state.write_buffer.fast_path import make_get
 from state.write_buffer.open_views import OpenViews, ViewIterators, ViewSource
-from state.write_buffer.row_format import Entry
 from state.write_buffer.shared_rows import Uncommitted
 from state.write_buffer.store_kind import OpenStore
 

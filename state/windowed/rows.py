@@ -17,6 +17,7 @@ from processor_api.record import HeaderList
 from processor_api.serde import Serdes
 from state.engine.port import Batch
 from state.formats.keys import MAX_TIME
+from state.row_format.row_format import Entry
 from state.windowed.appended_lookup import AddRow, make_add_row, make_find
 from state.windowed.appended_rows import AppendedRows
 from state.windowed.index import IndexReads, IndexRows, open_index
@@ -28,7 +29,6 @@ from state.windowed.segments import Retention, Segments, SegmentTimes
 from state.windowed.timed_buffer import BufferedRows
 from state.write_buffer.buffer import Rows
 from state.write_buffer.fast_path import make_get, make_put
-from state.write_buffer.row_format import Entry
 from state.write_buffer.row_reader import RowReader
 from state.write_buffer.store_kind import CommitParticipant, Opening, open_rows
 

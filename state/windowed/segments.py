@@ -22,7 +22,7 @@ from processor_api.stores.factory import StoreBuilder
 from state.engine.port import Batch, Family
 from state.engine.repair_hints import rebuild_store
 from state.formats.keys import MAX_TIME
-from state.write_buffer.migration import older_handles
+from state.row_format.migration import older_handles
 
 __all__ = [
     "FACTS",

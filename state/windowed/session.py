@@ -11,13 +11,13 @@ from processor_api.stores.windowed import Window, window_of
 from processor_api.texts import repr_of
 from state.engine.port import Engine
 from state.formats.keys import MAX_TIME
+from state.row_format.codec import RowCodec
 from state.windowed.base import PutNumbers, TimedStoreReads, restore_timed
 from state.windowed.key_layout import SESSION, KeyFirst, TimeFirst
 from state.windowed.kinds import SESSIONS, Values, timed_kinds
 from state.windowed.rows import TimedReads, TimedRows
 from state.windowed.segments import Retention
 from state.write_buffer.iterators import OpenIterators, RowIterator
-from state.write_buffer.row_codec import RowCodec
 from state.write_buffer.store_kind import Opening, OpenStore, Restore, is_persistent
 
 __all__ = ["KINDS", "SessionFacade", "SessionReads"]

@@ -8,13 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 from processor_api.record import HeaderList
+from state.row_format.row_format import Entry
 from state.windowed.base import TimedOperator, WindowOf
 from state.windowed.key_layout import Found, KeyFirst, TimeFirst
 from state.windowed.rows import TimedRows
 from state.windowed.segments import Retention
 from state.write_buffer.buffer import FlushCallback
 from state.write_buffer.headers_codec import HeadersLog, WithHeaders
-from state.write_buffer.row_format import Entry
 from state.write_buffer.store_kind import CommitParticipant, Opening
 
 __all__ = ["HeadersOperator", "HeadersRows"]

@@ -32,9 +32,9 @@ from sortedcontainers import SortedDict
 
 from processor_api.record import HeaderList
 from state.engine.port import Batch
+from state.row_format.row_format import Entry, fixed_size
 from state.write_buffer.memory_budget import Budget
 from state.write_buffer.read_check import checked_read
-from state.write_buffer.row_format import Entry, fixed_size
 from state.write_buffer.row_reader import Overlay, ReadRule, RowReader
 from state.write_buffer.shared_rows import Logged, SharedRows
 

@@ -12,11 +12,11 @@ from typing import Any
 from processor_api.errors import StoreError
 from processor_api.record import HeaderList
 from processor_api.serde import Serdes
+from state.row_format.checked_serdes import unwritable
+from state.row_format.record_context import message_bytes
+from state.row_format.row_format import Entry, RowFormat
 from state.write_buffer.buffer import Rows
-from state.write_buffer.checked_serdes import unwritable
 from state.write_buffer.read_check import checked_read
-from state.write_buffer.record_context import message_bytes
-from state.write_buffer.row_format import Entry, RowFormat
 from state.write_buffer.row_reader import Get, RowReader
 
 __all__ = ["Put", "make_get", "make_keep", "make_put", "refusing_put", "row_key_maker"]

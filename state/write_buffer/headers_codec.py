@@ -14,9 +14,9 @@ from processor_api.record import HeaderList
 from processor_api.serde import Serde
 from state.engine.port import Batch
 from state.formats.headers_value import read_session_with_headers, write_session_with_headers
-from state.write_buffer.record_context import Cursor
-from state.write_buffer.row_codec import PLAIN, TIMESTAMPED
-from state.write_buffer.row_codec import row_from_plain as timestamped_from_plain
+from state.row_format.codec import PLAIN, TIMESTAMPED
+from state.row_format.codec import row_from_plain as timestamped_from_plain
+from state.row_format.record_context import Cursor
 from state.write_buffer.store_kind import CommitParticipant
 
 __all__ = [

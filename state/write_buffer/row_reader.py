@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from operator import itemgetter
 from typing import Any
 
+from state.row_format.row_format import Entry
 from state.write_buffer.overlay import merged
-from state.write_buffer.row_format import Entry
 from state.write_buffer.shared_rows import SharedRows
 
 __all__ = ["Get", "Overlay", "ReadRule", "RowReader"]

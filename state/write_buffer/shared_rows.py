@@ -24,8 +24,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from state.engine.port import Engine, Family
-from state.write_buffer.record_context import Cursor
-from state.write_buffer.row_format import Entry, RowFormat
+from state.row_format.record_context import Cursor
+from state.row_format.row_format import Entry, RowFormat
 
 __all__ = ["WATCHED_COMMITS", "Logged", "SharedRows", "Uncommitted"]
 

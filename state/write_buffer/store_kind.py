@@ -17,12 +17,12 @@ from processor_api.stores.factory import MEMORY, ROCKSDB, StoreBuilder
 from processor_api.stores.queries import Query
 from state.engine.port import Batch, Engine
 from state.guards.policies import WRITES
+from state.row_format.codec import RowCodec
+from state.row_format.record_context import Cursor
+from state.row_format.row_format import RowFormat
 from state.write_buffer.buffer import Log, Logging, LogMany, Rows
 from state.write_buffer.memory_budget import Budget
 from state.write_buffer.open_views import OpenViews, ViewSource
-from state.write_buffer.record_context import Cursor
-from state.write_buffer.row_codec import RowCodec
-from state.write_buffer.row_format import RowFormat
 from state.write_buffer.shared_rows import SharedRows, Uncommitted
 from state.write_buffer.stored_rows import StoredFamily
 
@@ -215,7 +215,7 @@ class StoreKind:
     notes: tuple[str, ...] = ()
     """Suffixes of further families, which another kind may ignore."""
     older: Mapping[str, Callable[[bytes], bytes]] = field(default_factory=dict)
-    """Suffixes of families of older kinds that it takes over (:mod:`state.write_buffer.migration`), with what makes a
+    """Suffixes of families of older kinds that it takes over (:mod:`state.row_format.migration`), with what makes a
     row of this kind from one of theirs."""
     same: frozenset[bytes] = frozenset()
     """Keys of rows that are the same in older kinds."""

@@ -14,7 +14,7 @@ from typing import Any
 from processor_api.record import HeaderList
 from state.formats.headers_value import read_session_with_headers
 from state.formats.value_and_timestamp import read_value_and_timestamp
-from state.write_buffer.row_codec import access_of, without_access
+from state.row_format.codec import access_of, without_access
 
 __all__ = [
     "ACCESSED_FAMILY",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from processor_api.errors import DamagedStateError, MissingTopicError
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from state.directory.state_directory import Slot
 from state.registry.kinds import OpenStore
 from streams.kafka.ports import Admin

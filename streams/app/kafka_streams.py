@@ -10,13 +10,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from processor_api.clock import Clock, SystemClock
-from processor_api.durations import Duration, to_ms
 from processor_api.errors import StreamsError, TopologyError
 from processor_api.metrics import Metric, MetricName
 from processor_api.standard_files import hold_standard_files
 from processor_api.task_id import TaskId
 from processor_api.texts import plain_str
-from processor_api.topology_function import TopologyLike
+from processor_api.topology.function import TopologyLike
+from processor_api.user_code.durations import Duration, to_ms
 from state.directory.state_directory import StateDirectory
 from streams.app.after_script import (
     AFTER_SCRIPT_SLICE_S,

@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import Any
 
 from processor_api.stores.factory import ROCKSDB
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 
 __all__ = ["ENOUGH_OPEN_FILES", "MOST_OPEN_FILES", "open_file_limits", "raise_open_files", "reachable_open_files"]
 

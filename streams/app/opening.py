@@ -12,7 +12,7 @@ from processor_api.clock import Clock
 from processor_api.errors import DiskFullError, ProductionError
 from processor_api.metrics import RecordingLevel
 from processor_api.texts import plain_str
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from state.directory.state_directory import ProcessIdentity, StateDirectory
 from streams.app.global_stores import GlobalStoresLifecycle
 from streams.app.housekeeping import Housekeeper
@@ -20,10 +20,10 @@ from streams.app.open_files import raise_open_files
 from streams.app.topics import TopicFitter, TopicWatch, warn_of_lost_history
 from streams.config import StreamsConfig
 from streams.config import clients as client_configs
-from streams.kafka.batch_limits import BatchLimits
-from streams.kafka.left_topics import DeployCheck
+from streams.kafka.membership.shutdown_requests import ShutdownRequests
 from streams.kafka.ports import KafkaClients
-from streams.kafka.shutdown_requests import ShutdownRequests
+from streams.kafka.producing.batch_limits import BatchLimits
+from streams.kafka.topics.left_behind import DeployCheck
 from streams.metrics.registry import Metrics
 from streams.platform import Platform
 from streams.restore.restorer import StateRestoreListener

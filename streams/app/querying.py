@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from processor_api.clock import Clock
 from processor_api.errors import InvalidStateStoreError, StreamsNotStartedError, StreamsStoppedError
-from processor_api.topology_data import TopologyData
+from processor_api.topology.data import TopologyData
 from state.registry.kinds import OpenStore
 from streams.app.opening import ApplicationResources
 from streams.app.states import ClientState

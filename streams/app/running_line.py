@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from streams.config import StreamsConfig
 
 __all__ = ["running_line"]

@@ -6,16 +6,17 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from processor_api.describe import describe
 from processor_api.errors import MissingTopicError, TopologyError
-from processor_api.nodes import SourceNode
-from processor_api.subtopology import subtopologies
-from processor_api.topology import Topology
+from processor_api.topology.describe import describe
+from processor_api.topology.nodes import SourceNode
+from processor_api.topology.subtopology import subtopologies
+from processor_api.topology.topology import Topology
 from streams.config import StreamsConfig
-from streams.kafka.application_topics import DEAD_LETTERS, Use, application_topics, readable_topics
-from streams.kafka.group import topology_hash
-from streams.kafka.group_topology import GroupTopology, control_topic
-from streams.kafka.internal_topics import (
+from streams.kafka.membership.control_topics import topology_hash
+from streams.kafka.membership.group_topology import GroupTopology, control_topic
+from streams.kafka.ports import Admin, NewTopic
+from streams.kafka.topics.application import DEAD_LETTERS, Use, application_topics, readable_topics
+from streams.kafka.topics.internal import (
     DAY_MS,
     LONGEST_MS,
     RESET_HINT,
@@ -24,8 +25,7 @@ from streams.kafka.internal_topics import (
     internal_topics,
     topic_prefix,
 )
-from streams.kafka.ports import Admin, NewTopic
-from streams.kafka.topic_readers import matching_topics
+from streams.kafka.topics.readers import matching_topics
 from streams.runtime.plan.plans import PlanBook, Plans
 from streams.runtime.plan.task_plan import TaskPlan, plan_tasks
 from streams.runtime.threads.partition_watch import partition_count_changed

@@ -9,8 +9,8 @@ from typing import Any
 
 from processor_api.errors import InternalError
 from processor_api.texts import plain_str, repr_of
+from streams.kafka.membership.shutdown_requests import ShutdownRequested
 from streams.kafka.ports import InstanceFenced
-from streams.kafka.shutdown_requests import ShutdownRequested
 from streams.user_exits import passes
 
 __all__ = ["StreamThreadExceptionResponse", "StreamsUncaughtExceptionHandler", "verdict"]

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from streams.cli.command_parser import CommandParser, Commands
-from streams.cli.failures import CLEAN
-from streams.cli.terminal import say_lines
+from streams.cli.output.failures import CLEAN
+from streams.cli.output.terminal import say_lines
 
 __all__ = ["NAME", "SHELLS", "add_parser", "run"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from streams.cli.failures import CLEAN
+from streams.cli.output.failures import CLEAN
+from streams.cli.output.terminal import say
 from streams.cli.settings_options import add_settings_options, given_settings
-from streams.cli.terminal import say
 
 __all__ = ["add_parser", "run"]
 

@@ -9,15 +9,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from processor_api.errors import StreamsError
-from streams.cli import completion, config_show, describe, doctor, run, spark
+from streams.cli import completion, config_show
 from streams.cli.cluster import commands as cluster
 from streams.cli.command_parser import CommandParser
 from streams.cli.demo import command as demo
-from streams.cli.failures import give_up_output, report
-from streams.cli.logs_options import configure_logs
-from streams.cli.standard_streams import is_output_closed, open_standard_streams
+from streams.cli.doctor import command as doctor
+from streams.cli.drawing import command as describe
+from streams.cli.output.failures import give_up_output, report
+from streams.cli.output.logs_options import configure_logs
+from streams.cli.output.standard_streams import is_output_closed, open_standard_streams
+from streams.cli.output.terminal import say
+from streams.cli.run import command as run
+from streams.cli.spark import commands as spark
 from streams.cli.stored import commands as state
-from streams.cli.terminal import say
 from streams.cli.trial import command as trial
 from streams.cli.working_directory import started_in
 from streams.user_exits import as_error, passes

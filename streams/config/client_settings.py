@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from processor_api.durations import to_ms
-from processor_api.offset_reset import AutoOffsetReset
 from processor_api.texts import repr_of
+from processor_api.user_code.durations import to_ms
+from processor_api.user_code.offset_reset import AutoOffsetReset
 from streams.config.client_properties import ALIASES, PROPERTIES, ClientProperty
 from streams.config.java_clients import HANDLED, OURS, REFUSED, RENAMED
 from streams.config.secrets import MASK, is_secret

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from processor_api.offset_reset import AutoOffsetReset
+from processor_api.user_code.offset_reset import AutoOffsetReset
 from streams.config.client_settings import client_setting, fits, offset_reset
 from streams.config.model import StreamsConfig
 

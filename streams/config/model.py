@@ -185,7 +185,7 @@ class StreamsConfig(BaseModel):
     """Whether each commit waits until the disk has it."""
     rocksdb_write_buffers_bytes: Annotated[int | None, PlainValidator(values.optional(values.whole(1 << 20)))] = None
     processor_wrapper_class: Annotated[Any, PlainValidator(values.optional(values.wrapper))] = None
-    """A :class:`~processor_api.wrapper.ProcessorWrapper`, or a function."""
+    """A :class:`~processor_api.topology.wrapper.ProcessorWrapper`, or a function."""
     windowstore_changelog_additional_retention_ms: Ms = 86_400_000
 
     topology_optimization: Annotated[str, PlainValidator(values.optimizations)] = "none"

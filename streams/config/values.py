@@ -10,9 +10,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from processor_api.durations import to_ms
-from processor_api.given_serdes import as_serde, class_of
-from processor_api.given_values import is_of
 from processor_api.handlers import (
     default_production,
     log_and_continue,
@@ -29,6 +26,9 @@ from processor_api.timestamps import (
     use_partition_time_on_invalid_timestamp,
     wallclock_timestamp_extractor,
 )
+from processor_api.user_code.durations import to_ms
+from processor_api.user_code.given_serdes import as_serde, class_of
+from processor_api.user_code.given_values import is_of
 from state.engine.registry import engine_names
 from streams.config.import_path import NoSuchObject, import_object
 

@@ -1,6 +1,6 @@
 """The ports to Kafka: what the runtime needs, and no more.
 
-Two adapters implement these protocols: `streams.kafka.confluent` on librdkafka, and `streams.kafka.embedded` in memory.
+Two adapters implement these protocols: `streams.kafka.confluent` on librdkafka, and `streams.testing.broker` in memory.
 `streams.testing.contracts` is the suite that both pass.
 
 Messages are used as the client gives them: methods, not attributes, and no wrapper object per record. Adapters expose
@@ -10,7 +10,7 @@ Errors of the client are mapped at the adapter, by the table of `streams.kafka.c
 `processor_api.errors`: `RetryableError` (the same call may succeed later), `ClientUnusable` (that of a new client may),
 `TaskMigratedError` (fenced; another owns the tasks), `TransactionAborted` (abort and rebuild),
 `AuthorizationError` and `AuthenticationError` (a right, or the login), and `StreamsError` for all else. Errors that a
-delivery callback gets are mapped by `streams.kafka.deliveries`.
+delivery callback gets are mapped by `streams.kafka.producing.deliveries`.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from processor_api.given_serdes import SerdeLike
 from processor_api.stores.contracts import VersionedRecord
+from processor_api.user_code.given_serdes import SerdeLike
 from streams.queries.composite import CompositeStore
 from streams.queries.iterators import QueryIterator
 

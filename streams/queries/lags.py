@@ -8,7 +8,7 @@ from typing import NamedTuple
 from processor_api.task_id import TopicPartition
 from streams.queries.local_stores import LocalThread
 from streams.runtime.tasks.task import Task, TaskState
-from streams.runtime.tasks.task_manager import OwnedTask
+from streams.runtime.threads.task_manager import OwnedTask
 from streams.runtime.threads.thread_state import ThreadState
 
 __all__ = ["LagInfo", "local_lags"]

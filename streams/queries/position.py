@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from processor_api.given_values import items_of
 from processor_api.texts import repr_of
+from processor_api.user_code.given_values import items_of
 from state.formats.position import read_position, write_position
 
 __all__ = ["Position", "PositionBound"]

@@ -24,7 +24,7 @@ from streams.queries.local_stores import LocalStore, LocalStores, Readable, migr
 from streams.queries.request import StateQueryRequest
 from streams.queries.results import FailureReason, QueryResult, StateQueryResult
 from streams.queries.store_types import StoreQueryParameters
-from streams.runtime.tasks.task_manager import OwnedTask
+from streams.runtime.threads.task_manager import OwnedTask
 
 __all__ = ["Queries"]
 

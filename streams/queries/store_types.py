@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
-from processor_api.given_values import check_flags
 from processor_api.stores.contracts import (
     ReadOnlyKeyValueStore,
     ReadOnlySessionStore,
@@ -16,6 +15,7 @@ from processor_api.stores.contracts import (
 )
 from processor_api.stores.factory import StoreBuilder
 from processor_api.texts import repr_of
+from processor_api.user_code.given_values import check_flags
 from state.registry.kinds import kind_of
 from streams.queries.composite import CompositeStore
 from streams.queries.composite_key_value import CompositeKeyValueStore, CompositeVersionedStore

@@ -24,7 +24,7 @@ from state.formats.offsets import write_offset
 from state.write_buffer.store_kind import Restore
 from streams.kafka.client_errors import HEALED, LOST, Renewal, renewal
 from streams.kafka.ports import AT_BEGINNING, ClientUnusable, Consumer
-from streams.kafka.zero_timestamps import ZERO_SENT, as_written
+from streams.kafka.producing.zero_timestamps import ZERO_SENT, as_written
 from streams.log import RepeatedLines
 from streams.metrics.registry import Metrics
 from streams.restore.counters import RestoreCounters

@@ -19,8 +19,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from processor_api.given_values import check_flags
 from processor_api.serde import Serde
+from processor_api.user_code.given_values import check_flags
 from streams.serdes.functions import MadeSerde
 
 try:

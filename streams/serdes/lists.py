@@ -6,8 +6,8 @@ import struct
 from collections.abc import Sequence
 from typing import TypeVar
 
-from processor_api.given_serdes import SerdeLike, as_serde
 from processor_api.serde import Serde, Serdes
+from processor_api.user_code.given_serdes import SerdeLike, as_serde
 
 __all__ = ["ListSerde", "list_serde"]
 

@@ -9,9 +9,9 @@ from typing import Any, TypeVar, overload
 
 from pydantic import BaseModel, TypeAdapter
 
-from processor_api.given_values import check_flags
 from processor_api.serde import Serde
 from processor_api.texts import kind_and_text, repr_of
+from processor_api.user_code.given_values import check_flags
 from streams.serdes.functions import MadeSerde
 
 __all__ = ["ModelSerde", "pydantic_serde"]

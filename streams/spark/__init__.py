@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from streams.spark.handover.cut import Cut
     from streams.spark.handover.report import HandoverReport, StoreHandover
     from streams.spark.session import local_session
+    from streams.spark.sources.offsets import pin_offsets
+    from streams.spark.sources.ranges import OffsetRange, OffsetRanges
     from streams.spark.tables.diff import diff_tables
-    from streams.spark.tables.offsets import pin_offsets
-    from streams.spark.tables.ranges import OffsetRange, OffsetRanges
     from streams.spark.tables.read import offsets_of, read_table, read_topic
     from streams.spark.tables.registration import register
     from streams.spark.tables.state import read_state
@@ -78,18 +78,6 @@ __all__ = [
     "write_topic",
 ]
 
-from streams.spark.backfill.errors import (
-    CopartitionError,
-    CyclicTopologyError,
-    HistorySchemaError,
-    MissingHistoryError,
-    OffsetGapError,
-    RunDirConflict,
-    StageFailed,
-    TopologyNotPicklable,
-    UnsupportedContextError,
-    UnsupportedForBackfill,
-)
 from streams.spark.errors import (
     NaiveTimestampError,
     NullTimestampError,
@@ -102,6 +90,18 @@ from streams.spark.errors import (
     UnknownPartitionCount,
     UnsupportedStore,
     WorkerEnvironmentError,
+)
+from streams.spark.executor.errors import (
+    CopartitionError,
+    CyclicTopologyError,
+    HistorySchemaError,
+    MissingHistoryError,
+    OffsetGapError,
+    RunDirConflict,
+    StageFailed,
+    TopologyNotPicklable,
+    UnsupportedContextError,
+    UnsupportedForBackfill,
 )
 from streams.spark.handover.errors import (
     ApplicationRunningError,
@@ -123,9 +123,9 @@ _HOMES = {
     "handover.cut": "Cut",
     "handover.report": "HandoverReport StoreHandover",
     "session": "local_session",
+    "sources.offsets": "pin_offsets",
+    "sources.ranges": "OffsetRange OffsetRanges",
     "tables.diff": "diff_tables",
-    "tables.offsets": "pin_offsets",
-    "tables.ranges": "OffsetRange OffsetRanges",
     "tables.read": "offsets_of read_table read_topic",
     "tables.registration": "register",
     "tables.state": "read_state",

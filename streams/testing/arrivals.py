@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
-from state.write_buffer.record_context import Cursor
+from state.row_format.record_context import Cursor
 from streams.runtime.processing.idling import Idling
 from streams.runtime.processing.inputs import InputQueue
 from streams.runtime.processing.punctuations import Punctuations

@@ -17,10 +17,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, TypeVar, cast
 
 from processor_api.clock import ManualClock, SystemClock
-from processor_api.durations import LAST_MS, Duration, Timestamp, to_ms, to_timestamp_ms
 from processor_api.errors import ConfigError, StreamsError, TopologyError
-from processor_api.given_serdes import SerdeLike, optional_serde
-from processor_api.nodes import ProcessorNode, SinkNode, SourceNode
 from processor_api.record import HeaderList
 from processor_api.serde import Serde
 from processor_api.stores.contracts import (
@@ -36,12 +33,15 @@ from processor_api.stores.contracts import (
     WindowStore,
 )
 from processor_api.task_id import TaskId, TopicPartition
-from processor_api.topology_function import TopologyLike
+from processor_api.topology.function import TopologyLike
+from processor_api.topology.nodes import ProcessorNode, SinkNode, SourceNode
+from processor_api.user_code.durations import LAST_MS, Duration, Timestamp, to_ms, to_timestamp_ms
+from processor_api.user_code.given_serdes import SerdeLike, optional_serde
 from state.write_buffer.memory_budget import Budget
 from streams.config import StreamsConfig
 from streams.kafka.headers import sendable
-from streams.kafka.record_collector import RecordCollector
-from streams.kafka.topic_readers import reader_of
+from streams.kafka.producing.record_collector import RecordCollector
+from streams.kafka.topics.readers import reader_of
 from streams.queries.request import StateQueryRequest
 from streams.queries.results import StateQueryResult
 from streams.queries.store_types import StoreQueryParameters

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from processor_api.clock import Clock
 from processor_api.task_id import TopicPartition
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from state.registry.kinds import OpenStore
 from streams.config import StreamsConfig
 from streams.runtime.global_stores.task import GlobalTask, TracedGlobalTask

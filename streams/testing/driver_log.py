@@ -13,15 +13,15 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, NoReturn
 
 from processor_api.errors import ProductionError
-from processor_api.partitioner import partition_for_key
 from processor_api.record import HeaderList, TimestampType
 from processor_api.task_id import TopicPartition
 from processor_api.texts import error_text
-from streams.kafka.embedded.messages import Record, as_bytes, check_time
+from processor_api.topology.partitioner import partition_for_key
 from streams.kafka.headers import UnsendableHeaders, sendable
 from streams.kafka.ports import OffsetAndMetadata, OnDelivery
 from streams.runtime.processing.inputs import InputQueue
 from streams.testing.arrivals import Arrivals
+from streams.testing.broker.messages import Record, as_bytes, check_time
 
 __all__ = ["DriverProducer", "DriverTopic", "Written", "new_message"]
 

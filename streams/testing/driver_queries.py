@@ -10,7 +10,7 @@ from state.registry.kinds import OpenStore
 from streams.queries.local_stores import LocalStores
 from streams.queries.queries import Queries
 from streams.runtime.tasks.task import Task
-from streams.runtime.tasks.task_manager import OwnedTask
+from streams.runtime.threads.task_manager import OwnedTask
 from streams.runtime.threads.thread_state import ThreadState
 
 __all__ = ["driver_queries"]

@@ -15,16 +15,16 @@ from types import TracebackType
 from typing import Any
 
 from processor_api.clock import SystemClock
-from processor_api.durations import Duration, Timestamp, to_ms, to_timestamp_ms
-from processor_api.given_serdes import SerdeLike, check_serde
 from processor_api.record import HeaderList
 from processor_api.serde import Serde, Serdes
 from processor_api.task_id import TopicPartition
-from processor_api.topology_function import TopologyLike
+from processor_api.topology.function import TopologyLike
+from processor_api.user_code.durations import Duration, Timestamp, to_ms, to_timestamp_ms
+from processor_api.user_code.given_serdes import SerdeLike, check_serde
 from streams.app.kafka_streams import ClientState, KafkaStreams
 from streams.config import StreamsConfig
-from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
 from streams.kafka.ports import AT_BEGINNING, Consumer
+from streams.testing.broker import EmbeddedBroker, EmbeddedClients
 from streams.testing.settings import with_defaults
 from streams.testing.topics import TestInputTopic, TestRecord
 

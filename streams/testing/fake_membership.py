@@ -1,7 +1,7 @@
 """A group in memory that hands out tasks, without topics, consumers and timeouts.
 
-It stands for `streams.kafka.group.Membership` where a test decides which member owns which task, and is the shortest
-implementation of that port that keeps its contract (`streams.testing.contracts.membership`).
+It stands for `streams.kafka.membership.control_topics.Membership` where a test decides which member owns which task,
+and is the shortest implementation of that port that keeps its contract (`client_contracts.membership`).
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Any
 
 from processor_api.errors import StreamsError, TaskMigratedError
 from processor_api.task_id import TaskId, TopicPartition
-from streams.kafka.group import Owner, Tasks
-from streams.kafka.group_topology import GroupTopology
+from streams.kafka.membership.control_topics import Owner, Tasks
+from streams.kafka.membership.group_topology import GroupTopology
+from streams.kafka.membership.shutdown_requests import ShutdownRequested
+from streams.kafka.membership.spread import spread as exchanges
 from streams.kafka.ports import OffsetAndMetadata
-from streams.kafka.shutdown_requests import ShutdownRequested
-from streams.kafka.spread import spread as exchanges
 
 __all__ = ["FakeGroup", "FakeMembership", "Place", "spread"]
 
@@ -101,7 +101,7 @@ class FakeGroup:
 
 
 class FakeMembership:
-    """One member of a :class:`FakeGroup`; implements `streams.kafka.group.Membership`."""
+    """One member of a :class:`FakeGroup`; implements `streams.kafka.membership.control_topics.Membership`."""
 
     def __init__(self, group: FakeGroup, instance_id: str) -> None:
         self.instance_id = instance_id

@@ -14,10 +14,7 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from processor_api.checks import check_function
-from processor_api.durations import Duration, Timestamp, to_ms, to_timestamp_ms
 from processor_api.errors import TopologyError
-from processor_api.given_values import attribute_of, items_of, with_prefix
 from processor_api.metrics import StreamsMetrics
 from processor_api.processor import connected_stores
 from processor_api.punctuation import PunctuationType, Punctuator, check_schedule
@@ -28,13 +25,16 @@ from processor_api.stores.factory import StoreBuilder
 from processor_api.stores.suppliers import CustomStoreSupplier
 from processor_api.task_id import TaskId
 from processor_api.texts import repr_of
+from processor_api.user_code.checks import check_function
+from processor_api.user_code.durations import Duration, Timestamp, to_ms, to_timestamp_ms
+from processor_api.user_code.given_values import attribute_of, items_of, with_prefix
 from state.custom.context import StoreContext, StoreEnvironment
 from state.custom.engine import DIRECTORY
 from state.engine.memory import MemoryEngine
 from state.registry.custom_opening import custom_engine
 from state.registry.kinds import OpenStore, open_store
+from state.row_format.record_context import Cursor
 from state.write_buffer.memory_budget import Budget
-from state.write_buffer.record_context import Cursor
 from streams.config import StreamsConfig
 from streams.metrics.registry import Metrics, ThreadMetrics
 from streams.runtime.processing.environment import resolve_serde

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from processor_api.durations import Timestamp
+    from processor_api.user_code.durations import Timestamp
     from streams.app.kafka_streams import KafkaStreams
     from streams.config import StreamsConfig
     from streams.testing.driver import TopologyTestDriver

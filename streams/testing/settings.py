@@ -6,9 +6,9 @@ import difflib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from processor_api.durations import whole_number
 from processor_api.errors import ConfigError
 from processor_api.texts import repr_of
+from processor_api.user_code.durations import whole_number
 from streams.config import StreamsConfig
 
 __all__ = ["checked_partitions", "config_for_tests", "nearest", "with_defaults"]

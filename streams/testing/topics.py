@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any, NoReturn, Protocol
 
-from processor_api.durations import Duration, Timestamp, to_ms, to_timestamp_ms
 from processor_api.errors import DeserializationError
 from processor_api.record import HeaderList, Headers
 from processor_api.serde import Serde
 from processor_api.texts import kind_and_text
+from processor_api.user_code.durations import Duration, Timestamp, to_ms, to_timestamp_ms
 
 __all__ = ["TestInputTopic", "TestOutputTopic", "TestRecord"]
 

@@ -7,12 +7,12 @@ from collections.abc import Callable
 import pytest
 
 from processor_api.errors import TopologyError
-from processor_api.nodes import RepartitionTopic
 from processor_api.processor import Processor
 from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
 from processor_api.task_id import TaskId
-from processor_api.topology import Topology
+from processor_api.topology.nodes import RepartitionTopic
+from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster, counting, passing_on
 from streams.app.kafka_streams import ClientState, KafkaStreams
 from waiting import wait_until

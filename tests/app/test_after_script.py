@@ -20,7 +20,7 @@ SCRIPT = """
 import atexit, os, signal, sys
 from concurrent.futures import ThreadPoolExecutor
 from streams import KafkaStreams, StreamsBuilder
-from streams.kafka.embedded.clients import EmbeddedClients
+from streams.testing.broker.clients import EmbeddedClients
 from streams.testing import EmbeddedKafka
 
 class Elsewhere(EmbeddedClients):

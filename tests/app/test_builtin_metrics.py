@@ -14,7 +14,7 @@ from processor_api.processor import Processor
 from processor_api.punctuation import PunctuationType
 from processor_api.serde import Serdes
 from processor_api.stores.factory import StoreBuilder, Stores
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster, counting
 from state.registry.statistics import ROCKSDB_PROPERTIES
 from streams.app.kafka_streams import KafkaStreams

@@ -26,12 +26,12 @@ from processor_api.stores.queries import (
     WindowKeyQuery,
 )
 from processor_api.stores.suppliers import CUSTOM_VERSIONED
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster
 from state.read_views.view import open_view
 from state.registry.kinds import open_store
+from state.row_format.record_context import Cursor
 from state.write_buffer.memory_budget import Budget
-from state.write_buffer.record_context import Cursor
 from state_support.bytes_stores import MemoryBytes, PlainBytes, PlainBytesSupplier, TimestampedBytes
 from state_support.texts import InMemory, Texts
 from streams.app.kafka_streams import ClientState

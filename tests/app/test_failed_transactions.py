@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from processor_api.processor import Processor
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster
-from streams.kafka.embedded import EmbeddedBroker
+from streams.testing.broker import EmbeddedBroker
 from waiting import wait_until
 
 CALLS = 5

@@ -20,7 +20,7 @@ import json, logging, os, resource, sys
 from pathlib import Path
 from streams import *
 from processor_api.clock import SystemClock
-from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
+from streams.testing.broker import EmbeddedBroker, EmbeddedClients
 
 CLOCK = SystemClock()
 state, tasks, stores, files = sys.argv[1], *map(int, sys.argv[2:5])

@@ -13,11 +13,11 @@ import pytest
 from dsl import StreamsBuilder
 from processor_api.clock import SystemClock
 from processor_api.errors import TopologyError
-from processor_api.nodes import RepartitionTopic
-from processor_api.offset_reset import AutoOffsetReset
 from processor_api.stores.factory import Stores
 from processor_api.task_id import TaskId, TopicPartition
-from processor_api.topology import Topology
+from processor_api.topology.nodes import RepartitionTopic
+from processor_api.topology.topology import Topology
+from processor_api.user_code.offset_reset import AutoOffsetReset
 from runtime_support.running_app import Cluster, counting, passing_on
 from streams.app.kafka_streams import ClientState, KafkaStreams
 from waiting import wait_until

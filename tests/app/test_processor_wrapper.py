@@ -15,8 +15,8 @@ from processor_api.processor import FixedKeyProcessor, Processor
 from processor_api.record import FixedKeyRecord, Record
 from processor_api.serde import Serdes
 from processor_api.stores.factory import StoreBuilder, Stores
-from processor_api.topology import Topology
-from processor_api.wrapper import OperatorSupplier, ProcessorWrapper
+from processor_api.topology.topology import Topology
+from processor_api.topology.wrapper import OperatorSupplier, ProcessorWrapper
 from runtime_support.running_app import Cluster, counting
 from streams.config import StreamsConfig
 from streams.testing import TopologyTestDriver

@@ -36,7 +36,7 @@ from processor_api.stores.queries import (
     WindowRangeQuery,
 )
 from processor_api.stores.windowed import Window, Windowed
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster, counting
 from state.engine.registry import register_engine
 from streams.app.kafka_streams import ClientState, KafkaStreams

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from processor_api.handlers import Response
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster, counting, passing_on
-from streams.kafka.embedded import EmbeddedClients
+from streams.testing.broker import EmbeddedClients
 from waiting import wait_until
 
 VALUES = [f"{number:03d}".ljust(200, ".") for number in range(300)]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from processor_api.nodes import RepartitionTopic
 from processor_api.task_id import TopicPartition
-from processor_api.topology import Topology
+from processor_api.topology.nodes import RepartitionTopic
+from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster
-from streams.kafka.embedded.partition_log import PartitionLog
+from streams.testing.broker.partition_log import PartitionLog
 from waiting import wait_until
 
 INPUT, AGAIN = TopicPartition("in", 0), TopicPartition("app-again", 0)

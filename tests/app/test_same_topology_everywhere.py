@@ -16,11 +16,11 @@ from pathlib import Path
 
 from golden_support.topologies import load_topologies
 from state_support.bytes_stores import BytesStore
-from processor_api.describe import describe
+from processor_api.topology.describe import describe
 from processor_api.processor import Processor
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from streams import StreamsBuilder
-from streams.kafka.group import topology_hash
+from streams.kafka.membership.control_topics import topology_hash
 
 NAMES = [one + two for one in "abcdef" for two in "abcdef"] + ["Aa", "BB", "AaAa", "BBBB"]  # of equal hashes
 

@@ -12,7 +12,7 @@ from processor_api.errors import StoreError
 from processor_api.processor import Processor
 from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster
 
 S = Serdes.STRING

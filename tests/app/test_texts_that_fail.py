@@ -25,8 +25,8 @@ from streams import (
     StreamThreadExceptionResponse,
     TopologyTestDriver,
 )
-from streams.cli.failures import described, report
-from streams.cli.logs import configure
+from streams.cli.output.failures import described, report
+from streams.cli.output.logs import configure
 from waiting import wait_until
 
 TEXT = Serdes.STRING

@@ -15,8 +15,8 @@ from runtime_support.running_app import Cluster, Counting, counting, passing_on
 from streams.app.kafka_streams import ClientState, KafkaStreams
 from streams.app.uncaught import StreamThreadExceptionResponse as Answer
 from streams.app.uncaught import verdict
+from streams.kafka.membership.shutdown_requests import ShutdownRequested
 from streams.kafka.ports import InstanceFenced
-from streams.kafka.shutdown_requests import ShutdownRequested
 from waiting import wait_until
 
 C = ClientState

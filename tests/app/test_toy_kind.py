@@ -22,14 +22,14 @@ from processor_api.stores.factory import MEMORY, ROCKSDB, StoreBuilder, Stores
 from processor_api.stores.isolation import IsolationLevel
 from processor_api.stores.queries import KeyQuery, Query, WindowKeyQuery
 from processor_api.stores.suppliers import StoreSupplier
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster, Restores
 from state.key_value.live_view import KeyValueView
 from state.key_value.store import PLAIN_ANSWERS, KeyValueFacade, OperatorStore
 from state.read_views.view import open_view
 from state.registry.kinds import KINDS, kind_of, register_kind
+from state.row_format.codec import PLAIN
 from state.write_buffer.fast_path import make_put
-from state.write_buffer.row_codec import PLAIN
 from state.write_buffer.store_kind import ITSELF, Opening, OpenStore, StoreKind, open_rows
 from state.write_buffer.stored_rows import StoredFamily, StoredRow
 from state_support.store_kit import StoreKit

@@ -11,7 +11,7 @@ from processor_api.processor import Processor
 from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
 from processor_api.task_id import TopicPartition
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster, JumpingClock
 from streams.app.kafka_streams import ClientState
 from waiting import wait_until

@@ -8,7 +8,7 @@ from typing import Any
 from processor_api.metrics import RecordingLevel
 from processor_api.processor import Processor
 from processor_api.record import Record
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster
 from runtime_support.task_kit import TaskKit
 from streams.metrics import Max

@@ -1,4 +1,4 @@
-"""What a command writes goes through `streams/cli/terminal.py`, which escapes what a terminal would obey."""
+"""What a command writes goes through `streams/cli/output/terminal.py`, which escapes what a terminal would obey."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import pytest
 from parsed_sources import nodes_of, parsed
 
 ROOT = Path(__file__).resolve().parents[2]
-PLACE = ROOT / "streams" / "cli" / "terminal.py"
+PLACE = ROOT / "streams" / "cli" / "output" / "terminal.py"
 ROOMS = ("streams", "state", "processor_api")
 
 ALLOWED = {
-    "streams/cli/worker.py": "a signal handler, which may not take the lock of a stream; the text is its own",
+    "streams/cli/run/worker.py": "a signal handler, which may not take the lock of a stream; the text is its own",
     "streams/cli/trial/output.py": "a table with colours, whose cells are escaped one by one",
     "streams/spark/backfill/progress.py": "a bar that is drawn over itself, of numbers and a name of its own",
     "streams/app/after_script.py": "no command; the text is its own, about an application whose id Kafka allows",
-    "streams/cli/supervision.py": "a socket to the supervisor",
+    "streams/cli/run/supervision.py": "a socket to the supervisor",
     "streams/restore/snapshot_files.py": "a pipe between threads",
 }
 """Files that write to a stream or a descriptor by themselves, and why nobody's text is shown by it raw."""

@@ -32,11 +32,11 @@ from dsl import (
 )
 from processor_api.errors import ConfigError, ProcessingError, TopologyError
 from processor_api.handlers import Response
-from processor_api.nodes import SinkNode
 from processor_api.processor import FixedKeyProcessor, Processor
 from processor_api.punctuation import PunctuationType
 from processor_api.stores.factory import Stores
-from processor_api.topology import Topology
+from processor_api.topology.nodes import SinkNode
+from processor_api.topology.topology import Topology
 from streams.testing.driver import TopologyTestDriver
 
 ANY: Any = None

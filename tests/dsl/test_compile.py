@@ -7,14 +7,14 @@ import pytest
 
 from dsl import Consumed, Produced, Repartitioned, StreamsBuilder
 from processor_api.errors import ConfigError, TopologyError
-from processor_api.nodes import SinkNode, SourceNode
-from processor_api.offset_reset import AutoOffsetReset
 from processor_api.processor import FixedKeyProcessor, Processor
 from processor_api.record import FixedKeyRecord, Record
 from processor_api.serde import Serdes
 from processor_api.stores.factory import StoreBuilder, Stores
-from processor_api.subtopology import subtopologies
 from processor_api.timestamps import fail_on_invalid_timestamp
+from processor_api.topology.nodes import SinkNode, SourceNode
+from processor_api.topology.subtopology import subtopologies
+from processor_api.user_code.offset_reset import AutoOffsetReset
 
 STORE: StoreBuilder[Any, Any] = Stores.key_value_store_builder(Stores.persistent_key_value_store("s"))
 

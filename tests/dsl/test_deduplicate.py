@@ -17,7 +17,7 @@ from processor_api.errors import ProcessingError, TopologyError
 from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
 from processor_api.stores.time_to_live import TimeToLive
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from runtime_support.running_app import CLOSE_MS, Cluster
 from runtime_support.task_kit import TaskKit
 from streams import log_and_continue_processing

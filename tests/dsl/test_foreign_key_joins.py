@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from dsl import Consumed, KTable, Materialized, StreamsBuilder, TableJoined
 from processor_api.errors import ConfigError, ProcessingError, TopologyError
 from processor_api.serde import Serde, Serdes
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster
 from state.formats.foreign_keys import read_response, read_subscription, subscription
 from streams.testing.driver import TopologyTestDriver
@@ -207,7 +207,7 @@ def test_tables_with_different_numbers_of_partitions_are_joined_after_a_restart_
 
 
 def _partition(key: str, count: int) -> int:
-    from processor_api.partitioner import partition_for_key
+    from processor_api.topology.partitioner import partition_for_key
 
     return partition_for_key(key.encode(), count)
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from dsl import KTable, Materialized, SessionWindows, SlidingWindows, StreamsBuilder, TimeWindows, UnlimitedWindows
 from processor_api.serde import Serdes
 from processor_api.stores.windowed import Windowed
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from streams.testing import TopologyTestDriver
 
 S = Serdes.STRING

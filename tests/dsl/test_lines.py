@@ -8,8 +8,8 @@ import pytest
 
 from dsl import StreamsBuilder
 from processor_api.errors import StreamsError
-from processor_api.user_lines import Line, at, text_of, user_line
-from streams.kafka.internal_topics import repartition_counts
+from processor_api.user_code.lines import Line, at, text_of, user_line
+from streams.kafka.topics.internal import repartition_counts
 
 HEAD = """
 from streams import *

@@ -12,7 +12,7 @@ from dsl_support.fake_task import FakeTask
 from processor_api.processor import Processor
 from processor_api.record import Record
 from processor_api.serde import Serdes
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 
 MERGE = {"topology.optimization": "merge.repartition.topics"}
 

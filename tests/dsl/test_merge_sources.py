@@ -7,9 +7,9 @@ import pytest
 from dsl import Consumed, StreamsBuilder
 from dsl_support.fake_task import FakeTask
 from processor_api.errors import TopologyError
-from processor_api.nodes import SourceNode
-from processor_api.offset_reset import AutoOffsetReset
-from processor_api.topology import Topology
+from processor_api.topology.nodes import SourceNode
+from processor_api.topology.topology import Topology
+from processor_api.user_code.offset_reset import AutoOffsetReset
 
 
 def sources(topology: Topology) -> list[SourceNode]:

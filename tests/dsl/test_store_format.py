@@ -11,7 +11,7 @@ from processor_api.record import HeaderList
 from processor_api.serde import Serdes
 from processor_api.stores.contracts import ValueAndTimestamp, ValueTimestampHeaders
 from processor_api.stores.factory import Stores
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from streams.testing import TestRecord, TopologyTestDriver
 
 S = Serdes.STRING

@@ -14,9 +14,9 @@ from dsl import Joined, KStream, KTable, Materialized, StreamsBuilder
 from processor_api.errors import TopologyError
 from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from streams import log_and_continue_processing
-from streams.kafka.internal_topics import repartition_counts
+from streams.kafka.topics.internal import repartition_counts
 from streams.testing import TopologyTestDriver
 
 S = Serdes.STRING

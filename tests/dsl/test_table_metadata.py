@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dsl import KTable, Materialized, StreamsBuilder
-from processor_api.nodes import ProcessorNode
+from processor_api.topology.nodes import ProcessorNode
 
 Table = KTable[str, str]
 

@@ -14,7 +14,7 @@ from processor_api.errors import ProcessingError, StreamsError, TopologyError
 from processor_api.record import Record
 from processor_api.serde import Serdes
 from processor_api.stores.factory import StoreBuilder, Stores
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from streams.testing.driver import TopologyTestDriver
 
 SETTINGS = {"default.key.serde": "string", "default.value.serde": "string", "default.dsl.store": "in_memory"}

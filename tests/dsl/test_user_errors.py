@@ -14,9 +14,9 @@ from pydantic import BaseModel
 
 from dsl import StreamsBuilder
 from processor_api.errors import ProcessingError, TopologyError
-from processor_api.function_code import named_function, returns_nothing
 from processor_api.texts import error_text
-from processor_api.user_lines import Line, user_line
+from processor_api.user_code.function_code import named_function, returns_nothing
+from processor_api.user_code.lines import Line, user_line
 from streams.testing import TopologyTestDriver
 
 STRINGS = {"default.key.serde": "string", "default.value.serde": "string"}

@@ -29,7 +29,7 @@ from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
 from processor_api.stores.time_to_live import TimeToLive
 from processor_api.stores.windowed import Window, Windowed
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from state.formats.windowed_serdes import WindowedSerdes
 from streams.testing import TopologyTestDriver
 

@@ -4,7 +4,7 @@ import inspect
 
 from dsl import StreamsBuilder
 from dsl_support.fake_task import FakeTask
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 
 
 def word_count() -> Topology:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from golden_support.topologies import load_module
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from streams.testing import TopologyTestDriver
 
 Start = Callable[..., TopologyTestDriver]

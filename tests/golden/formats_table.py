@@ -16,10 +16,10 @@ from typing import Any
 from dsl.change import ChangeSerde
 from golden_support.buffer_vectors import buffer_context, buffer_value, buffer_value_read
 from processor_api.errors import StateError
-from processor_api.partitioner import murmur2, partition_for_key
 from processor_api.serde import Serde, Serdes
 from processor_api.stores.windowed import Window, Windowed
 from processor_api.task_id import TaskId, TopicPartition
+from processor_api.topology.partitioner import murmur2, partition_for_key
 from state.formats import foreign_keys, headers_value, keys, outer_join, position, value_and_timestamp
 from state.formats.checkpoint import read_checkpoint, write_checkpoint
 from state.formats.windowed_serdes import TimeWindowedSerde, WindowedSerdes, windowed_partitioner

@@ -12,8 +12,8 @@ from golden_support.java_names import config_of
 from golden_support.replay import raw_record
 from golden_support.session import Golden, golden
 from golden_support.topologies import TopologyFunction
-from processor_api.topology import Topology
-from processor_api.topology_function import topology_of
+from processor_api.topology.function import topology_of
+from processor_api.topology.topology import Topology
 from runtime_support.staged_run import Piped, StagedRun, Written, compacted
 from state.formats.keys import read_window_key
 from streams.config import StreamsConfig

@@ -17,7 +17,7 @@ from processor_api.processor import Processor
 from processor_api.punctuation import PunctuationType
 from processor_api.record import Record
 from processor_api.serde import Serdes
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from streams.app.kafka_streams import ClientState, KafkaStreams
 from tools.kafka.broker import HOST, Broker
 from waiting import wait_until

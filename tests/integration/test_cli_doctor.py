@@ -24,7 +24,7 @@ from waiting import wait_until
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 APP = """
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 def topology(config):
     topic = config.application_id + "-in"
     return Topology().add_source("source", topic, key_serde="bytes", value_serde="bytes")

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from client_contracts.clients import Cluster, KafkaClientsContract
 from processor_api.clock import SystemClock
 from streams.kafka.confluent import ConfluentClients
-from streams.testing.contracts.clients import Cluster, KafkaClientsContract
 
 
 @pytest.mark.integration

@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 
 from integration_support.topics import Topics
 from processor_api.serde import Serdes
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from runtime_support.failing_clients import FailingClients
 from streams.app.kafka_streams import KafkaStreams
 from streams.kafka.confluent import ConfluentClients

@@ -13,9 +13,9 @@ import pytest
 from confluent_kafka import Producer
 
 from integration_support.topics import Topics
-from processor_api.offset_reset import AutoOffsetReset
 from processor_api.serde import Serdes
 from processor_api.task_id import TaskId
+from processor_api.user_code.offset_reset import AutoOffsetReset
 from runtime_support.running_app import Counting, counting, passing_on
 from streams.app.kafka_streams import ClientState, KafkaStreams
 from streams.app.uncaught import StreamThreadExceptionResponse as Answer

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from client_contracts.membership import MembershipContract
 from membership_kit import ClientsKit
 from processor_api.clock import SystemClock
-from streams.testing.contracts.membership import MembershipContract
 
 
 class TestControlTopicsOnKafka(MembershipContract):

@@ -19,7 +19,7 @@ from integration_support.counting import PARTITIONS, WORDS, Counting
 from integration_support.topics import Topics
 from integration_support.workers import APPS, ROOT, Workers
 from processor_api.task_id import TopicPartition
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from spark_support.finished_runs import Sent, run_directory
 from streams.spark import read_topic
 from streams.spark.handover.cluster import Cluster

@@ -15,8 +15,8 @@ from dsl import StreamsBuilder
 from integration_support.fierce_broker import first_offset
 from streams.config import StreamsConfig
 from streams.spark import OffsetRangeLost, OffsetRanges, pin_offsets
-from streams.spark.tables.store_layouts import table_layout
-from streams.spark.tables.table_source import table_plan
+from streams.spark.rows.store_layouts import table_layout
+from streams.spark.sources.table_source import table_plan
 from waiting import wait_until
 
 SOON = {"cleanup.policy": "compact", "segment.ms": "500", "max.compaction.lag.ms": "500"}

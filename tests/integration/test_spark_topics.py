@@ -13,9 +13,9 @@ from pyspark.errors import PythonException
 from integration_support.hostile import ALL_TIMES, NAMES, ODD, write
 from integration_support.topics import Topics
 from processor_api.errors import StreamsError, TopologyError
-from processor_api.partitioner import partition_for_key
 from processor_api.serde import Serdes
 from processor_api.task_id import TopicPartition
+from processor_api.topology.partitioner import partition_for_key
 from spark_support.stores_app import recreate
 from streams.kafka.confluent.clients import ConfluentClients
 from streams.serdes import json_serde, pydantic_serde
@@ -31,8 +31,8 @@ from streams.spark import (
     read_topic,
     write_topic,
 )
-from streams.spark.tables.offsets import cluster_settings
-from streams.spark.tables.topic_source import plan_of
+from streams.spark.sources.offsets import cluster_settings
+from streams.spark.sources.topic_source import plan_of
 
 S, L = Serdes.STRING, Serdes.LONG
 

@@ -15,7 +15,7 @@ import pytest
 from control_groups import ControlGroup, control_group
 from integration_support.topics import Topics
 from integration_support.workers import APPS, Worker, Workers, alive, supervised
-from streams.cli.failures import READER_GONE
+from streams.cli.output.failures import READER_GONE
 from waiting import wait_until
 
 __all__ = ["control_group"]

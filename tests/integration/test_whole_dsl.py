@@ -13,7 +13,7 @@ import pytest
 
 from integration_support.topics import Reader, Topics
 from integration_support.workers import APPS, Workers
-from processor_api.partitioner import partition_for_key
+from processor_api.topology.partitioner import partition_for_key
 from streams import Serdes, Topology
 from streams.testing import TopologyTestDriver
 from waiting import wait_until

@@ -8,8 +8,8 @@ import pytest
 
 from processor_api.errors import AuthorizationError, RetryableError
 from processor_api.handlers import ProducerRecord
-from streams.kafka.batch_limits import DEFAULT_BYTES, OVERHEAD, BatchLimits
-from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
+from streams.kafka.producing.batch_limits import DEFAULT_BYTES, OVERHEAD, BatchLimits
+from streams.testing.broker import EmbeddedBroker, EmbeddedClients
 
 OUT, OTHER = "out", "other"
 

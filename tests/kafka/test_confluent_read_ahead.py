@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 from processor_api.task_id import TopicPartition
 from streams.kafka.confluent.read_ahead import MESSAGE_BYTES, ReadAhead
-from streams.kafka.embedded.messages import ErrorInfo, Event, Record
+from streams.testing.broker.messages import ErrorInfo, Event, Record
 
 A, B, C = (TopicPartition("t", number) for number in range(3))
 

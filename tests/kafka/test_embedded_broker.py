@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from client_contracts.client_kit import Deliveries, send
 from processor_api.clock import ManualClock
 from processor_api.errors import ConfigError, RetryableError, StreamsError, TaskMigratedError
 from processor_api.task_id import TopicPartition
-from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
 from streams.kafka.ports import OffsetAndMetadata, TransactionAborted
-from streams.testing.contracts.client_kit import Deliveries, send
+from streams.testing.broker import EmbeddedBroker, EmbeddedClients
 
 NOW_MS = 10_000_000
 

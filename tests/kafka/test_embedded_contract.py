@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from client_contracts.clients import Cluster, KafkaClientsContract
 from processor_api.clock import ManualClock, SystemClock
-from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
-from streams.testing.contracts.clients import Cluster, KafkaClientsContract
+from streams.testing.broker import EmbeddedBroker, EmbeddedClients
 
 
 class TestEmbeddedClients(KafkaClientsContract):

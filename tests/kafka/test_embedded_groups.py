@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from processor_api.clock import ManualClock
 from processor_api.errors import TaskMigratedError
 from processor_api.task_id import TopicPartition
-from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
-from streams.kafka.embedded.groups import Group, Member, Step
 from streams.kafka.ports import CommitAgain, OffsetAndMetadata, TransactionAborted
+from streams.testing.broker import EmbeddedBroker, EmbeddedClients
+from streams.testing.broker.groups import Group, Member, Step
 
 COUNTS = {"t": 4, "u": 3}
 OPERATIONS = st.one_of(

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streams.kafka.embedded.messages import Record
-from streams.kafka.embedded.partition_log import PartitionLog
-from streams.kafka.embedded.segments import Segments
+from streams.testing.broker.messages import Record
+from streams.testing.broker.partition_log import PartitionLog
+from streams.testing.broker.segments import Segments
 
 KEYS = st.sampled_from([b"a", b"b", b"c"])
 OPERATIONS = st.one_of(

@@ -6,12 +6,12 @@ import threading
 from collections.abc import Collection
 from typing import Any
 
+from client_contracts.client_kit import Until, send
 from processor_api.clock import ManualClock, SystemClock
 from processor_api.errors import TaskMigratedError
 from processor_api.task_id import TopicPartition
-from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
 from streams.kafka.ports import OffsetAndMetadata, TransactionAborted
-from streams.testing.contracts.client_kit import Until, send
+from streams.testing.broker import EmbeddedBroker, EmbeddedClients
 
 PARTITIONS, RECORDS = 4, 2_000
 

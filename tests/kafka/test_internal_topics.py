@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from processor_api.errors import MissingTopicError, TopologyError
-from processor_api.nodes import RepartitionTopic
 from processor_api.processor import Processor
 from processor_api.record import Record
 from processor_api.stores.factory import MEMORY, ROCKSDB, StoreBuilder, Stores, StoreSupplier
-from processor_api.topology import Topology
-from streams.kafka.internal_topics import (
+from processor_api.topology.nodes import RepartitionTopic
+from processor_api.topology.topology import Topology
+from streams.kafka.topics.internal import (
     TopicRole,
     check_existing_topics,
     full_name,

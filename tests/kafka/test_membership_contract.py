@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from client_contracts.membership import MembershipContract
 from membership_kit import ClientsKit
 from processor_api.clock import ManualClock, SystemClock
-from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
-from streams.testing.contracts.membership import MembershipContract
+from streams.testing.broker import EmbeddedBroker, EmbeddedClients
 
 
 class TestControlTopics(MembershipContract):

@@ -17,22 +17,22 @@ from processor_api.errors import (
     TaskMigratedError,
 )
 from processor_api.handlers import ProducerRecord
-from processor_api.nodes import SinkNode
 from processor_api.record import Forward, HeaderList
 from processor_api.serde import Serde, Serdes
 from processor_api.task_id import TopicPartition
+from processor_api.topology.nodes import SinkNode
 from runtime_support.zero_clients import ZeroIsNowClients
-from state.write_buffer.record_context import Cursor
-from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
+from state.row_format.record_context import Cursor
 from streams.kafka.ports import NotDelivered
-from streams.kafka.record_collector import RecordCollector
-from streams.kafka.zero_timestamps import TIME_HEADER, as_written
+from streams.kafka.producing.record_collector import RecordCollector
+from streams.kafka.producing.zero_timestamps import TIME_HEADER, as_written
+from streams.testing.broker import EmbeddedBroker, EmbeddedClients
 
 S, L = Serdes.STRING, Serdes.LONG
 
 
 class Told:
-    """A :class:`streams.kafka.record_collector.SinkErrors` that goes on, and remembers what it was told."""
+    """A :class:`streams.kafka.producing.record_collector.SinkErrors` that goes on, and remembers what it was told."""
 
     wants_refused = False
     task = "0_0"

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from client_contracts.clients import Cluster, KafkaClientsContract
 from processor_api.clock import ManualClock, SystemClock
 from processor_api.errors import RetryableError
-from streams.kafka.embedded import EmbeddedBroker
-from streams.kafka.embedded.remote import RemoteClients
-from streams.kafka.embedded.server import BrokerServer
-from streams.testing.contracts.clients import Cluster, KafkaClientsContract
+from streams.testing.broker import EmbeddedBroker
+from streams.testing.broker.remote import RemoteClients
+from streams.testing.broker.server import BrokerServer
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 DEADLINE_S = 60.0
@@ -39,7 +39,7 @@ class TestRemoteClients(KafkaClientsContract):
 
 MEMBER = """
 import sys
-from streams.kafka.embedded.remote import RemoteClients
+from streams.testing.broker.remote import RemoteClients
 class Listener:
     def on_assigned(self, partitions):
         print(len(partitions), flush=True)

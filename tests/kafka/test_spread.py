@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from processor_api.task_id import TaskId
-from streams.kafka.spread import spread
+from streams.kafka.membership.spread import spread
 
 
 def dealt(counts: list[int], members: int, order: list[int]) -> dict[str, list[TaskId]]:

@@ -12,11 +12,11 @@ import pytest
 from processor_api.clock import ManualClock
 from processor_api.errors import RetryableError, StreamsError
 from processor_api.task_id import TaskId, TopicPartition
-from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
-from streams.kafka.group import ControlTopicMembership, Tasks, client_id_with_hash
-from streams.kafka.group_topology import GroupTopology
+from streams.kafka.membership.control_topics import ControlTopicMembership, Tasks, client_id_with_hash
+from streams.kafka.membership.group_topology import GroupTopology
+from streams.kafka.membership.task_slots import Plan
 from streams.kafka.ports import CommitAgain
-from streams.kafka.task_slots import Plan
+from streams.testing.broker import EmbeddedBroker, EmbeddedClients
 
 SESSION_S = 10
 TURN_S = 0.1

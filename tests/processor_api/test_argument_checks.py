@@ -13,11 +13,11 @@ import pytest
 
 from dsl import Materialized, Printed, StreamsBuilder
 from processor_api.errors import TopologyError
-from processor_api.offset_reset import AutoOffsetReset
 from processor_api.processor import Processor
 from processor_api.record import Record
 from processor_api.stores.windowed import Window
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
+from processor_api.user_code.offset_reset import AutoOffsetReset
 from streams.testing import MockProcessorContext
 from streams.testing.driver import TopologyTestDriver
 

@@ -10,12 +10,12 @@ import pytest
 
 from dsl import StreamsBuilder
 from processor_api.errors import TopologyError
-from processor_api.nodes import RepartitionTopic
 from processor_api.processor import Processor
 from processor_api.record import Record
 from processor_api.stores.factory import Stores
-from processor_api.topology import Topology
-from streams.kafka.topic_readers import matching_topics, reader_of
+from processor_api.topology.nodes import RepartitionTopic
+from processor_api.topology.topology import Topology
+from streams.kafka.topics.readers import matching_topics, reader_of
 from streams.spark.backfill.stages import plan_stages
 from streams.testing.driver import TopologyTestDriver
 

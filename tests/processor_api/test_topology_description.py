@@ -9,8 +9,7 @@ from typing import Any
 from processor_api.processor import Processor
 from processor_api.record import Record
 from processor_api.stores.factory import Stores
-from processor_api.topology import Topology
-from processor_api.topology_description import (
+from processor_api.topology.description import (
     GlobalStoreDescription,
     ProcessorDescription,
     SinkDescription,
@@ -18,6 +17,7 @@ from processor_api.topology_description import (
     SubtopologyDescription,
     TopologyDescription,
 )
+from processor_api.topology.topology import Topology
 
 PATTERN = re.compile("more-.*")
 

@@ -14,9 +14,9 @@ from processor_api.processor import Processor
 from processor_api.record import Record
 from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
-from processor_api.topology import Topology
-from processor_api.topology_function import topology_of
-from processor_api.user_lines import Line
+from processor_api.topology.function import topology_of
+from processor_api.topology.topology import Topology
+from processor_api.user_code.lines import Line
 
 S = Serdes.STRING
 ANY: Any = None

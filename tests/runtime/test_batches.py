@@ -19,7 +19,7 @@ from processor_api.punctuation import PunctuationType
 from processor_api.record import Record
 from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster
 from runtime_support.task_kit import TaskKit
 from streams import log_and_continue_processing

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from streams import Processor, Stores
 from streams.runtime.plan.branches import Branches
 

@@ -14,7 +14,7 @@ from dsl import BufferConfig, Consumed, Grouped, KTable, Materialized, Produced,
 from processor_api.errors import StateError
 from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster
 from streams.app.topics import warn_of_lost_history
 from waiting import wait_until

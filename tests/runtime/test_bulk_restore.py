@@ -14,7 +14,7 @@ from runtime_support.running_app import Cluster, S, counting
 from state.engine.port import OFFSETS
 from state.rocksdb.engine import RocksEngine
 from streams.kafka.ports import OffsetAndMetadata
-from streams.runtime.tasks.task_restores import BULK_RECORDS
+from streams.runtime.start.task_restores import BULK_RECORDS
 
 CHANGELOG = "app-counts-changelog"
 

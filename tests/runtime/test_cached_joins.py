@@ -11,7 +11,7 @@ import pytest
 
 from dsl import KTable, Materialized, SessionWindows, SlidingWindows, StreamsBuilder, TimeWindows
 from processor_api.stores.factory import Stores
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from runtime_support.task_kit import TaskKit
 
 HEADERS: dict[str, Any] = {"dsl.store.format": "HEADERS"}

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from runtime_support.running_app import CLOSE_MS, Cluster
 from streams import StreamsBuilder
-from streams.kafka.embedded import EmbeddedClients
+from streams.testing.broker import EmbeddedClients
 from waiting import wait_until
 
 REPARTITION, CHANGELOG = "app-counts-repartition", "app-counts-changelog"

@@ -28,12 +28,12 @@ from streams import (
     StreamsBuilder,
     Suppressed,
 )
-from streams.kafka.embedded import EmbeddedBroker
-from streams.kafka.embedded.producer import EmbeddedProducer
 from streams.kafka.ports import OffsetAndMetadata
-from streams.kafka.record_collector import RecordCollector
+from streams.kafka.producing.record_collector import RecordCollector
 from streams.runtime.processing.pace import Pace
 from streams.runtime.tasks.commit import Committer
+from streams.testing.broker import EmbeddedBroker
+from streams.testing.broker.producer import EmbeddedProducer
 
 MINUTE = 60_000
 OUT: Produced[str, str] = Produced(key_serde="string", value_serde="string")

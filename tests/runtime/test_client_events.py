@@ -13,14 +13,14 @@ from processor_api.clock import ManualClock
 from processor_api.errors import StreamsError
 from processor_api.serde import Serdes
 from processor_api.task_id import TopicPartition
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster
 from streams.app.kafka_streams import ClientState
 from streams.kafka.client_errors import HEALED
-from streams.kafka.embedded import EmbeddedClients
 from streams.kafka.ports import ClientUnusable, Consumer, InstanceFenced
 from streams.log import RepeatedLines
 from streams.runtime.threads.client_events import client_event
+from streams.testing.broker import EmbeddedClients
 
 PLACE = TopicPartition("in", 3)
 

@@ -17,7 +17,7 @@ from processor_api.record import FixedKeyRecord, Record, RecordMetadata, Timesta
 from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
 from processor_api.task_id import TaskId
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from runtime_support.task_kit import TaskKit
 from streams.runtime.processing.context import forward_to
 

@@ -16,7 +16,7 @@ from processor_api.stores.contracts import ReadOnlyKeyValueStore
 from processor_api.stores.custom import CustomStateStore, StateStoreContext
 from processor_api.stores.factory import StoreBuilder, Stores
 from processor_api.task_id import TaskId, TopicPartition
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from runtime_support.task_kit import TaskKit
 from state.formats.checkpoint import read_checkpoint
 from state_support.bytes_stores import ForwardsOnly, MemoryBytes, PlainBytes, PlainBytesSupplier, TimestampedBytes

@@ -16,7 +16,7 @@ from processor_api.processor import Processor
 from processor_api.record import Record
 from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster, Restores
 from runtime_support.task_kit import TaskKit
 from state.engine.registry import register_engine

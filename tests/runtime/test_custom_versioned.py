@@ -17,9 +17,9 @@ from processor_api.stores.contracts import PUT_RETURN_CODE_VALID_TO_UNDEFINED, V
 from processor_api.stores.custom import CustomStateStore, StateStoreContext
 from processor_api.stores.factory import Stores
 from processor_api.task_id import TopicPartition
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster, Restores
-from streams.kafka.internal_topics import internal_topics
+from streams.kafka.topics.internal import internal_topics
 from streams.testing import TopologyTestDriver
 
 S = Serdes.STRING

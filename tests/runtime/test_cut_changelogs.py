@@ -15,11 +15,11 @@ from processor_api.record import Record
 from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
 from processor_api.task_id import TopicPartition
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster
 from streams.app.kafka_streams import ClientState, KafkaStreams
-from streams.kafka.embedded import EmbeddedClients
-from streams.kafka.embedded.messages import ErrorInfo, Event
+from streams.testing.broker import EmbeddedClients
+from streams.testing.broker.messages import ErrorInfo, Event
 from waiting import wait_until
 
 S = Serdes.STRING

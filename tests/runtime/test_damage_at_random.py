@@ -17,7 +17,7 @@ from processor_api.record import Record
 from processor_api.serde import Serdes
 from processor_api.stores.contracts import ValueAndTimestamp
 from processor_api.stores.factory import Stores
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from runtime_support.files import files_of, opened
 from runtime_support.running_app import Cluster
 from streams.app.kafka_streams import ClientState, KafkaStreams

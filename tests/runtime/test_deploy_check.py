@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from processor_api.errors import TopologyError
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from runtime_support.running_app import CLOSE_MS, Cluster
 from streams import StreamsBuilder
 from streams.app.kafka_streams import ClientState
-from streams.kafka.embedded import EmbeddedClients
+from streams.testing.broker import EmbeddedClients
 from waiting import wait_until
 
 OLD, NEW = "app-old-repartition", "app-new-repartition"

@@ -11,7 +11,7 @@ import pytest
 
 from dsl import Grouped, KTable, Materialized, StreamsBuilder
 from processor_api.serde import Serdes
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from runtime_support.task_kit import TaskKit
 
 S, L = Serdes.STRING, Serdes.LONG

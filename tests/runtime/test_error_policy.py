@@ -36,15 +36,15 @@ from processor_api.processor import Processor
 from processor_api.record import Record
 from processor_api.serde import Serde, Serdes
 from processor_api.task_id import TaskId
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from runtime_support.task_kit import TaskKit
-from state.write_buffer.record_context import Cursor
+from state.row_format.record_context import Cursor
 from streams.config import StreamsConfig
-from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
 from streams.kafka.ports import NotDelivered
-from streams.kafka.record_collector import RecordCollector
+from streams.kafka.producing.record_collector import RecordCollector
 from streams.runtime.processing.error_policy import error_policy_for
 from streams.testing import TopologyTestDriver
+from streams.testing.broker import EmbeddedBroker, EmbeddedClients
 
 TEXT = {"default.key.serde": Serdes.STRING, "default.value.serde": Serdes.STRING}
 

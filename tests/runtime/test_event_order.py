@@ -8,10 +8,10 @@ from typing import Any
 
 from processor_api.processor import Processor
 from processor_api.serde import Serdes
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster
-from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
 from streams.kafka.ports import Consumer
+from streams.testing.broker import EmbeddedBroker, EmbeddedClients
 
 TEXT = Serdes.STRING
 

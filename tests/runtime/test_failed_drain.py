@@ -9,7 +9,7 @@ import pytest
 from dsl import Consumed, Grouped, Materialized, Produced, StreamsBuilder
 from processor_api.errors import ProcessingError
 from processor_api.serde import Serdes
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster
 
 TEXT, NUMBER = Serdes.STRING, Serdes.LONG

@@ -11,7 +11,7 @@ import pytest
 
 from dsl.processors.windows.emission import EMIT_INTERVAL, PART_ROWS
 from processor_api.errors import ProcessingError
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from runtime_support.parts_kit import Case, Given, PartsKit, all_at_once, killed_after_each_commit
 from runtime_support.running_app import Cluster
 from streams import EmitStrategy, Produced, SessionWindows, SlidingWindows, StreamsBuilder, TimeWindows

@@ -10,7 +10,7 @@ import pytest
 
 from dsl import KTable, StreamsBuilder
 from processor_api.task_id import TopicPartition
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from runtime_support.task_kit import TaskKit
 
 ASKED, ANSWERED = "app-j-subscription-registration-topic", "app-j-subscription-response-topic"

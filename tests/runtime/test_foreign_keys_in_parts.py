@@ -14,7 +14,7 @@ from processor_api.errors import ProcessingError, StoreError
 from processor_api.handlers import Response
 from processor_api.serde import Serde, Serdes
 from processor_api.task_id import TopicPartition
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from runtime_support.parts_kit import Case, Given, PartsKit, Row, all_at_once, killed_after_each_commit
 from state.formats.foreign_keys import UNANSWERED, read_unanswered, subscription, unanswered_key
 from streams import Consumed, Materialized, StreamsBuilder

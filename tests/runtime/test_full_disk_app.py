@@ -14,7 +14,7 @@ from dsl import Consumed, Materialized, StreamsBuilder
 from processor_api.errors import DiskFullError
 from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from runtime_support.filling_disk import FillingDisk
 from runtime_support.running_app import Cluster, Counting, JumpingClock, counting
 from streams.app.kafka_streams import ClientState

@@ -19,7 +19,7 @@ from processor_api.record import Record
 from processor_api.serde import Serdes
 from processor_api.stores.custom import CustomStateStore
 from processor_api.stores.factory import Stores
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from runtime_support.filling_disk import FillingDisk
 from runtime_support.running_app import Cluster, counting
 from streams.app.kafka_streams import ClientState, KafkaStreams

@@ -9,7 +9,7 @@ import pytest
 
 from dsl import Consumed, Materialized, StreamsBuilder
 from processor_api.serde import Serdes
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster, Restores
 from streams.app.kafka_streams import KafkaStreams
 

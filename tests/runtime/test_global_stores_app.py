@@ -26,7 +26,7 @@ from processor_api.record import Record
 from processor_api.serde import Serde, Serdes
 from processor_api.stores.factory import Stores
 from processor_api.task_id import TaskId, TopicPartition
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster, Restores
 from streams.app.kafka_streams import ClientState, KafkaStreams
 from waiting import DEADLINE_S

@@ -18,14 +18,14 @@ from processor_api.record import Record
 from processor_api.serde import Serdes
 from processor_api.stores.factory import MEMORY, ROCKSDB, Stores
 from processor_api.task_id import TopicPartition
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from state.engine.memory import MemoryEngine
 from state.engine.port import Engine
 from streams.config import StreamsConfig
-from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
 from streams.runtime.engines.opener import Engines
 from streams.runtime.engines.shared_engine import SharedMemoryEngine
 from streams.runtime.global_stores.task import GlobalTask
+from streams.testing.broker import EmbeddedBroker, EmbeddedClients
 
 S = Serdes.STRING
 PLACE = TopicPartition("global", 0)

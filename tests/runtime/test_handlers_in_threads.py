@@ -13,7 +13,7 @@ from processor_api.handlers import Response
 from processor_api.processor import Processor
 from processor_api.record import Record
 from processor_api.serde import Serdes
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster
 from streams.app.kafka_streams import ClientState
 

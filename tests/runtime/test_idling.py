@@ -11,12 +11,12 @@ import pytest
 from processor_api.clock import ManualClock
 from processor_api.errors import RetryableError
 from processor_api.task_id import TopicPartition
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from runtime_support.failing_clients import FailingClients
 from runtime_support.task_kit import TaskKit
-from streams.kafka.embedded import EmbeddedClients
 from streams.runtime.processing.idling import ASK_INTERVAL_S, Idling
 from streams.runtime.processing.inputs import InputQueue
+from streams.testing.broker import EmbeddedClients
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
 INTERVAL_MS = int(1000 * ASK_INTERVAL_S)

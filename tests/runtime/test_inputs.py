@@ -17,12 +17,12 @@ from processor_api.serde import Serdes
 from processor_api.task_id import TaskId, TopicPartition
 from processor_api.timestamps import ConsumedRecord, TimestampExtractor
 from streams.config import StreamsConfig
-from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
-from streams.kafka.record_collector import RecordCollector
+from streams.kafka.producing.record_collector import RecordCollector
 from streams.runtime.processing.environment import Environment, TaskSettings
 from streams.runtime.processing.error_policy import error_policy_for
 from streams.runtime.processing.inputs import BoundSource, InputQueue
 from streams.runtime.processing.punctuations import Punctuations
+from streams.testing.broker import EmbeddedBroker, EmbeddedClients
 
 PARTITION = TopicPartition("in", 3)
 BAD = b"123"

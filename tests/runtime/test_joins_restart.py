@@ -9,7 +9,7 @@ import pytest
 
 from dsl import Joined, JoinWindows, KStream, KTable, Materialized, StreamsBuilder
 from processor_api.stores.factory import Stores
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from runtime_support.running_app import CLOSE_MS, Cluster
 
 EMIT = "__emit.interval.ms.kstreams.outer.join.spurious.results.fix__"

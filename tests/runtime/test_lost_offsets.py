@@ -10,11 +10,11 @@ import pytest
 
 from dsl import Consumed, Materialized, Produced, StreamsBuilder
 from processor_api.errors import StreamsError
-from processor_api.nodes import RepartitionTopic
-from processor_api.offset_reset import AutoOffsetReset
 from processor_api.serde import Serdes
 from processor_api.task_id import TopicPartition
-from processor_api.topology import Topology
+from processor_api.topology.nodes import RepartitionTopic
+from processor_api.topology.topology import Topology
+from processor_api.user_code.offset_reset import AutoOffsetReset
 from runtime_support.running_app import Cluster, passing_on
 from streams.app.kafka_streams import ClientState, KafkaStreams
 from streams.config import StreamsConfig

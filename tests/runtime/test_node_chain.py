@@ -12,7 +12,7 @@ from processor_api.errors import ConfigError, DeserializationError, ProcessingEr
 from processor_api.processor import Processor
 from processor_api.record import Record
 from processor_api.serde import Serde, Serdes
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from runtime_support.task_kit import TaskKit
 
 S = Serdes.STRING

@@ -14,12 +14,12 @@ from processor_api.processor import Processor
 from processor_api.record import Record
 from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster, Restores
 from state.engine.port import OFFSETS
 from state.formats.offsets import complete_at_key, offset_key, read_time, write_offset, write_time
 from state.rocksdb.engine import RocksEngine
-from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
+from streams.testing.broker import EmbeddedBroker, EmbeddedClients
 
 S = Serdes.STRING
 CHANGELOG = "app-store-changelog"

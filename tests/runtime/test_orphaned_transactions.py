@@ -8,9 +8,9 @@ import pytest
 
 from processor_api.clock import ManualClock
 from processor_api.errors import RetryableError, StreamsError
-from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
 from streams.kafka.ports import GroupMember
-from streams.runtime.tasks.orphaned_transactions import OrphanedTransactions, orphans
+from streams.runtime.start.orphaned_transactions import OrphanedTransactions, orphans
+from streams.testing.broker import EmbeddedBroker, EmbeddedClients
 
 ONE, TWO = "00000000-0000-4000-8000-000000000001-0", "00000000-0000-4000-8000-000000000002-0"
 GONE, LIVES = f"app-{ONE}-1", f"app-{TWO}-1"

@@ -13,7 +13,7 @@ import pytest
 
 from processor_api.errors import ProductionError, RetryableError
 from processor_api.handlers import ProducerRecord, Response
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster
 from streams import StreamsBuilder
 from streams.app.kafka_streams import ClientState

@@ -15,7 +15,7 @@ from processor_api.record import Record
 from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
 from processor_api.task_id import TopicPartition
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from runtime_support.held_restores import HeldRestores
 from runtime_support.running_app import Cluster, JumpingClock, counting
 from streams.app.kafka_streams import ClientState, KafkaStreams

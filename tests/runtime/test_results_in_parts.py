@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from processor_api.clock import ManualClock
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from runtime_support.task_kit import TaskKit
 from streams import BufferConfig, Produced, StreamsBuilder, Suppressed, TimeWindows
 from streams.runtime.processing.pace import Pace

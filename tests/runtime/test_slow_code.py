@@ -17,7 +17,7 @@ from processor_api.punctuation import PunctuationType
 from processor_api.record import Record
 from processor_api.serde import Serdes
 from processor_api.timestamps import ConsumedRecord
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster, JumpingClock
 from streams.app.kafka_streams import ClientState
 from waiting import wait_until

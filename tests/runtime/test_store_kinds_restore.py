@@ -16,7 +16,7 @@ from processor_api.serde import Serdes
 from processor_api.stores.contracts import AggregationWithHeaders, ValueTimestampHeaders
 from processor_api.stores.factory import StoreBuilder, Stores
 from processor_api.stores.windowed import Window, Windowed
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster
 from runtime_support.task_kit import TaskKit
 from runtime_support.zero_clients import SENT_AT, ZeroIsNowClients

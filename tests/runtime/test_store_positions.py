@@ -10,7 +10,7 @@ import pytest
 from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
 from processor_api.task_id import TopicPartition
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from runtime_support.running_app import Counting, counting
 from runtime_support.task_kit import TaskKit
 from streams.kafka.ports import OffsetAndMetadata

@@ -13,7 +13,7 @@ from processor_api.record import Record
 from processor_api.serde import Serdes
 from processor_api.stores.contracts import StateStore
 from processor_api.stores.factory import Stores
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster
 
 S = Serdes.STRING

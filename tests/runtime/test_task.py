@@ -15,13 +15,13 @@ from processor_api.punctuation import PunctuationType
 from processor_api.record import Record
 from processor_api.serde import Serdes
 from processor_api.task_id import TopicPartition
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from runtime_support.task_kit import TaskKit
-from streams.kafka.embedded import EmbeddedClients
 from streams.kafka.offset_metadata import TopicPartitionMetadata
 from streams.kafka.ports import OffsetAndMetadata
 from streams.runtime.processing.idling import Idling
 from streams.runtime.tasks.task import TaskState
+from streams.testing.broker import EmbeddedClients
 
 S, L = Serdes.STRING, Serdes.LONG
 IN = TopicPartition("in", 0)

@@ -18,7 +18,7 @@ from processor_api.processor import Processor
 from processor_api.punctuation import PunctuationType
 from processor_api.record import Record
 from processor_api.serde import Serdes
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from runtime_support.kept_in_all_kinds import KINDS, history, kinds
 from runtime_support.staged_run import STRINGS_UNCACHED as CONFIG
 from runtime_support.staged_run import Piped, StagedRun, Written, compacted

@@ -18,7 +18,7 @@ from processor_api.record import Record
 from processor_api.serde import Serde, Serdes
 from processor_api.stores.contracts import ValueAndTimestamp
 from processor_api.stores.factory import StoreBuilder, Stores
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from runtime_support.task_kit import TaskKit
 from streams.serdes import json_serde
 

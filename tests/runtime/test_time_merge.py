@@ -12,14 +12,14 @@ from processor_api.handlers import Response, log_and_continue
 from processor_api.processor import Processor
 from processor_api.punctuation import PunctuationType
 from processor_api.task_id import TopicPartition
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from runtime_support.task_kit import TaskKit
-from streams.kafka.embedded.messages import Record
 from streams.runtime.processing.idling import Idling
 from streams.runtime.processing.inputs import InputQueue
 from streams.runtime.processing.pace import Pace
 from streams.runtime.processing.punctuations import Punctuations
 from streams.runtime.processing.time_merge import TimeMerge, run_one
+from streams.testing.broker.messages import Record
 
 
 class Slow:

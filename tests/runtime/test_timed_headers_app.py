@@ -19,7 +19,7 @@ from processor_api.stores.queries import (
     WindowRangeQuery,
 )
 from processor_api.stores.windowed import Window, Windowed
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from state.formats.keys import session_key, window_key
 from streams.queries.request import StateQueryRequest
 from streams.queries.store_types import QueryableStoreTypes, StoreQueryParameters

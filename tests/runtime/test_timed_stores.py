@@ -15,7 +15,7 @@ from processor_api.serde import Serdes
 from processor_api.stores.contracts import ValueAndTimestamp
 from processor_api.stores.factory import StoreBuilder, Stores
 from processor_api.stores.windowed import Window, Windowed
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from runtime_support.task_kit import TaskKit
 from state.formats.keys import session_key, window_key
 from streams.testing import TopologyTestDriver

@@ -11,10 +11,10 @@ import pytest
 from processor_api.clock import ManualClock
 from processor_api.errors import AuthorizationError, RetryableError, StreamsError, TaskMigratedError
 from processor_api.task_id import TopicPartition
-from streams.kafka.embedded.messages import PARTITION_EOF, ErrorInfo, Event
 from streams.kafka.ports import ClientUnusable
 from streams.runtime.global_stores.topic_reader import Stopped, TopicReader
 from streams.runtime.tasks.retry import Retry, TaskTimeoutError
+from streams.testing.broker.messages import PARTITION_EOF, ErrorInfo, Event
 
 ONE, TWO = TopicPartition("global", 0), TopicPartition("global", 1)
 TIMEOUT_MS = 10_000

@@ -9,8 +9,8 @@ import pytest
 
 from dsl import StreamsBuilder
 from processor_api.errors import MissingTopicError, ProcessingError, TopologyError
-from processor_api.topology import Topology
-from processor_api.user_lines import Line, user_line
+from processor_api.topology.topology import Topology
+from processor_api.user_code.lines import Line, user_line
 from runtime_support.running_app import Cluster
 from waiting import wait_until
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dsl.processors.windows.emission import PART_ROWS
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from runtime_support.parts_kit import Case, Given, PartsKit, all_at_once, killed_after_each_commit, same_in_parts
 from streams import (
     BufferConfig,

@@ -20,7 +20,7 @@ from dsl import (
 )
 from processor_api.serde import Serdes
 from processor_api.stores.windowed import Windowed
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster, Restores
 from streams.kafka.offset_metadata import TopicPartitionMetadata, time_mark
 

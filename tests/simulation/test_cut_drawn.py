@@ -18,7 +18,7 @@ import pytest
 from golden_support.calls import take
 from golden_support.composed import drawn_of_one_topic, topology_of
 from processor_api.errors import TopologyError
-from processor_api.subtopology import task_subtopologies
+from processor_api.topology.subtopology import task_subtopologies
 from simulation_support.stateful import EMITS, STRINGS, InputRecord
 from streams import StreamsConfig
 from streams.testing.simulation import Action

@@ -17,7 +17,7 @@ import pytest
 from processor_api.processor import Processor
 from processor_api.record import Record
 from processor_api.serde import Serdes
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from simulation_support.scenarios import of_processor, scenario_of
 from streams import StreamsBuilder
 from streams.testing.simulation import KINDS, Action, InputRecord, Outcome, SimulationError, SimulationFailure, simulate

@@ -106,7 +106,7 @@ def test_a_history_that_goes_beyond_the_cut_is_refused_by_the_plan(spark: Any, t
 def test_pinned_offsets_are_compared_with_the_cut_without_reading(spark: Any) -> None:
     """A history of Kafka says where it ends; in files, the last record may rightly lie before the cut."""
     from streams.spark.backfill.cut_check import check_cut
-    from streams.spark.tables.ranges import OffsetRange, OffsetRanges
+    from streams.spark.sources.ranges import OffsetRange, OffsetRanges
     from streams.spark.tables.read import remember
 
     unread = spark.range(1).selectExpr("raise_error('read')::binary key", "1L timestamp", "0 partition", "0L offset")

@@ -17,9 +17,9 @@ import pytest
 
 from backfill_kit import SETTINGS, Row, results_of, run_driver, write_history
 from processor_api.errors import DeserializationError, ProcessingError, StreamsError
-from processor_api.partitioner import partition_for_key
 from processor_api.serde import Serdes
 from processor_api.timestamps import log_and_skip_on_invalid_timestamp
+from processor_api.topology.partitioner import partition_for_key
 from streams import (
     BufferConfig,
     Consumed,
@@ -35,7 +35,15 @@ from streams import (
     TimeWindows,
     Topology,
 )
-from streams.spark.backfill.errors import (
+from streams.spark.errors import (
+    NaiveTimestampError,
+    NullTimestampError,
+    PartitionMismatchError,
+    SparkBridgeError,
+    TimestampRangeError,
+    UnknownPartitionCount,
+)
+from streams.spark.executor.errors import (
     CopartitionError,
     CyclicTopologyError,
     HistorySchemaError,
@@ -46,17 +54,9 @@ from streams.spark.backfill.errors import (
     UnsupportedContextError,
     UnsupportedForBackfill,
 )
-from streams.spark.backfill.shipped_topology import ship
-from streams.spark.backfill.stage_job import JobInput, StageJob
-from streams.spark.backfill.stage_task import run_attempt
-from streams.spark.errors import (
-    NaiveTimestampError,
-    NullTimestampError,
-    PartitionMismatchError,
-    SparkBridgeError,
-    TimestampRangeError,
-    UnknownPartitionCount,
-)
+from streams.spark.executor.shipped_topology import ship
+from streams.spark.executor.stage_job import JobInput, StageJob
+from streams.spark.executor.stage_task import run_attempt
 
 TEXTS = Consumed(key_serde=Serdes.STRING, value_serde=Serdes.STRING)
 COUNTED = Produced(key_serde=Serdes.STRING, value_serde=Serdes.LONG)
@@ -371,7 +371,7 @@ def test_a_null_key_has_no_partition_to_compute(spark: Any, tmp_path: Path) -> N
 def test_a_key_in_another_partition_is_named_if_that_is_asked_for(encode: bool) -> None:
     """In this process, as a task gets such rows from Spark. Null keys may be anywhere."""
     from streams.spark.backfill.prepared_history import Preparation, prepared
-    from streams.spark.backfill.task_errors import error_of
+    from streams.spark.executor.task_errors import error_of
 
     shipped = ship(count_by_value, "app", SETTINGS, dead_letters=False)
     keys = [b"key-%d" % number for number in range(20)]
@@ -396,8 +396,8 @@ def test_a_key_in_another_partition_is_named_if_that_is_asked_for(encode: bool) 
 
 
 def test_an_error_that_is_not_ours_says_which_part_failed() -> None:
-    from streams.spark.backfill.errors import StageFailed
-    from streams.spark.backfill.task_errors import MARK, error_of
+    from streams.spark.executor.errors import StageFailed
+    from streams.spark.executor.task_errors import MARK, error_of
 
     error = error_of(RuntimeError("Job aborted\njava.lang.OutOfMemoryError: heap\n  at x"), "stage 3 of the backfill")
     assert type(error) is StageFailed

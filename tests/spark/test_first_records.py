@@ -8,8 +8,8 @@ import pytest
 
 from processor_api.errors import RetryableError
 from processor_api.task_id import TopicPartition
-from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
-from streams.spark.tables.times import first_records
+from streams.spark.sources.times import first_records
+from streams.testing.broker import EmbeddedBroker, EmbeddedClients
 
 PLACES = [TopicPartition("events", number) for number in range(3)]
 

@@ -17,7 +17,7 @@ from dsl import BufferConfig, Consumed, Grouped, Materialized, Produced, Streams
 from processor_api.errors import BootstrapIncompleteError
 from processor_api.serde import Serdes
 from processor_api.task_id import TopicPartition
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster
 from spark_support.finished_runs import Sent, processed, run_directory, send_all
 from streams.kafka.offset_metadata import TopicPartitionMetadata

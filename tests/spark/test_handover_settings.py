@@ -13,7 +13,7 @@ from processor_api.processor import Processor
 from processor_api.record import Record
 from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster
 from spark_support.finished_runs import Sent, run_directory, send_all
 from streams.spark.handover.bootstrap import bootstrap

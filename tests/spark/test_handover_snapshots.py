@@ -13,7 +13,7 @@ import pytest
 
 from processor_api.stores.factory import Stores
 from processor_api.task_id import TopicPartition
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster, Restores, counting
 from spark_support.finished_runs import Sent, run_directory, send_all
 from state.rocksdb.engine import RocksEngine

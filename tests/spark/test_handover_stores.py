@@ -16,7 +16,7 @@ from processor_api.stores.contracts import ValueTimestampHeaders
 from processor_api.stores.factory import Stores
 from processor_api.stores.windowed import Window, Windowed
 from processor_api.task_id import TopicPartition
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster
 from spark_support.finished_runs import Sent, processed, run_directory, send_all
 from streams.spark.handover.bootstrap import bootstrap

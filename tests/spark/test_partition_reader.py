@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from processor_api.task_id import TopicPartition
-from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
-from streams.kafka.embedded.messages import Record
-from streams.spark.tables.partition_reader import read_with
-from streams.spark.tables.ranges import OffsetRange
+from streams.spark.sources.partition_reader import read_with
+from streams.spark.sources.ranges import OffsetRange
+from streams.testing.broker import EmbeddedBroker, EmbeddedClients
+from streams.testing.broker.messages import Record
 
 PLACE = TopicPartition("t", 0)
 

@@ -14,8 +14,8 @@ from processor_api.stores.windowed import Window, Windowed
 from state.formats.windowed_serdes import TimeWindowedSerde
 from streams.serdes import json_serde, list_serde, pydantic_serde, serde_of
 from streams.spark import SerdeNotPicklable, SparkBridgeError
-from streams.spark.tables.columns import column_of, headers_array, time_array
-from streams.spark.tables.shipping import packed, unpacked
+from streams.spark.rows.columns import column_of, headers_array, time_array
+from streams.spark.rows.shipping import packed, unpacked
 
 
 def place(number: int) -> Mapping[str, Any]:

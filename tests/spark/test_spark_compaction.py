@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streams.spark.tables.compaction import LatestByKey, TaskFolder
+from streams.spark.rows.compaction import LatestByKey, TaskFolder
 
 KEYS = st.sampled_from([b"", b"a", b"b", b"\x00", b"\xff\xff"])
 HEADERS = st.one_of(st.none(), st.lists(st.tuples(st.text(max_size=2), st.one_of(st.none(), st.binary(max_size=2)))))

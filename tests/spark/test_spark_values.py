@@ -16,9 +16,9 @@ from processor_api.serde import Serde, Serdes
 from streams import Consumed, Produced, StreamsBuilder
 from streams.serdes import json_serde, list_serde, pydantic_serde, serde_of
 from streams.spark.backfill.prepared_history import Preparation, prepared
-from streams.spark.backfill.shipped_topology import ship
-from streams.spark.tables.columns import column_of
-from streams.spark.tables.values import python_values, writer_of, written
+from streams.spark.executor.shipped_topology import ship
+from streams.spark.rows.columns import column_of
+from streams.spark.rows.values import python_values, writer_of, written
 
 MONEY = pa.decimal128(10, 2)
 NOON = datetime(2024, 3, 1, 12, tzinfo=UTC)

@@ -15,7 +15,7 @@ from processor_api.errors import StateError
 from state.engine.memory import MemoryEngine
 from state.engine.spilling import SpillingEngine
 from state.rocksdb.engine import RocksEngine
-from state.write_buffer.migration import UpgradingEngine
+from state.row_format.migration import UpgradingEngine
 from streams.runtime.engines.shared_engine import SharedMemoryEngine
 from streams.testing.contracts.engine_kit import FAMILIES, EngineKit, Rows, between, change_at_random
 

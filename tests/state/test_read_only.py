@@ -16,8 +16,8 @@ from state.engine.memory import MemoryEngine
 from state.registry.kinds import OpenStore, family_of, open_store
 from state.registry.read_only import read_only
 from state.rocksdb.engine import RocksEngine
+from state.row_format.record_context import Cursor
 from state.write_buffer.memory_budget import Budget
-from state.write_buffer.record_context import Cursor
 
 S = Serdes.STRING
 

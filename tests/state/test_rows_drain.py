@@ -12,10 +12,10 @@ from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
 from state.engine.memory import MemoryEngine
 from state.registry.kinds import OpenStore, open_store
+from state.row_format.record_context import Cursor
 from state.write_buffer.buffer import Rows
 from state.write_buffer.fast_path import make_put
 from state.write_buffer.memory_budget import Budget
-from state.write_buffer.record_context import Cursor
 
 Log = Callable[[bytes, "bytes | None", int], None]
 

@@ -25,8 +25,8 @@ from processor_api.stores.factory import StoreBuilder, Stores
 from state.engine.memory import MemoryEngine
 from state.registry.kinds import OpenStore, families_of, open_store
 from state.rocksdb.engine import RocksEngine
+from state.row_format.record_context import Cursor
 from state.write_buffer.memory_budget import Budget
-from state.write_buffer.record_context import Cursor
 
 JSON: Serde[Any] = Serde(lambda value: json.dumps(value).encode(), json.loads, name="json")
 KEY_SERDES: dict[str, tuple[Serde[Any], st.SearchStrategy[Any]]] = {

@@ -6,9 +6,9 @@ import struct
 
 import pytest
 
-from state.key_value.time_to_live import KINDS as EXPIRING
 from state.offline.rows import columns_of, family_reader, kind_of_families
 from state.registry.kinds import BUILT_IN, KINDS
+from state.time_to_live.store import KINDS as EXPIRING
 from state.versioned.history import read_version_row
 from state.write_buffer.stored_rows import StoredRow
 

@@ -15,11 +15,11 @@ from processor_api.serde import Serdes
 from processor_api.stores.contracts import ValueAndTimestamp, ValueTimestampHeaders
 from processor_api.stores.factory import StoreBuilder, Stores, StoreSupplier
 from processor_api.stores.time_to_live import TimeToLive
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from state.registry.kinds import open_store
-from state.write_buffer.expiring_buffer import SWEEP_FACTOR, SWEEP_LEAST
+from state.row_format.record_context import Cursor
+from state.time_to_live.buffer import SWEEP_FACTOR, SWEEP_LEAST
 from state.write_buffer.memory_budget import Budget
-from state.write_buffer.record_context import Cursor
 from state_support.store_kit import StoreKit, restored
 
 S = Serdes.STRING

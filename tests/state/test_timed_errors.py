@@ -18,9 +18,9 @@ from state.engine.memory import MemoryEngine
 from state.formats.keys import session_key, window_key
 from state.registry.kinds import OpenStore, family_of, open_store, restore_of
 from state.rocksdb.engine import RocksEngine
+from state.row_format.record_context import Cursor
 from state.windowed.segments import FACTS_KEY
 from state.write_buffer.memory_budget import Budget
-from state.write_buffer.record_context import Cursor
 
 S = Serdes.STRING
 

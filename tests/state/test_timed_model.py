@@ -26,8 +26,8 @@ from processor_api.stores.windowed import Window, Windowed, window_of
 from state.engine.memory import MemoryEngine
 from state.registry.kinds import OpenStore, family_of, open_store, restore_of
 from state.rocksdb.engine import RocksEngine
+from state.row_format.record_context import Cursor
 from state.write_buffer.memory_budget import Budget
-from state.write_buffer.record_context import Cursor
 
 KEYS = st.sampled_from([b"", b"\0", b"a", b"a\0", b"a\0\0", b"ab", b"b", b"\xff", b"\xff\xff" * 6])
 VALUES = {"string": (Serdes.STRING, st.text(max_size=20)), "long": (Serdes.LONG, st.integers(-5, 5))}

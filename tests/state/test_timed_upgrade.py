@@ -249,7 +249,7 @@ sys.path[:0] = sys.argv[2:]
 from test_timed_upgrade import builders, operations
 from processor_api.serde import Serdes
 from state.write_buffer.memory_budget import Budget
-from state.write_buffer.record_context import Cursor
+from state.row_format.record_context import Cursor
 from state.engine.port import OFFSETS
 from state.registry.kinds import families_of, open_store
 from state.formats.offsets import read_offset, write_offset

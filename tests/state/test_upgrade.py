@@ -225,7 +225,7 @@ from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
 from processor_api.stores.contracts import ValueAndTimestamp, ValueTimestampHeaders
 from state.write_buffer.memory_budget import Budget
-from state.write_buffer.record_context import Cursor
+from state.row_format.record_context import Cursor
 from state.engine.port import OFFSETS
 from state.registry.kinds import families_of, open_store
 from state.formats.offsets import read_offset, write_offset

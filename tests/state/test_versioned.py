@@ -16,7 +16,7 @@ from processor_api.record import Record
 from processor_api.serde import Serde, Serdes
 from processor_api.stores.contracts import PUT_RETURN_CODE_NOT_PUT, PUT_RETURN_CODE_VALID_TO_UNDEFINED, VersionedRecord
 from processor_api.stores.factory import StoreBuilder, Stores, StoreSupplier
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from state_support.store_kit import StoreKit, restored
 from streams.serdes import json_serde
 

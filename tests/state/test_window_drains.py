@@ -11,7 +11,7 @@ from processor_api.errors import ProductionError
 from processor_api.serde import Serdes
 from processor_api.stores.factory import StoreBuilder, Stores
 from state.formats.keys import window_key
-from state.write_buffer.row_codec import TIMESTAMPED
+from state.row_format.codec import TIMESTAMPED
 from state.write_buffer.shared_rows import Logged
 from state_support.store_kit import StoreKit
 

@@ -19,8 +19,8 @@ from bad_input_support import app
 from bad_input_support.rows import MODULES, REPOSITORY, Outcome, Row, check
 from bad_input_support.table import CODE, TABLE
 from processor_api.errors import StreamsError
-from streams.cli.failures import CannotRun, report
-from streams.cli.run import refuse_free_threading
+from streams.cli.output.failures import CannotRun, report
+from streams.cli.run.command import refuse_free_threading
 
 Outcomes = Callable[[Row], Outcome]
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from processor_api.errors import ConfigError
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from streams import JoinWindows, ProcessorWrapper, StreamsBuilder, StreamsConfig, TopologyTestDriver
 
 STRINGS = {"default.key.serde": "string", "default.value.serde": "string"}

@@ -11,7 +11,7 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 APP = """
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 def topology(): return Topology().add_source("source", "in").add_sink("sink", "out", "source")
 def of(config): return Topology().add_source("source", config.application_id)
 """

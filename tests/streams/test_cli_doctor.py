@@ -15,17 +15,16 @@ import pytest
 
 from processor_api.errors import ConfigError, StreamsError
 from processor_api.task_id import TopicPartition
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from streams import StreamsBuilder
-from streams.cli.cluster_checks import Cluster, check_cluster, group_finding, topic_findings
-from streams.cli.failures import CannotRun
-from streams.cli.findings import fail, fails, ok, warn
-from streams.cli.machine_checks import open_files, space
-from streams.cli.right_checks import needed_rights, right_findings
+from streams.cli.doctor.cluster_checks import Cluster, check_cluster, group_finding, topic_findings
+from streams.cli.doctor.machine_checks import open_files, space
+from streams.cli.doctor.right_checks import needed_rights, right_findings
+from streams.cli.output.failures import CannotRun
+from streams.cli.output.findings import fail, fails, ok, warn
 from streams.kafka.confluent.rights import Rights
-from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
-from streams.kafka.internal_topics import RESET_HINT
 from streams.kafka.ports import Admin, OffsetAndMetadata
+from streams.kafka.topics.internal import RESET_HINT
 from streams.kafka.wire.describe import GroupDescription
 from streams.kafka.wire.messages import (
     DESCRIBE_CLUSTER,
@@ -38,11 +37,12 @@ from streams.kafka.wire.messages import (
     DescribeGroupsResponse,
     FindCoordinatorResponse,
 )
+from streams.testing.broker import EmbeddedBroker, EmbeddedClients
 from wire_support.fake_broker import HOST, FakeBroker, Request, here
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 APP = """
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 def topology(): return Topology().add_source("source", "in").add_sink("sink", "out", "source")
 """
 

@@ -14,7 +14,7 @@ from dsl import Branched, Repartitioned, StreamsBuilder
 from processor_api.processor import Processor
 from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from streams.cli.drawing.graph import Kind, graph_of
 from streams.cli.drawing.layers import Edge, Layout, place
 from streams.cli.drawing.mermaid import mermaid

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from streams.cli.failures import CANNOT_RUN, FAILED
 from streams.cli.main import main
+from streams.cli.output.failures import CANNOT_RUN, FAILED
 
 APP = """
 import asyncio, sys

@@ -12,7 +12,7 @@ import pytest
 from cluster_cli import ClusterCommands, Printed, commands
 from streams import Processor, Serdes, Stores, Topology, ValueTimestampHeaders
 from streams.cli.main import main
-from streams.kafka.embedded import EmbeddedClients
+from streams.testing.broker import EmbeddedClients
 from waiting import wait_until
 
 EVIL = "\x1b]0;owned\x07\x1b[2J\r\nforged line\x9b31m\u202e"

@@ -14,8 +14,8 @@ import structlog
 
 from processor_api.errors import ConfigError, ProcessingError, StreamsError
 from processor_api.texts import MOST_TEXT, MOST_VALUE, printable, shown
-from streams.cli import logs
-from streams.cli.failures import MOST_TRACE, described, report
+from streams.cli.output import logs
+from streams.cli.output.failures import MOST_TRACE, described, report
 
 SECRET = "hunter2-of-the-user"
 EVIL = "\x1b[2J\x1b]0;owned\x07 of\n2026-01-01T00:00:00Z [info     ] forged \u202e \x9b31m \ud800"

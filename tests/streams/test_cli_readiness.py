@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from streams.cli.failures import CannotRun
-from streams.cli.readiness import shown_readiness
-from streams.cli.supervision import SupervisorLine, WorkerLine
+from streams.cli.output.failures import CannotRun
+from streams.cli.run.readiness import shown_readiness
+from streams.cli.run.supervision import SupervisorLine, WorkerLine
 
 
 @pytest.fixture(name="manager")

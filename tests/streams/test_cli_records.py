@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from cluster_cli import ClusterCommands, commands
-from processor_api.partitioner import partition_for_key
+from processor_api.topology.partitioner import partition_for_key
 from state.formats.foreign_keys import unanswered, unanswered_key
 from streams import Serdes
 from streams.cli.main import main
-from streams.kafka.embedded.messages import ErrorInfo
+from streams.testing.broker.messages import ErrorInfo
 from waiting import wait_until
 
 ECHO = """

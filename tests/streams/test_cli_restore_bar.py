@@ -16,8 +16,8 @@ from typing import TextIO
 import pytest
 
 from processor_api.task_id import TopicPartition
-from streams.cli import logs
-from streams.cli.restore_bar import RestoreBar
+from streams.cli.output import logs
+from streams.cli.run.restore_bar import RestoreBar
 
 FIRST, SECOND = TopicPartition("log", 0), TopicPartition("log", 1)
 SEQUENCE = re.compile(r"\x1b\[([?0-9;]*)([A-Za-z])")

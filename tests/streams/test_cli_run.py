@@ -15,12 +15,13 @@ import pytest
 
 from processor_api.errors import DeserializationError, MissingTopicError, ProcessingError
 from processor_api.task_id import TaskId
-from processor_api.topology import Topology
-from streams.cli import logs, run
-from streams.cli.failures import CannotRun
+from processor_api.topology.topology import Topology
 from streams.cli.main import main
-from streams.cli.supervision import SupervisorLine
-from streams.cli.worker import StopRequest, stop_with_supervisor
+from streams.cli.output import logs
+from streams.cli.output.failures import CannotRun
+from streams.cli.run import command as run
+from streams.cli.run.supervision import SupervisorLine
+from streams.cli.run.worker import StopRequest, stop_with_supervisor
 from streams.config import StreamsConfig
 from streams.log import working_on
 
@@ -67,7 +68,7 @@ class Scripted:
 @pytest.fixture(autouse=True)
 def user_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     (tmp_path / "run_app.py").write_text(
-        "from processor_api.topology import Topology\n"
+        "from processor_api.topology.topology import Topology\n"
         "def topology(): return Topology().add_source('source', 'topic')\n"
         "def nothing(): return None\n"
     )
@@ -138,7 +139,7 @@ def test_a_signal_while_loading_ends_it_there(number: int, tmp_path: Path) -> No
 
 def test_a_signal_that_a_module_catches_while_loading_counts_all_the_same(tmp_path: Path) -> None:
     (tmp_path / "run_app.py").write_text(
-        "import os, signal\nfrom processor_api.topology import Topology\n"
+        "import os, signal\nfrom processor_api.topology.topology import Topology\n"
         "try: os.kill(os.getpid(), signal.SIGTERM)\nexcept BaseException: pass\n"
         "def topology(): return Topology().add_source('source', 'topic')\n"
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from streams.cli.failures import READER_GONE
+from streams.cli.output.failures import READER_GONE
 
 APP = """
 from streams import StreamsBuilder

@@ -17,8 +17,8 @@ import pytest
 
 from control_groups import ControlGroup, control_group
 from integration_support.workers import alive
-from streams.cli.supervisor import RestartPolicy, Supervisor, worker_command
-from streams.cli.worker import StopRequest, run_until_stopped
+from streams.cli.run.supervisor import RestartPolicy, Supervisor, worker_command
+from streams.cli.run.worker import StopRequest, run_until_stopped
 from waiting import DEADLINE_S, wait_until
 
 __all__ = ["control_group"]
@@ -62,10 +62,12 @@ class Application:
 
 sys.exit(main(sys.argv[3:], runner=Application))
 """
-TOPOLOGY = "from processor_api.topology import Topology\ndef topology(): return Topology().add_source('s', 't')\n"
+TOPOLOGY = (
+    "from processor_api.topology.topology import Topology\ndef topology(): return Topology().add_source('s', 't')\n"
+)
 SUPERVISOR = """
 import logging, sys
-from streams.cli.supervisor import RestartPolicy, Supervisor
+from streams.cli.run.supervisor import RestartPolicy, Supervisor
 logging.basicConfig(level="INFO")
 logging.root.handlers[0].setFormatter(logging.Formatter("%(message)s %(error)s", defaults={"error": ""}))
 base = sys.argv[4:]

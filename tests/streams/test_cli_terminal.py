@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from streams.cli.terminal import MEASURED, has_colour, json_text, say, say_error, say_lines, table
+from streams.cli.output.terminal import MEASURED, has_colour, json_text, say, say_error, say_lines, table
 
 ROWS = [("orders", 4, None), ("注文", 1200, "x"), ("a", -1, "")]
 PLAIN = """\

@@ -13,7 +13,7 @@ import pytest
 
 from cluster_cli import ClusterCommands, commands
 from processor_api.errors import ConfigError, MissingTopicError
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from streams import StreamsBuilder, StreamsConfig
 from streams.cli.cluster.create_topics import make_topics
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from processor_api.errors import TopologyError
-from processor_api.topology import Topology
-from streams.cli.failures import CannotRun, described
+from processor_api.topology.topology import Topology
+from streams.cli.output.failures import CannotRun, described
 from streams.cli.topology_function import load_topology
 
 MODULE = """
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 
 class Builder:
     def build(self, config):

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from queue import Queue
 
-from streams.cli.waiting_notice import WaitingNotice, with_notice
+from streams.cli.output.waiting_notice import WaitingNotice, with_notice
 
 PATIENCE_S = 30
 

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from processor_api.errors import ConfigError
-from processor_api.offset_reset import AutoOffsetReset
+from processor_api.user_code.offset_reset import AutoOffsetReset
 from streams.config import StreamsConfig, clients
 from streams.config.client_properties import ALIASES, PROPERTIES, ClientProperty
 from streams.config.java_clients import HANDLED, OURS, REFUSED, RENAMED

@@ -14,7 +14,7 @@ from processor_api.record import Record
 from processor_api.serde import Serdes
 from processor_api.stores.contracts import ValueAndTimestamp
 from processor_api.stores.factory import Stores
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from streams.testing import TopologyTestDriver
 
 S = Serdes.STRING

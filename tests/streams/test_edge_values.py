@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from processor_api.errors import ConfigError, StreamsError
-from processor_api.nodes import RepartitionTopic
 from processor_api.processor import Processor
 from processor_api.record import Record
+from processor_api.topology.nodes import RepartitionTopic
 from streams import (
     BufferConfig,
     Consumed,

@@ -21,7 +21,7 @@ RECORDS, KEYS, SIZE = 600, 300, 24_000  # the last values of all keys are more t
 APP = """
 import json, logging, random, subprocess, sys, time
 from streams import *
-from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
+from streams.testing.broker import EmbeddedBroker, EmbeddedClients
 
 state, guarantee = sys.argv[1:3]
 records, keys, size = map(int, sys.argv[3:])

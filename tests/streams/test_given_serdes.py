@@ -6,8 +6,8 @@ import pytest
 from pydantic import BaseModel
 
 from processor_api.errors import ConfigError
-from processor_api.given_serdes import as_serde
 from processor_api.serde import Serdes
+from processor_api.user_code.given_serdes import as_serde
 from streams import (
     Consumed,
     Grouped,

@@ -12,7 +12,7 @@ from bad_input_support.rows import run_python
 APPLICATION = """
 import logging, sys
 from streams import *
-from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
+from streams.testing.broker import EmbeddedBroker, EmbeddedClients
 
 root = logging.getLogger()
 before = (list(root.handlers), root.level, logging.lastResort, logging.getLogger("streams").level)

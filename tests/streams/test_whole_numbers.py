@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from processor_api.durations import to_ms, to_timestamp_ms, whole_number
 from processor_api.errors import ProcessingError, StreamsError
 from processor_api.record import FixedKeyRecord, Record, record_time
+from processor_api.user_code.durations import to_ms, to_timestamp_ms, whole_number
 from streams import (
     BatchProcessor,
     Consumed,

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from streams.app.kafka_streams import KafkaStreams
-from streams.cli.failures import report
 from streams.cli.main import parser
+from streams.cli.output.failures import report
 from streams.cli.topology_function import import_from, load_topology, named_app, settings_in
 from streams.config import StreamsConfig
 from streams.config.sources import Given

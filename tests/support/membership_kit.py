@@ -5,20 +5,20 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Collection
 
+from client_contracts.membership import COUNTS, GROWING, Worker
 from processor_api.clock import Clock
 from processor_api.task_id import TaskId, TopicPartition
-from streams.kafka.group import ControlTopicMembership, client_id_with_hash
-from streams.kafka.group_topology import GroupTopology
+from streams.kafka.membership.control_topics import ControlTopicMembership, client_id_with_hash
+from streams.kafka.membership.group_topology import GroupTopology
+from streams.kafka.membership.shutdown_requests import ShutdownRequests
 from streams.kafka.ports import KafkaClients, NewTopic, OffsetAndMetadata
-from streams.kafka.shutdown_requests import ShutdownRequests
-from streams.testing.contracts.membership import COUNTS, GROWING, Worker
 from waiting import wait_until
 
 _NUMBERS = itertools.count(1)
 
 
 class ClientsKit:
-    """`streams.testing.contracts.membership.MembershipKit` for `ControlTopicMembership`."""
+    """`client_contracts.membership.MembershipKit` for `ControlTopicMembership`."""
 
     def __init__(
         self, clients: KafkaClients, clock: Clock, let_time_pass: Callable[[float], None], name: str, patience_s: float

@@ -22,7 +22,7 @@ from types import ModuleType
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 TIMEOUT_S = 120
-IMPORTED = ["streams.app", "streams.cli.main", "streams.cli.run", "streams.kafka.embedded", "confluent_kafka"]
+IMPORTED = ["streams.app", "streams.cli.main", "streams.cli.run.command", "streams.testing.broker", "confluent_kafka"]
 
 _forks = multiprocessing.get_context("forkserver")
 _forks.set_forkserver_preload(IMPORTED)

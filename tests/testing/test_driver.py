@@ -12,7 +12,6 @@ import pytest
 
 from processor_api.clock import SystemClock
 from processor_api.errors import ConfigError, DeserializationError, ProductionError, StreamsError, TopologyError
-from processor_api.nodes import RepartitionTopic
 from processor_api.processor import Processor
 from processor_api.punctuation import PunctuationType
 from processor_api.record import Record
@@ -21,7 +20,8 @@ from processor_api.stores.contracts import ValueAndTimestamp
 from processor_api.stores.factory import Stores
 from processor_api.stores.windowed import Window, Windowed
 from processor_api.timestamps import wallclock_timestamp_extractor
-from processor_api.topology import Topology
+from processor_api.topology.nodes import RepartitionTopic
+from processor_api.topology.topology import Topology
 from streams import Consumed, Grouped, Materialized, Produced, Repartitioned, StreamsBuilder, StreamsConfig
 from streams.testing import TestRecord, TopologyTestDriver
 

@@ -12,7 +12,7 @@ from processor_api.processor import FixedKeyProcessor, Processor
 from processor_api.punctuation import PunctuationType
 from processor_api.record import FixedKeyRecord, Record
 from processor_api.serde import Serde, Serdes
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from streams import Grouped, Materialized, Produced, StreamsBuilder
 from streams.testing import TopologyTestDriver
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from processor_api.serde import Serdes
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from streams.testing import TestInputTopic, TestOutputTopic, TestRecord, TopologyTestDriver
 
 START = datetime(2021, 2, 3, 4, 5, 6, 789_000, tzinfo=UTC)

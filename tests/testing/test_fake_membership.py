@@ -6,19 +6,19 @@ from collections.abc import Callable, Collection, Iterator
 
 import pytest
 
+from client_contracts.membership import COUNTS, GROWING, MembershipContract, Worker
 from processor_api.errors import StreamsError, TaskMigratedError
 from processor_api.task_id import TaskId, TopicPartition
-from streams.kafka.group import Tasks
-from streams.kafka.group_topology import GroupTopology
+from streams.kafka.membership.control_topics import Tasks
+from streams.kafka.membership.group_topology import GroupTopology
 from streams.kafka.ports import OffsetAndMetadata
-from streams.testing.contracts.membership import COUNTS, GROWING, MembershipContract, Worker
 from streams.testing.fake_membership import FakeGroup
 
 INPUT = TopicPartition("in", 0)
 
 
 class FakeKit:
-    """`streams.testing.contracts.membership.MembershipKit` for the group in memory."""
+    """`client_contracts.membership.MembershipKit` for the group in memory."""
 
     def __init__(self) -> None:
         self.history: list[tuple[Worker, frozenset[TaskId]]] = []

@@ -17,7 +17,7 @@ from processor_api.serde import Serdes
 from processor_api.stores.contracts import ValueAndTimestamp
 from processor_api.stores.factory import Stores
 from processor_api.task_id import TaskId
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from streams.testing import CapturedForward, CapturedPunctuator, MockProcessorContext, TopologyTestDriver
 
 TEXT = {"default.key.serde": Serdes.STRING, "default.value.serde": Serdes.STRING}

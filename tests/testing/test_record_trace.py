@@ -17,7 +17,7 @@ from processor_api.punctuation import PunctuationType
 from processor_api.record import Record
 from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from streams.testing import RecordTrace, TopologyTestDriver
 
 S, LONG = Serdes.STRING, Serdes.LONG

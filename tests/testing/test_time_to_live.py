@@ -14,7 +14,7 @@ from processor_api.serde import Serdes
 from processor_api.stores.contracts import ValueAndTimestamp
 from processor_api.stores.factory import StoreBuilder, Stores
 from processor_api.stores.time_to_live import TimeToLive
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from streams import Consumed, Grouped, Materialized, StreamsBuilder, TopologyTestDriver
 
 S = Serdes.STRING

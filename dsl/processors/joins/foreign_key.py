@@ -14,10 +14,10 @@ from typing import Any
 from dsl.user_functions import user_function
 from processor_api.context import OperatorContext
 from processor_api.errors import ConfigError
-from processor_api.partitioner import StreamPartitioner
 from processor_api.record import HeaderList
 from processor_api.serde import Serde, with_default
 from processor_api.texts import repr_of
+from processor_api.topology.partitioner import StreamPartitioner
 from state.formats.foreign_keys import read_response, response
 
 __all__ = [

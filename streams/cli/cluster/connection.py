@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 from processor_api.errors import ConfigError
 from processor_api.task_id import TopicPartition
 from processor_api.texts import shown
-from processor_api.topology import Topology
-from streams.cli.failures import CannotRun
+from processor_api.topology.topology import Topology
+from streams.cli.output.failures import CannotRun
+from streams.cli.output.terminal import say_error
+from streams.cli.output.waiting_notice import WaitingNotice
 from streams.cli.settings_options import given_settings
-from streams.cli.terminal import say_error
 from streams.cli.topology_function import load_topology
-from streams.cli.waiting_notice import WaitingNotice
-from streams.kafka.batch_limits import limited
+from streams.kafka.producing.batch_limits import limited
 
 if TYPE_CHECKING:  # pydantic and the client are not needed to print the help
     from streams.config import StreamsConfig

@@ -18,13 +18,13 @@ from streams.cli.cluster.positions import start_of, start_offsets
 from streams.cli.cluster.produce import add_serde_options, add_topic_arguments, format_and_target
 from streams.cli.cluster.topic_formats import TopicFormat
 from streams.cli.command_parser import add_with_examples
-from streams.cli.failures import CLEAN, FAILED, CannotRun
+from streams.cli.output.failures import CLEAN, FAILED, CannotRun
+from streams.cli.output.terminal import GAP, say, say_error
 from streams.cli.records.json_lines import headers_as_json, record_line, writable
 from streams.cli.records.times import iso
 from streams.cli.records.values import as_json, as_text
 from streams.cli.settings_options import add_settings_options
-from streams.cli.terminal import GAP, say, say_error
-from streams.kafka.zero_timestamps import as_written
+from streams.kafka.producing.zero_timestamps import as_written
 
 if TYPE_CHECKING:
     from streams.kafka.ports import Consumer, KafkaClients

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from processor_api.errors import TopologyError
-from processor_api.missing_serdes import check_serdes
-from processor_api.topology import Topology
+from processor_api.topology.missing_serdes import check_serdes
+from processor_api.topology.topology import Topology
 from streams.cli.cluster.topology_topics import copartitioned, restored_from
-from streams.kafka.application_topics import application_topics
-from streams.kafka.internal_topics import topic_prefix
+from streams.kafka.topics.application import application_topics
+from streams.kafka.topics.internal import topic_prefix
 
 if TYPE_CHECKING:
     from streams.config import StreamsConfig

@@ -9,18 +9,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from processor_api.errors import StreamsError
-from processor_api.nodes import SourceNode
 from processor_api.task_id import TaskId, TopicPartition
+from processor_api.topology.nodes import SourceNode
 from streams.cli.cluster.connection import Connection, Target, partitions_of, target_of
 from streams.cli.command_parser import add_with_examples
-from streams.cli.failures import CLEAN, FAILED
+from streams.cli.output.failures import CLEAN, FAILED
+from streams.cli.output.terminal import json_text, say, say_error, table
 from streams.cli.settings_options import add_settings_options
-from streams.cli.terminal import json_text, say, say_error, table
 from streams.cli.topology_function import APP_HELP
-from streams.kafka.application_topics import Use, application_topics
-from streams.kafka.group_topology import control_topic
-from streams.kafka.internal_topics import full_name, topic_prefix
-from streams.kafka.topic_readers import matching_topics
+from streams.kafka.membership.group_topology import control_topic
+from streams.kafka.topics.application import Use, application_topics
+from streams.kafka.topics.internal import full_name, topic_prefix
+from streams.kafka.topics.readers import matching_topics
 
 if TYPE_CHECKING:
     from streams.kafka.ports import Admin, Consumer, GroupInfo, GroupMember, KafkaClients, TopicInfo
@@ -133,7 +133,7 @@ def _list(admin: Admin, *, as_json: bool) -> int:
 
 def _members(target: Target, admin: Admin, group: GroupInfo, existing: Mapping[str, TopicInfo]) -> list[_Member]:
     """Returns the members with their tasks, as the group's control topics and its plan of exchanged tasks say."""
-    from streams.kafka.task_slots import Plan
+    from streams.kafka.membership.task_slots import Plan
 
     prefix = target.config.application_id
     subtopologies = _subtopologies(prefix, existing)

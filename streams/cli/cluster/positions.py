@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from processor_api.task_id import TopicPartition
-from streams.cli.failures import CannotRun
+from streams.cli.output.failures import CannotRun
 from streams.cli.records.times import time_ms
 
 if TYPE_CHECKING:

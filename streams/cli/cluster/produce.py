@@ -19,16 +19,16 @@ from processor_api.texts import shown
 from streams.cli.cluster.connection import Connection, Target, target_of
 from streams.cli.cluster.topic_formats import TopicFormat, format_of
 from streams.cli.command_parser import CommandParser, add_with_examples
-from streams.cli.failures import CLEAN, CannotRun, described
+from streams.cli.output.failures import CLEAN, CannotRun, described
+from streams.cli.output.terminal import say, say_error
+from streams.cli.output.waiting_notice import WaitingNotice, standard_input
+from streams.cli.records.files import items_of_file
 from streams.cli.records.json_lines import BadRecord, GivenRecord, header_of_text, json_object, record_of, text_lines
 from streams.cli.records.times import time_ms
+from streams.cli.records.typed_lines import Item, LineReader, RowReader, TimeStep
 from streams.cli.records.values import DoesNotFit, Fitted, fitted
 from streams.cli.settings_options import add_settings_options
-from streams.cli.terminal import say, say_error
 from streams.cli.topology_function import APP_HELP
-from streams.cli.trial.files import items_of_file
-from streams.cli.trial.typed_lines import Item, LineReader, RowReader, TimeStep
-from streams.cli.waiting_notice import WaitingNotice, standard_input
 
 if TYPE_CHECKING:
     from streams.kafka.ports import KafkaClients, Producer

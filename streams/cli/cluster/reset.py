@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from processor_api.clock import Clock, SystemClock
 from processor_api.errors import RetryableError, StreamsError, TaskMigratedError
 from processor_api.task_id import TopicPartition
-from streams.cli import terminal
 from streams.cli.cluster.connection import Connection, Target, partitions_of, target_of
 from streams.cli.cluster.positions import Start
 from streams.cli.cluster.reset_plan import (
@@ -25,10 +24,11 @@ from streams.cli.cluster.reset_plan import (
     reset_topics,
 )
 from streams.cli.command_parser import add_with_examples
-from streams.cli.failures import CLEAN, CannotRun
+from streams.cli.output import terminal
+from streams.cli.output.failures import CLEAN, CannotRun
+from streams.cli.output.terminal import say, table
 from streams.cli.records.times import duration_ms, time_ms
 from streams.cli.settings_options import add_settings_options
-from streams.cli.terminal import say, table
 from streams.cli.topology_function import APP_HELP
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from processor_api.task_id import TopicPartition
 from streams.cli.cluster.connection import Target, partitions_of
 from streams.cli.cluster.positions import Start, start_offsets
-from streams.cli.failures import CannotRun
-from streams.kafka.application_topics import Use, application_topics
-from streams.kafka.left_topics import looking_own
+from streams.cli.output.failures import CannotRun
+from streams.kafka.topics.application import Use, application_topics
+from streams.kafka.topics.left_behind import looking_own
 
 if TYPE_CHECKING:
     from streams.kafka.ports import Consumer, TopicInfo

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from processor_api.nodes import SinkNode, SourceNode
-from processor_api.partitioner import StreamPartitioner
 from processor_api.serde import Serde, Serdes, with_default
 from processor_api.stores.builder import StoreBuilder
-from processor_api.topology import Topology
+from processor_api.topology.nodes import SinkNode, SourceNode
+from processor_api.topology.partitioner import StreamPartitioner
+from processor_api.topology.topology import Topology
 from state.formats.buffer_value import BufferContext, read_any_version
 from state.formats.foreign_keys import (
     UNANSWERED,
@@ -24,12 +24,12 @@ from state.formats.keys import read_window_key_by_time
 from state.formats.list_value import read_items
 from state.formats.windowed_serdes import SessionWindowedSerde, TimeWindowedSerde, windowed_partitioner
 from streams.cli.cluster.connection import Target
-from streams.cli.failures import CannotRun
+from streams.cli.output.failures import CannotRun
 from streams.cli.records.times import iso
 from streams.cli.records.values import json_reader
-from streams.kafka.application_topics import dead_letter_topic
-from streams.kafka.internal_topics import changelog_name, full_name, topic_prefix
-from streams.kafka.topic_readers import reader_of
+from streams.kafka.topics.application import dead_letter_topic
+from streams.kafka.topics.internal import changelog_name, full_name, topic_prefix
+from streams.kafka.topics.readers import reader_of
 
 __all__ = ["TopicFormat", "format_of"]
 

@@ -9,11 +9,11 @@ from streams.cli.cluster.connection import Connection, Target, target_of
 from streams.cli.cluster.create_topics import create_missing, made_line
 from streams.cli.cluster.topology_topics import FoundTopics, find_topics
 from streams.cli.command_parser import add_with_examples
-from streams.cli.failures import CLEAN, FAILED, CannotRun
+from streams.cli.output.failures import CLEAN, FAILED, CannotRun
+from streams.cli.output.terminal import json_text, say, table
 from streams.cli.settings_options import add_settings_options
-from streams.cli.terminal import json_text, say, table
 from streams.cli.topology_function import APP_HELP
-from streams.kafka.application_topics import ApplicationTopic, application_topics
+from streams.kafka.topics.application import ApplicationTopic, application_topics
 
 if TYPE_CHECKING:
     from streams.kafka.ports import Admin, KafkaClients

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from processor_api.errors import StreamsError
-from processor_api.nodes import SinkNode, SourceNode
 from processor_api.texts import repr_of
-from processor_api.topology import Topology
-from streams.kafka.application_topics import (
+from processor_api.topology.nodes import SinkNode, SourceNode
+from processor_api.topology.topology import Topology
+from streams.kafka.topics.application import (
     DEAD_LETTERS,
     ApplicationTopic,
     Use,
@@ -18,14 +18,14 @@ from streams.kafka.application_topics import (
     readable_topics,
     topology_sources,
 )
-from streams.kafka.internal_topics import (
+from streams.kafka.topics.internal import (
     check_existing_topics,
     full_name,
     internal_topic_counts,
     internal_topics,
     topic_prefix,
 )
-from streams.kafka.topic_readers import matching_topics
+from streams.kafka.topics.readers import matching_topics
 
 if TYPE_CHECKING:
     from streams.kafka.ports import TopicInfo

@@ -6,7 +6,7 @@ import argparse
 import signal
 from typing import Any
 
-from streams.cli.signals import on_stop_signals
+from streams.cli.run.signals import on_stop_signals
 
 __all__ = ["add_parser", "run"]
 

@@ -22,14 +22,14 @@ from processor_api.clock import SystemClock
 from processor_api.errors import StreamsError
 from processor_api.serde import Serdes
 from processor_api.task_id import TopicPartition
-from processor_api.topology_function import topology_of
+from processor_api.topology.function import topology_of
 from streams.cli.demo import shop
 from streams.cli.demo.worker import APPLICATION_ID
 from streams.cli.records.times import iso
 from streams.cli.records.values import as_json
 from streams.cli.trial.session import Topics
-from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
-from streams.kafka.embedded.server import BrokerServer
+from streams.testing.broker import EmbeddedBroker, EmbeddedClients
+from streams.testing.broker.server import BrokerServer
 from streams.testing.settings import config_for_tests
 
 __all__ = ["Crash", "Order", "expected"]

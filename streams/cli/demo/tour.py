@@ -10,16 +10,16 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
-from processor_api.topology_function import topology_of
+from processor_api.topology.function import topology_of
 from streams.cli.demo.crash import Crash
-from streams.cli.failures import CLEAN, FAILED
+from streams.cli.output.failures import CLEAN, FAILED
+from streams.cli.output.terminal import has_colour, say, say_lines, say_title
 from streams.cli.records.json_lines import BadRecord
 from streams.cli.records.times import time_ms
-from streams.cli.terminal import has_colour, say, say_lines, say_title
+from streams.cli.records.typed_lines import LineReader, TimeStep
 from streams.cli.trial.held_back import held_back
 from streams.cli.trial.output import Table
 from streams.cli.trial.session import Session
-from streams.cli.trial.typed_lines import LineReader, TimeStep
 from streams.testing.settings import config_for_tests
 
 __all__ = ["Tour", "code_of"]

@@ -10,9 +10,9 @@ import os
 import sys
 
 from streams.cli.demo import shop
-from streams.cli.script import run
+from streams.cli.run.script import run
 from streams.config import StreamsConfig
-from streams.kafka.embedded.remote import RemoteClients
+from streams.testing.broker.remote import RemoteClients
 from streams.threads import SYSTEM_THREADS
 
 __all__ = ["APPLICATION_ID", "main"]

@@ -6,9 +6,9 @@ import enum
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from processor_api.nodes import Node, ProcessorNode, SinkNode, SourceNode
-from processor_api.subtopology import subtopologies
-from processor_api.topology import Topology
+from processor_api.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
+from processor_api.topology.subtopology import subtopologies
+from processor_api.topology.topology import Topology
 
 __all__ = ["Box", "Graph", "Kind", "Link", "graph_of"]
 

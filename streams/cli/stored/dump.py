@@ -10,7 +10,8 @@ from itertools import islice
 from typing import Any
 
 from processor_api.texts import shown
-from streams.cli.failures import CLEAN, CannotRun
+from streams.cli.output.failures import CLEAN, CannotRun
+from streams.cli.output.terminal import json_text, say, say_error, table
 from streams.cli.records.times import iso
 from streams.cli.stored.serdes import Readable, readable_of
 from streams.cli.stored.where import (
@@ -21,7 +22,6 @@ from streams.cli.stored.where import (
     add_topology_option,
     place_of,
 )
-from streams.cli.terminal import json_text, say, say_error, table
 
 __all__ = [
     "add_parser",

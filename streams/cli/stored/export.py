@@ -9,7 +9,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from streams.cli.failures import CLEAN, CannotRun
+from streams.cli.output.failures import CLEAN, CannotRun
+from streams.cli.output.terminal import say
 from streams.cli.stored.dump import (
     add_range_options,
     add_serde_options,
@@ -20,7 +21,6 @@ from streams.cli.stored.dump import (
     readable_for,
 )
 from streams.cli.stored.where import Place, add_place_options, add_store_argument, place_of
-from streams.cli.terminal import say
 
 __all__ = ["add_parser", "run"]
 

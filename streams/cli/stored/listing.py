@@ -8,9 +8,9 @@ from typing import Any
 
 from processor_api.errors import StateError, StreamsError
 from state.directory.inspect import StoredTask, applications_in, tasks_of
-from streams.cli.failures import CLEAN, FAILED, described
+from streams.cli.output.failures import CLEAN, FAILED, described
+from streams.cli.output.terminal import json_text, say, say_error, table
 from streams.cli.stored.where import add_format_option, add_place_options, place_of
-from streams.cli.terminal import json_text, say, say_error, table
 
 __all__ = ["add_parser", "run"]
 

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 from processor_api.errors import StateDirectoryError, StateError, StreamsError
 from state.directory.inspect import StoredTask
 from state.directory.state_directory import Slot, StateDirectory, TaskLock
-from streams.cli.failures import CLEAN, FAILED, CannotRun
+from streams.cli.output.failures import CLEAN, FAILED, CannotRun
+from streams.cli.output.terminal import ask, say
 from streams.cli.stored.where import Place, add_place_options, add_store_argument, place_of
-from streams.cli.terminal import ask, say
 
 __all__ = ["add_parser", "run"]
 

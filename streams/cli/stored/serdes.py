@@ -9,9 +9,9 @@ from typing import Any
 from processor_api.errors import ConfigError, StoreError
 from processor_api.serde import Serde, Serdes
 from processor_api.stores.factory import StoreBuilder
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from state.formats.keys import ends_of
-from streams.cli.failures import CannotRun
+from streams.cli.output.failures import CannotRun
 from streams.cli.records.values import fitted
 
 __all__ = ["Readable", "readable_of"]

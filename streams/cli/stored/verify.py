@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from processor_api.errors import StreamsError
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from state.directory.inspect import StoredTask
 from state.directory.metadata import METADATA_FILE
-from streams.cli.failures import CLEAN, FAILED, CannotRun
-from streams.cli.findings import Finding, Verdict, fail, fails, ok, warn
+from streams.cli.output.failures import CLEAN, FAILED, CannotRun
+from streams.cli.output.findings import Finding, Verdict, fail, fails, ok, warn
+from streams.cli.output.terminal import say
 from streams.cli.stored.where import add_place_options, add_store_argument, add_topology_option, place_of
-from streams.cli.terminal import say
 
 if TYPE_CHECKING:
     from state.offline.stores import StoredStore

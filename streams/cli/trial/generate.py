@@ -10,10 +10,10 @@ from typing import Any
 from uuid import UUID
 
 from processor_api.serde import Serde, Serdes
-from streams.cli.failures import CannotRun
+from streams.cli.output.failures import CannotRun
 from streams.cli.records.json_lines import GivenRecord
+from streams.cli.records.typed_lines import Item, TimeStep
 from streams.cli.records.values import DoesNotFit, fitted, form_of
-from streams.cli.trial.typed_lines import Item, TimeStep
 
 __all__ = ["Inventor", "made_up"]
 

@@ -17,8 +17,8 @@ from dsl.processors.suppress import Suppress
 from dsl.processors.windows.session_windows import SessionAggregate
 from dsl.processors.windows.sliding_windows import SlidingAggregate
 from dsl.processors.windows.time_windows import TimeWindowedAggregate
-from processor_api.nodes import ProcessorNode
-from processor_api.topology import Topology
+from processor_api.topology.nodes import ProcessorNode
+from processor_api.topology.topology import Topology
 from state.formats.keys import MAX_TIME
 
 __all__ = ["HeldBack", "held_back"]

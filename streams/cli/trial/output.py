@@ -8,10 +8,10 @@ from typing import Any, Protocol, TextIO
 from unicodedata import combining, east_asian_width
 
 from processor_api.texts import MOST_VALUE, cut, printable
+from streams.cli.output.terminal import has_colour, json_text, say
 from streams.cli.records.json_lines import record_line, writable
 from streams.cli.records.times import iso
 from streams.cli.records.values import as_text, bytes_as_json
-from streams.cli.terminal import has_colour, json_text, say
 from streams.cli.trial.session import Output
 
 __all__ = ["JsonLines", "Printer", "Table", "json_line", "printer_of"]

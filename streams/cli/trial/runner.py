@@ -10,23 +10,23 @@ from dataclasses import replace
 from pathlib import Path
 
 from processor_api.errors import StreamsError
-from streams.cli.failures import CLEAN, FAILED, CannotRun, described, place_of
+from streams.cli.output.failures import CLEAN, FAILED, CannotRun, described, place_of
+from streams.cli.output.terminal import say_error
+from streams.cli.output.waiting_notice import standard_input
+from streams.cli.records.files import items_of_file, merged
 from streams.cli.records.json_lines import BadRecord, GivenRecord
 from streams.cli.records.times import iso
+from streams.cli.records.typed_lines import Item, LineReader, RowReader, TimeStep
 from streams.cli.records.values import as_text
+from streams.cli.run.signals import on_stop_signals
 from streams.cli.settings_options import given_settings
-from streams.cli.signals import on_stop_signals
-from streams.cli.terminal import say_error
 from streams.cli.topology_function import load_topology
-from streams.cli.trial.files import items_of_file, merged
 from streams.cli.trial.generate import made_up
 from streams.cli.trial.held_back import held_back
 from streams.cli.trial.output import JsonLines, printer_of
 from streams.cli.trial.session import Refused, Session, Topics
 from streams.cli.trial.steps import RowKeys, show_steps
 from streams.cli.trial.tables import show_tables
-from streams.cli.trial.typed_lines import Item, LineReader, RowReader, TimeStep
-from streams.cli.waiting_notice import standard_input
 from streams.config import StreamsConfig
 from streams.testing.settings import with_defaults
 

@@ -10,17 +10,17 @@ from typing import Any
 
 from processor_api.clock import SystemClock
 from processor_api.errors import StreamsError, TopologyError
-from processor_api.nodes import SinkNode, SourceNode
 from processor_api.record import HeaderList
 from processor_api.serde import Serde, Serdes
 from processor_api.texts import repr_of
-from processor_api.topology import Topology
+from processor_api.topology.nodes import SinkNode, SourceNode
+from processor_api.topology.topology import Topology
 from streams.cli.records.json_lines import GivenRecord
+from streams.cli.records.typed_lines import TimeStep
 from streams.cli.records.values import DoesNotFit, bytes_as_json, fitted, json_reader
-from streams.cli.trial.typed_lines import TimeStep
 from streams.config import StreamsConfig
-from streams.kafka.internal_topics import changelog_name, full_name
-from streams.kafka.topic_readers import reader_of
+from streams.kafka.topics.internal import changelog_name, full_name
+from streams.kafka.topics.readers import reader_of
 from streams.runtime.processing.environment import resolve_serde
 from streams.testing.driver import TopologyTestDriver
 from streams.testing.record_trace import RecordTrace

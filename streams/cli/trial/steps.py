@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any, TextIO
 
 from processor_api.texts import cut
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from state.windowed.key_layout import SESSION, WINDOW, KeyFirst, TimeFirst
+from streams.cli.output.terminal import say
 from streams.cli.records.times import iso
-from streams.cli.terminal import say
 from streams.config import StreamsConfig
 from streams.runtime.processing.environment import resolve_serde
 from streams.runtime.tracing.steps import TraceStep, value_text

@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import Any
 
 from processor_api.task_id import TopicPartition
-from state.write_buffer.record_context import message_bytes
+from state.row_format.record_context import message_bytes
 
 __all__ = ["MESSAGE_BYTES", "ReadAhead"]
 

@@ -12,7 +12,7 @@ from processor_api.errors import ConfigError, StreamsError
 from processor_api.stores.factory import MEMORY, ROCKSDB
 from processor_api.stores.suppliers import CustomStoreSupplier
 from processor_api.texts import kind_and_text
-from processor_api.topology_data import TopologyData
+from processor_api.topology.data import TopologyData
 from state.directory.metadata import DATABASE
 from state.engine.memory import MemoryEngine
 from state.engine.port import Engine

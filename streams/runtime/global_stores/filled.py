@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from processor_api.clock import Clock
 from processor_api.stores.global_store import GlobalStore
-from processor_api.topology_data import TopologyData
+from processor_api.topology.data import TopologyData
 from state.engine.port import Engine
 from streams.platform import OpenEngine
 from streams.runtime.global_stores.readers import GlobalReaders, global_families

@@ -17,7 +17,7 @@ from processor_api.errors import DamagedStateError
 from processor_api.stores.factory import MEMORY
 from processor_api.stores.global_store import GlobalStore
 from processor_api.task_id import TopicPartition
-from processor_api.topology_data import TopologyData
+from processor_api.topology.data import TopologyData
 from state.directory.metadata import DATABASE
 from state.engine.port import OFFSETS, Engine
 from state.formats.offsets import read_offset, topic_id_key

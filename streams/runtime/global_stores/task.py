@@ -13,7 +13,7 @@ from processor_api.errors import TopologyError
 from processor_api.handlers import ProducerRecord, log_and_fail, log_and_fail_processing
 from processor_api.punctuation import PunctuationType, Punctuator
 from processor_api.task_id import TaskId, TopicPartition
-from processor_api.topology_data import TopologyData
+from processor_api.topology.data import TopologyData
 from state.registry.kinds import OpenStore
 from streams.metrics.registry import Metrics
 from streams.runtime.global_stores.stores import GlobalStores

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from processor_api.nodes import SourceNode
-from processor_api.topology_data import TopologyData
+from processor_api.topology.data import TopologyData
+from processor_api.topology.nodes import SourceNode
 
 __all__ = ["Branches"]
 

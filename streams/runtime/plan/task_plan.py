@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from processor_api.nodes import SinkNode, SourceNode
-from processor_api.subtopology import task_subtopologies
 from processor_api.task_id import TopicPartition
-from processor_api.topology_data import TopologyData
-from streams.kafka.internal_topics import (
+from processor_api.topology.data import TopologyData
+from processor_api.topology.nodes import SinkNode, SourceNode
+from processor_api.topology.subtopology import task_subtopologies
+from streams.kafka.topics.internal import (
     changelog_name,
     full_name,
     repartition_counts,
     topic_prefix,
 )
-from streams.kafka.topic_readers import source_topics
+from streams.kafka.topics.readers import source_topics
 from streams.runtime.plan.branches import Branches
 
 __all__ = ["TaskPlan", "plan_all", "plan_globals", "plan_tasks"]

@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from processor_api.context import BatchLimits, HandleTogether
-from processor_api.durations import LAST_MS, Duration, to_ms
 from processor_api.errors import TopologyError
-from processor_api.given_values import with_prefix
 from processor_api.metrics import StreamsMetrics
 from processor_api.processor import FixedKeyProcessor, Operator, Processor
 from processor_api.punctuation import Cancellable, PunctuationType, Punctuator
@@ -26,6 +24,8 @@ from processor_api.record import (
 from processor_api.serde import Serde
 from processor_api.task_id import TaskId
 from processor_api.texts import repr_of
+from processor_api.user_code.durations import LAST_MS, Duration, to_ms
+from processor_api.user_code.given_values import with_prefix
 from state.guards.guard import GuardedStore, guarded
 from state.guards.policies import OneThread
 from state.registry.kinds import OpenStore

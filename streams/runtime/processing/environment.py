@@ -19,7 +19,7 @@ from processor_api.task_id import TaskId
 from processor_api.texts import kind_and_text
 from processor_api.timestamps import TimestampExtractor
 from state.registry.kinds import OpenStore
-from state.write_buffer.record_context import Cursor
+from state.row_format.record_context import Cursor
 from streams.kafka.ports import NotDelivered
 from streams.metrics.registry import Metrics, ThreadMetrics
 from streams.metrics.windows import Windows
@@ -236,7 +236,7 @@ class Environment:
 
 
 class NodeErrors:
-    """Handles the errors of one node by the error policy (:class:`streams.kafka.record_collector.SinkErrors`)."""
+    """Handles the errors of one node by the error policy, as a `SinkErrors` of the record collector."""
 
     def __init__(self, environment: Environment, node: str) -> None:
         self._environment = environment

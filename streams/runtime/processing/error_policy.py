@@ -40,13 +40,13 @@ from processor_api.record import HeaderList, Record
 from processor_api.task_id import TaskId
 from processor_api.texts import error_text, repr_of
 from processor_api.timestamps import ConsumedRecord
-from processor_api.user_lines import raised_at
-from state.write_buffer.record_context import Cursor
+from processor_api.user_code.lines import raised_at
+from state.row_format.record_context import Cursor
 from streams.kafka.ports import NotDelivered
 
 if TYPE_CHECKING:
     from streams.config import StreamsConfig
-    from streams.kafka.record_collector import RecordCollector
+    from streams.kafka.producing.record_collector import RecordCollector
 
 __all__ = ["ErrorPolicy", "ExceptionHandlers", "error_policy_for"]
 
@@ -93,7 +93,7 @@ LineOf = Callable[[str], str | None]
 
 
 class SendDeadLetters(Protocol):
-    """Sends dead letters, as :meth:`streams.kafka.record_collector.RecordCollector.send_dead_letters`."""
+    """Sends dead letters, as :meth:`streams.kafka.producing.record_collector.RecordCollector.send_dead_letters`."""
 
     def __call__(self, records: Iterable[ProducerRecord], *, wait: bool = False) -> None: ...
 

@@ -12,7 +12,7 @@ from typing import Any
 from processor_api.clock import Clock
 from processor_api.context import BatchLimits, HandleTogether, HeldRecord
 from processor_api.record import HeaderList
-from state.write_buffer.record_context import Cursor
+from state.row_format.record_context import Cursor
 from streams.runtime.processing.pace import Pace
 from streams.runtime.processing.punctuations import NEVER
 from streams.runtime.tracing.task_trace import TaskTrace

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from processor_api.durations import LAST_MS, whole_number
 from processor_api.errors import StreamsError, UserCodeError
 from processor_api.record import NO_TIMESTAMP, Forward, HeaderList
 from processor_api.task_id import TopicPartition
@@ -24,7 +23,8 @@ from processor_api.timestamps import (
     fail_on_invalid_timestamp,
     log_and_skip_on_invalid_timestamp,
 )
-from state.write_buffer.record_context import message_bytes
+from processor_api.user_code.durations import LAST_MS, whole_number
+from state.row_format.record_context import message_bytes
 from streams.kafka.offset_metadata import SkipRule
 from streams.runtime.processing.environment import Environment
 from streams.runtime.processing.pace import Pace

@@ -9,13 +9,13 @@ from functools import partial
 from typing import Any
 
 from processor_api.errors import ProcessingError, StreamsError
-from processor_api.nodes import Node, ProcessorNode, SinkNode, SourceNode
 from processor_api.processor import FixedKeyProcessor, Operator, Processor
 from processor_api.record import Forward
 from processor_api.texts import kind_and_text, plain_str, repr_of
+from processor_api.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
 from state.registry.kinds import OpenStore
 from state.registry.read_only import read_only
-from streams.kafka.record_collector import RecordCollector
+from streams.kafka.producing.record_collector import RecordCollector
 from streams.runtime.plan.task_plan import TaskPlan
 from streams.runtime.processing.context import NodeContext, forward_to, run_processor
 from streams.runtime.processing.environment import Environment, NodeErrors

@@ -6,9 +6,9 @@ import heapq
 import itertools
 from collections.abc import Callable
 
-from processor_api.checks import check_function
 from processor_api.punctuation import PunctuationType, Punctuator, check_schedule
 from processor_api.record import NO_TIMESTAMP
+from processor_api.user_code.checks import check_function
 
 __all__ = ["NEVER", "Punctuations", "Schedule"]
 

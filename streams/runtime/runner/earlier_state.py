@@ -11,7 +11,7 @@ from processor_api.task_id import TopicPartition
 from state.registry.kinds import restore_of
 from streams.kafka.offset_metadata import TopicPartitionMetadata
 from streams.kafka.ports import OffsetAndMetadata
-from streams.kafka.zero_timestamps import as_written
+from streams.kafka.producing.zero_timestamps import as_written
 from streams.runtime.runner.changelog_capture import ChangelogCapture, ChangelogRow
 from streams.runtime.tasks.task import Task
 

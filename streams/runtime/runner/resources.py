@@ -12,7 +12,7 @@ from typing import Any
 from processor_api.clock import ManualClock, SystemClock
 from processor_api.errors import TopologyError
 from processor_api.task_id import TopicPartition
-from processor_api.topology_function import TopologyLike
+from processor_api.topology.function import TopologyLike
 from state.engine.port import Engine
 from streams.config import StreamsConfig
 from streams.runtime.engines.opener import Engines, rocksdb_memory, spilling

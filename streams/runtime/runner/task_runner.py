@@ -17,14 +17,14 @@ from processor_api.errors import StreamsError, TopologyError
 from processor_api.record import HeaderList
 from processor_api.stores.factory import ROCKSDB
 from processor_api.task_id import TaskId, TopicPartition
-from processor_api.topology import Topology
-from processor_api.topology_function import TopologyLike
+from processor_api.topology.function import TopologyLike
+from processor_api.topology.topology import Topology
 from state.engine.port import Engine
 from state.windowed.segments import Retention
 from state.write_buffer.memory_budget import Budget
 from streams.config import StreamsConfig
-from streams.kafka.internal_topics import internal_topic_counts
-from streams.kafka.record_collector import RecordCollector
+from streams.kafka.producing.record_collector import RecordCollector
+from streams.kafka.topics.internal import internal_topic_counts
 from streams.runtime.engines.opener import spilling
 from streams.runtime.plan.task_plan import TaskPlan, plan_tasks
 from streams.runtime.processing.environment import TaskSettings

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from processor_api.clock import Clock
-from processor_api.missing_serdes import check_serdes
 from processor_api.task_id import TaskId
-from processor_api.topology import Topology
-from processor_api.topology_data import TopologyData
-from processor_api.topology_function import TopologyLike, topology_of
+from processor_api.topology.data import TopologyData
+from processor_api.topology.function import TopologyLike, topology_of
+from processor_api.topology.missing_serdes import check_serdes
+from processor_api.topology.topology import Topology
 from state.write_buffer.memory_budget import Budget
 from streams.runtime.engines.opener import check_engines
 from streams.runtime.plan.task_plan import TaskPlan

@@ -19,7 +19,7 @@ from processor_api.task_id import TaskId, TopicPartition
 from processor_api.texts import plain_str
 from streams.kafka.offset_metadata import TopicPartitionMetadata
 from streams.kafka.ports import OffsetAndMetadata
-from streams.kafka.record_collector import RecordCollector
+from streams.kafka.producing.record_collector import RecordCollector
 from streams.runtime.plan.task_plan import TaskPlan
 from streams.runtime.processing.environment import Environment
 from streams.runtime.processing.idling import Idling

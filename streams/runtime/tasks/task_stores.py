@@ -36,11 +36,11 @@ from state.registry.kinds import (
     open_store,
     restores_blindly,
 )
+from state.row_format.record_context import Cursor
 from state.windowed.segments import stored_time
 from state.write_buffer.memory_budget import Budget
-from state.write_buffer.record_context import Cursor
 from streams.kafka.offset_metadata import changelog_mark
-from streams.kafka.record_collector import Changelog, RecordCollector
+from streams.kafka.producing.record_collector import Changelog, RecordCollector
 from streams.runtime.engines.custom_stores import open_custom_store
 from streams.runtime.engines.store_counters import StoreCounters
 from streams.runtime.plan.task_plan import TaskPlan

@@ -12,10 +12,10 @@ from collections.abc import Collection
 
 from processor_api.clock import Clock
 from processor_api.errors import StreamsError, TopologyError
-from streams.kafka.internal_topics import RESET_HINT
 from streams.kafka.ports import Admin
+from streams.kafka.topics.internal import RESET_HINT
+from streams.runtime.start.topic_ids import check_same
 from streams.runtime.tasks.task import Task
-from streams.runtime.tasks.topic_ids import check_same
 from streams.threads import SYSTEM_THREADS, Helper, Pending, Threads
 
 __all__ = ["PartitionWatch", "partition_count_changed"]

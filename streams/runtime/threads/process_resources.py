@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from state.directory.state_directory import StateDirectory
 from streams.config import StreamsConfig
-from streams.kafka.batch_limits import BatchLimits
-from streams.kafka.left_topics import DeployCheck
+from streams.kafka.membership.shutdown_requests import ShutdownRequests
 from streams.kafka.ports import Admin, KafkaClients
-from streams.kafka.shutdown_requests import ShutdownRequests
+from streams.kafka.producing.batch_limits import BatchLimits
+from streams.kafka.topics.left_behind import DeployCheck
 from streams.metrics.registry import Metrics
 from streams.platform import Platform
 from streams.restore.restorer import StateRestoreListener

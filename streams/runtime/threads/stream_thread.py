@@ -20,9 +20,9 @@ from processor_api.texts import plain_str
 from streams.config import StreamsConfig
 from streams.config import clients as client_configs
 from streams.kafka.client_errors import LOST
-from streams.kafka.group import Membership
+from streams.kafka.membership.control_topics import Membership
+from streams.kafka.membership.shutdown_requests import ShutdownRequested
 from streams.kafka.ports import CommitAgain, InstanceFenced, NotDelivered, TransactionAborted
-from streams.kafka.shutdown_requests import ShutdownRequested
 from streams.log import RepeatedLines, in_work
 from streams.metrics.registry import Metrics
 from streams.platform import Platform
@@ -33,13 +33,13 @@ from streams.runtime.tasks.full_disk import FullDisk, Waiting
 from streams.runtime.tasks.refused_records import RefusedRecords
 from streams.runtime.tasks.retry import Retry
 from streams.runtime.tasks.task import Task
-from streams.runtime.tasks.task_manager import OwnedTask
 from streams.runtime.threads.call_timeout import CallTimeout
 from streams.runtime.threads.client_events import client_event, is_event
 from streams.runtime.threads.due_tasks import DueTasks
 from streams.runtime.threads.gathering import Gathering
 from streams.runtime.threads.metadata import ThreadMetadata
 from streams.runtime.threads.parent_only import ParentOnly
+from streams.runtime.threads.task_manager import OwnedTask
 from streams.runtime.threads.thread_metrics import ThreadCounters
 from streams.runtime.threads.thread_resources import ThreadResources
 from streams.runtime.threads.thread_state import ThreadState, check_step

@@ -16,7 +16,7 @@ from processor_api.errors import DamagedStateError, RetryableError, StreamsError
 from processor_api.forks import belongs_to_this_process
 from processor_api.texts import plain_str
 from streams.config import clients as client_configs
-from streams.kafka.group import (
+from streams.kafka.membership.control_topics import (
     ControlTopicMembership,
     Membership,
     Tasks,
@@ -24,7 +24,7 @@ from streams.kafka.group import (
     other_topologies,
 )
 from streams.kafka.ports import Producer
-from streams.kafka.record_collector import RecordCollector
+from streams.kafka.producing.record_collector import RecordCollector
 from streams.log import RepeatedLines
 from streams.metrics.registry import ThreadMetrics
 from streams.restore.restorer import Restorer
@@ -32,18 +32,18 @@ from streams.runtime.processing.environment import GlobalStoreReader, TaskSettin
 from streams.runtime.processing.error_policy import error_policy_for
 from streams.runtime.processing.idling import Idling
 from streams.runtime.processing.pace import Pace
+from streams.runtime.start.expired_windows import CutChangelogs, ExpiredWindows
+from streams.runtime.start.lost_offsets import LostOffsets
+from streams.runtime.start.task_opener import TaskOpener
 from streams.runtime.tasks.assembly import TaskAssembly
 from streams.runtime.tasks.commit import Committer
-from streams.runtime.tasks.expired_windows import CutChangelogs, ExpiredWindows
-from streams.runtime.tasks.lost_offsets import LostOffsets
-from streams.runtime.tasks.purge import RepartitionPurge
 from streams.runtime.tasks.task import Task
-from streams.runtime.tasks.task_manager import TaskManager
-from streams.runtime.tasks.task_opener import TaskOpener
 from streams.runtime.tasks.thread_clients import ThreadClients
 from streams.runtime.threads.metadata import TaskMetadata, ThreadMetadata
 from streams.runtime.threads.partition_watch import PartitionWatch
 from streams.runtime.threads.process_resources import ProcessResources
+from streams.runtime.threads.purge import RepartitionPurge
+from streams.runtime.threads.task_manager import TaskManager
 from streams.runtime.tracing.producer import TracedProducer
 from streams.runtime.tracing.tracer import Tracer
 from streams.threads import Event
@@ -198,7 +198,7 @@ class ThreadResources:
         return self._waits or self.membership.is_blocked()
 
     def own(self, tasks: Tasks, *, lost: bool) -> None:
-        """Takes over new ownership (:class:`streams.kafka.group.Owner`)."""
+        """Takes over new ownership (:class:`streams.kafka.membership.control_topics.Owner`)."""
         self.assigned = True
         self.revoked = self.revoked or not self.tasks.owned <= tasks.active
         self.tasks.own(tasks, lost=lost)

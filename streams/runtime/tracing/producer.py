@@ -7,9 +7,9 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, NoReturn
 
 from processor_api.errors import StreamsError
-from processor_api.partitioner import partition_for_key
 from processor_api.record import HeaderList
 from processor_api.task_id import TopicPartition
+from processor_api.topology.partitioner import partition_for_key
 from streams.kafka.ports import OffsetAndMetadata, OnDelivery, Producer
 from streams.runtime.tracing.tracer import Tracer
 

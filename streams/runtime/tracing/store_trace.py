@@ -8,9 +8,9 @@ from typing import Any
 
 from processor_api.record import HeaderList
 from processor_api.texts import MOST_VALUE, kind_and_text, shown
+from state.row_format.row_trace import CACHE, ENGINE, LOGGED, NOWHERE, WAITING, RowAccess, RowTrace
 from state.write_buffer.iterators import RowIterator
-from state.write_buffer.row_trace import CACHE, ENGINE, LOGGED, NOWHERE, WAITING, RowAccess, RowTrace
-from streams.kafka.record_collector import Changelog
+from streams.kafka.producing.record_collector import Changelog
 from streams.runtime.tracing.steps import ABSENT, TraceStep, value_text
 from streams.runtime.tracing.tracer import Followed, Held, Tracer
 

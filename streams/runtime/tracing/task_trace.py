@@ -13,7 +13,7 @@ from typing import Any
 
 from processor_api.record import Forward, HeaderList
 from processor_api.texts import MOST_VALUE, kind_and_text, shown
-from state.write_buffer.record_context import NO_SOURCE, Cursor
+from state.row_format.record_context import NO_SOURCE, Cursor
 from streams.runtime.tracing.store_trace import StoreTrace
 from streams.runtime.tracing.tracer import Followed, Tracer
 

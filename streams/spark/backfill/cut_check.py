@@ -9,7 +9,7 @@ from streams.spark.backfill.history import History
 from streams.spark.errors import SparkBridgeError
 from streams.spark.handover.cut import Cut
 from streams.spark.handover.errors import CutError, HistoryBeyondCutError, HistoryShortOfCutError
-from streams.spark.tables.ranges import OffsetRanges
+from streams.spark.sources.ranges import OffsetRanges
 from streams.spark.tables.read import offsets_of
 
 __all__ = ["check_cut"]

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from processor_api.given_serdes import SerdeLike, optional_serde
-from streams.spark.tables.columns import Column, column_of
-from streams.spark.tables.shipping import packed, unpacked
+from processor_api.user_code.given_serdes import SerdeLike, optional_serde
+from streams.spark.rows.columns import Column, column_of
+from streams.spark.rows.shipping import packed, unpacked
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from streams.spark.backfill.errors import CopartitionError, UnsupportedForBackfill
 from streams.spark.backfill.result import BackfillResult
-from streams.spark.backfill.stage_job import EarlierState
 from streams.spark.backfill.stages import Stage
 from streams.spark.errors import SparkBridgeError
+from streams.spark.executor.errors import CopartitionError, UnsupportedForBackfill
+from streams.spark.executor.stage_job import EarlierState
 
 __all__ = ["earlier_state"]
 

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from streams.config import StreamsConfig
-from streams.spark.backfill.errors import HistorySchemaError, UnsupportedForBackfill
 from streams.spark.backfill.history import HEADERS, History
-from streams.spark.backfill.rows import COLUMNS, RowWriter
 from streams.spark.backfill.stages import Stage
-from streams.spark.backfill.task_errors import passed_to_driver
 from streams.spark.errors import NullTimestampError, PartitionMismatchError, SparkBridgeError
-from streams.spark.tables.store_layouts import table_layout
-from streams.spark.tables.table_layout import KEY_VALUE, SESSION, WINDOW
+from streams.spark.executor.errors import HistorySchemaError, UnsupportedForBackfill
+from streams.spark.executor.rows import COLUMNS, RowWriter
+from streams.spark.executor.task_errors import passed_to_driver
+from streams.spark.rows.store_layouts import table_layout
+from streams.spark.rows.table_layout import KEY_VALUE, SESSION, WINDOW
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -19,11 +19,11 @@ from streams.runtime.global_stores.readers import global_families
 from streams.runtime.runner.options import RunnerOptions
 from streams.runtime.runner.resources import RunnerResources
 from streams.runtime.threads.gc_tuning import relax_collector
-from streams.spark.backfill.rows import RowWriter, state_rows
-from streams.spark.backfill.shipped_topology import ShippedTopology
-from streams.spark.backfill.task_directory import local_directory
-from streams.spark.backfill.task_errors import passed_to_driver
-from streams.spark.backfill.task_input import rows_of_files
+from streams.spark.executor.rows import RowWriter, state_rows
+from streams.spark.executor.shipped_topology import ShippedTopology
+from streams.spark.executor.task_directory import local_directory
+from streams.spark.executor.task_errors import passed_to_driver
+from streams.spark.executor.task_input import rows_of_files
 
 __all__ = ["FillingJob", "fill_globals"]
 

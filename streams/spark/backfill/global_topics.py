@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from streams.spark.backfill.rows import COLUMNS, RowWriter
-from streams.spark.backfill.task_errors import passed_to_driver
-from streams.spark.backfill.task_input import check_unit
+from streams.spark.executor.rows import COLUMNS, RowWriter
+from streams.spark.executor.task_errors import passed_to_driver
+from streams.spark.executor.task_input import check_unit
 
 __all__ = ["write_global_rows"]
 

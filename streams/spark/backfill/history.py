@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from streams.spark.backfill.errors import HistorySchemaError
 from streams.spark.errors import NaiveTimestampError, SparkBridgeError
-from streams.spark.tables.offsets import ClusterConfig, Place, pin_offsets
-from streams.spark.tables.ranges import OffsetRanges
+from streams.spark.executor.errors import HistorySchemaError
+from streams.spark.sources.offsets import ClusterConfig, Place, pin_offsets
+from streams.spark.sources.ranges import OffsetRanges
 from streams.spark.tables.read import offsets_of, read_topic
 from streams.spark.time_units import as_ms, check_time_unit
 

@@ -11,14 +11,14 @@ import pyarrow as pa
 
 from processor_api.serde import Serde
 from processor_api.texts import repr_of
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from streams.config import StreamsConfig
-from streams.spark.backfill.murmur2 import partitions_of_keys
-from streams.spark.backfill.shipped_topology import ShippedTopology
-from streams.spark.backfill.source_serdes import source_serdes
-from streams.spark.backfill.task_errors import passed_to_driver
 from streams.spark.errors import PartitionMismatchError
-from streams.spark.tables.values import python_values, writer_of, written
+from streams.spark.executor.murmur2 import partitions_of_keys
+from streams.spark.executor.shipped_topology import ShippedTopology
+from streams.spark.executor.source_serdes import source_serdes
+from streams.spark.executor.task_errors import passed_to_driver
+from streams.spark.rows.values import python_values, writer_of, written
 
 __all__ = ["Preparation", "prepared"]
 

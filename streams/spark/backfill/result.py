@@ -10,21 +10,21 @@ from difflib import get_close_matches
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from processor_api.given_serdes import SerdeLike
-from processor_api.topology import Topology
-from processor_api.topology_function import TopologyLike
+from processor_api.topology.function import TopologyLike
+from processor_api.topology.topology import Topology
+from processor_api.user_code.given_serdes import SerdeLike
 from streams.config import StreamsConfig
 from streams.spark.backfill.decoded_output import decoded
-from streams.spark.backfill.errors import RunDirConflict
-from streams.spark.backfill.rows import SPARK_COLUMNS
 from streams.spark.backfill.run_directory import RunDirectory
-from streams.spark.backfill.shipped_topology import backfill_config
 from streams.spark.errors import SparkBridgeError
+from streams.spark.executor.errors import RunDirConflict
+from streams.spark.executor.rows import SPARK_COLUMNS
+from streams.spark.executor.shipped_topology import backfill_config
 from streams.spark.handover.cut import Cut
-from streams.spark.tables.changelog_rows import table_of_rows
+from streams.spark.rows.changelog_rows import table_of_rows
+from streams.spark.rows.store_layouts import load_topology, table_layout
+from streams.spark.rows.table_layout import SESSION, WINDOW
 from streams.spark.tables.diff import diff_tables
-from streams.spark.tables.store_layouts import load_topology, table_layout
-from streams.spark.tables.table_layout import SESSION, WINDOW
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -39,7 +39,7 @@ class StageReport:
     stage: int
     subtopologies: tuple[int, ...]
     tasks: tuple[Mapping[str, Any], ...]
-    """One entry for each task, with its files and counts (`streams/spark/backfill/stage_task.py`)."""
+    """One entry for each task, with its files and counts (`streams/spark/executor/stage_task.py`)."""
     duration_ms: int
     resumed: bool
     """Whether an earlier run had completed it."""
@@ -287,7 +287,7 @@ def stage_report(manifest: Mapping[str, Any], *, resumed: bool) -> StageReport:
 
 
 def read_rows(spark: SparkSession, files: Sequence[str]) -> DataFrame:
-    """Returns the rows of some files of a run directory (`streams.spark.backfill.rows`)."""
+    """Returns the rows of some files of a run directory (`streams.spark.executor.rows`)."""
     if not files:
         return spark.createDataFrame([], SPARK_COLUMNS)
     return spark.read.schema(SPARK_COLUMNS).parquet(*(f"file://{path}" for path in files))

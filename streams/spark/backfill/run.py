@@ -15,32 +15,32 @@ from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
 
 from processor_api.clock import Clock, SystemClock
-from processor_api.nodes import SourceNode
 from processor_api.texts import repr_of
-from processor_api.topology import Topology
+from processor_api.topology.nodes import SourceNode
+from processor_api.topology.topology import Topology
 from streams.config import StreamsConfig
-from streams.kafka.internal_topics import internal_topic_counts
+from streams.kafka.topics.internal import internal_topic_counts
 from streams.spark.backfill.cut_check import check_cut
 from streams.spark.backfill.earlier_state import earlier_state
-from streams.spark.backfill.errors import UnsupportedForBackfill
 from streams.spark.backfill.given_state import GivenTable, given_rows, given_tables, write_given_rows
 from streams.spark.backfill.global_filling import FillingJob, fill_globals
-from streams.spark.backfill.global_tables import GlobalTables
 from streams.spark.backfill.global_topics import write_global_rows
 from streams.spark.backfill.history import History
-from streams.spark.backfill.loops import loop_of, topics_that_go_round
 from streams.spark.backfill.prepared_history import Preparation, prepared
 from streams.spark.backfill.progress import progress_of
 from streams.spark.backfill.result import BackfillResult, StageReport, read_rows, stage_report
 from streams.spark.backfill.run_directory import RunDirectory
-from streams.spark.backfill.shipped_topology import ShippedTopology, checked_topology, dead_letter_topic, ship
 from streams.spark.backfill.stage_input import InputRows, history_rows, order_by_time, placed_rows, written_rows
-from streams.spark.backfill.stage_job import EarlierState, JobInput, StageJob
-from streams.spark.backfill.stage_task import run_missing_tasks, run_stage_task
 from streams.spark.backfill.stages import Stage, StageInput, plan_stages
-from streams.spark.backfill.task_errors import error_of
 from streams.spark.backfill.value_check import check_values
 from streams.spark.errors import SparkBridgeError, UnknownPartitionCount
+from streams.spark.executor.errors import UnsupportedForBackfill
+from streams.spark.executor.global_tables import GlobalTables
+from streams.spark.executor.loops import loop_of, topics_that_go_round
+from streams.spark.executor.shipped_topology import ShippedTopology, checked_topology, dead_letter_topic, ship
+from streams.spark.executor.stage_job import EarlierState, JobInput, StageJob
+from streams.spark.executor.stage_task import run_missing_tasks, run_stage_task
+from streams.spark.executor.task_errors import error_of
 from streams.spark.handover.cut import Cut
 from streams.spark.session import check_version, check_workers, is_connect
 

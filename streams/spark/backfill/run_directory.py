@@ -3,7 +3,7 @@
 ::
 
     run.json                                    what is run: application, topology, inputs, options, time of its begin
-    stage=0/kind=record/p3-a17.parquet          records that sinks wrote (formats: streams/spark/backfill/rows.py)
+    stage=0/kind=record/p3-a17.parquet          records that sinks wrote (formats: streams/spark/executor/rows.py)
     stage=0/kind=state/p3-a17.parquet           rows of changelogs after the last record
     stage=0/kind=error/p3-a17.parquet           records that could not be processed
     initial/...                                 the same, with the rows of tables that were given as a beginning
@@ -29,7 +29,7 @@ from uuid import uuid4
 
 from state.directory.file_lock import FileLock
 from state.directory.own_files import write_own
-from streams.spark.backfill.errors import RunDirConflict
+from streams.spark.executor.errors import RunDirConflict
 
 __all__ = ["RunDirectory", "local_path"]
 

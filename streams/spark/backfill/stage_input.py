@@ -57,7 +57,7 @@ def history_rows(topic: str, history: History, *, by_offset: bool) -> InputRows:
 def written_rows(topic: str, rows: DataFrame, writers: int) -> InputRows:
     """Returns the rows of a topic that an earlier stage wrote.
 
-    :param rows: the records of that stage (`streams.spark.backfill.rows`).
+    :param rows: the records of that stage (`streams.spark.executor.rows`).
     """
     from pyspark.sql import functions
 

@@ -13,12 +13,12 @@ from difflib import get_close_matches
 from typing import Any
 
 from processor_api.errors import MissingTopicError, TopologyError
-from processor_api.nodes import SinkNode, SourceNode
-from processor_api.topology_data import TopologyData
-from streams.kafka.topic_readers import reader_of
+from processor_api.topology.data import TopologyData
+from processor_api.topology.nodes import SinkNode, SourceNode
+from streams.kafka.topics.readers import reader_of
 from streams.runtime.plan.task_plan import TaskPlan, plan_tasks
-from streams.spark.backfill.errors import CopartitionError, CyclicTopologyError, MissingHistoryError
 from streams.spark.errors import UnknownPartitionCount
+from streams.spark.executor.errors import CopartitionError, CyclicTopologyError, MissingHistoryError
 
 __all__ = ["Stage", "StageInput", "plan_stages"]
 

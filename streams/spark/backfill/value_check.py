@@ -7,11 +7,11 @@ from decimal import Decimal
 from typing import Any
 
 from processor_api.serde import Serde, Serdes
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from streams.config import StreamsConfig
-from streams.spark.backfill.errors import HistorySchemaError
 from streams.spark.backfill.history import History
-from streams.spark.backfill.source_serdes import source_serdes
+from streams.spark.executor.errors import HistorySchemaError
+from streams.spark.executor.source_serdes import source_serdes
 
 __all__ = ["check_values"]
 

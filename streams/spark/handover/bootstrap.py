@@ -24,8 +24,8 @@ from processor_api.clock import Clock, SystemClock
 from processor_api.errors import RetryableError, TaskMigratedError
 from processor_api.record import NO_TIMESTAMP
 from processor_api.task_id import TopicPartition
-from processor_api.topology import Topology
-from processor_api.topology_function import TopologyLike, topology_of
+from processor_api.topology.function import TopologyLike, topology_of
+from processor_api.topology.topology import Topology
 from streams.config import StreamsConfig
 from streams.kafka.offset_metadata import TopicPartitionMetadata
 from streams.kafka.ports import GroupMember, KafkaClients, OffsetAndMetadata

@@ -9,11 +9,11 @@ from processor_api.clock import SystemClock
 from processor_api.errors import BootstrapIncompleteError
 from processor_api.record import NO_TIMESTAMP
 from processor_api.task_id import TaskId, TopicPartition
-from processor_api.topology_function import TopologyLike, topology_of
+from processor_api.topology.function import TopologyLike, topology_of
 from streams.config import StreamsConfig
 from streams.kafka.offset_metadata import TopicPartitionMetadata
 from streams.kafka.ports import KafkaClients, OffsetAndMetadata
-from streams.runtime.tasks.start_guard import PlannedTask, check_changelogs, check_complete, check_handed_over
+from streams.runtime.start.start_guard import PlannedTask, check_changelogs, check_complete, check_handed_over
 from streams.spark.handover.cluster import Cluster
 from streams.spark.handover.finished_run import FinishedRun
 from streams.spark.handover.plan import HandoverPlan, has_offsets, lost_by_time, plan_handover

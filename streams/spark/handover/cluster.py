@@ -12,8 +12,8 @@ from processor_api.errors import RetryableError
 from processor_api.task_id import TopicPartition
 from streams.config import StreamsConfig
 from streams.config import clients as client_configs
-from streams.kafka.batch_limits import limited
 from streams.kafka.ports import Admin, Consumer, KafkaClients, NewTopic, Producer, UnknownPartitionError
+from streams.kafka.producing.batch_limits import limited
 
 __all__ = ["Cluster"]
 

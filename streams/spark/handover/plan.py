@@ -8,23 +8,23 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from processor_api.errors import TopologyError
-from processor_api.nodes import SourceNode
 from processor_api.record import NO_TIMESTAMP
 from processor_api.stores.factory import StoreBuilder
 from processor_api.task_id import TopicPartition
-from processor_api.topology import Topology
+from processor_api.topology.nodes import SourceNode
+from processor_api.topology.topology import Topology
 from streams.app.topics import TopicFitter
-from streams.kafka.changelog_keeping import needed_by
-from streams.kafka.internal_topics import (
+from streams.kafka.offset_metadata import TopicPartitionMetadata, changelog_mark
+from streams.kafka.ports import NewTopic, OffsetAndMetadata
+from streams.kafka.topics.changelog_keeping import needed_by
+from streams.kafka.topics.internal import (
     InternalTopic,
     changelog_name,
     check_existing_topics,
     internal_topic_counts,
     internal_topics,
 )
-from streams.kafka.offset_metadata import TopicPartitionMetadata, changelog_mark
-from streams.kafka.ports import NewTopic, OffsetAndMetadata
-from streams.kafka.topic_settings import harmful_settings
+from streams.kafka.topics.settings import harmful_settings
 from streams.runtime.plan.task_plan import TaskPlan, plan_tasks
 from streams.spark.handover.cluster import Cluster
 from streams.spark.handover.cut import Cut

@@ -13,8 +13,8 @@ from processor_api.record import HeaderList
 from processor_api.stores.factory import StoreBuilder
 from processor_api.task_id import TopicPartition
 from state.windowed.segments import Retention
-from streams.kafka.deliveries import not_delivered
 from streams.kafka.ports import Consumer, Producer
+from streams.kafka.producing.deliveries import not_delivered
 from streams.spark.handover.finished_run import FinishedTask, RunRow
 from streams.spark.handover.plan import Changelog
 

@@ -19,7 +19,7 @@ from state.directory.own_files import write_own
 from state.engine.port import Engine
 from state.engine.spilling import SpillingEngine
 from state.registry.kinds import families_held, families_of, restore_of
-from streams.kafka.zero_timestamps import as_written
+from streams.kafka.producing.zero_timestamps import as_written
 from streams.restore.snapshot_files import MANIFEST, StoreSnapshot, TableFile, snapshot_path
 from streams.spark.errors import SparkBridgeError
 from streams.spark.handover.cluster import Cluster
@@ -27,7 +27,7 @@ from streams.spark.handover.errors import BootstrapVerificationError
 from streams.spark.handover.finished_run import FinishedTask, RunRow
 from streams.spark.handover.plan import Changelog
 from streams.spark.handover.rows import Sum, live_rows
-from streams.spark.tables.compaction import TaskFolder
+from streams.spark.rows.compaction import TaskFolder
 
 __all__ = ["SnapshotWriter"]
 

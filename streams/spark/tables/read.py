@@ -6,20 +6,20 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from processor_api.given_serdes import SerdeLike
-from processor_api.topology_function import TopologyLike
+from processor_api.topology.function import TopologyLike
+from processor_api.user_code.given_serdes import SerdeLike
 from streams.config import StreamsConfig
 from streams.spark.errors import SparkBridgeError
-from streams.spark.tables.compaction import MEMORY_BYTES
-from streams.spark.tables.offsets import ClusterConfig, Place, check_ranges, cluster_settings, pin_offsets
-from streams.spark.tables.ranges import OffsetRanges
+from streams.spark.rows.compaction import MEMORY_BYTES
+from streams.spark.rows.shipping import PLAN, packed
+from streams.spark.rows.store_layouts import load_topology, table_layout
+from streams.spark.sources.offsets import ClusterConfig, Place, check_ranges, cluster_settings, pin_offsets
+from streams.spark.sources.ranges import OffsetRanges
+from streams.spark.sources.table_source import FORMAT as TABLE_FORMAT
+from streams.spark.sources.table_source import table_plan
+from streams.spark.sources.topic_source import FORMAT as TOPIC_FORMAT
+from streams.spark.sources.topic_source import plan_of
 from streams.spark.tables.registration import register
-from streams.spark.tables.shipping import PLAN, packed
-from streams.spark.tables.store_layouts import load_topology, table_layout
-from streams.spark.tables.table_source import FORMAT as TABLE_FORMAT
-from streams.spark.tables.table_source import table_plan
-from streams.spark.tables.topic_source import FORMAT as TOPIC_FORMAT
-from streams.spark.tables.topic_source import plan_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

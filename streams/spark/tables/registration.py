@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from streams.spark.session import check_version, check_workers
-from streams.spark.tables.table_source import TableSource
-from streams.spark.tables.topic_source import TopicSource
+from streams.spark.sources.table_source import TableSource
+from streams.spark.sources.topic_source import TopicSource
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

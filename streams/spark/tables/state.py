@@ -13,21 +13,20 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from processor_api.stores.time_to_live import RECORD_TIME
-from processor_api.topology_function import TopologyLike
+from processor_api.topology.function import TopologyLike
 from state.directory.inspect import applications_in, tasks_of
 from state.offline.stores import StoredStore, scan, stores_in
 from state.rocksdb.reader import DatabaseReader
+from state.time_to_live.options import EXPIRY, EXPIRY_ROW
 from state.versioned.history import VERSIONS
 from state.windowed.segments import FACTS, FACTS_KEY
-from state.write_buffer.time_to_live import EXPIRY, EXPIRY_ROW
 from streams.config import StreamsConfig
 from streams.spark.errors import SparkBridgeError, UnsupportedStore
-from streams.spark.tables.changelog_rows import table_of_rows
-from streams.spark.tables.compaction import CHUNK
-from streams.spark.tables.registration import register
-from streams.spark.tables.shipping import packed, unpacked
-from streams.spark.tables.store_layouts import load_topology, table_layout
-from streams.spark.tables.table_layout import (
+from streams.spark.rows.changelog_rows import table_of_rows
+from streams.spark.rows.compaction import CHUNK
+from streams.spark.rows.shipping import packed, unpacked
+from streams.spark.rows.store_layouts import load_topology, table_layout
+from streams.spark.rows.table_layout import (
     SESSION,
     VERSIONED,
     WINDOW,
@@ -35,6 +34,7 @@ from streams.spark.tables.table_layout import (
     TableLayout,
     version_limit,
 )
+from streams.spark.tables.registration import register
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from processor_api.errors import AuthorizationError, RetryableError, StreamsError
-from processor_api.given_serdes import SerdeLike, optional_serde
-from processor_api.partitioner import StreamPartitioner
 from processor_api.serde import Serde, Serdes
 from processor_api.texts import repr_of
+from processor_api.topology.partitioner import StreamPartitioner
+from processor_api.user_code.given_serdes import SerdeLike, optional_serde
 from streams.config import clients
-from streams.kafka.batch_limits import limited
 from streams.kafka.confluent.clients import ConfluentClients
-from streams.kafka.deliveries import not_delivered
+from streams.kafka.producing.batch_limits import limited
+from streams.kafka.producing.deliveries import not_delivered
 from streams.spark.errors import (
     NaiveTimestampError,
     PartitionMismatchError,
@@ -23,10 +23,10 @@ from streams.spark.errors import (
     TimestampRangeError,
     UnknownPartitionCount,
 )
+from streams.spark.rows.shipping import packed, unpacked
+from streams.spark.rows.values import python_values, writer_of, written
 from streams.spark.session import check_version, check_workers
-from streams.spark.tables.offsets import ClusterConfig, cluster_settings
-from streams.spark.tables.shipping import packed, unpacked
-from streams.spark.tables.values import python_values, writer_of, written
+from streams.spark.sources.offsets import ClusterConfig, cluster_settings
 from streams.spark.time_units import another_unit_row, as_ms, check_time_unit, refuse_other_unit
 
 if TYPE_CHECKING:

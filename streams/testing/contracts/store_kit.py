@@ -18,8 +18,8 @@ from state.engine.port import OFFSETS, POSITIONS
 from state.formats.offsets import offset_key, write_offset
 from state.registry.custom_opening import custom_engine
 from state.registry.kinds import OpenStore, open_store, restore_of
+from state.row_format.record_context import Cursor
 from state.write_buffer.memory_budget import Budget
-from state.write_buffer.record_context import Cursor
 from streams.metrics.registry import Metrics, ThreadMetrics
 
 __all__ = ["CHANGELOG", "INPUT", "StoreKit"]

@@ -12,11 +12,11 @@ from typing import Any, TypeVar
 
 from processor_api.errors import TaskMigratedError
 from processor_api.task_id import TopicPartition
-from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
-from streams.kafka.embedded.consumer import EmbeddedConsumer
-from streams.kafka.embedded.messages import PARTITION_EOF, ErrorInfo, Event
-from streams.kafka.embedded.producer import EmbeddedProducer
 from streams.kafka.ports import GroupMember, NewTopic, OffsetAndMetadata, RebalanceListener, TopicInfo
+from streams.testing.broker import EmbeddedBroker, EmbeddedClients
+from streams.testing.broker.consumer import EmbeddedConsumer
+from streams.testing.broker.messages import PARTITION_EOF, ErrorInfo, Event
+from streams.testing.broker.producer import EmbeddedProducer
 from streams.testing.simulation.network import ClientGivenUp, GivenUpNetwork, Network
 from streams.testing.simulation.scheduler import Process, Scheduler
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from processor_api.stores.factory import MEMORY, ROCKSDB
-from streams.kafka.embedded import EmbeddedBroker
 from streams.platform import Platform
+from streams.testing.broker import EmbeddedBroker
 from streams.testing.simulation.clients import ClientsOfSimulation
 from streams.testing.simulation.disk import Disk, FileLocksOfSimulation
 from streams.testing.simulation.network import Network

@@ -9,7 +9,7 @@ from processor_api.processor import Processor
 from processor_api.record import Record
 from processor_api.serde import Serdes
 from processor_api.stores.factory import StoreBuilder, Stores
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 
 S = Serdes.STRING
 SETTINGS = {"retention.ms": "99", "cleanup.policy": "delete", "segment.bytes": "1000"}

@@ -9,7 +9,7 @@ from dsl import Materialized, StreamsBuilder
 from processor_api.processor import Processor
 from processor_api.record import Record
 from processor_api.serde import Serdes
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 
 
 class Drop(Processor[Any, Any, Any, Any]):

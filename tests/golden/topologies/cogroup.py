@@ -8,7 +8,7 @@ from typing import Any
 from dsl import Grouped, Materialized, SessionWindows, SlidingWindows, StreamsBuilder, TimeWindows
 from processor_api.serde import Serdes
 from processor_api.stores.windowed import Windowed
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 
 S = Serdes.STRING
 Build = Callable[[Any], Topology]

@@ -18,7 +18,7 @@ from dsl import (
 from processor_api.processor import FixedKeyProcessor, Processor
 from processor_api.record import FixedKeyRecord, Record
 from processor_api.serde import Serde, Serdes
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 
 S, L = Serdes.STRING, Serdes.LONG
 

@@ -15,7 +15,7 @@ from processor_api.processor import Processor
 from processor_api.punctuation import PunctuationType
 from processor_api.record import Record
 from processor_api.serde import Serde, Serdes
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 
 S, L = Serdes.STRING, Serdes.LONG
 

@@ -8,7 +8,7 @@ from typing import Any
 from dsl import Consumed, Grouped, KTable, Materialized, Produced, StreamsBuilder, TableJoined
 from processor_api.serde import Serde, Serdes
 from processor_api.stores.factory import Stores
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 
 S, L = Serdes.STRING, Serdes.LONG
 Build = Callable[[Any], Topology]

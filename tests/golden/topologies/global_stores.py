@@ -8,12 +8,12 @@ from typing import Any
 
 from dsl import Consumed, Materialized, Produced, StreamsBuilder
 from golden_support.user_code import StringProcessor, StringRecord
-from processor_api.offset_reset import AutoOffsetReset
 from processor_api.processor import Processor
 from processor_api.record import Record
 from processor_api.serde import Serdes
 from processor_api.stores.factory import ROCKSDB, StoreBuilder, Stores, StoreSupplier
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
+from processor_api.user_code.offset_reset import AutoOffsetReset
 
 S, L = Serdes.STRING, Serdes.LONG
 

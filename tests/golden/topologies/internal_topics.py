@@ -24,7 +24,7 @@ from processor_api.processor import Processor
 from processor_api.record import Record
 from processor_api.serde import Serdes
 from processor_api.stores.factory import StoreBuilder, Stores
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from state.formats.windowed_serdes import WindowedSerdes
 
 S = Serdes.STRING

@@ -7,7 +7,7 @@ from typing import Any
 
 from dsl import KStream, Materialized, Produced, StreamsBuilder
 from processor_api.serde import Serde, Serdes
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 
 S, L = Serdes.STRING, Serdes.LONG
 

@@ -16,7 +16,7 @@ from processor_api.record import FixedKeyRecord, Record
 from processor_api.serde import Serdes
 from processor_api.stores.contracts import ValueAndTimestamp
 from processor_api.stores.factory import StoreBuilder, Stores
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 
 S, L = Serdes.STRING, Serdes.LONG
 

@@ -9,7 +9,7 @@ from dsl import StreamsBuilder
 from golden_support.user_code import StringProcessor, StringRecord
 from processor_api.serde import Serdes
 from processor_api.stores.factory import StoreBuilder, Stores
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 
 S = Serdes.STRING
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from dsl import Branched, Consumed, KStream, Materialized, Produced, Repartitioned, StreamsBuilder
 from golden_support.calls import call
-from processor_api.nodes import RecordContext
 from processor_api.record import HeaderList
 from processor_api.serde import Serdes
-from processor_api.topology import Topology
+from processor_api.topology.nodes import RecordContext
+from processor_api.topology.topology import Topology
 
 S, L, I = Serdes.STRING, Serdes.LONG, Serdes.INTEGER  # noqa: E741
 

@@ -19,7 +19,7 @@ from processor_api.processor import FixedKeyProcessor
 from processor_api.record import FixedKeyRecord
 from processor_api.serde import Serdes
 from processor_api.stores.defaults import BuiltInDslStoreSuppliers
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 
 S, L = Serdes.STRING, Serdes.LONG
 Build = Callable[[Any], Topology]

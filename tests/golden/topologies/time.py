@@ -15,7 +15,7 @@ from processor_api.timestamps import (
     log_and_skip_on_invalid_timestamp,
     use_partition_time_on_invalid_timestamp,
 )
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 
 S, L = Serdes.STRING, Serdes.LONG
 

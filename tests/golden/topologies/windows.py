@@ -22,7 +22,7 @@ from dsl import (
 from processor_api.serde import Serde, Serdes
 from processor_api.stores.factory import Stores
 from processor_api.stores.windowed import Windowed
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from state.formats.windowed_serdes import WindowedSerdes
 
 S, L = Serdes.STRING, Serdes.LONG

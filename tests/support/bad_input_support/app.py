@@ -29,7 +29,7 @@ from streams import (
     StreamsBuilder,
     Topology,
 )
-from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
+from streams.testing.broker import EmbeddedBroker, EmbeddedClients
 
 TEXT = Serdes.STRING
 DEADLINE_S = 30.0

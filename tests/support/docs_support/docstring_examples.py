@@ -30,7 +30,7 @@ from typing import Any
 
 import streams
 import streams.testing
-from processor_api.nodes import SourceNode
+from processor_api.topology.nodes import SourceNode
 from streams import KStream, KTable, Processor, StreamsBuilder, Topology, TopologyTestDriver
 from streams.testing import EmbeddedKafka
 

@@ -17,8 +17,8 @@ from state.engine.memory import MemoryEngine
 from state.read_views.view import open_view
 from state.registry.kinds import families_of, open_store, restore_of
 from state.rocksdb.engine import RocksEngine
+from state.row_format.record_context import Cursor
 from state.write_buffer.memory_budget import Budget
-from state.write_buffer.record_context import Cursor
 from state_support.bytes_stores import PlainBytesSupplier
 from streams.queries.answers import ask, level_of
 from streams.testing.contracts.store_kit import StoreKit

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from golden_support.replay import start_driver
-from processor_api.subtopology import task_subtopologies
+from processor_api.topology.subtopology import task_subtopologies
 from streams.config import StreamsConfig
-from streams.kafka.internal_topics import InternalTopic, TopicRole, full_name, internal_topics, topic_prefix
+from streams.kafka.topics.internal import InternalTopic, TopicRole, full_name, internal_topics, topic_prefix
 
 __all__ = ["expected_records", "expected_topics", "is_supported", "records", "topics"]
 

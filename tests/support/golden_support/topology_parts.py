@@ -7,7 +7,7 @@ from typing import Any
 
 from golden_support.java_names import BUILD_ERRORS
 from streams.config import StreamsConfig
-from streams.kafka.internal_topics import TopicRole, internal_topics
+from streams.kafka.topics.internal import TopicRole, internal_topics
 
 __all__ = ["expected_parts", "parts"]
 

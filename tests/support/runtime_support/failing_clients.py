@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
 from streams.kafka.ports import Admin, Consumer, KafkaClients, Producer
+from streams.testing.broker import EmbeddedBroker, EmbeddedClients
 
 __all__ = ["Deaf", "FailingClients", "Trap", "Trapped", "no_trap", "trapped"]
 

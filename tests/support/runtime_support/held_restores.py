@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from runtime_support.running_app import Cluster
-from streams.kafka.embedded import EmbeddedClients
+from streams.testing.broker import EmbeddedClients
 
 __all__ = ["HeldConsumer", "HeldRestores"]
 

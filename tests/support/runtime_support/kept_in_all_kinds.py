@@ -14,7 +14,7 @@ from processor_api.serde import Serdes
 from processor_api.stores.contracts import ValueAndTimestamp, ValueTimestampHeaders
 from processor_api.stores.factory import StoreBuilder, Stores
 from processor_api.stores.windowed import Window, Windowed
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from runtime_support.staged_run import Piped
 from state_support.texts import Texts
 

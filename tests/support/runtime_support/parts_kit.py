@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from processor_api.clock import ManualClock
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from runtime_support.task_kit import TaskKit
 from streams.runtime.processing.pace import Pace
 from streams.runtime.tasks.task import TaskState

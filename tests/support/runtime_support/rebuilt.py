@@ -10,7 +10,7 @@ from processor_api.processor import Processor
 from processor_api.record import Record
 from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 
 __all__ = ["looking_up", "rebuilds"]
 

@@ -18,11 +18,11 @@ from processor_api.processor import Processor
 from processor_api.record import HeaderList, Record
 from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from streams.app.kafka_streams import ClientState, KafkaStreams
-from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
 from streams.kafka.ports import KafkaClients
 from streams.platform import Platform
+from streams.testing.broker import EmbeddedBroker, EmbeddedClients
 from waiting import REPORTS, wait_until
 
 __all__ = ["Cluster", "Counting", "JumpingClock", "Restores", "counting", "passing_on"]

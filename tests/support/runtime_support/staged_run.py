@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from processor_api.record import HeaderList
-from processor_api.subtopology import task_subtopologies
-from processor_api.topology_function import topology_of
+from processor_api.topology.function import topology_of
+from processor_api.topology.subtopology import task_subtopologies
 from streams.runtime.runner.options import RunnerOptions
 from streams.runtime.runner.resources import RunnerResources
 from streams.runtime.runner.task_runner import TaskRunner

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from streams.kafka.embedded import EmbeddedClients
+from streams.testing.broker import EmbeddedClients
 
 __all__ = ["SENT_AT", "ZeroIsNowClients"]
 

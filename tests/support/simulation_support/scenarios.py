@@ -18,7 +18,7 @@ from processor_api.record import Record
 from processor_api.serde import Serdes
 from processor_api.stores.factory import StoreBuilder, Stores
 from processor_api.stores.windowed import Window, Windowed
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from simulation_support.join_scenarios import JOIN_SCENARIOS
 from simulation_support.table_graphs import GRAPH_SCENARIOS, SHARED_SCENARIOS
 from simulation_support.table_scenarios import TABLE_SCENARIOS

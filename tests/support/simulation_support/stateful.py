@@ -14,8 +14,8 @@ from random import Random
 from typing import Any, Literal
 
 from dsl.processors.windows.emission import PART_ROWS
-from processor_api.partitioner import partition_for_key
 from processor_api.serde import Serdes
+from processor_api.topology.partitioner import partition_for_key
 from streams import Consumed, Produced, StreamsBuilder
 from streams.testing import TopologyTestDriver
 from streams.testing.simulation.scenario import InputRecord, Outcome, Scenario

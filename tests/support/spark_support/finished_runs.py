@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from processor_api.task_id import TopicPartition
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster
 from streams.kafka.offset_metadata import TopicPartitionMetadata
 from streams.runtime.plan.task_plan import TaskPlan, plan_tasks

@@ -18,7 +18,7 @@ from processor_api.serde import Serdes
 from processor_api.stores.contracts import ValueAndTimestamp, ValueTimestampHeaders
 from processor_api.stores.factory import Stores
 from processor_api.stores.windowed import Window, Windowed
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from streams.kafka.confluent.clients import ConfluentClients
 from streams.serdes import json_serde
 from streams.testing import RawRecord, TopologyTestDriver

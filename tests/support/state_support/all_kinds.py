@@ -15,7 +15,7 @@ from processor_api.serde import Serdes
 from processor_api.stores.contracts import AggregationWithHeaders, ValueAndTimestamp, ValueTimestampHeaders
 from processor_api.stores.factory import StoreBuilder, Stores
 from processor_api.stores.windowed import Window, Windowed
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from runtime_support.task_kit import TaskKit
 from state.directory.state_directory import StateDirectory
 from state.rocksdb.engine import RocksEngine

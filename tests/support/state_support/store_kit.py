@@ -13,8 +13,8 @@ from state.engine.memory import MemoryEngine
 from state.engine.port import Engine
 from state.registry.kinds import check_kind, families_of, open_store, restore_of
 from state.rocksdb.engine import RocksEngine
+from state.row_format.record_context import Cursor
 from state.write_buffer.memory_budget import Budget
-from state.write_buffer.record_context import Cursor
 from state.write_buffer.shared_rows import Logged
 
 __all__ = ["LogRecord", "StoreKit", "load", "restored"]

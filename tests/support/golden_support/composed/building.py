@@ -31,7 +31,7 @@ from processor_api.processor import FixedKeyProcessor, Processor
 from processor_api.record import FixedKeyRecord, Record
 from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 
 __all__ = ["topology_of"]
 

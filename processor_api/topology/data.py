@@ -1,0 +1,125 @@
+"""The content of a topology, for code that only reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from processor_api.errors import TopologyError
+from processor_api.stores.factory import StoreBuilder
+from processor_api.stores.global_store import GlobalStore
+from processor_api.texts import repr_of
+from processor_api.topology.nodes import Node, RepartitionTopic
+from processor_api.user_code.lines import Line, text_of
+
+__all__ = ["TopologyData", "known_name"]
+
+
+def known_name(given: object, what: str) -> str:
+    """Returns a name by which something is looked up.
+
+    :param what: what has the name, for the error.
+    :raises TopologyError: if it is no plain text.
+    """
+    if type(given) is not str:
+        raise TopologyError(f"a {what} is found by its name, which is text; got {repr_of(given)}")
+    return given
+
+
+class TopologyData:
+    """The nodes, stores and internal topics of a topology by name."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, Node] = {}
+        self._stores: dict[str, StoreBuilder[Any, Any]] = {}
+        self._connections: dict[str, list[str]] = {}
+        self._topic_readers: dict[str, str] = {}
+        self._repartition_topics: dict[str, RepartitionTopic] = {}
+        self._source_changelogs: dict[str, str] = {}
+        self._copartition_groups: list[tuple[str, ...]] = []
+        self._global_stores: dict[str, GlobalStore] = {}
+        self._read_only_stores: dict[str, str] = {}
+        self._lines: dict[str, Line] = {}
+        self._store_lines: dict[str, Line] = {}
+
+    @property
+    def nodes(self) -> Mapping[str, Node]:
+        """Nodes by name, parents before children."""
+        return self._nodes
+
+    @property
+    def stores(self) -> Mapping[str, StoreBuilder[Any, Any]]:
+        """The stores of tasks by name; global ones are not among them."""
+        return self._stores
+
+    @property
+    def global_stores(self) -> Mapping[str, GlobalStore]:
+        """Stores that every process holds as a whole, by name, in the order in which they were added."""
+        return self._global_stores
+
+    @property
+    def global_nodes(self) -> frozenset[str]:
+        """The nodes that fill global stores, outside of tasks."""
+        return frozenset(name for store in self._global_stores.values() for name in (store.source, store.processor))
+
+    @property
+    def read_only_stores(self) -> Mapping[str, str]:
+        """The only processor that writes to each read-only store (KIP-813), by store."""
+        return self._read_only_stores
+
+    @property
+    def repartition_topics(self) -> Mapping[str, RepartitionTopic]:
+        """The internal topics between subtopologies, by name without the application's id."""
+        return self._repartition_topics
+
+    @property
+    def source_changelogs(self) -> Mapping[str, str]:
+        """Topics that serve as changelogs, by store."""
+        return self._source_changelogs
+
+    @property
+    def copartition_groups(self) -> tuple[tuple[str, ...], ...]:
+        """Groups of source nodes whose topics need equal partition counts."""
+        return tuple(self._copartition_groups)
+
+    def line_of(self, node: str) -> str | None:
+        """Returns the line of the user's script that made a node, such as ``orders.py:14``, if it is known.
+
+        ::
+
+            topology = Topology().add_source("source", "lines").add_processor("shout", Shout, "source")
+            print(topology.line_of("shout"))  # such as: app.py:12
+        """
+        return text_of(self._lines.get(known_name(node, "node")))
+
+    def line_of_store(self, store: str) -> str | None:
+        """Returns the line of the user's script that made a store, if it is known.
+
+        ::
+
+            topology = Topology().add_state_store(Stores.key_value_store("counts", "string", "long"))
+            print(topology.line_of_store("counts"))  # such as: app.py:12
+        """
+        return text_of(self._store_lines.get(known_name(store, "store")))
+
+    def stores_of(self, processor: str) -> tuple[str, ...]:
+        """Returns the names of the stores connected to a processor, in the order of connection.
+
+        ::
+
+            topology = Topology().add_source("source", "lines").add_processor("shout", Shout, "source")
+            topology.add_state_store(Stores.key_value_store("counts", "string", "long"), "shout")
+            assert topology.stores_of("shout") == ("counts",)
+        """
+        return tuple(self._connections.get(known_name(processor, "processor"), ()))
+
+    def children_of(self, name: str) -> tuple[str, ...]:
+        """Returns the names of the nodes below a node, in the order in which they were added.
+
+        ::
+
+            topology = Topology().add_source("source", "lines").add_processor("shout", Shout, "source")
+            assert topology.children_of("source") == ("shout",)
+        """
+        known = known_name(name, "node")
+        return tuple(child.name for child in self._nodes.values() if known in child.parents)

@@ -1,0 +1,145 @@
+"""The text of ``Topology.describe()``, byte for byte Kafka's (semantics 138).
+
+Kafka orders the nodes of a subtopology by the size of the tree below them, largest first, then by name. Neighbours of a
+node are kept in trees sorted by that same size while the sizes still grow, in the order of a Java hash map, so that the
+text depends on both; `java_hash_order` and :mod:`processor_api.topology.java_tree` repeat that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from processor_api.topology.data import TopologyData
+from processor_api.topology.description import (
+    GlobalStoreDescription,
+    NodeDescription,
+    ProcessorDescription,
+    SinkDescription,
+    SourceDescription,
+    SubtopologyDescription,
+    TopologyDescription,
+)
+from processor_api.topology.java_tree import JavaTree
+from processor_api.topology.nodes import Node, ProcessorNode, SourceNode
+from processor_api.topology.subtopology import Subtopology, subtopologies
+
+__all__ = ["describe", "description", "java_hash_order"]
+
+GLOBAL = " for global store (will not generate tasks)"
+
+
+def describe(topology: TopologyData, *, ties_by_name: bool = False) -> str:
+    """Returns the description of all subtopologies.
+
+    :param ties_by_name: lists topics and stores that stand in one place of a Java map by their names, and not in the
+        order in which they were given, which may be that of a set and differ between processes.
+    """
+    parts = ["  " + _subtopology(topology, part, ties_by_name) for part in subtopologies(topology)]
+    return "Topologies:\n " + "".join(parts)
+
+
+def description(topology: TopologyData) -> TopologyDescription:
+    """Returns the description of all subtopologies, as text and as objects."""
+    parts: list[SubtopologyDescription] = []
+    stores: list[GlobalStoreDescription] = []
+    for part in subtopologies(topology):
+        order = _Order(topology, part)
+        names = sorted(part.nodes, key=order.rank)
+        nodes = tuple(_node(topology, topology.nodes[name], order) for name in names)
+        if not part.is_global:
+            parts.append(SubtopologyDescription(id=part.id, nodes=nodes))
+            continue
+        source = next(node for node in nodes if isinstance(node, SourceDescription))
+        processor = next(node for node in nodes if isinstance(node, ProcessorDescription))
+        stores.append(GlobalStoreDescription(id=part.id, source=source, processor=processor))
+    return TopologyDescription.of(describe(topology), tuple(parts), tuple(stores))
+
+
+def _node(topology: TopologyData, node: Node, order: _Order) -> NodeDescription:
+    above, below = tuple(order.predecessors[node.name]), tuple(order.successors[node.name])
+    if isinstance(node, SourceNode):
+        topics = None if node.pattern is not None else frozenset(node.topics)
+        return SourceDescription(name=node.name, successors=below, topic_set=topics, topic_pattern=node.pattern)
+    if isinstance(node, ProcessorNode):
+        stores = frozenset(topology.stores_of(node.name))
+        return ProcessorDescription(name=node.name, predecessors=above, successors=below, stores=stores)
+    extractor = node.topic_extractor
+    return SinkDescription(name=node.name, predecessors=above, topic=node.topic, topic_name_extractor=extractor)
+
+
+def java_hash_order(names: Iterable[str], *, copied: bool = False) -> list[str]:
+    """Returns the strings in the order in which a ``java.util.HashMap`` of them iterates.
+
+    :param copied: the map was made from a finished collection, which sizes its table a little larger.
+    """
+    distinct = list(dict.fromkeys(names))
+    size = 16
+    needed = len(distinct) / 0.75
+    while size < (int(needed) + 1 if copied else needed):
+        size *= 2
+    return sorted(distinct, key=lambda name: _spread(name) & (size - 1))
+
+
+def _spread(name: str) -> int:
+    code = 0
+    units = name.encode("utf-16-be", "surrogatepass")
+    for i in range(0, len(units), 2):
+        code = (code * 31 + (units[i] << 8 | units[i + 1])) & 0xFFFFFFFF
+    return code ^ code >> 16
+
+
+def _subtopology(topology: TopologyData, part: Subtopology, ties_by_name: bool) -> str:
+    order = _Order(topology, part)
+    lines = [f"Sub-topology: {part.id}" + (GLOBAL if part.is_global else "")]
+    for name in sorted(part.nodes, key=order.rank):
+        node = topology.nodes[name]
+        lines.append(f"    {_head(topology, node, ties_by_name)}")
+        if not isinstance(node, SourceNode) and not isinstance(node, ProcessorNode):
+            lines.append(f"      <-- {_names(order.predecessors[name])}")
+            continue
+        lines.append(f"      --> {_names(order.successors[name])}")
+        if isinstance(node, ProcessorNode):
+            lines.append(f"      <-- {_names(order.predecessors[name])}")
+    return "\n".join(lines) + ("\n" if part.is_global else "\n\n")
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(names) or "none"
+
+
+def _head(topology: TopologyData, node: Node, ties_by_name: bool) -> str:
+    def listed(names: Iterable[str]) -> str:
+        return ", ".join(java_hash_order(sorted(names) if ties_by_name else names, copied=True))
+
+    if isinstance(node, SourceNode):
+        if node.pattern is not None:
+            return f"Source: {node.name} (topics: {node.pattern.pattern})"
+        return f"Source: {node.name} (topics: [{listed(node.topics)}])"
+    if isinstance(node, ProcessorNode):
+        return f"Processor: {node.name} (stores: [{listed(topology.stores_of(node.name))}])"
+    if node.topic is not None:
+        return f"Sink: {node.name} (topic: {node.topic})"
+    extractor = node.topic_extractor
+    return f"Sink: {node.name} (extractor class: {getattr(extractor, '__name__', type(extractor).__name__)})"
+
+
+class _Order:
+    """Sizes and neighbours of the nodes of a subtopology."""
+
+    def __init__(self, topology: TopologyData, part: Subtopology) -> None:
+        self._size = dict.fromkeys(part.nodes, 1)
+        self.predecessors: dict[str, JavaTree] = {name: JavaTree(self.rank) for name in part.nodes}
+        self.successors: dict[str, JavaTree] = {name: JavaTree(self.rank) for name in part.nodes}
+        for name in java_hash_order(java_hash_order(part.nodes)):
+            for parent in topology.nodes[name].parents:
+                self.predecessors[name].add(parent)
+                self.successors[parent].add(name)
+                self._grow(parent, self._size[name])
+
+    def rank(self, name: str) -> tuple[int, str]:
+        return -self._size[name], name
+
+    def _grow(self, name: str, by: int) -> None:
+        self._size[name] += by
+        for predecessor in self.predecessors[name]:
+            self._grow(predecessor, by)

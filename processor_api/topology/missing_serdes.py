@@ -1,0 +1,88 @@
+"""The check that nothing in a topology lacks a serde, made before anything is started or created."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from processor_api.errors import ConfigError
+from processor_api.processor import own_serdes
+from processor_api.serde import Serde, with_default
+from processor_api.topology.data import TopologyData
+from processor_api.topology.nodes import ProcessorNode, SinkNode
+from processor_api.user_code.lines import at
+
+__all__ = ["check_serdes"]
+
+
+_MOST_IN_LINE = 2
+
+
+class _Missing(NamedTuple):
+    what: str
+    parts: tuple[str, ...]
+    place: dict[str, str]
+    made_at: str | None
+
+
+def check_serdes(topology: TopologyData, key: Serde[Any] | None, value: Serde[Any] | None) -> None:
+    """Checks that each source, sink, store and operator has the serdes that it needs.
+
+    :param key: the application's default serde of keys, if it has one; so ``value``.
+    :raises ConfigError: naming all that have none, with the lines of the user's script that made them.
+    """
+    missing = list(_missing(topology, key, value))
+    if not missing:
+        return
+    parts = [part for part in ("key", "value") if any(part in each.parts for each in missing)]
+    if len(missing) == 1 and len(parts) == 1:
+        (only,), (part,) = missing, parts
+        raise ConfigError(
+            f"{only.what} has no {part} serde and the application has no default: give {part}_serde there, or set"
+            f' default.{part}.serde, for instance to "string"',
+            made_at=only.made_at,
+            **only.place,
+        )
+    each_missing = [f"{each.what}{at(each.made_at)}: {' and '.join(each.parts)}" for each in missing]
+    lines = "".join(f"\n  {line}" for line in each_missing) if len(missing) > _MOST_IN_LINE else ""
+    names = " and ".join(f"default.{part}.serde" for part in parts)
+    arguments = ", ".join(f'{part}_serde="string"' for part in parts)
+    raise ConfigError(
+        f"serdes are missing, and the application has no default ones; set {names}, or give the builder"
+        f" StreamsBuilder({arguments}), or each of these one of its own:{lines or ' ' + '; '.join(each_missing)}"
+    )
+
+
+def _missing(topology: TopologyData, key: Serde[Any] | None, value: Serde[Any] | None) -> Iterator[_Missing]:
+    defaults = {"key": key, "value": value}
+
+    def lacking(given: Any) -> tuple[str, ...]:
+        both = {"key": given.key_serde, "value": given.value_serde}
+        return tuple(part for part in both if not _is_known(both[part], defaults[part]))
+
+    for node in topology.nodes.values():
+        place, line = {"node": node.name}, topology.line_of(node.name)
+        if isinstance(node, ProcessorNode):
+            own = {name.removesuffix("_serde"): serde for name, serde in own_serdes(node.supplier).items()}
+            parts = tuple(dict.fromkeys(n for n in own if not _is_known(own[n], defaults[n.rpartition("_")[2] or n])))
+            if parts:
+                yield _Missing(f"processor {node.name!r}", tuple(p.replace("_", " ") for p in parts), place, line)
+            continue
+        kind = "sink" if isinstance(node, SinkNode) else "source"
+        topics = (node.topic,) if isinstance(node, SinkNode) else node.topics
+        if kind == "source" and any(topic in topology.repartition_topics for topic in topics):
+            continue  # its sink has the same
+        if parts := lacking(node):
+            topic = f" of topic {topics[0]!r}" if len(topics) == 1 and topics[0] is not None else ""
+            yield _Missing(f"{kind} {node.name!r}{topic}", parts, place, line)
+    connected = {store for name in topology.nodes for store in topology.stores_of(name)}
+    builders = [builder for name, builder in topology.stores.items() if name in connected]
+    for builder in (*builders, *(one.builder for one in topology.global_stores.values())):
+        if parts := lacking(builder):
+            line = topology.line_of_store(builder.name)
+            yield _Missing(f"store {builder.name!r}", parts, {"store": builder.name}, line)
+
+
+def _is_known(given: Serde[Any] | None, default: Serde[Any] | None) -> bool:
+    found = with_default(given, default)
+    return found is not None and found.is_complete

@@ -1,0 +1,155 @@
+"""Serdes as users give them: by name, by the class of the values, or as they are."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import uuid
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar, overload
+
+from processor_api.errors import StreamsError, TopologyError
+from processor_api.serde import Serde, Serdes, provided_serde
+from processor_api.texts import plain_str, repr_of
+from processor_api.user_code.given_values import exact_text
+
+__all__ = [
+    "SERDES_TAKEN",
+    "SerdeLike",
+    "SerdeOption",
+    "as_serde",
+    "check_serde",
+    "class_of",
+    "optional_serde",
+    "serde_option",
+]
+
+T = TypeVar("T")
+
+SerdeLike = Serde[T] | type[T] | str
+"""A serde as it may be given: a :class:`~processor_api.serde.Serde`, the name of one of :class:`Serdes` in small
+letters such as ``"string"``, or a class of values: a pydantic model or a dataclass, written as JSON."""
+
+_NAMED: dict[str, Serde[Any]] = {found.name: found for found in vars(Serdes).values() if isinstance(found, Serde)}
+SERDES_TAKEN = f"a serde, one of the names {', '.join(sorted(_NAMED))}, a pydantic model or a dataclass"
+_NAMES_OF_TYPES: dict[type, str] = {
+    str: '"string"',
+    bytes: '"bytes"',
+    int: '"long" or "integer"',
+    float: '"double"',
+    bool: '"boolean"',
+    uuid.UUID: '"uuid"',
+    dict: '"json"',
+    list: '"json" or list_serde',
+}
+_BY_CLASS: dict[type, Serde[Any]] = {}
+
+
+def as_serde(given: Any) -> Serde[Any]:
+    """Returns the serde that a user gave in any of the forms of :data:`SerdeLike`; the same one for the same class.
+
+    :raises TypeError: if it is none of them; the text continues after the words "it takes ...".
+    :raises ValueError: if it is a class from which no serde can be made; the text is a sentence.
+    """
+    if isinstance(given, Serde):
+        return given
+    if isinstance(given, str) and exact_text(given) in _NAMED:
+        return _NAMED[exact_text(given)]
+    found = _of_class(given) if isinstance(given, type) else None
+    if found is None:
+        raise TypeError(f"{SERDES_TAKEN}; got {repr_of(given)}{_hint(given)}")
+    return found
+
+
+def class_of(serde: Serde[Any]) -> type | None:
+    """Returns the class that a serde was made for by :func:`as_serde`; ``None`` for any other serde."""
+    return next((known for known, made in _BY_CLASS.items() if made is serde), None)
+
+
+def check_serde(given: Any, name: str, what: str, **place: Any) -> Serde[Any]:
+    """Returns the serde that a user gave for an option or node.
+
+    :param name: the name of the argument, for the error.
+    :param what: the name of the node or option that takes it, for the error.
+    :param place: fields of the error, such as ``node``.
+    :raises TopologyError: if it is none, or none can be made.
+    """
+    try:
+        return as_serde(given)
+    except TypeError as error:
+        raise TopologyError(f"{what} takes as its {name} {error}", **place) from None
+    except ValueError as error:
+        raise TopologyError(f"{what} takes a serde as its {name}: {error}", **place) from error
+
+
+def optional_serde(given: Any, name: str, what: str, **place: Any) -> Serde[Any] | None:
+    """Returns :func:`check_serde` of what was given; ``None`` if nothing was."""
+    return None if given is None else check_serde(given, name, what, **place)
+
+
+class SerdeOption(Generic[T]):
+    """A field of a frozen dataclass that takes :data:`SerdeLike` and holds a serde, or ``None``.
+
+    :param owner: returns what the object is called in errors, and fields of the error; its class if left out.
+    """
+
+    def __init__(self, owner: Callable[[Any], tuple[str, dict[str, Any]]] | None = None) -> None:
+        self._owner = owner
+        self._name = ""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> None: ...
+    @overload
+    def __get__(self, instance: object, owner: type) -> Serde[T] | None: ...
+    def __get__(self, instance: object | None, owner: type) -> Serde[T] | None:
+        if instance is None:  # the default of the field
+            return None
+        found: Serde[T] | None = vars(instance)[self._name]
+        return found
+
+    def __set__(self, instance: object, value: SerdeLike[T] | None) -> None:
+        what, place = self._owner(instance) if self._owner is not None else (type(instance).__name__, {})
+        vars(instance)[self._name] = optional_serde(value, self._name, what, **place)
+
+
+def serde_option(owner: Callable[[Any], tuple[str, dict[str, Any]]] | None = None) -> Any:
+    """Returns a :class:`SerdeOption` for a field of a dataclass. Its type is left open: it stands where a type checker
+    expects the default of the field, which is ``None``."""
+    return SerdeOption(owner)
+
+
+def _of_class(given: type) -> Serde[Any] | None:
+    found = _BY_CLASS.get(given)
+    if found is None:
+        try:
+            found = provided_serde(given)
+        except StreamsError:
+            raise
+        except Exception as error:
+            why = " ".join(plain_str(error).split())
+            raise ValueError(f"none can be made from {repr_of(given)}: {type(error).__name__}: {why}") from error
+        if found is not None:
+            _BY_CLASS[given] = found
+    return found
+
+
+def _hint(given: Any) -> str:
+    """Returns the end of the sentence about something that is no serde: what was perhaps meant."""
+    if isinstance(given, type):
+        name = _NAMES_OF_TYPES.get(given)
+        if name is not None:
+            return f"; give {name}"
+        if given is Serdes or issubclass(given, Serde):
+            return "; give an object, such as Serdes.STRING"
+        return "; for a class of another kind, write a serde with serde_of, or give pydantic_serde(...)"
+    if isinstance(given, str):
+        near = difflib.get_close_matches(given.lower(), _NAMED, n=1)
+        return f'; did you mean "{near[0]}"?' if near else ""
+    if inspect.isfunction(given) or inspect.isbuiltin(given):
+        return "; a function that makes serdes has to be called"
+    if provided_serde(type(given)) is not None:
+        return f"; give the class {type(given).__name__}, not an object of it"
+    return ""

@@ -1,0 +1,84 @@
+"""Serdes of a store whose failures name the store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from processor_api.errors import StoreError
+from processor_api.serde import Serde
+from processor_api.texts import error_text
+from processor_api.user_code.given_serdes import SerdeLike, check_serde
+from state.formats.keys import after_prefix
+
+__all__ = ["key_writer", "prefix_bounds", "reader", "unwritable", "value_writer"]
+
+
+def unwritable(store: str, serde: Serde[Any], part: str, error: Exception, key: Any = None) -> StoreError:
+    """Returns the error of a serde that could not write a key or a value.
+
+    :param part: which of them.
+    """
+    hint = f"; give the store a {part}_serde for such a {part}" if isinstance(error, TypeError) else ""
+    message = f"store {store!r}: the {serde.name} serde cannot write the {part}: {error_text(error)}{hint}"
+    return StoreError(message, store=store, key=key)
+
+
+def reader(serde: Serde[Any], part: str, store: str) -> Callable[[bytes], Any]:
+    """``deserialize`` of a key or a value."""
+    deserialize = serde.deserialize
+
+    def read(data: bytes) -> Any:
+        try:
+            return deserialize(data)
+        except Exception as error:
+            raise StoreError(
+                f"store {store!r}: the {serde.name} serde cannot read the {part}: {error_text(error)}", store=store
+            ) from error
+
+    return read
+
+
+def key_writer(serde: Serde[Any], store: str) -> Callable[[Any], bytes]:
+    """``serialize`` of a key, which is never ``None``."""
+    serialize = serde.serialize
+
+    def write(key: Any) -> bytes:
+        if key is None:
+            raise StoreError(f"store {store!r} takes no null keys", store=store)
+        try:
+            return serialize(key)
+        except Exception as error:
+            raise unwritable(store, serde, "key", error, key) from error
+
+    return write
+
+
+def prefix_bounds(
+    prefix: Any, write_key: Callable[[Any], bytes], prefix_serde: SerdeLike[Any] | None, store: str
+) -> tuple[bytes, bytes | None]:
+    """Returns where the keys with a prefix begin, and where they have ended.
+
+    :param write_key: the store's own, for a prefix without a serde of its own.
+    :raises TopologyError: if what was given as its serde is none.
+    """
+    if prefix_serde is not None:
+        serde = check_serde(prefix_serde, "prefix_serde", f"prefix_scan of store {store!r}", store=store)
+        write_key = key_writer(serde, store)
+    low = write_key(prefix)
+    return low, after_prefix(low)
+
+
+def value_writer(serde: Serde[Any], store: str) -> Callable[[Any], bytes | None]:
+    """``serialize`` of a value; ``None`` stays ``None``."""
+    serialize = serde.serialize
+
+    def write(value: Any) -> bytes | None:
+        if value is None:
+            return None
+        try:
+            return serialize(value)
+        except Exception as error:
+            raise unwritable(store, serde, "value", error) from error
+
+    return write

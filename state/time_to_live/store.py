@@ -1,0 +1,213 @@
+"""Key-value stores with a time to live: the kinds of :mod:`state.key_value.store` and
+:mod:`state.key_value.with_headers` on rows that expire.
+
+By record time the rows are those of timestamped stores, also of a plain store, and the changelog is as without. By
+access, rows have the time of the last access in front; on the changelog it is a header behind all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from typing import Any
+
+from processor_api.record import HeaderList
+from processor_api.stores.factory import StoreBuilder
+from processor_api.stores.time_to_live import ACCESS, RECORD_TIME
+from state.engine.port import Batch, Engine
+from state.formats.headers_value import write_session_with_headers
+from state.key_value import store, with_headers
+from state.row_format.access_header import NOT_KNOWN, split_access, with_access
+from state.row_format.codec import (
+    ACCESSED,
+    TIMESTAMPED,
+    Logged,
+    RowCodec,
+    pack_access,
+    row_from_plain,
+    without_access,
+)
+from state.row_format.row_format import row_key_reader
+from state.time_to_live.buffer import ByAccess, ByRecordTime, ExpiringRows
+from state.time_to_live.live_view import AccessView, RecordTimeView
+from state.time_to_live.options import EXPIRY, EXPIRY_ROW, Lifetime
+from state.time_to_live.rules import Accesses
+from state.write_buffer.headers_codec import row_from_timestamped
+from state.write_buffer.store_kind import Opening, OpenStore, Restore, StoreKind
+from state.write_buffer.stored_rows import (
+    ACCESSED_FAMILY,
+    HEADERS_ACCESSED_FAMILY,
+    HEADERS_FAMILY,
+    TIMESTAMPED_FAMILY,
+    StoredFamily,
+)
+
+__all__ = ["KINDS", "kind_name"]
+
+_HEADERS = with_headers.KINDS["headers-key-value"]
+HEADERS_ACCESSED = replace(ACCESSED, family_suffix="headers-accessed")
+
+
+def kind_name(kind: str, by: str) -> str:
+    """Returns the name of the kind of a store that has a time to live."""
+    return f"{kind} with a time to live by {by}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _ExpiringStore(OpenStore):
+    rows: ExpiringRows
+
+    def drain(self) -> bool:
+        drained = super().drain()
+        self.rows.tidy()
+        return drained
+
+
+def _expiring(store: OpenStore, lifetime: Lifetime) -> OpenStore:
+    given = {field.name: getattr(store, field.name) for field in fields(store)}
+    return _ExpiringStore(**{**given, "participants": (*store.participants, lifetime)})
+
+
+def _lifetime(opening: Opening) -> Lifetime:
+    builder = opening.builder
+    assert builder.time_to_live is not None
+    return Lifetime(opening.engine, builder.name, builder.time_to_live, opening.cursor)
+
+
+def _open_by_record_time(open_kind: Callable[[Opening], OpenStore]) -> Callable[[Opening], OpenStore]:
+    def opened(opening: Opening) -> OpenStore:
+        lifetime = _lifetime(opening)
+        return _expiring(open_kind(replace(opening, make_rows=partial(ByRecordTime, lifetime=lifetime))), lifetime)
+
+    return opened
+
+
+def _open_by_access(open_kind: Callable[[Opening], OpenStore]) -> Callable[[Opening], OpenStore]:
+    def opened(opening: Opening) -> OpenStore:
+        lifetime = _lifetime(opening)
+        accesses = Accesses(row_key_reader(opening.key_serde, opening.builder.name))
+        rows = partial(ByAccess, lifetime=lifetime, accesses=accesses)
+        log = None if opening.log is None else _with_access(opening.log, accesses)
+        return _expiring(open_kind(replace(opening, make_rows=rows, log=log, log_many=None)), lifetime)
+
+    return opened
+
+
+def _with_access(log: Callable[..., None], accesses: Accesses) -> Callable[..., None]:
+    """Writes the time of the access behind the headers of each record that is no tombstone."""
+
+    def logged(key: bytes, data: bytes | None, timestamp: int, headers: HeaderList | None = None) -> None:
+        if data is not None:
+            headers = with_access(headers, pack_access(accesses.of(key)))
+        log(key, data, timestamp, headers)
+
+    return logged
+
+
+def _restoring_by_access(write: Callable[[bytes, HeaderList | None], bytes | None]) -> Callable[..., Restore]:
+    """Returns how a store with a time to live by access is restored.
+
+    :param write: makes the part of a row behind its access and timestamp, from a value and its headers.
+    """
+
+    def restoring(builder: StoreBuilder[Any, Any], engine: Engine, codec: RowCodec) -> Restore:
+        fill, handle = codec.fill, engine.family(f"{builder.name}.{codec.family_suffix}").handle
+
+        def restore(
+            batch: Batch,
+            keys: Iterable[bytes],
+            values: Iterable[bytes | None],
+            timestamps: Iterable[int],
+            headers: Iterable[HeaderList | None],
+        ) -> None:
+            fill(batch, handle, rows(keys, values, timestamps, headers))
+
+        return restore
+
+    def rows(
+        keys: Iterable[bytes],
+        values: Iterable[bytes | None],
+        timestamps: Iterable[int],
+        headers: Iterable[HeaderList | None],
+    ) -> Iterator[Logged]:
+        for key, value, timestamp, found in zip(keys, values, timestamps, headers, strict=True):
+            data = None
+            if value is not None:
+                accessed, others = split_access(found)
+                row = write(value, others)
+                assert row is not None
+                data = accessed + row
+            yield key, data, timestamp
+
+    return restoring
+
+
+def _value_alone(value: bytes, headers: HeaderList | None) -> bytes | None:
+    return value
+
+
+# ---------------------------------------------------------------------- rows of other kinds
+
+
+Convert = Callable[[bytes], bytes]
+
+
+def _with_unknown_access(convert: Convert | None = None) -> Convert:
+    return lambda row: NOT_KNOWN + (row if convert is None else convert(row))
+
+
+_headers_from_timestamped = row_from_timestamped
+_OLDER: Mapping[str, Mapping[str, Convert]] = {
+    "timestamped": {"plain": row_from_plain, "accessed": without_access},
+    "accessed": {"timestamped": _with_unknown_access(), "plain": _with_unknown_access(row_from_plain)},
+    "headers": _HEADERS.older,
+    "headers-accessed": {
+        "headers": _with_unknown_access(),
+        "accessed": lambda row: row[:8] + _headers_from_timestamped(row[8:]),
+        "timestamped": _with_unknown_access(_headers_from_timestamped),
+        "plain": _with_unknown_access(_HEADERS.older["plain"]),
+    },
+}
+
+
+def _expiry(key: bytes, row: bytes) -> None:
+    EXPIRY_ROW.unpack(row)
+
+
+_NOTES = {EXPIRY: StoredFamily(_expiry)}
+_OFFLINE = {
+    "timestamped": TIMESTAMPED_FAMILY,
+    "accessed": ACCESSED_FAMILY,
+    "headers": HEADERS_FAMILY,
+    "headers-accessed": HEADERS_ACCESSED_FAMILY,
+}
+
+
+def _on_codec(kind: StoreKind, codec: RowCodec) -> StoreKind:
+    suffix = codec.family_suffix
+    offline = {suffix: _OFFLINE[suffix], **_NOTES}
+    return replace(kind, codec=codec, older=_OLDER[suffix], notes=(EXPIRY,), offline=offline)
+
+
+def _by_record_time(kind: StoreKind, codec: RowCodec) -> StoreKind:
+    return replace(_on_codec(kind, codec), open=_open_by_record_time(kind.open), view=RecordTimeView)
+
+
+def _by_access(
+    kind: StoreKind, codec: RowCodec, write: Callable[[bytes, HeaderList | None], bytes | None]
+) -> StoreKind:
+    return replace(
+        _on_codec(kind, codec),
+        open=_open_by_access(kind.open),
+        restoring=_restoring_by_access(write),
+        view=AccessView,
+    )
+
+
+KINDS = {
+    **{kind_name(name, RECORD_TIME): _by_record_time(kind, TIMESTAMPED) for name, kind in store.KINDS.items()},
+    **{kind_name(name, ACCESS): _by_access(kind, ACCESSED, _value_alone) for name, kind in store.KINDS.items()},
+    kind_name("headers-key-value", RECORD_TIME): _by_record_time(_HEADERS, _HEADERS.codec),
+    kind_name("headers-key-value", ACCESS): _by_access(_HEADERS, HEADERS_ACCESSED, write_session_with_headers),
+}

@@ -1,0 +1,1 @@
+"""`streams doctor`: checks the machine, the cluster, the rights and the application."""

@@ -1,0 +1,221 @@
+"""The checks of `streams doctor` on the cluster: brokers, the group, transactions, topics and rights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from processor_api.clock import SystemClock
+from processor_api.errors import ConfigError, StreamsError
+from processor_api.topology.topology import Topology
+from streams.cli.doctor.right_checks import RightsOfClient, needed_rights, right_findings
+from streams.cli.output.findings import Finding, Verdict, fail, fails, ok, warn
+from streams.kafka.ports import Admin, Consumer
+from streams.kafka.topics.application import DEAD_LETTERS, Use, application_topics, topology_sources
+from streams.kafka.topics.internal import check_existing_topics, internal_topic_counts, topic_prefix
+from streams.kafka.topics.left_behind import find_left_topics
+from streams.kafka.wire import error_codes
+from streams.kafka.wire.client_settings import ClientSettings
+from streams.kafka.wire.describe import (
+    GroupDescription,
+    describe_cluster,
+    describe_group,
+    find_transaction_coordinator,
+)
+
+__all__ = ["Cluster", "check_cluster"]
+
+OWN_PROTOCOLS = ("", "cooperative-sticky")
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """The cluster to check, and the application to check it for."""
+
+    consumer: Mapping[str, Any]
+    """The settings of the application's consumers."""
+    make_admin: Callable[[], Admin]
+    settings: Mapping[str, Any]
+    """The settings of the application, under Kafka's names."""
+    group: str | None
+    """``None`` if the application has no name yet."""
+    topology: Topology | None
+    timeout_s: float = 10.0
+    read_rights: Callable[[Collection[str], Collection[str]], RightsOfClient] | None = None
+    """Reads the rights on topics, the second of which are to be created, and on the cluster; ``None`` skips the check
+    of rights."""
+    make_consumer: Callable[[], Consumer] | None = None
+    """Makes a consumer of committed records, for topics that a former version has left; ``None`` skips that check."""
+
+
+def check_cluster(cluster: Cluster) -> Iterable[Finding]:
+    """Checks the brokers first; if none can be asked, nothing else is checked.
+
+    The library's own connection is asked before librdkafka, since it answers at once and with a reason. A login that
+    only librdkafka has is checked by librdkafka.
+    """
+    try:
+        ClientSettings.of(cluster.consumer)
+        alone = True
+    except ConfigError as error:
+        yield warn("broker", f"{error}; librdkafka is asked instead")
+        alone = False
+    if alone:
+        brokers = list(_brokers(cluster))
+        yield from brokers
+        if any(one.verdict is Verdict.FAIL for one in brokers):
+            return
+        yield from _group(cluster)
+        yield from _transactions(cluster)
+    yield from _by_librdkafka(cluster, group=None if alone else cluster.group)
+
+
+def _brokers(cluster: Cluster) -> Iterable[Finding]:
+    try:
+        found = describe_cluster(cluster.consumer, timeout_s=cluster.timeout_s)
+    except StreamsError as error:
+        return fails("broker", error)
+    names = ", ".join(map(str, found.brokers))
+    return [ok("broker", f"{found.address} is Kafka {found.release}; cluster {found.cluster_id} has {names}")]
+
+
+def _group(cluster: Cluster) -> Iterable[Finding]:
+    group = cluster.group
+    if group is None:
+        return []
+    try:
+        return [group_finding(group, describe_group(cluster.consumer, group, timeout_s=cluster.timeout_s))]
+    except StreamsError as error:
+        refused = error_codes.described(error_codes.GROUP_AUTHORIZATION_FAILED) in str(error)
+        return [fail("group", f"{error}; allow READ and DESCRIBE on group {group!r}" if refused else str(error))]
+
+
+def _transactions(cluster: Cluster) -> Iterable[Finding]:
+    """Checks whether the coordinator of the application's transactions may be asked for; none is begun."""
+    if cluster.group is None or cluster.settings.get("processing.guarantee") != "exactly_once_v2":
+        return []
+    own = f"{cluster.group}-"
+    try:
+        find_transaction_coordinator(cluster.consumer, f"{own}doctor", timeout_s=cluster.timeout_s)
+    except StreamsError as error:
+        refused = error_codes.described(error_codes.TRANSACTIONAL_ID_AUTHORIZATION_FAILED) in str(error)
+        hint = f"; allow WRITE on transactional ids with the prefix {own!r}" if refused else ""
+        return [fail("transactions", f"{error}{hint}")]
+    return [ok("transactions", f"transactional ids with the prefix {own!r} may be used")]
+
+
+def group_finding(group: str, found: GroupDescription) -> Finding:
+    """Checks whether an application may join its group as it is."""
+    if found.may_read is False:
+        return fail("group", f"{group!r} may be described but not joined: allow READ on it")
+    if found.members and found.protocol not in OWN_PROTOCOLS:
+        return fail(
+            "group",
+            f"{group!r} has {found.members} members that assign by {found.protocol!r}, which this library does not"
+            " use: stop them, or set another application.id",
+        )
+    return ok("group", f"{group!r} may be joined and described; {found.members} members")
+
+
+def _by_librdkafka(cluster: Cluster, group: str | None) -> Iterable[Finding]:
+    try:
+        admin = cluster.make_admin()
+        try:
+            existing = {name: info.partitions for name, info in admin.topics().items()}
+            members = None if group is None else len(admin.group_members(group))
+            left = list(_left(cluster, admin, existing))
+        finally:
+            admin.close()
+    except StreamsError as error:
+        yield from fails("librdkafka", error)
+        return
+    yield ok("librdkafka", f"reaches the cluster; {len(existing)} topics are visible")
+    if members is not None:
+        yield ok("group", f"{group!r} may be described; {members} members")
+    if cluster.topology is not None:
+        yield from _topics_and_rights(cluster, cluster.topology, existing)
+    yield from left
+
+
+def _left(cluster: Cluster, admin: Admin, existing: Mapping[str, int]) -> Iterable[Finding]:
+    """Looks for topics that a former version has left, as the next start does."""
+    if cluster.topology is None or cluster.make_consumer is None:
+        return
+    consumer = cluster.make_consumer()
+    try:
+        found = find_left_topics(cluster.topology, cluster.settings, existing, admin, consumer, SystemClock())
+        members = admin.group_members(topic_prefix(cluster.settings)) if found.unread else ()
+    except StreamsError as error:
+        yield warn("deploy", f"topics of a former version could not be looked at: {error}")
+        return
+    finally:
+        consumer.close()
+    if found.unread and members:
+        yield warn("deploy", f"{found.unread_text()}; its workers run, and may read them still")
+    elif (refusal := found.refusal()) is not None:
+        yield fail("deploy", refusal.message)
+    if found.changelogs:
+        yield warn("deploy", found.changelogs_text())
+
+
+def _topics_and_rights(cluster: Cluster, topology: Topology, existing: Mapping[str, int]) -> Iterable[Finding]:
+    if cluster.read_rights is None:
+        yield from topic_findings(topology, cluster.settings, existing)
+        return
+    needed, to_be_made = needed_rights(topology, cluster.settings, existing)
+    try:
+        found = cluster.read_rights(list(needed), to_be_made)
+    except StreamsError as error:
+        yield from topic_findings(topology, cluster.settings, existing)
+        yield from fails("rights", error)
+        return
+    yield from topic_findings(topology, cluster.settings, existing, found.hidden)
+    yield from right_findings(needed, to_be_made, found, f"{topic_prefix(cluster.settings)}-")
+
+
+def topic_findings(
+    topology: Topology,
+    settings: Mapping[str, Any],
+    existing: Mapping[str, int],
+    hidden: Collection[str] | None = None,
+) -> Iterable[Finding]:
+    """Checks whether a topology fits the topics that exist, by their partition counts.
+
+    :param hidden: topics that may not be seen, whether they exist or not; ``None`` if that is not known.
+    """
+    sources = sorted(topology_sources(topology))
+    missing = [name for name in sources if name not in existing]
+    for name in missing:
+        if hidden is None:
+            text = "does not exist, or may not be seen: create it, or allow DESCRIBE"
+        else:
+            text = "may not be seen: allow READ on it" if name in hidden else "does not exist: create it"
+        yield fail("topics", f"source topic {name!r} {text}")
+    for name in sources:
+        if name in existing:
+            yield ok("topics", f"source topic {name!r} has {existing[name]} partitions")
+    for one in application_topics(topology, settings, existing):
+        if one.is_written and one.name not in existing and one.name not in (hidden or ()):
+            yield _unwritable(one.name, one.uses)
+    if missing:
+        return
+    try:
+        expected = internal_topic_counts(topology, settings, existing)
+        absent = check_existing_topics(expected, existing, sources)
+        new = [name for name in absent if name not in (hidden or ())]
+    except StreamsError as error:
+        yield from fails("topics", error)
+        return
+    if expected:
+        text = f"{len(expected) - len(new)} internal topics exist"
+        yield ok("topics", f"{text}; to be created at the start: {', '.join(new)}" if new else text)
+
+
+def _unwritable(name: str, uses: Collection[Use]) -> Finding:
+    """Returns the finding of a topic that the application writes and that does not exist."""
+    if Use.DEAD_LETTERS in uses:
+        return fail("topics", f"topic {name!r} for dead letters ({DEAD_LETTERS}) does not exist: create it")
+    return warn(
+        "topics", f"output topic {name!r} does not exist: it is created by writing only if the brokers allow that"
+    )

@@ -1,0 +1,113 @@
+"""`streams doctor`: checks everything that an application needs, and reports what is wrong."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from processor_api.errors import ConfigError, StreamsError
+from processor_api.topology.missing_serdes import check_serdes
+from processor_api.topology.topology import Topology
+from streams.cli.output.failures import CLEAN, FAILED, CannotRun
+from streams.cli.output.findings import Finding, Verdict, fails, warn
+from streams.cli.output.terminal import say
+from streams.cli.output.waiting_notice import WaitingNotice
+from streams.cli.settings_options import add_settings_options, given_settings
+from streams.cli.topology_function import APP_HELP, load_topology
+
+if TYPE_CHECKING:  # pydantic is not needed to print the help
+    from streams.config import StreamsConfig
+
+__all__ = ["add_parser", "run"]
+
+_STAND_INS = {"application.id": "doctor", "bootstrap.servers": "localhost:9092"}
+_CLIENT_ID = "streams-doctor"
+
+
+def add_parser(commands: Any) -> None:
+    parser = commands.add_parser(
+        "doctor",
+        help="check what an application needs, and report what is wrong",
+        description="Looks at this machine and, as far as settings are given, at the cluster: versions, limits, the"
+        " state directory, brokers, the group, transactions, and the topics of APP with the rights on them."
+        " Changes nothing. A line for each: ok, warn or fail. Exit status: 1 if anything fails, else 0.",
+    )
+    parser.add_argument("topology", metavar="APP", nargs="?", help=APP_HELP)
+    add_settings_options(parser)
+    parser.set_defaults(command=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints findings as they come; returns the exit status."""
+    logging.getLogger("streams").addHandler(logging.NullHandler())  # the findings say what clients would log
+    status = CLEAN
+    for finding in _findings(arguments):
+        say(f"{finding}")
+        sys.stdout.flush()
+        if finding.verdict is Verdict.FAIL:
+            status = FAILED
+    return status
+
+
+def _findings(arguments: argparse.Namespace) -> Iterable[Finding]:
+    from streams.cli.doctor.machine_checks import check_open_files, check_state_directory, check_versions
+
+    yield from check_versions()
+    yield from check_open_files()
+    try:
+        given = given_settings(arguments, derives_id=True).settings
+        config = _config(given)
+    except (ConfigError, CannotRun) as error:
+        yield from fails("settings", error)
+        return
+    named = "application.id" in given
+    yield from check_state_directory(config.state_dir / config.application_id if named else config.state_dir)
+    topology: Topology | None = None
+    if arguments.topology is not None:
+        try:
+            topology = load_topology(arguments.topology, lambda: config)
+            check_serdes(topology, config.default_key_serde, config.default_value_serde)
+        except (StreamsError, CannotRun) as error:
+            yield from fails("topology", error)
+    if not named:
+        yield warn("settings", "application.id is not given, so the group is not checked")
+    if "bootstrap.servers" in given:
+        yield from _noticed(_on_the_cluster(config, topology, named=named))
+    else:
+        yield warn("settings", "bootstrap.servers is not given, so no broker is checked")
+
+
+def _noticed(findings: Iterable[Finding]) -> Iterable[Finding]:
+    """Passes findings on, and says while the next one takes long that it is waited for."""
+    with WaitingNotice("the cluster") as notice:
+        for finding in findings:
+            notice.answered()
+            yield finding
+
+
+def _config(given: dict[str, Any]) -> StreamsConfig:
+    from streams.config import StreamsConfig
+
+    return StreamsConfig.of({**_STAND_INS, **given})
+
+
+def _on_the_cluster(config: StreamsConfig, topology: Topology | None, *, named: bool) -> Iterable[Finding]:
+    from streams.cli.doctor.cluster_checks import Cluster, check_cluster
+    from streams.config import clients
+    from streams.kafka.confluent import ConfluentClients
+    from streams.kafka.confluent.rights import read_rights
+
+    return check_cluster(
+        Cluster(
+            consumer=clients.main_consumer(config, _CLIENT_ID),
+            make_admin=lambda: ConfluentClients().admin(clients.admin(config, _CLIENT_ID)),
+            settings=config.dotted(),
+            group=config.application_id if named else None,
+            topology=topology,
+            make_consumer=lambda: ConfluentClients().consumer(clients.restore_consumer(config, _CLIENT_ID)),
+            read_rights=lambda topics, new: read_rights(clients.admin(config, _CLIENT_ID), topics, new),
+        )
+    )

@@ -1,0 +1,1 @@
+"""Output of the commands: to terminals, as logs, as findings and failures."""

@@ -1,0 +1,1 @@
+"""`streams run`: one worker, or a supervisor of several."""

@@ -1,0 +1,254 @@
+"""`streams run`: runs an application, in this process or in several that a supervisor looks after."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from processor_api.topology.function import TopologyLike
+from processor_api.topology.topology import Topology
+from state.directory.file_lock import has_process_locks
+from streams.cli.output.failures import CLEAN, CannotRun, report
+from streams.cli.output.logs_options import add_log_options, name_application
+from streams.cli.output.terminal import say_error
+from streams.cli.run.readiness import Readiness, shown_readiness
+from streams.cli.run.signals import on_stop_signals
+from streams.cli.run.supervision import SupervisorLine
+from streams.cli.run.worker import Application, Stopped, StopRequest, run_until_stopped, stop_with_supervisor
+from streams.cli.settings_options import Given, add_settings_options, given_settings
+from streams.cli.topology_function import APP_HELP, load_topology
+
+if TYPE_CHECKING:  # pydantic is not needed to print the help
+    from streams.config import StreamsConfig
+    from streams.kafka.ports import KafkaClients
+
+__all__ = [
+    "Runner",
+    "add_parser",
+    "kafka_streams",
+    "keep_files_private",
+    "refuse_free_threading",
+    "run",
+    "say_derived_id",
+]
+
+log = logging.getLogger("streams.cli")
+
+Runner = Callable[[Topology, "StreamsConfig"], Application]
+"""Makes the application to run; not started."""
+
+_STOP_MARGIN_S = 10.0
+
+
+def add_parser(commands: Any) -> None:
+    parser = commands.add_parser(
+        "run",
+        help="run an application until it is asked to stop",
+        description="Runs the topology of APP: the module's topology or builder, or what is named behind a colon. It is"
+        " a Topology, a StreamsBuilder, or a function of nothing or the configuration that returns either."
+        " SIGTERM or Ctrl-C closes it cleanly, whatever it does; a second"
+        " Ctrl-C ends it at once. Exit status: 0 after a clean close, 1 after a failure, 2 if it cannot run as asked,"
+        " 130 after a second Ctrl-C.",
+    )
+    parser.add_argument("topology", metavar="APP", help=APP_HELP)
+    add_settings_options(parser)
+    parser.add_argument("--threads", type=int, metavar="N", help="stream threads of a process (num.stream.threads)")
+    parser.add_argument("--workers", type=_positive, default=1, metavar="N", help="processes, for as many cores")
+    parser.add_argument(
+        "--close-timeout-ms",
+        type=_positive,
+        default=30_000,
+        metavar="MS",
+        help="how long closing may take before the process is ended (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--ready-file",
+        metavar="FILE",
+        help="a file that exists while the application is ready: its tasks run, or it waits for workers of another"
+        " topology to leave; for probes of containers",
+    )
+    parser.add_argument(
+        "--create-topics",
+        action="store_true",
+        help="first create the topics of APP that do not exist, as `streams topics --create` does; for development",
+    )
+    parser.add_argument("--supervised-by", type=int, metavar="FD", help=argparse.SUPPRESS)
+    trace = parser.add_argument_group("following records", "with a line of the logger streams.trace for each step")
+    trace.add_argument("--trace-keys", metavar="KEY,...", help="follow the records with these keys (trace.keys)")
+    trace.add_argument("--trace-every", metavar="N", help="follow one record in N (trace.every)")
+    trace.add_argument("--trace-topics", metavar="TOPIC,...", help="only of these source topics (trace.topics)")
+    add_log_options(parser)
+    parser.set_defaults(command=run)
+
+
+def run(
+    arguments: argparse.Namespace,
+    *,
+    hard_exit: Callable[[int], None] = os._exit,
+    shared_state: bool = has_process_locks(),
+) -> int:
+    """Runs the command; returns the exit status.
+
+    :param hard_exit: ends the process if threads of the application did not close.
+    :param shared_state: whether this platform lets processes share a state directory.
+    """
+    refuse_free_threading(getattr(sys, "_is_gil_enabled", lambda: True))
+    if arguments.workers > 1:
+        if not shared_state:
+            raise CannotRun("--workers needs file locks, which this platform does not have: start one worker")
+        return _supervise(arguments)
+    stop = StopRequest()
+    line: SupervisorLine | None = None
+    if arguments.supervised_by is not None:
+        line = SupervisorLine(arguments.supervised_by)
+        settings = line.settings()
+        if settings is None:  # the supervisor died at the same time
+            return CLEAN
+        arguments.set = settings
+        stop_with_supervisor(line, stop, close_timeout_ms=arguments.close_timeout_ms)
+    with on_stop_signals(stop.on_signal):
+        if line is None:
+            with shown_readiness(arguments.ready_file) as ready:
+                status = _run_here(arguments, stop, line, ready)
+        else:
+            status = _run_here(arguments, stop, line, line.ready)
+    if not stop.closed.is_set():
+        sys.stdout.flush()
+        hard_exit(status)
+    return status
+
+
+def _run_here(arguments: argparse.Namespace, stop: StopRequest, line: SupervisorLine | None, ready: Readiness) -> int:
+    """Runs the application in this process; returns the exit status."""
+    try:
+        with stop.loading():
+            application = _load(arguments)
+    except Stopped:
+        return CLEAN
+    except Exception as error:
+        if line is not None:
+            line.failed(error)
+        raise
+    try:
+        running = (lambda: None) if line is None else line.running
+        run_until_stopped(application, stop, close_timeout_ms=arguments.close_timeout_ms, running=running, ready=ready)
+        return CLEAN
+    except Exception as error:
+        if line is not None:
+            line.failed(error)
+        return report(error, trace=arguments.log_level == "debug")
+
+
+def keep_files_private(*, group_write: bool) -> None:
+    """Sets the mask of new files, those of databases too: others may neither read nor write, and the group may only
+    read unless the setting lets it write."""
+    before = os.umask(0o077)
+    os.umask((before | 0o007) & ~0o070 if group_write else before | 0o027)
+
+
+def _load(arguments: argparse.Namespace) -> Application:
+    config = _config(arguments)
+    keep_files_private(group_write=config.allow_os_group_write_access)
+    topology = load_topology(arguments.topology, lambda: config)
+    if arguments.create_topics and arguments.supervised_by is None:
+        _create_topics(topology, config)
+    if arguments.runner is not None:
+        make: Runner = arguments.runner
+        return make(topology, config)
+    return kafka_streams(topology, config, alone=arguments.supervised_by is None)
+
+
+def _create_topics(topology: Topology, config: StreamsConfig) -> None:
+    from streams.cli.cluster.create_topics import make_topics
+
+    make_topics(topology, config)
+
+
+def _config(arguments: argparse.Namespace) -> StreamsConfig:
+    from streams.config import StreamsConfig
+    from streams.config.secrets import is_secret
+
+    given = given_settings(arguments, derives_id=True)
+    remarks = logging.getLogger("streams.config")
+    if arguments.supervised_by is not None:
+        remarks.setLevel(logging.ERROR)  # the supervisor has logged them
+    config = StreamsConfig.of(given.settings)
+    remarks.setLevel(logging.NOTSET)
+    name_application(config.application_id)
+    if arguments.supervised_by is None:
+        say_derived_id(given, config.application_id)
+    shown = sorted(name for name, origin in given.origins.items() if origin == "-c" and is_secret(name))
+    if shown and arguments.supervised_by is None:
+        log.warning(
+            "a secret is among the arguments of this process, which every user of the machine can read: put it into a"
+            " file that only you may read, and name that by --config",
+            extra={"settings": ", ".join(shown)},
+        )
+    return config
+
+
+def _supervise(arguments: argparse.Namespace) -> int:
+    from streams.cli.run.supervisor import Supervisor, worker_command
+
+    stop_timeout_s = arguments.close_timeout_ms / 1000 + _STOP_MARGIN_S
+    command, settings = worker_command(arguments.words), arguments.set
+    with shown_readiness(arguments.ready_file) as ready:
+        supervisor = Supervisor(
+            command, arguments.workers, stop_timeout_s=stop_timeout_s, settings=settings, ready=ready
+        )
+        with on_stop_signals(supervisor.on_signal):
+            config = _config(arguments)  # errors are printed once, not by each worker
+            if arguments.create_topics:
+                _create_topics(load_topology(arguments.topology, lambda: config), config)
+            status = supervisor.run()
+    if supervisor.failure is not None:
+        say_error(f"error: {supervisor.failure}")
+        sys.stderr.flush()
+    return status
+
+
+def say_derived_id(given: Given, application_id: str) -> None:
+    """Logs an application id that was not set: a file of another name would be another application."""
+    if given.origins.get("application.id", "").startswith("name of "):
+        log.info(
+            "the application id is the name of its file, as none is set",
+            extra={"application_id": application_id, "set_it_by": "application.id"},
+        )
+
+
+def kafka_streams(
+    topology: TopologyLike, config: StreamsConfig, clients: KafkaClients | None = None, *, alone: bool = True
+) -> Application:
+    """Returns the application, not started; on a terminal its restores are shown as a bar.
+
+    :param alone: whether no other process writes to the terminal, which would write over the bar.
+    """
+    from streams.app.kafka_streams import KafkaStreams
+    from streams.cli.run.restore_bar import RestoreBar
+
+    application = KafkaStreams(topology, config, clients)
+    if alone and sys.stderr.isatty():
+        application.set_global_state_restore_listener(RestoreBar(sys.stderr))
+    return application
+
+
+def refuse_free_threading(is_gil_enabled: Callable[[], bool]) -> None:
+    """Checks that this Python has the GIL.
+
+    :raises CannotRun: if this Python runs without the GIL."""
+    if not is_gil_enabled():
+        raise CannotRun(
+            "this Python runs without the GIL, for which the Kafka client and RocksDB are not built: use the ordinary"
+            " build of Python"
+        )
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, got {text}")
+    return number

@@ -1,0 +1,136 @@
+"""The messages of a supervisor and its worker, over a pair of sockets that only the two have.
+
+The supervisor sends one line: the settings that were given by ``-c``, which may be secrets and so are not among the
+arguments of the worker, where every user of the machine could read them. It sends nothing after that; when the
+supervisor dies, in whatever way, the worker reads the end of the stream. The worker sends a line when it runs, one
+when it is ready or not ready any more, and one about the error that ends it.
+
+A line is a JSON object.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from processor_api.errors import RetryableError
+from streams.cli.output.failures import described
+
+__all__ = ["SupervisorLine", "WorkerLine", "without_settings"]
+
+_CHUNK = 65536
+
+
+class SupervisorLine:
+    """The worker's end of the sockets."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._reported_running = self._reported_ready = False
+
+    def settings(self) -> list[str] | None:
+        """Returns the pairs ``key=value`` that were given to the supervisor; ``None`` if it has died. To be called
+        once, before anything else."""
+        line = bytearray()
+        while not line.endswith(b"\n"):
+            part = self._read(1)
+            if not part:
+                return None
+            line += part
+        found: list[str] = json.loads(line)["settings"]
+        return found
+
+    def wait_for_the_end(self) -> None:
+        """Returns when the supervisor has died."""
+        while self._read(_CHUNK):
+            pass
+
+    def running(self) -> None:
+        """Reports, once, that the application runs."""
+        if not self._reported_running:
+            self._reported_running = True
+            self._report({"state": "RUNNING"})
+
+    def ready(self, ready: bool) -> None:
+        """Reports whether the application is ready, if that has changed."""
+        if ready != self._reported_ready:
+            self._reported_ready = ready
+            self._report({"ready": ready})
+
+    def failed(self, error: BaseException) -> None:
+        """Reports the error by which the application ends."""
+        self._report({"error": described(error), "passes": isinstance(error, RetryableError)})
+
+    def _read(self, count: int) -> bytes:
+        try:
+            return os.read(self._descriptor, count)
+        except ConnectionError:
+            return b""
+
+    def _report(self, fields: Mapping[str, Any]) -> None:
+        with contextlib.suppress(OSError):  # the supervisor has died
+            os.write(self._descriptor, json.dumps(fields).encode() + b"\n")
+
+
+class WorkerLine:
+    """The supervisor's end of the sockets, for one process of a worker."""
+
+    def __init__(self) -> None:
+        self._own, self._theirs = socket.socketpair()
+        self.ran = False
+        """Whether the worker has reported that it runs."""
+        self.ready = False
+        """Whether the worker has reported that it is ready, and not since that it is not."""
+        self.error: str | None = None
+        """The error that ended the process, unless trying again may help."""
+        self.last_words: str | None = None
+        """The error that ended the process, of any kind."""
+        self._received = bytearray()
+
+    @property
+    def descriptor(self) -> int:
+        """Returns the descriptor that the worker inherits."""
+        return self._theirs.fileno()
+
+    def send_settings(self, settings: Sequence[str]) -> None:
+        """Sends the settings to the worker, which has started."""
+        self._theirs.close()
+        with contextlib.suppress(OSError):  # the worker has ended already
+            self._own.sendall(json.dumps({"settings": list(settings)}).encode() + b"\n")
+        self._own.setblocking(False)
+
+    def listen(self) -> None:
+        """Reads the messages that have come from the worker; does not wait."""
+        with contextlib.suppress(OSError):
+            while part := self._own.recv(_CHUNK):
+                self._received += part
+        *lines, rest = bytes(self._received).split(b"\n")
+        self._received = bytearray(rest)
+        for line in lines:
+            message = json.loads(line)
+            self.ran = self.ran or message.get("state") == "RUNNING"
+            self.ready = bool(message.get("ready", self.ready))
+            if "error" in message:
+                self.last_words = str(message["error"])
+                self.error = None if message["passes"] else self.last_words
+
+    def close(self) -> None:
+        """Closes the socket; may be called again."""
+        self._theirs.close()
+        self._own.close()
+
+
+def without_settings(words: Sequence[str]) -> list[str]:
+    """Returns the arguments of a command without ``-c KEY=VALUE``, however it is written."""
+    found: list[str] = []
+    skip = False
+    for word in words:
+        if skip or word.startswith("-c"):
+            skip = not skip and word == "-c"
+        else:
+            found.append(word)
+    return found

@@ -1,0 +1,261 @@
+"""Keeps a number of worker processes running: one application on several cores (docs/design.md#decisions).
+
+Workers are started as new processes, never forked. Each inherits one end of a pair of sockets whose other end only the
+supervisor has (:mod:`streams.cli.run.supervision`): when the supervisor dies, in whatever way, each worker reads the
+end of the stream and closes. The locks of the state directory decide which slot a worker has, not the supervisor.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import signal
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from processor_api.clock import Clock, SystemClock
+from streams.cli.output.failures import CANNOT_RUN, CLEAN, FAILED, READER_GONE
+from streams.cli.run.readiness import Readiness
+from streams.cli.run.signals import on_stop_signals
+from streams.cli.run.supervision import WorkerLine, without_settings
+from streams.cli.working_directory import from_start
+
+__all__ = ["Command", "RestartPolicy", "Supervisor", "worker_command"]
+
+log = logging.getLogger("streams.cli.supervisor")
+
+_SLICE_S = 0.05
+
+Command = Callable[[int], Sequence[str]]
+"""A function that returns the command of a worker, by the descriptor that it inherits."""
+
+
+@dataclass(frozen=True)
+class RestartPolicy:
+    """The limits of restarts: how often a worker that died is started again, and how soon."""
+
+    most_restarts: int = 5
+    """Most restarts within the window; one more death ends everything."""
+    window_s: float = 300.0
+    first_delay_s: float = 1.0
+    """Doubles with each restart in the window."""
+    longest_delay_s: float = 30.0
+
+
+@dataclass
+class _Worker:
+    number: int
+    process: subprocess.Popen[bytes] | None = None
+    start_at: float = 0.0
+    """The time to start it, if it has no process and is not done."""
+    deaths: deque[float] = field(default_factory=deque)
+    done: bool = False
+    line: WorkerLine | None = field(default=None, init=False)
+    """The sockets to its process."""
+    last_words: str | None = None
+    """The error by which its last process ended, if it could say so."""
+    failed_early: str | None = None
+    """The error by which its last process ended before it ran, if trying again does not help."""
+
+
+KILLED = (
+    "SIGKILL: the kernel killed it because the machine or its container had no memory left (see dmesg, or the events of"
+    " the container), or another process did"
+)
+"""The last words of a worker that was ended by SIGKILL, which it cannot say itself."""
+
+
+class Supervisor:
+    """Starts the workers, restarts those that die, passes signals on, and waits for all. To be used once."""
+
+    def __init__(
+        self,
+        command: Command,
+        workers: int,
+        *,
+        policy: RestartPolicy = RestartPolicy(),
+        stop_timeout_s: float = 40.0,
+        settings: Sequence[str] = (),
+        clock: Clock | None = None,
+        ready: Readiness = lambda _: None,
+    ) -> None:
+        """Makes a supervisor; nothing is started yet.
+
+        :param stop_timeout_s: how long workers may take to close before they are killed.
+        :param settings: pairs ``key=value`` that each worker gets, but not among its arguments.
+        :param ready: called again and again with whether every worker is ready.
+        """
+        self.failure: str | None = None
+        """The words that say why all was given up, with the error of the worker that was the last to die."""
+        self._command = command
+        self._settings = settings
+        self._policy = policy
+        self._stop_timeout_s = stop_timeout_s
+        self._clock = clock or SystemClock()
+        self._ready = ready
+        self._workers = [_Worker(number) for number in range(workers)]
+        self._requests: deque[tuple[str, bool]] = deque()
+        self._outcome = CLEAN
+
+    def run(self) -> int:
+        """Runs until every worker has ended; returns the exit status. To be called on the main thread."""
+        try:
+            with on_stop_signals(self.on_signal):
+                self._run()
+        finally:
+            for worker in self._workers:
+                if worker.process is not None and worker.process.poll() is None:
+                    worker.process.kill()
+                    worker.process.wait()
+                if worker.line is not None:
+                    worker.line.close()
+        return self._outcome
+
+    def stop(self, reason: str, *, at_once: bool = False) -> None:
+        """Asks all workers to close. Safe from a signal handler, from any thread, and before it runs.
+
+        :param at_once: if they were asked before, does not wait for them any longer.
+        """
+        self._requests.append((reason, at_once))
+
+    def on_signal(self, number: signal.Signals) -> None:
+        """A second Ctrl-C ends the workers; SIGTERM may come any number of times, as some tools send it twice."""
+        self.stop(number.name, at_once=number is signal.SIGINT)
+
+    def _run(self) -> None:
+        deadline: float | None = None
+        while True:
+            now = self._clock.monotonic()
+            if self._outcome != CLEAN and deadline is None:
+                self.stop("a worker failed")
+            while self._requests:
+                reason, at_once = self._requests.popleft()
+                if deadline is None:
+                    self._end_all(reason)
+                    deadline = now + self._stop_timeout_s
+                elif at_once:
+                    deadline = now
+            for worker in self._workers:
+                self._watch(worker, now, stopping=deadline is not None)
+            self._ready(
+                deadline is None and all(worker.line is not None and worker.line.ready for worker in self._workers)
+            )
+            running = [worker for worker in self._workers if worker.process is not None]
+            if not running and all(worker.done for worker in self._workers):
+                return
+            if deadline is not None and now >= deadline:
+                self._kill(running)
+            self._clock.wait(_SLICE_S)
+
+    def _watch(self, worker: _Worker, now: float, *, stopping: bool) -> None:
+        if worker.done:
+            return
+        if worker.process is None:
+            if stopping:
+                worker.done = True
+            elif now >= worker.start_at:
+                self._start(worker)
+            return
+        status = worker.process.poll()
+        self._hear(worker, ended=status is not None)
+        if status is None:
+            return
+        worker.process = None
+        if stopping or status == CLEAN:
+            worker.done = True
+            if status not in (CLEAN, -signal.SIGTERM):  # the signal came before the worker had set a handler
+                self._outcome = self._outcome or FAILED
+            log.info("worker ended", extra={"worker": worker.number, "status": _status(status)})
+        else:
+            self._died(worker, status, now)
+
+    def _start(self, worker: _Worker) -> None:
+        line = worker.line = WorkerLine()
+        command = self._command(line.descriptor)
+        # A group of its own: Ctrl-C in a terminal reaches the supervisor alone, which passes it on once.
+        # Where the supervisor was started: there the same arguments lead to the application.
+        worker.process = subprocess.Popen(command, cwd=from_start(), pass_fds=(line.descriptor,), process_group=0)
+        line.send_settings(self._settings)
+        log.info("worker started", extra={"worker": worker.number, "pid": worker.process.pid})
+
+    def _hear(self, worker: _Worker, *, ended: bool) -> None:
+        """Reads the messages of a worker, also the last ones of one that has ended."""
+        line = worker.line
+        if line is None:
+            return
+        line.listen()
+        if line.ran:
+            worker.failed_early = None
+        if ended:
+            worker.failed_early = None if line.ran else line.error
+            worker.last_words = line.last_words
+            line.close()
+            worker.line = None
+
+    def _same_failure(self) -> str | None:
+        """Returns the error by which every worker ended before it ran. The numbers in it may differ, since each worker
+        has tasks of its own."""
+        errors = [worker.failed_early for worker in self._workers]
+        kinds = {None if error is None else re.sub(r"\d+", "0", error) for error in errors}
+        return errors[0] if len(kinds) == 1 else None
+
+    def _died(self, worker: _Worker, status: int, now: float) -> None:
+        fields = {"worker": worker.number, "status": _status(status)}
+        last_words = worker.last_words or (KILLED if status == -signal.SIGKILL else None)
+        if last_words is not None:
+            fields["error"] = last_words
+        while worker.deaths and worker.deaths[0] <= now - self._policy.window_s:
+            worker.deaths.popleft()
+        worker.deaths.append(now)
+        restarts = len(worker.deaths)
+        if status == READER_GONE:
+            worker.done = True
+            self._outcome = READER_GONE
+            log.info("the standard output has no reader any more, stopping all", extra=fields)
+            return
+        if status == CANNOT_RUN or restarts > self._policy.most_restarts:
+            worker.done = True
+            self._outcome = CANNOT_RUN if status == CANNOT_RUN else FAILED
+            reason = "it cannot run" if status == CANNOT_RUN else f"it died {restarts} times"
+            log.error("worker given up, stopping all", extra={**fields, "reason": reason})
+            if status != CANNOT_RUN:
+                ended = "" if last_words is None else f", the last time by: {last_words}"
+                self.failure = f"worker {worker.number} died {restarts} times within {self._policy.window_s:g} s{ended}"
+            return
+        if (same := self._same_failure()) is not None:
+            worker.done = True
+            self._outcome = FAILED
+            self.failure = f"none of {len(self._workers)} workers started: {same}"
+            log.error("every worker ended before it ran, by the same error; stopping all", extra=fields)
+            return
+        delay = min(self._policy.first_delay_s * 2 ** (restarts - 1), self._policy.longest_delay_s)
+        worker.start_at = now + delay
+        log.warning("worker died, restarting", extra={**fields, "delay_s": delay, "deaths": restarts})
+
+    def _end_all(self, reason: str) -> None:
+        log.info("stopping workers", extra={"reason": reason})
+        for worker in self._workers:
+            if worker.process is not None:
+                worker.process.terminate()
+
+    def _kill(self, running: list[_Worker]) -> None:
+        for worker in running:
+            if worker.process is not None and worker.process.poll() is None:
+                log.error("worker did not close in time, killed", extra={"worker": worker.number})
+                self._outcome = self._outcome or FAILED
+                worker.process.kill()
+                worker.process.wait()
+
+
+def _status(status: int) -> str:
+    return signal.Signals(-status).name if status < 0 else str(status)
+
+
+def worker_command(arguments: Sequence[str]) -> Command:
+    """Returns the command of a worker: this Python, and `streams run` with the same arguments except settings by
+    ``-c``."""
+    own = [sys.executable, "-m", "streams", "run", *without_settings(arguments), "--workers", "1"]
+    return lambda descriptor: [*own, "--supervised-by", str(descriptor)]

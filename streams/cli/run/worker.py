@@ -1,0 +1,199 @@
+"""Runs one application in this process until it is asked to stop, fails, or loses its supervisor."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from processor_api.errors import StreamsError
+from streams.cli.output.failures import FAILED
+from streams.cli.output.terminal import say_error
+from streams.cli.run.readiness import Readiness
+from streams.cli.run.supervision import SupervisorLine
+from streams.user_exits import as_error
+
+__all__ = ["Application", "StopRequest", "Stopped", "run_until_stopped", "stop_with_supervisor"]
+
+log = logging.getLogger("streams.cli")
+
+_SLICE_MS = 200
+_MOST_GRACE_S = 5.0
+_START_GRACE_S = 2.0
+
+
+class Application(Protocol):
+    """The part of `KafkaStreams` that the command needs."""
+
+    @property
+    def state(self) -> str: ...
+
+    def is_ready(self) -> bool: ...
+
+    @property
+    def failure(self) -> BaseException | None: ...
+
+    def start(self) -> None: ...
+
+    def wait(self, timeout: int | None = None, /) -> bool:
+        """Returns whether it came to a terminal state within the time, in ms."""
+        ...
+
+    def close(self, timeout: int | None = None, /) -> bool:
+        """Returns whether it closed within the time, in ms."""
+        ...
+
+
+class Stopped(BaseException):
+    """Raised by a signal while there is nothing to close yet, at any place of the main thread."""
+
+
+class StopRequest:
+    """A request to stop, made by a signal or by the end of the supervisor; the main thread checks it while it waits."""
+
+    def __init__(self) -> None:
+        self.asked = threading.Event()
+        self.closed = threading.Event()
+        """The application is closed: no thread of it runs."""
+        self.reason = ""
+        self._loading = False
+
+    def ask(self, reason: str) -> None:
+        """Requests the stop; the first reason counts."""
+        if not self.asked.is_set():
+            self.reason = reason
+            self.asked.set()
+
+    def on_signal(self, number: signal.Signals) -> None:
+        """A second Ctrl-C ends the process at once; SIGTERM may come any number of times, as some tools send it twice.
+
+        :raises Stopped: while loading.
+        """
+        if number is signal.SIGINT and self.asked.is_set() and not self._loading:
+            os.write(2, b"error: ended at once by a second Ctrl-C\n")
+            os._exit(128 + number)
+        self.ask(number.name)
+        if self._loading:
+            raise Stopped
+
+    @contextmanager
+    def loading(self) -> Iterator[None]:
+        """Makes signals take effect at once while the user's code is loaded, which may take long; a context manager.
+
+        :raises Stopped: if asked to stop, at the latest at the end.
+        """
+        self._loading = True
+        try:
+            if self.asked.is_set():
+                raise Stopped
+            yield
+        except Exception:  # Python wraps the exception of the signal at some places, such as the making of a class
+            if self.asked.is_set():
+                raise Stopped from None
+            raise
+        finally:
+            self._loading = False
+            self.closed.set()
+        if self.asked.is_set():  # the exception was caught on its way, or the supervisor has died
+            raise Stopped
+        self.closed.clear()
+
+
+def run_until_stopped(
+    application: Application,
+    stop: StopRequest,
+    *,
+    close_timeout_ms: int,
+    running: Callable[[], None] = lambda: None,
+    ready: Readiness = lambda _: None,
+) -> None:
+    """Starts the application and returns when it is closed, cleanly.
+
+    :param running: called when it runs, perhaps more than once.
+    :param ready: called again and again with whether it is ready, and with false when it begins to close.
+    :raises StreamsError: if it failed, or did not close in time; ``stop.closed`` is set if no thread runs any more.
+    """
+    if not _started(application, stop, close_timeout_ms):
+        return
+    try:
+        while not application.wait(_SLICE_MS):
+            if application.state == "RUNNING":
+                running()
+            ready(application.is_ready())
+            if stop.asked.is_set():
+                log.info("closing", extra={"reason": stop.reason, "timeout_ms": close_timeout_ms})
+                break
+    finally:
+        if getattr(application, "has_run", False):  # perhaps between two looks at its state
+            running()
+        ready(False)
+        if application.close(close_timeout_ms):
+            stop.closed.set()
+    if application.failure is not None:
+        raise application.failure
+    if not stop.closed.is_set():
+        raise StreamsError(f"the application did not close within {close_timeout_ms} ms and was ended hard")
+    if application.state == "ERROR":
+        raise StreamsError("the application ended in state ERROR; its log says why")
+
+
+def _started(application: Application, stop: StopRequest, close_timeout_ms: int) -> bool:
+    """Starts the application, and returns whether it runs. It starts on a thread of its own, since requests to a broker
+    that does not answer take long, and no signal would be handled meanwhile. An application that is stopped before it
+    started has nothing to close."""
+    failures: list[Exception] = []
+
+    def start() -> None:
+        try:
+            application.start()
+        except BaseException as error:
+            failures.append(as_error(error, "while the application started"))
+
+    thread = threading.Thread(target=start, name="start", daemon=True)
+    thread.start()
+    while thread.is_alive() and not stop.asked.is_set():
+        thread.join(_SLICE_MS / 1000)
+    if thread.is_alive():
+        application.close(0)  # this ends a start that fills global stores
+    thread.join(_START_GRACE_S)
+    if not thread.is_alive() and not failures:
+        return True
+    if not stop.asked.is_set():
+        if application.close(close_timeout_ms):
+            stop.closed.set()
+        raise failures[0]
+    log.info("stopped before it started", extra={"reason": stop.reason})
+    if thread.is_alive():
+        from streams.app.kafka_streams import discard_start
+
+        discard_start(application)  # the process is ended, since the start does not return
+    else:
+        stop.closed.set()
+    return False
+
+
+def stop_with_supervisor(
+    line: SupervisorLine, stop: StopRequest, *, close_timeout_ms: int, end: Callable[[int], None] = os._exit
+) -> threading.Thread:
+    """Requests the stop when the supervisor has died.
+
+    If the application is still open some time after that, the process is ended: no orphan holds a task.
+    """
+
+    def wait_for_the_end() -> None:
+        line.wait_for_the_end()
+        stop.ask("the supervisor died")
+        timeout_s = close_timeout_ms / 1000
+        if not stop.closed.wait(timeout_s + min(timeout_s, _MOST_GRACE_S)):
+            say_error("error: the supervisor died and the application did not close in time; ended hard")
+            sys.stderr.flush()
+            end(FAILED)
+
+    thread = threading.Thread(target=wait_for_the_end, name="supervisor-watch", daemon=True)
+    thread.start()
+    return thread

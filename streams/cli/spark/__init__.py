@@ -1,0 +1,1 @@
+"""`streams spark`: backfills, differences, exports and handovers from the command line."""

@@ -1,0 +1,226 @@
+"""`streams spark backfill`: runs a topology over history."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from streams.cli.output.failures import CLEAN, CannotRun
+from streams.cli.output.terminal import say_lines
+from streams.cli.settings_options import Given, add_settings_options
+from streams.cli.spark.settings import APPLICATION_ID, spark_settings
+from streams.cli.topology_function import APP_HELP, import_path_of, load_topology
+
+if TYPE_CHECKING:
+    from streams.spark import Cut, History
+
+__all__ = [
+    "absolute",
+    "add_parser",
+    "add_run_arguments",
+    "add_session_option",
+    "checked_topology",
+    "read_cut",
+    "run",
+    "spark_of",
+]
+
+KAFKA = "kafka"
+PARTS = ("key", "value", "timestamp", "partition", "offset", "headers")
+NONE = "-"
+
+
+def add_parser(commands: Any) -> None:
+    parser = commands.add_parser(
+        "backfill",
+        help="run a topology over history",
+        description="Runs the topology of an application over history, and keeps its outputs and tables in a"
+        " directory. Run it again with the same arguments to go on after a failure.",
+    )
+    parser.add_argument("topology", metavar="APP", help=APP_HELP)
+    parser.add_argument(
+        "--run-dir", required=True, metavar="DIR", help="where results go; all executors can write to it"
+    )
+    parser.add_argument(
+        "--history",
+        metavar="TOPIC=PATH",
+        action="append",
+        default=[],
+        help=f"Parquet files with the records of a topic, or {KAFKA} for those that Kafka retains; once for each topic",
+    )
+    parser.add_argument(
+        "--column",
+        metavar="PART=COLUMN",
+        action="append",
+        default=[],
+        help=f"the column of a part of the records ({', '.join(PARTS)}), {NONE} if there is none; TOPIC.PART=COLUMN for"
+        " one topic",
+    )
+    parser.add_argument(
+        "--partitions", metavar="TOPIC=N", action="append", default=[], help="how many partitions a topic has in Kafka"
+    )
+    parser.add_argument("--values", metavar="TOPIC", action="append", default=[], help="its columns hold no bytes")
+    parser.add_argument(
+        "--check-keys", action="store_true", help="compare partitions with those of Kafka's partitioner for Java"
+    )
+    parser.add_argument("--time-zone", metavar="ZONE", help="the zone of timestamps without one")
+    parser.add_argument("--time-unit", choices=("s", "ms", "us", "ns"), help="the unit of timestamps that are integers")
+    parser.add_argument("--order", choices=("auto", "offset", "time"), default="auto")
+    parser.add_argument("--outputs", choices=("all", "none"), default="all", help="none keeps tables only")
+    parser.add_argument("--on-error", choices=("fail", "dead_letter"), default="fail")
+    parser.add_argument(
+        "--flush-at-end", action="store_true", help="send on what waits for later records; not for a handover"
+    )
+    parser.add_argument(
+        "--cut", metavar="FILE", type=Path, help="a file with the JSON of a Cut: where live workers will begin"
+    )
+    parser.add_argument("--explain", action="store_true", help="print the stages, and run nothing")
+    parser.add_argument("--from-start", action="store_true", help="delete what an earlier run has completed")
+    add_session_option(parser)
+    add_settings_options(parser)
+    parser.set_defaults(command=run)
+
+
+def add_run_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the topology and the directory of a backfill that is complete."""
+    parser.add_argument("topology", metavar="APP", help=f"the topology that was run: {APP_HELP}")
+    parser.add_argument("--run-dir", required=True, metavar="DIR", help="that of the backfill")
+
+
+def add_session_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--master",
+        metavar="URL",
+        help="Spark's master; that of spark-submit if it started the command, else this machine (local[*])",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    given = spark_settings(arguments)
+    topology = checked_topology(arguments.topology, given)
+    partitions = dict(_partitions(arguments.partitions))
+    sources = dict(_pair(text, "--history", "TOPIC=PATH") for text in arguments.history)
+    if not sources:
+        raise CannotRun("no history is given: --history TOPIC=PATH for each topic that the topology reads")
+    columns = [_column(text, sources) for text in arguments.column]
+    cut = read_cut(arguments.cut)
+    spark = spark_of(arguments)
+    from streams.spark import Backfill
+
+    backfill = Backfill(
+        spark,
+        topology,
+        {topic: _history(spark, topic, path, columns, arguments, given) for topic, path in sources.items()},
+        application_id=str(given.settings[APPLICATION_ID]),
+        run_dir=arguments.run_dir,
+        partitions=partitions,
+        config=given.settings,
+        order=arguments.order,
+        outputs=arguments.outputs,
+        on_error=arguments.on_error,
+        cut=cut,
+        flush_at_end=arguments.flush_at_end,
+    )
+    plan = backfill.plan()
+    say_lines(plan.explain())
+    if not arguments.explain:
+        sys.stdout.flush()
+        say_lines(str(backfill.run(resume=not arguments.from_start)))
+    return CLEAN
+
+
+def read_cut(path: Path | None) -> Cut | None:
+    """Returns the cut in a file.
+
+    :param path: of the file; ``None`` if no cut is given.
+    :raises CannotRun: if the file cannot be read, or is not the text of a cut.
+    """
+    from streams.spark.handover.cut import Cut
+    from streams.spark.handover.errors import CutError
+
+    try:
+        return None if path is None else Cut.from_json(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise CannotRun(f"--cut {path} cannot be read: {error}") from None
+    except CutError as error:
+        raise CannotRun(f"--cut {path}: {error.message}") from None
+
+
+def checked_topology(path: str, given: Given) -> str:
+    """Returns the name by which Spark's executors import the topology of an application, as ``module:name``.
+
+    The topology is made once, so that an error of the user's code is reported as such.
+
+    :raises CannotRun: if there is no such topology.
+    """
+    from streams.config import StreamsConfig
+
+    load_topology(path, lambda: StreamsConfig.of({"bootstrap.servers": "backfill:9092", **given.settings}))
+    return import_path_of(path)
+
+
+def spark_of(arguments: argparse.Namespace) -> Any:
+    """Returns the session of Spark.
+
+    :raises CannotRun: if Spark is not installed.
+    """
+    try:
+        from streams.spark.command_session import command_session
+    except ImportError as error:
+        raise CannotRun(f"Spark is not installed ({error}): pip install 'streams-for-kafka[spark]'") from None
+    return command_session(arguments.master)
+
+
+def absolute(path: str) -> str:
+    """Returns a path as Spark finds it, whose process may have another current directory."""
+    return path if "://" in path else os.path.abspath(path)
+
+
+def _history(
+    spark: Any, topic: str, path: str, columns: Iterable[tuple[str, str, str | None]], arguments: Any, given: Given
+) -> History:
+    from streams.spark import History
+
+    if path == KAFKA:
+        return History.kafka(spark, given.settings, topic)
+    own: dict[str, Any] = {part: column for of, part, column in columns if of in ("", topic)}
+    own |= {part: column for of, part, column in columns if of == topic}
+    return History.parquet(
+        spark,
+        absolute(path),
+        encoded=topic not in arguments.values,
+        time_zone=arguments.time_zone,
+        check_keys=arguments.check_keys,
+        time_unit=arguments.time_unit,
+        **own,
+    )
+
+
+def _partitions(given: Iterable[str]) -> Iterable[tuple[str, int]]:
+    for text in given:
+        topic, count = _pair(text, "--partitions", "TOPIC=N")
+        if not count.isdecimal():
+            raise CannotRun(f"--partitions {text}: {count!r} is no number; give TOPIC=N")
+        yield topic, int(count)
+
+
+def _column(text: str, topics: Iterable[str]) -> tuple[str, str, str | None]:
+    """Returns the topic, which is empty for all of them, the part of its records, and the column."""
+    place, column = _pair(text, "--column", "PART=COLUMN")
+    topic, _, part = place.rpartition(".")
+    if part not in PARTS:
+        raise CannotRun(f"--column {text}: a record has the parts {', '.join(PARTS)}, not {part!r}")
+    if topic and topic not in topics:
+        raise CannotRun(f"--column {text}: there is no --history of topic {topic!r}")
+    return topic, part, None if column == NONE else column
+
+
+def _pair(text: str, option: str, form: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name or not value:
+        raise CannotRun(f"{option} {text}: give {form}")
+    return name, value

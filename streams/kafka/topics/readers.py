@@ -1,0 +1,74 @@
+"""Finds the source of a topology that reads a topic: by its name, or by a pattern that matches the whole name.
+
+A topic is read by one source only (semantics 152). What can be seen in the topology alone is refused where it is built;
+that two patterns match one topic is seen here, where the topic is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from processor_api.errors import TopologyError
+from processor_api.topology.data import TopologyData
+from processor_api.topology.nodes import SourceNode
+from processor_api.user_code.lines import at
+
+__all__ = ["matching_topics", "reader_of", "source_topics"]
+
+
+def matching_topics(topology: TopologyData, source: SourceNode, existing: Iterable[str]) -> tuple[str, ...]:
+    """Returns the topics that a source names, or the existing ones that its pattern matches; another pattern may match
+    these too."""
+    if source.pattern is None:
+        return source.topics
+    internal = topology.repartition_topics
+    return tuple(topic for topic in sorted(existing) if topic not in internal and source.pattern.fullmatch(topic))
+
+
+def source_topics(topology: TopologyData, source: SourceNode, existing: Iterable[str]) -> tuple[str, ...]:
+    """Returns the topics that a source reads: those it names, or all existing ones that its pattern matches.
+
+    :raises TopologyError: if another pattern matches one of them.
+    """
+    found = matching_topics(topology, source, existing)
+    patterns = _patterns(topology) if source.pattern is not None else []
+    if len(patterns) > 1:
+        for topic in found:
+            _check_one(topology, topic, [node for node in patterns if _matches(node, topic)])
+    return found
+
+
+def reader_of(topology: TopologyData, topic: str) -> SourceNode | None:
+    """Returns the source that reads a topic of the user's, by its name or by a pattern; ``None`` if there is none.
+
+    :raises TopologyError: if two patterns match the topic.
+    """
+    for node in topology.nodes.values():
+        if isinstance(node, SourceNode) and topic in node.topics and topic not in topology.repartition_topics:
+            return node
+    found = [node for node in _patterns(topology) if topic in matching_topics(topology, node, (topic,))]
+    _check_one(topology, topic, found)
+    return found[0] if found else None
+
+
+def _patterns(topology: TopologyData) -> list[SourceNode]:
+    return [node for node in topology.nodes.values() if isinstance(node, SourceNode) and node.pattern is not None]
+
+
+def _matches(node: SourceNode, topic: str) -> bool:
+    return node.pattern is not None and node.pattern.fullmatch(topic) is not None
+
+
+def _check_one(topology: TopologyData, topic: str, readers: Sequence[SourceNode]) -> None:
+    if len(readers) < 2:
+        return
+    first, second = readers[:2]
+    patterns = [node.pattern.pattern if node.pattern is not None else "" for node in (first, second)]
+    raise TopologyError(
+        f"topic {topic!r} matches the patterns of two sources: {patterns[0]!r} of {first.name!r}"
+        f"{at(topology.line_of(first.name))} and {patterns[1]!r} of {second.name!r}; a topic can be read by one source"
+        " only: make the patterns exclude each other, or read both with one stream",
+        node=second.name,
+        topic=topic,
+        made_at=topology.line_of(second.name),
+    )

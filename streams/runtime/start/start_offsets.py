@@ -1,0 +1,206 @@
+"""The offsets at which the input partitions of a task are read from the start.
+
+That is the committed offset of the group. A partition that has none, or one outside of its log, is read from where the
+reset policy of its source says (KIP-1106).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Iterator, Mapping
+
+from processor_api.clock import Clock
+from processor_api.errors import StateError, StreamsError
+from processor_api.task_id import TopicPartition
+from processor_api.topology.nodes import SourceNode
+from processor_api.user_code.offset_reset import AutoOffsetReset
+from streams.kafka.ports import Consumer, OffsetAndMetadata
+from streams.runtime.plan.task_plan import TaskPlan
+from streams.runtime.start.absent_inputs import AbsentInputs
+from streams.runtime.start.start_guard import check_changelogs, check_complete, check_handed_over
+from streams.runtime.start.topic_ids import check_committed, keep_changelog_ids, topics_of, with_ids
+from streams.runtime.tasks.commit import Committer
+from streams.runtime.tasks.task import Task
+from streams.runtime.tasks.thread_clients import ThreadClients
+
+__all__ = ["StartOffsets", "offsets_by_policy", "reset_policy"]
+
+log = logging.getLogger("streams.restore")
+
+
+Starts = dict[TopicPartition, OffsetAndMetadata]
+"""The start of each input partition of a task."""
+
+
+class StartOffsets:
+    """Finds where the input partitions of a stream thread's tasks are read from.
+
+    :param committer: commits where partitions start that have no committed offset.
+    :param default: the reset policy of sources that have none of their own.
+    """
+
+    def __init__(self, clients: ThreadClients, committer: Committer, clock: Clock, default: AutoOffsetReset) -> None:
+        self._consumer = clients.consumer
+        self._restore_consumer = clients.restore_consumer
+        self._admin = clients.admin
+        self._committer = committer
+        self._clock = clock
+        self._default = default
+        self._absent = AbsentInputs(clients.consumer, clock)
+
+    def absent_inputs_due(self, running: Iterable[Task]) -> bool:
+        """Whether it is time to look again for inputs that did not exist."""
+        return self._absent.due(running)
+
+    def find(self, tasks: Collection[Task]) -> Iterator[tuple[Task, Starts]]:
+        """Yields each of some tasks that were just opened, with where its partitions start.
+
+        All tasks are checked before anything is committed for one of them.
+
+        :raises BootstrapIncompleteError: if changelogs and committed offsets do not belong together.
+        :raises RetryableError: if another worker has committed the first offsets meanwhile.
+        :raises StateError: if a topic was deleted and made again, or committed offsets are gone that stores rely on.
+        :raises StreamsError: if the reset policy is "none".
+        """
+        ids = self._admin.topic_ids(topics_of(tasks))
+        inputs = {task.id: task.plan.partitions(task.id.partition) for task in tasks}
+        committed = self._consumer.committed([name for names in inputs.values() for name in names])
+        for task in tasks:
+            application = task.environment.settings.application_id
+            known = {name: committed[name] for name in inputs[task.id] if name in committed}
+            task.topic_ids = {topic: ids[topic] for topic in topics_of([task]) if topic in ids}
+            task.absent = self._absent.find(task, [name for name in inputs[task.id] if name not in known])
+            check_complete(application, known)
+            check_committed(application, known, ids)
+            check_positions(task, known.keys() | task.absent)
+        if tasks:
+            application = next(iter(tasks)).environment.settings.application_id
+            check_handed_over(application, tasks, committed)
+            check_changelogs(application, tasks, committed, self._restore_consumer, self._consumer.committed)
+        for task in tasks:
+            names = inputs[task.id]
+            known = {name: committed[name] for name in names if name in committed}
+            keep_changelog_ids(task)
+            yield task, self._with_starts(task, [name for name in names if name not in task.absent], known)
+
+    def find_added(self, task: Task, added: Collection[TopicPartition]) -> Starts:
+        """Returns where partitions start that a running task did not read before.
+
+        :raises StateError: as :meth:`find`.
+        """
+        committed = self._consumer.committed(added)
+        task.absent = self._absent.find(task, [name for name in added if name not in committed])
+        existing = [name for name in added if name not in task.absent]
+        task.topic_ids = {**task.topic_ids, **self._admin.topic_ids({name.topic for name in existing})}
+        check_complete(task.environment.settings.application_id, committed)
+        check_committed(task.environment.settings.application_id, committed, task.topic_ids)
+        return self._with_starts(task, existing, committed)
+
+    def _with_starts(self, task: Task, inputs: Collection[TopicPartition], committed: Starts) -> Starts:
+        """Adds to the committed offsets where partitions without one start, and commits that."""
+        missing = [name for name in inputs if name not in committed]
+        starts = committed
+        if missing:
+            found = starting_offsets(task, missing, self._consumer, self._default, self._clock)
+            found = with_ids(found, task.topic_ids)
+            if task.stores.engines:
+                self._committer.start_at(found)
+            starts = committed | found
+        start_unrestored(task, committed, starts)
+        return starts
+
+
+def check_positions(task: Task, committed: Collection[TopicPartition]) -> None:
+    """Refuses a store that has consumed from partitions whose committed offsets are gone.
+
+    :raises StateError: with what to do about it.
+    """
+    names = {str(partition): partition for partition in task.plan.partitions(task.id.partition)}
+    for name, position in task.stores.stored_positions().items():
+        partition = names.get(name)
+        if partition is not None and partition not in committed:
+            raise StateError(
+                f"the stores of task {task.id} have consumed {name!r} up to offset {position}, but the group has no"
+                " committed offset for it: it expired or was deleted. To go on from there set the group's offset:"
+                " `streams reset APP --offsets-only --from-file FILE`, with the line"
+                f" {partition.topic},{partition.partition},{position} in FILE. Or remove the task's directory"
+                f" {task.environment.state_dir} and the changelogs to start with empty stores",
+                task=str(task.id),
+                topic=partition.topic,
+                partition=partition.partition,
+                offset=position,
+            )
+
+
+def reset_policy(plan: TaskPlan, partition: TopicPartition, default: AutoOffsetReset) -> AutoOffsetReset:
+    """Returns the policy for a partition whose offset is missing or outside of its log."""
+    if partition.topic in plan.repartition_topics:
+        return AutoOffsetReset.earliest()  # its records are the application's own: none may be skipped
+    node = plan.topology.nodes[plan.topics[partition.topic]]
+    return (node.offset_reset if isinstance(node, SourceNode) else None) or default
+
+
+def offsets_by_policy(
+    reset: AutoOffsetReset, partitions: Collection[TopicPartition], consumer: Consumer, clock: Clock
+) -> dict[TopicPartition, int]:
+    """Returns the offsets that a policy other than "none" means now."""
+    if reset.policy == "earliest":
+        return consumer.beginning_offsets(partitions)
+    if reset.policy == "latest":
+        return consumer.end_offsets(partitions)
+    assert reset.duration_ms is not None
+    since = max(0, clock.time_ms() - reset.duration_ms)
+    return consumer.offsets_for_time(dict.fromkeys(partitions, since))
+
+
+def start_unrestored(
+    task: Task,
+    committed: Mapping[TopicPartition, OffsetAndMetadata],
+    starts: Mapping[TopicPartition, OffsetAndMetadata],
+) -> None:
+    """Logs which records are missing in stores without a changelog, which nothing restores.
+
+    It is logged once: the stores go on from where the task starts.
+
+    :param committed: offsets found committed.
+    :param starts: these, and where partitions without one start.
+    """
+    for store, positions in task.stores.unlogged_positions().items():
+        behind = [name for name, one in sorted(committed.items()) if positions.get(str(name), 0) < one.offset]
+        if behind:
+            log.warning(
+                "store without a changelog lacks records that the group has consumed: the task ran elsewhere, its"
+                " directory is an older copy, or a crash lost the last commits",
+                extra={
+                    "store": store,
+                    "task": str(task.id),
+                    "lacks": "; ".join(
+                        f"{name} {positions.get(str(name), 0)}-{committed[name].offset}" for name in behind
+                    ),
+                },
+            )
+        later = {name: one.offset for name, one in starts.items() if positions.get(str(name), -1) < one.offset}
+        if later:
+            task.stores.write_positions(store, later)
+
+
+def starting_offsets(
+    task: Task, missing: Collection[TopicPartition], consumer: Consumer, default: AutoOffsetReset, clock: Clock
+) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Returns the offsets at which partitions without a committed one start, by the policy of each.
+
+    :raises StreamsError: if the reset policy is "none".
+    """
+    found: dict[TopicPartition, int] = {}
+    by_policy: dict[AutoOffsetReset, list[TopicPartition]] = {}
+    for partition in missing:
+        by_policy.setdefault(reset_policy(task.plan, partition, default), []).append(partition)
+    for reset, partitions in by_policy.items():
+        if reset.policy == "none":
+            raise StreamsError(
+                f"no committed offset for {', '.join(map(str, partitions))} and the offset reset policy is 'none':"
+                " commit offsets for the group, or choose earliest, latest or a duration",
+                task=str(task.id),
+            )
+        found.update(offsets_by_policy(reset, partitions, consumer, clock))
+    return {partition: OffsetAndMetadata(offset) for partition, offset in found.items()}

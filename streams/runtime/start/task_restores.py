@@ -1,0 +1,176 @@
+"""The restores of the stores of a stream thread's tasks: what each store lacks, and what to do about it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Mapping
+
+from processor_api.clock import Clock
+from processor_api.task_id import TaskId, TopicPartition
+from state.registry.kinds import restore_of
+from state.windowed.segments import sent_name
+from streams.kafka.offset_metadata import TopicPartitionMetadata, time_mark
+from streams.kafka.ports import OffsetAndMetadata
+from streams.restore.restorer import RestoreJob, Restorer, plan_restore
+from streams.runtime.start.expired_windows import CutChangelogs
+from streams.runtime.start.forgotten_deletions import ForgottenDeletions
+from streams.runtime.start.hidden_records import HiddenRecords
+from streams.runtime.tasks.task import Task
+from streams.runtime.tasks.task_snapshots import TaskSnapshots
+from streams.runtime.tasks.thread_clients import ThreadClients
+
+__all__ = ["TaskRestores"]
+
+log = logging.getLogger("streams.tasks")
+
+BULK_RECORDS = 100_000
+"""Restores of a task that are as long are loaded in bulk (docs/decisions/0015-restores-write-batches.md): to open its
+database twice takes as long as some thousand records."""
+
+Starts = Mapping[TopicPartition, OffsetAndMetadata]
+
+
+class TaskRestores:
+    """Plans the restores of a stream thread's tasks, and starts those again whose changelogs were truncated."""
+
+    def __init__(self, restorer: Restorer, clients: ThreadClients, snapshots: TaskSnapshots, clock: Clock) -> None:
+        self._restorer = restorer
+        self._snapshots = snapshots
+        self._clock = clock
+        self._forgotten = ForgottenDeletions(clients.admin, clock)
+        self._cut = CutChangelogs(clients.admin, clock)
+        self._consumer = clients.restore_consumer
+        self._hidden = HiddenRecords(clients.admin.log_ends, clients.restore_consumer, clock)
+        self._changelog_ends: dict[TaskId, dict[str, int]] = {}
+
+    def readable(self, tasks: Collection[Task]) -> list[Task]:
+        """Returns those tasks whose changelogs can be read to their ends now."""
+        return self._hidden.readable(tasks)
+
+    def changelog_ends(self, task: TaskId) -> Mapping[str, int]:
+        """Returns where the changelog of each store ended when its restore began; any thread may call it."""
+        return self._changelog_ends.get(task, {})
+
+    def take_changelog_ends(self, task: TaskId) -> Mapping[str, int]:
+        """Returns the same, and forgets it: the task runs."""
+        return self._changelog_ends.pop(task, {})
+
+    def pending(self, task: TaskId) -> bool:
+        """Whether stores of a task are being restored."""
+        return self._restorer.pending(task) or self._snapshots.pending(task)
+
+    def start(self, jobs: Collection[RestoreJob]) -> None:
+        """Starts the restores that were planned."""
+        if jobs:
+            self._restorer.add(jobs)
+
+    def stop(self, task: TaskId) -> None:
+        """Stops the restores of a task."""
+        self._snapshots.stop(task)
+        self._restorer.remove(task)
+
+    def take_snapshots(self) -> None:
+        """Goes on with snapshots that are being taken, and starts the restores of what changelogs have behind them."""
+        self.start([_job(*rest) for rest in self._snapshots.step()])
+
+    def by_task(self) -> dict[TaskId, dict[str, RestoreJob]]:
+        """Returns what is being restored, by task and store; any thread may call it."""
+        found: dict[TaskId, dict[str, RestoreJob]] = {}
+        for job in [*self._snapshots.jobs(), *self._restorer.jobs()]:
+            found.setdefault(job.task, {})[job.store] = job
+        return found
+
+    # ------------------------------------------------------------------ planning
+
+    def plan(self, task: Task, starts: Starts) -> list[RestoreJob]:
+        """Returns what the stores of a task lack; removes the rows of those that must be restored from the beginning.
+        What a snapshot has is left out: its store is restored when it is taken.
+
+        :param starts: where the input partitions of the task start.
+        """
+        self._snapshots.remove_leftovers(task)
+        changelogs = task.stores.changelog_partitions()
+        beginnings = self._consumer.beginning_offsets(changelogs)
+        ends = self._consumer.end_offsets(changelogs)
+        task.stores.unfinished = _unfinished(changelogs.values(), starts)
+        self._changelog_ends[task.id] = {store: ends[partition] for partition, store in changelogs.items()}
+        ranges: dict[str, tuple[TopicPartition, int, int]] = {}
+        read: dict[TopicPartition, int] = {}
+        for store in self._forgotten.stores(task, changelogs, ends):
+            task.stores.forget(store)
+        now = self._clock.time_ms()
+        for partition, store in changelogs.items():
+            end, stored = ends[partition], task.stores.stored_offset(store)
+            if store in task.plan.source_changelogs:  # only what was processed (semantics 95)
+                end, stored = _up_to(starts.get(partition), end, stored)
+            has_rows = stored is None and task.stores.has_rows(store)
+            start, clear = plan_restore(stored, beginnings[partition], end, store, task.id, has_rows=has_rows)
+            if clear:
+                read[partition] = beginnings[partition]
+                task.stores.wipe(store)
+                task.stores.note_complete([store], now)
+            is_empty = stored is None and not has_rows and store not in task.stores.unfinished
+            if is_empty and start < end and self._snapshots.begin(task, _job(task, store, partition, start, end)):
+                continue
+            if start < end:
+                ranges[store] = partition, start, end
+        self._cut.at_start(task, read, starts)
+        if sum(end - start for _, start, end in ranges.values()) >= BULK_RECORDS:
+            task.stores.start_bulk_load(ranges)
+        return [_job(task, store, partition, start, end) for store, (partition, start, end) in ranges.items()]
+
+    # ------------------------------------------------------------------ truncated changelogs
+
+    def start_truncated_over(self, tasks: Mapping[TaskId, Task], starts: Mapping[TaskId, Starts]) -> None:
+        """Empties stores whose changelogs lost records while they were read, and restores them from what is left.
+
+        :param starts: where the input partitions of each task start.
+        """
+        for job in self._restorer.truncated():
+            task, partition, position = tasks[job.task], job.partition, job.progress.position
+            beginning = self._consumer.beginning_offsets([partition])[partition]
+            end = self._consumer.end_offsets([partition])[partition]
+            if beginning <= (job.start if position is None else position) and job.end <= end:
+                self._restorer.resume(job)
+                continue
+            log.error(
+                "store is rebuilt from its changelog: records were deleted from it while it was restored",
+                extra={**job.place(), "position": position, "beginning": beginning, "end": end},
+            )
+            self._changelog_ends[task.id][job.store] = end
+            if job.from_source:
+                end, _ = _up_to(starts[task.id].get(partition), end, None)
+            task.stores.wipe(job.store)
+            self._restorer.start_over(job, _job(task, job.store, partition, beginning, end))
+
+
+def _job(task: Task, store: str, partition: TopicPartition, start: int, end: int) -> RestoreJob:
+    engine = task.stores.engine_of(store)
+    return RestoreJob(
+        task=task.id,
+        store=store,
+        partition=partition,
+        engine=engine,
+        restore=restore_of(task.plan.topology.stores[store], engine, keeps_all=store in task.stores.unfinished),
+        start=start,
+        end=end,
+        offset_key=task.stores.offset_key(store),
+        from_source=store in task.plan.source_changelogs,
+    )
+
+
+def _unfinished(stores: Iterable[str], starts: Starts) -> frozenset[str]:
+    """Returns the stores whose final results were sent on in part, by what was committed with the offsets."""
+    metadata = [TopicPartitionMetadata.decode(one.metadata) for one in starts.values()]
+    marks = {time_mark(name) for one in metadata for name in one.processors}
+    return frozenset(store for store in stores if time_mark(sent_name(store)) in marks)
+
+
+def _up_to(committed: OffsetAndMetadata | None, end: int, stored: int | None) -> tuple[int, int | None]:
+    """Returns the end of a restore from a source topic, and the offset that the store holds.
+
+    A crash before the commit of the offsets leaves the store ahead of them: its rows stay, and the records are
+    processed again.
+    """
+    limit = 0 if committed is None else min(end, committed.offset)
+    return limit, limit - 1 if stored is not None and limit <= stored < end else stored

@@ -1,0 +1,67 @@
+"""The way of an error from a Spark executor to the driver, which raises it as it was raised there.
+
+Spark passes the text of an exception on, nothing else; so an error of ours travels as data in that text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from processor_api import errors as common_errors
+from processor_api.errors import StreamsError
+from processor_api.texts import kind_and_text
+from streams.spark import errors
+from streams.spark.executor import errors as backfill_errors
+from streams.spark.executor.errors import StageFailed, UnsupportedContextError
+
+__all__ = ["error_of", "passed_to_driver"]
+
+MARK = "streams-task-error:"
+"""The text before the data of an error."""
+
+
+@contextmanager
+def passed_to_driver() -> Iterator[None]:
+    """Raises errors of ours in a form that :func:`error_of` finds on the driver."""
+    try:
+        yield
+    except StreamsError as error:
+        raise RuntimeError(MARK + json.dumps(_described(error))) from error
+
+
+def _described(error: StreamsError) -> dict[str, Any]:
+    place = {name: value for name, value in error.place().items() if isinstance(value, str | int)}
+    cause = error.__cause__
+    if isinstance(cause, UnsupportedContextError):
+        return _described(cause)
+    message = error.message if cause is None else f"{error.message} ({kind_and_text(cause)})"
+    return {"type": type(error).__name__, "message": message, "place": place, "made_at": error.made_at}
+
+
+def error_of(error: Exception, what: str) -> StreamsError:
+    """Returns the error of a task as it was raised there, or one that says which part of a backfill failed.
+
+    :param error: what Spark raises.
+    :param what: the part, for the message.
+    """
+    text = str(error)
+    place = text.find(MARK)
+    if place >= 0:
+        try:
+            described, _ = json.JSONDecoder().raw_decode(text[place + len(MARK) :])
+        except ValueError:  # cut by Spark
+            return StageFailed(f"{what} failed: {text[place + len(MARK) : place + 2_000]}")
+        return _class_of(described["type"])(described["message"], **described["place"], made_at=described["made_at"])
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    shown = next(
+        (line for line in reversed(lines) if "Error" in line or "Exception" in line), lines[-1] if lines else ""
+    )
+    return StageFailed(f"{what} failed in Spark: {type(error).__name__}: {shown}")
+
+
+def _class_of(name: str) -> type[StreamsError]:
+    found: Any = next((vars(one)[name] for one in (backfill_errors, errors, common_errors) if name in vars(one)), None)
+    return found if isinstance(found, type) and issubclass(found, StreamsError) else StageFailed

@@ -1,0 +1,213 @@
+"""Ranges of offsets that a DataFrame reads, resolved once on the driver.
+
+Spark may plan a DataFrame several times. Ends that were looked up in a plan could differ between two actions of one
+DataFrame, so they are looked up before, and given to every plan as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import closing
+from datetime import datetime
+from typing import Any, cast
+
+from processor_api.clock import Clock, SystemClock
+from processor_api.errors import RetryableError
+from processor_api.task_id import TopicPartition
+from processor_api.texts import repr_of
+from processor_api.user_code.durations import Duration, to_ms
+from streams.config import StreamsConfig, clients
+from streams.kafka.confluent.clients import ConfluentClients
+from streams.kafka.ports import Admin, Consumer
+from streams.spark.errors import NaiveTimestampError, OffsetRangeLost, SparkBridgeError, UnknownPartitionCount
+from streams.spark.sources.ranges import OffsetRange, OffsetRanges, check_isolation
+from streams.spark.sources.times import first_records
+from streams.spark.time_units import refuse_other_unit
+
+__all__ = [
+    "ClusterConfig",
+    "Place",
+    "check_ranges",
+    "cluster_settings",
+    "consumer_settings",
+    "pin_offsets",
+]
+
+ClusterConfig = StreamsConfig | Mapping[str, Any] | str
+"""The application's configuration, settings under Kafka's names, or just the addresses of brokers."""
+
+Place = str | int | datetime | Mapping[int, int]
+"""An end of a range: ``"earliest"``, ``"latest"``, ms since the epoch, a time with a zone, or offsets by partition."""
+
+PAUSE_S = 0.2
+
+
+def pin_offsets(
+    config: ClusterConfig,
+    topics: str | Collection[str],
+    *,
+    start: Place | Mapping[str, Place] = "earliest",
+    end: Place | Mapping[str, Place] = "latest",
+    partitions: Collection[int] | None = None,
+    isolation: str = "read_committed",
+    timeout: Duration = 30_000,
+) -> OffsetRanges:
+    """Returns the offsets that topics have now, from ``start`` to ``end``.
+
+    With ``read_committed``, ``"latest"`` is the last stable offset: behind it a transaction may be open, and be aborted
+    yet. A time means the first record with that timestamp or a later one, and the end where there is none. The broker
+    finds it, unless markers of transactions are in the way: then the records before it are read (`first_records`).
+
+    :param start: for all topics, or by topic.
+    :param partitions: only these; all by default.
+    :param timeout: how long the brokers may take to answer; a timedelta or ms.
+    :raises UnknownPartitionCount: if a topic does not exist, or has no such partition.
+    :raises NaiveTimestampError: if a time has no zone.
+    :raises TimestampRangeError: if a time is an integer that seems to be in another unit than ms.
+    :raises OffsetRangeLost: if a start by offset is not in the topic any more, or an end is not in it yet.
+    """
+    check_isolation(isolation)
+    timeout_s = to_ms(timeout, "timeout") / 1000
+    names = sorted({topics} if isinstance(topics, str) else set(topics))
+    settings = cluster_settings(config)
+    kafka = ConfluentClients()
+    admin = kafka.admin(clients.admin(settings, "streams-spark"))
+    found = [place for name in names for place in _partitions(admin, name, partitions, timeout_s)]
+    with closing(kafka.consumer(consumer_settings(settings, isolation))) as consumer:
+        low = consumer.beginning_offsets(found)
+        high = consumer.end_offsets(found, timeout_s)
+        starts = _resolved(consumer, start, "start", names, low, high, timeout_s)
+        ends = _resolved(consumer, end, "end", names, low, high, timeout_s)
+    ranges = tuple(OffsetRange(*one, starts[one], max(starts[one], ends[one])) for one in found)
+    return OffsetRanges(ranges, admin.topic_ids(names), isolation)
+
+
+def check_ranges(config: ClusterConfig, offsets: OffsetRanges) -> None:
+    """Makes sure that the topics still have what was pinned.
+
+    :raises OffsetRangeLost: if records of it were deleted, or a topic was made again.
+    """
+    names = sorted({each.topic for each in offsets.ranges})
+    settings = cluster_settings(config)
+    kafka = ConfluentClients()
+    admin = kafka.admin(clients.admin(settings, "streams-spark"))
+    for name in names:
+        _partitions(admin, name, {each.partition for each in offsets.ranges if each.topic == name}, 5.0)
+    now = admin.topic_ids(names)
+    for name, pinned in offsets.topic_ids.items():
+        if now.get(name, pinned) != pinned:
+            raise OffsetRangeLost(
+                f"topic {name!r} was deleted and made again since its offsets were pinned: pin them again", topic=name
+            )
+    wanted = [TopicPartition(each.topic, each.partition) for each in offsets.ranges]
+    with closing(kafka.consumer(consumer_settings(settings, offsets.isolation))) as consumer:
+        low, high = consumer.beginning_offsets(wanted), consumer.end_offsets(wanted)
+    for each in offsets.ranges:
+        place = TopicPartition(each.topic, each.partition)
+        if each.start < each.end:
+            _check_within(place, each.start, low[place], high[place])
+            _check_within(place, each.end, low[place], high[place])
+
+
+def cluster_settings(config: ClusterConfig) -> StreamsConfig:
+    """Returns the configuration; one without an application gets the id ``streams-spark``, which no call writes to."""
+    if isinstance(config, StreamsConfig):
+        return config
+    given = {"bootstrap.servers": config} if isinstance(config, str) else dict(config)
+    if "application_id" not in given:
+        given.setdefault("application.id", "streams-spark")
+    return StreamsConfig.of(given)
+
+
+def consumer_settings(config: StreamsConfig, isolation: str) -> dict[str, Any]:
+    """Returns the settings of a consumer that reads ranges: it joins no group and commits nothing."""
+    return {**clients.restore_consumer(config, "streams-spark"), "isolation.level": isolation}
+
+
+def _partitions(
+    admin: Admin, topic: str, wanted: Collection[int] | None, timeout_s: float, clock: Clock | None = None
+) -> Iterator[TopicPartition]:
+    clock = clock or SystemClock()
+    deadline = clock.monotonic() + min(timeout_s, 1.0)
+    while (found := admin.topics([topic]).get(topic)) is None:  # a new topic is not known to each broker at once
+        if clock.monotonic() > deadline:
+            raise UnknownPartitionCount(f"topic {topic!r} does not exist: check its name and the cluster", topic=topic)
+        clock.wait(PAUSE_S)
+    numbers = range(found.partitions) if wanted is None else sorted(set(wanted))
+    for number in numbers:
+        if not 0 <= number < found.partitions:
+            raise UnknownPartitionCount(
+                f"topic {topic!r} has {found.partitions} partitions, so none with the number {number}", topic=topic
+            )
+    return iter([TopicPartition(topic, number) for number in numbers])
+
+
+def _resolved(
+    consumer: Consumer,
+    given: Place | Mapping[str, Place],
+    what: str,
+    topics: Sequence[str],
+    low: Mapping[TopicPartition, int],
+    high: Mapping[TopicPartition, int],
+    timeout_s: float,
+) -> dict[TopicPartition, int]:
+    found: dict[TopicPartition, int] = {}
+    for topic in topics:
+        place = _place_of(given, topic, what)
+        of_topic = [one for one in low if one.topic == topic]
+        if place in ("earliest", "latest"):
+            found |= {one: (low if place == "earliest" else high)[one] for one in of_topic}
+        elif isinstance(place, Mapping):
+            default = low if what == "start" else high
+            found |= {one: place.get(one.partition, default[one]) for one in of_topic}
+            for one in of_topic:
+                _check_within(one, found[one], low[one], high[one])
+        else:
+            ms = _ms(place, what)
+            times = _until_answered(lambda: consumer.offsets_for_time(dict.fromkeys(of_topic, ms)))  # noqa: B023
+            reached = {one: min(max(offset, low[one]), high[one]) for one, offset in times.items()}
+            found |= first_records(consumer, reached, high, ms, timeout_s)
+    return found
+
+
+def _until_answered(ask: Any) -> Any:
+    """Calls until there is an answer: for a moment after a topic was made, its leader may say that it is not one."""
+    clock = SystemClock()
+    deadline = clock.monotonic() + 30.0
+    while True:
+        try:
+            return ask()
+        except RetryableError:
+            if clock.monotonic() > deadline:
+                raise
+        clock.wait(PAUSE_S)
+
+
+def _place_of(given: Place | Mapping[str, Place], topic: str, what: str) -> Place:
+    if isinstance(given, Mapping) and given and all(isinstance(name, str) for name in given):
+        return cast(Place, given.get(topic, "earliest" if what == "start" else "latest"))  # type: ignore[call-overload]
+    if isinstance(given, str) and given not in ("earliest", "latest"):
+        raise SparkBridgeError(f"{what} is 'earliest', 'latest', a time or offsets by partition, not {repr_of(given)}")
+    return cast(Place, given)
+
+
+def _ms(place: Any, what: str) -> int:
+    if isinstance(place, datetime):
+        if place.tzinfo is None:
+            raise NaiveTimestampError(f"{what} {place.isoformat()} has no time zone: give it one, such as tzinfo=UTC")
+        return int(place.timestamp() * 1000)
+    if isinstance(place, bool) or not isinstance(place, int):
+        raise SparkBridgeError(f"{what} is 'earliest', 'latest', a time or offsets by partition, not {repr_of(place)}")
+    refuse_other_unit(place, f"{what} is", "give ms, or a datetime with a zone")
+    return place
+
+
+def _check_within(place: TopicPartition, offset: int, low: int, high: int) -> None:
+    if not low <= offset <= high:
+        gone = "were deleted (retention, or a topic made again)" if offset < low else "are not there (yet, or any more)"
+        raise OffsetRangeLost(
+            f"{place} has offsets from {low} to {high}, so records at {offset} {gone}: pin the offsets again",
+            topic=place.topic,
+            partition=place.partition,
+            offset=offset,
+        )

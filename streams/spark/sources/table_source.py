@@ -1,0 +1,204 @@
+"""Stores as DataFrames, read from their changelogs: the format ``streams_table``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource
+
+from processor_api.errors import DeserializationError
+from streams.kafka.producing.zero_timestamps import ZERO_SENT, as_written
+from streams.spark.errors import OffsetRangeLost, SparkBridgeError
+from streams.spark.rows.compaction import MEMORY_BYTES, LatestByKey, Row, TaskFolder
+from streams.spark.rows.shipping import PLAN, unpacked
+from streams.spark.rows.table_layout import VERSIONED, Entries, TableLayout
+from streams.spark.sources.partition_reader import is_not_compacted, read_range
+from streams.spark.sources.ranges import OffsetRange, OffsetRanges
+from streams.spark.sources.ranges_reader import RangesReader
+
+if TYPE_CHECKING:
+    from streams.config import StreamsConfig
+    from streams.spark.rows.versions import Records
+
+__all__ = ["FORMAT", "TablePlan", "TableSource", "table_plan"]
+
+FORMAT = "streams_table"
+LATEST, ALL = "latest", "all"
+"""The timestamp that is sent in place of 0."""
+
+
+@dataclass(frozen=True)
+class TablePlan:
+    """Everything that a task needs to read its partition of a table; sent to the executors."""
+
+    settings: Mapping[str, Any]
+    """The consumer's."""
+    ranges: tuple[OffsetRange, ...]
+    layout: TableLayout
+    all_versions: bool = False
+    expired: bool = False
+    memory_bytes: int = MEMORY_BYTES
+
+    def batches(self, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
+        """Yields the table's rows of one partition."""
+        records = map(self._records, read_range(self.settings, wanted))
+        with TaskFolder() as folder:
+            if self.layout.form == VERSIONED:
+                from streams.spark.rows.versions import version_entries  # loads all kinds of stores
+
+                entries = version_entries(self.layout.store, self.layout.parameters, records, folder,
+                                          all_versions=self.all_versions, expired=self.expired)  # fmt: skip
+            else:
+                entries = self._latest_entries(wanted, records, folder)
+            for each in entries:
+                yield self.layout.batch(wanted.partition, each)
+
+    def _records(self, messages: list[Any]) -> Records:
+        """Returns the records of messages, without those that are not for the store.
+
+        :raises DeserializationError: if one of a changelog has no key.
+        """
+        kind, layout = type(messages[0]), self.layout
+        keys = list(map(kind.key, messages))
+        if None in keys:
+            if not layout.from_source:
+                bare = messages[keys.index(None)]
+                raise DeserializationError(
+                    f"a record without a key: is {layout.topic} the changelog of {layout.store}?",
+                    topic=bare.topic(), partition=bare.partition(), offset=bare.offset(), store=layout.store,
+                )  # fmt: skip
+            messages = [message for message in messages if message.key() is not None]
+            keys = list(map(kind.key, messages))
+        stamps: Sequence[int] = [ms for _, ms in map(kind.timestamp, messages)]
+        headers: Sequence[Any] | None = list(map(kind.headers, messages)) if layout.headers else None
+        if ZERO_SENT in stamps and not layout.from_source:
+            stamps, found = as_written(stamps, map(kind.headers, messages) if headers is None else headers)
+            headers = None if headers is None else found
+        return keys, list(map(kind.value, messages)), stamps, list(map(kind.offset, messages)), headers
+
+    def _latest_entries(self, wanted: OffsetRange, records: Iterator[Records], folder: TaskFolder) -> Iterator[Entries]:
+        layout, stream_time, count = self.layout, -1, 0
+        rows = LatestByKey(folder, self.memory_bytes)
+        try:
+            for batch in records:
+                stream_time = max(stream_time, layout.stream_time(batch[0], batch[2]))
+                rows.add(*batch)
+                count += len(batch[0])
+            if not rows.has_repeats and count < wanted.end - wanted.start:
+                self._check_whole(wanted, rows)
+            for chunk in rows.chunks():
+                entries = layout.split_keys(_entries(chunk), _places(layout, wanted.partition, chunk))
+                if not self.expired:
+                    entries = layout.without_expired(entries, stream_time)
+                if len(entries):
+                    yield entries
+        finally:
+            rows.close()
+
+    def _check_whole(self, wanted: OffsetRange, rows: LatestByKey) -> None:
+        """Refuses a range that a compaction may have thinned out since it was pinned.
+
+        It is asked where no key comes twice in the range and offsets are missing there, as after a compaction. A table
+        whose keys have changed within the range was not compacted beyond it: the earlier record would be gone.
+
+        :raises OffsetRangeLost: if keys may be missing.
+        """
+        if not is_not_compacted(self.settings, wanted, rows.holds):
+            raise OffsetRangeLost(
+                f"{wanted.topic}-{wanted.partition} was written behind the pinned end {wanted.end}, and may have"
+                " been compacted since: rows of keys that were written again would be missing. Pin its offsets again;"
+                " where several actions must see the same table while the application runs, persist the first result,"
+                " such as by df.localCheckpoint() or in Parquet",
+                topic=wanted.topic,
+                partition=wanted.partition,
+                offset=wanted.end,
+            )
+
+
+def _entries(chunk: list[Row]) -> Entries:
+    keys, values, timestamps, offsets, headers = zip(*chunk, strict=True)
+    return Entries(keys, values, timestamps, offsets, headers)
+
+
+def _places(layout: TableLayout, partition: int, chunk: list[Row]) -> Callable[[int], Mapping[str, Any]]:
+    return lambda number: {
+        "topic": layout.topic, "partition": partition, "offset": chunk[number][3], "store": layout.store,
+    }  # fmt: skip
+
+
+class TableSource(DataSource):
+    """The format ``streams_table``.
+
+    Options besides the application's settings: ``topology`` as ``module:function``, ``store``; ``raw``; ``versions``;
+    ``expired_windows``; ``offsets``, the text of pinned offsets; ``memory_bytes``. Without pinned offsets each action
+    reads up to the end that the changelog has then.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        return FORMAT
+
+    def schema(self) -> str:
+        return self._plan().layout.schema
+
+    def reader(self, schema: Any) -> RangesReader:
+        return RangesReader(self._plan())
+
+    def _plan(self) -> TablePlan:
+        given = dict(self.options)
+        if PLAN in given:
+            plan: TablePlan = unpacked(given[PLAN])
+            return plan
+        from streams.spark.rows.store_layouts import load_topology, table_layout
+        from streams.spark.sources.offsets import pin_offsets
+        from streams.spark.sources.source_options import settings_of
+
+        own, config = settings_of(given, FORMAT, required=("topology", "store"), known=_OPTIONS)
+        if "application.id" not in given and "application_id" not in given:
+            raise SparkBridgeError(f"the format {FORMAT} needs the option 'application.id', the application's id")
+        topology = load_topology(own["topology"], config)
+        layout = table_layout(config, topology, own["store"], raw=own.get("raw", "false").lower() == "true")
+        if "offsets" in own:
+            offsets = OffsetRanges.from_json(own["offsets"]).of(layout.topic)
+        else:
+            offsets = pin_offsets(config, layout.topic)
+        return table_plan(
+            config, layout, offsets, versions=own.get("versions", LATEST),
+            expired=own.get("expired_windows", "false").lower() == "true",
+            memory_bytes=int(own.get("memory_bytes", MEMORY_BYTES)),
+        )  # fmt: skip
+
+
+_OPTIONS = frozenset({"topology", "store", "raw", "versions", "expired_windows", "offsets", "memory_bytes"})
+
+
+def table_plan(
+    config: StreamsConfig,
+    layout: TableLayout,
+    offsets: OffsetRanges,
+    *,
+    versions: str = LATEST,
+    expired: bool = False,
+    memory_bytes: int = MEMORY_BYTES,
+) -> TablePlan:
+    """Returns the plan to read a store's table.
+
+    :raises SparkBridgeError: if an option cannot have its value.
+    """
+    from streams.spark.sources.offsets import consumer_settings
+
+    if versions not in (LATEST, ALL):
+        raise SparkBridgeError(f"versions is {LATEST!r} or {ALL!r}, not {versions!r}", store=layout.store)
+    if memory_bytes < 1:
+        raise SparkBridgeError(f"memory_bytes is a positive number, not {memory_bytes}", store=layout.store)
+    return TablePlan(
+        consumer_settings(config, offsets.isolation),
+        offsets.ranges,
+        layout,
+        all_versions=versions == ALL,
+        expired=expired,
+        memory_bytes=memory_bytes,
+    )

@@ -1,0 +1,140 @@
+"""The admin client of the embedded broker."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from processor_api.errors import StreamsError
+from processor_api.task_id import TopicPartition
+from streams.kafka.ports import GroupInfo, GroupMember, NewTopic, OffsetAndMetadata, TopicInfo, UnknownPartitionError
+from streams.testing.broker.broker import EmbeddedBroker
+
+__all__ = ["EmbeddedAdmin"]
+
+
+class EmbeddedAdmin:
+    """Implements `streams.kafka.ports.Admin`. Replication factors mean nothing here."""
+
+    def __init__(self, broker: EmbeddedBroker) -> None:
+        self._broker = broker
+
+    def topics(self, names: Collection[str] | None = None) -> dict[str, TopicInfo]:
+        with self._broker.lock:
+            return {
+                name: TopicInfo(name, len(topic.partitions))
+                for name, topic in self._broker.topics.items()
+                if names is None or name in names
+            }
+
+    def topic_ids(self, names: Collection[str]) -> dict[str, str]:
+        with self._broker.lock:
+            if not self._broker.gives_ids:
+                return {}
+            found = ((name, self._broker.topics.get(name)) for name in names)
+            return {name: topic.id for name, topic in found if topic is not None and topic.id is not None}
+
+    def topic_settings(self, names: Collection[str]) -> dict[str, dict[str, str]]:
+        with self._broker.lock:
+            found = ((name, self._broker.topics.get(name)) for name in names)
+            return {name: topic.settings() for name, topic in found if topic is not None}
+
+    def create_topics(self, topics: Collection[NewTopic]) -> None:
+        for topic in topics:
+            partitions = None if topic.partitions == -1 else topic.partitions
+            self._broker.create_topic(topic.name, partitions, topic.configs)
+
+    def add_partitions(self, topic: str, partitions: int) -> None:
+        self._broker.add_partitions(topic, partitions)
+
+    def delete_topics(self, names: Collection[str]) -> None:
+        for name in names:
+            self._broker.delete_topic(name)
+
+    def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
+        """Deletes the records before each offset; -1 stands for the end of the partition.
+
+        :raises StreamsError: if a partition does not exist, its topic is only compacted, or the offset is beyond its
+            end; then nothing is deleted.
+        """
+        with self._broker.lock:
+            logs = {self._broker.log(partition): (partition, offset) for partition, offset in before.items()}
+            for log, (partition, offset) in logs.items():
+                if not self._broker.topic(log.topic).expires:
+                    raise StreamsError(
+                        f"records of {partition} cannot be deleted: cleanup.policy is without 'delete'",
+                        topic=log.topic,
+                    )
+                if not -1 <= offset <= log.end_offset:
+                    raise StreamsError(
+                        f"records of {partition} before {offset} cannot be deleted: the partition ends at"
+                        f" {log.end_offset}",
+                        topic=log.topic,
+                        partition=log.partition,
+                    )
+            for log, (_, offset) in logs.items():
+                log.delete_before(log.end_offset if offset == -1 else offset)
+
+    def group_members(self, group: str) -> list[GroupMember]:
+        with self._broker.lock:
+            self._broker.expire()
+            return [
+                GroupMember(member.client_id, member.member_id, member.instance, member.owned)
+                for member in self._broker.groups.group(group).members.values()
+            ]
+
+    def groups(self) -> list[str]:
+        with self._broker.lock:
+            return sorted(self._broker.groups.names())
+
+    def describe_group(self, group: str) -> GroupInfo:
+        with self._broker.lock:
+            members = tuple(self.group_members(group))
+            if not members:
+                return GroupInfo(group, "empty" if group in self._broker.groups.names() else "dead", "", ())
+            at_rest = self._broker.groups.group(group).at_rest
+            return GroupInfo(group, "stable" if at_rest else "preparing_rebalance", "cooperative-sticky", members)
+
+    def remove_members(self, group: str, members: Collection[GroupMember]) -> None:
+        with self._broker.lock:
+            found = self._broker.groups.group(group)
+            for one in members:
+                member = found.members.get(one.member_id)
+                if member is not None:
+                    found.leave(member)
+            self._broker.changed()
+
+    def open_transactions(self) -> list[str]:
+        with self._broker.lock:
+            self._broker.expire()
+            return self._broker.transactions.open_ids()
+
+    def fence_producer(self, transactional_id: str) -> None:
+        with self._broker.lock:
+            self._broker.transactions.time_out(transactional_id)
+            self._broker.changed()
+
+    def log_ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        with self._broker.lock:
+            try:
+                return {partition: self._broker.log(partition).end_offset for partition in partitions}
+            except StreamsError as error:
+                raise UnknownPartitionError(error.message, **error.place()) from error
+
+    def offsets_for_time(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        with self._broker.lock:
+            try:
+                logs = {partition: self._broker.log(partition) for partition in times}
+            except StreamsError as error:
+                raise UnknownPartitionError(error.message, **error.place()) from error
+            found = {name: log.offset_for_time(times[name], False) for name, log in logs.items()}
+            return {name: offset for name, offset in found.items() if offset < logs[name].end_offset}
+
+    def group_offsets(
+        self, group: str, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        with self._broker.lock:
+            offsets = self._broker.groups.group(group).offsets
+            return {partition: offsets[partition] for partition in partitions if partition in offsets}
+
+    def close(self) -> None:
+        """Does nothing: there is no connection."""

@@ -1,0 +1,265 @@
+"""The embedded broker: topics, groups and transactions of one Kafka cluster, in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count
+
+from processor_api.clock import Clock, SystemClock
+from processor_api.errors import StreamsError
+from processor_api.task_id import TopicPartition
+from streams.testing.broker.groups import GroupCoordinator
+from streams.testing.broker.messages import ERROR_CODES, ErrorInfo, Record
+from streams.testing.broker.partition_log import PartitionLog
+from streams.testing.broker.topics import Topic
+from streams.testing.broker.transactions import TransactionalId, TransactionCoordinator
+from streams.threads import SYSTEM_THREADS, Threads
+
+__all__ = ["EmbeddedBroker"]
+
+FIRST_TOPIC_NUMBER = 2
+"""Kafka keeps the ids 0 and 1 for itself."""
+_LONGEST_NAP_S = 0.05
+"""Longest time until a waiting client notices that a manual clock was moved."""
+
+
+class EmbeddedBroker:
+    """Kafka in memory, for one process and any number of threads.
+
+    :param clock: the broker's time: append times, default record timestamps, retention, sessions and transaction
+        timeouts.
+    :param waiting: the time that waiting for records takes; real time if not given, whatever the clock.
+    :param threads: makes the locks and events by which threads wait.
+    :param default_partitions: partitions of a topic created without a number.
+    :param auto_create_topics: whether producing to an unknown topic creates it.
+    :param blocking: ``False`` for a simulation on a single thread: nothing ever waits, a poll returns what is there and
+        a call that would have to wait raises `RetryableError`.
+
+    The clients of this package hold ``lock`` around whatever they do here; the methods below take it themselves.
+    """
+
+    def __init__(
+        self,
+        clock: Clock | None = None,
+        default_partitions: int = 1,
+        auto_create_topics: bool = False,
+        *,
+        blocking: bool = True,
+        threads: Threads = SYSTEM_THREADS,
+        waiting: Clock | None = None,
+    ) -> None:
+        self.clock: Clock = SystemClock() if clock is None else clock
+        self.default_partitions = default_partitions
+        self.auto_create_topics = auto_create_topics
+        self.lock = threads.lock()
+        self.topics: dict[str, Topic] = {}
+        self.gives_ids = True
+        """Whether topics are described with ids, as by brokers since Kafka 2.8."""
+        self._topic_numbers = count(FIRST_TOPIC_NUMBER)
+        self.groups = GroupCoordinator(self._partition_counts)
+        self.transactions = TransactionCoordinator(self.groups.decide)
+        self._blocking = blocking
+        self._waiting_time: Clock = SystemClock() if waiting is None else waiting
+        self._changed = threads.condition(self.lock)
+        self._waiting = 0
+        self._next_deadline_s = float("inf")
+        self._nap_s = _LONGEST_NAP_S if waiting is None else float("inf")
+        self.before_expiry: Callable[[], None] = lambda: None
+        """Called before sessions are ended whose time may have passed: the last chance for heartbeats of consumers."""
+
+    # Topics
+
+    def create_topic(self, name: str, partitions: int | None = None, configs: Mapping[str, str] | None = None) -> None:
+        """Creates a topic; one that exists already is left as it is.
+
+        :raises StreamsError: if the name, the number of partitions or a setting is not one that Kafka takes.
+        """
+        with self.lock:
+            if name not in self.topics:
+                wanted = self.default_partitions if partitions is None else partitions
+                self.topics[name] = Topic(name, wanted, configs or {}, next(self._topic_numbers))
+                self.groups.topics_changed([name])
+                self.changed()
+
+    def add_partitions(self, name: str, partitions: int) -> None:
+        """Gives a topic so many partitions in all; one that has as many or more is left as it is.
+
+        :raises StreamsError: if there is no such topic.
+        """
+        with self.lock:
+            topic = self.topic(name)
+            if len(topic.partitions) < partitions:
+                topic.partitions += [PartitionLog(name, number) for number in range(len(topic.partitions), partitions)]
+                self.groups.topics_changed([name])
+                self.changed()
+
+    def delete_topic(self, name: str) -> None:
+        """Deletes a topic with its records and the offsets committed for it; an unknown one is passed over."""
+        with self.lock:
+            topic = self.topics.pop(name, None)
+            if topic is not None:
+                topic.deleted = True
+                self.groups.forget_offsets(name)
+                self.groups.topics_changed([name])
+                self.changed()
+
+    def topic(self, name: str) -> Topic:
+        """Returns the topic of this name.
+
+        :raises StreamsError: if there is none.
+        """
+        topic = self.topics.get(name)
+        if topic is None:
+            raise StreamsError(f"topic {name!r} does not exist: create it first", topic=name)
+        return topic
+
+    def log(self, partition: TopicPartition) -> PartitionLog:
+        """Returns the log of a partition.
+
+        :raises StreamsError: if there is none.
+        """
+        logs = self.topic(partition.topic).partitions
+        if not 0 <= partition.partition < len(logs):
+            raise StreamsError(
+                f"topic {partition.topic!r} has {len(logs)} partitions, there is no number {partition.partition}",
+                topic=partition.topic,
+                partition=partition.partition,
+            )
+        return logs[partition.partition]
+
+    def records(self, topic: str, *, read_committed: bool = True) -> list[Record]:
+        """Returns the records that are in a topic now, partition by partition.
+
+        :raises StreamsError: if there is no such topic.
+        """
+        with self.lock:
+            logs = self.topic(topic).partitions
+            return [r for log in logs for r in log.read(log.start_offset, log.end_offset, read_committed)[0]]
+
+    # What real brokers do in the background happens on request here
+
+    def clean(self, topic: str) -> None:
+        """Compacts and deletes what is due, segment by segment, by the topic's ``cleanup.policy``. A broker does so
+        from time to time, and waits with a compaction until a part of the log is new.
+
+        :raises StreamsError: if there is no such topic.
+        """
+        with self.lock:
+            found, now_ms = self.topic(topic), self.clock.time_ms()
+            for log in found.partitions:
+                if found.expires:
+                    oldest_ms = now_ms - found.retention_ms if found.retention_ms >= 0 else None
+                    log.delete_expired(oldest_ms, found.retention_bytes if found.retention_bytes >= 0 else None)
+                if found.compacted:
+                    lag_ms = found.min_compaction_lag_ms
+                    log.compact(
+                        now_ms,
+                        delete_retention_ms=found.delete_retention_ms,
+                        youngest_ms=now_ms - lag_ms if lag_ms else None,
+                    )
+
+    def roll(self, topic: str) -> None:
+        """Ends the newest segment of each partition, so that :meth:`clean` reaches all records that are there now.
+
+        :raises StreamsError: if there is no such topic.
+        """
+        with self.lock:
+            for log in self.topic(topic).partitions:
+                log.segments.roll(log.end_offset)
+
+    def leave_group(self, group: str, instance_id: str) -> None:
+        """Removes a static member from its group, as ``kafka-consumer-groups`` and ``LeaveGroup`` do; one that is not
+        there is passed over."""
+        with self.lock:
+            found = self.groups.group(group)
+            member = found.static_member(instance_id)
+            if member is not None:
+                found.leave(member)
+                self.changed()
+
+    # Faults
+
+    def refuse(self, topic: str, error_name: str) -> None:
+        """Refuses every record for the topic from now on, with an error named as Kafka names it.
+
+        :raises StreamsError: if there is no such topic.
+        :raises ValueError: if the name is none of those in `messages.ERROR_CODES`.
+        """
+        if error_name not in ERROR_CODES:
+            raise ValueError(f"{error_name!r} is none of {', '.join(sorted(ERROR_CODES))}")
+        with self.lock:
+            self.topic(topic).refuse(error_name)
+
+    def accept(self, topic: str) -> None:
+        """Takes records for the topic again.
+
+        :raises StreamsError: if there is no such topic.
+        """
+        with self.lock:
+            self.topic(topic).refuse(None)
+
+    # For the clients, which hold the lock
+
+    def append(
+        self, topic: Topic, partition: int, batch: Sequence[Record], author: TransactionalId | None
+    ) -> Sequence[ErrorInfo] | None:
+        """Appends a batch, or none of it: then the error of each record is returned."""
+        if topic.deleted:
+            return [ErrorInfo("UNKNOWN_TOPIC_OR_PART", f"topic {topic.name!r} was deleted")] * len(batch)
+        errors = topic.admit(batch, self.clock)
+        if errors is not None:
+            return errors
+        log = topic.partitions[partition]
+        producer_id = None
+        if author is not None:
+            producer_id = author.producer_id
+            author.logs[log] = None
+            self.note_transaction(author)
+        log.append(batch, producer_id)
+        if self._waiting:
+            self._changed.notify_all()
+        return None
+
+    def note_transaction(self, author: TransactionalId) -> None:
+        """Starts the time-out of a transaction, which has its first record or offset."""
+        if author.started_s is None:
+            author.started_s = self.clock.monotonic()
+            self.expect(author.started_s + author.timeout_s)
+
+    def expect(self, deadline_s: float) -> None:
+        """Wakes the waiting clients at this time of the clock, since something may expire."""
+        self._next_deadline_s = min(self._next_deadline_s, deadline_s)
+
+    def expire(self) -> None:
+        """Ends the transactions and sessions whose time has passed."""
+        now_s = self.clock.monotonic()
+        if now_s >= self._next_deadline_s:
+            self.before_expiry()
+            expired = [self.transactions.expire(now_s), self.groups.expire(now_s)]
+            self._next_deadline_s = min(self.transactions.next_deadline_s(), self.groups.next_deadline_s())
+            if any(expired):
+                self.changed()
+
+    def changed(self) -> None:
+        """Wakes the clients that wait."""
+        if self._waiting:
+            self._changed.notify_all()
+
+    def deadline_s(self, timeout_s: float) -> float:
+        """Returns the end of a wait that starts now, for :meth:`wait`."""
+        return self._waiting_time.monotonic() + timeout_s
+
+    def wait(self, deadline_s: float) -> bool:
+        """Waits a while for a change, releasing the lock; ``False`` if the deadline has passed."""
+        left_s = deadline_s - self._waiting_time.monotonic()
+        if left_s <= 0 or not self._blocking:
+            return False
+        self._waiting += 1
+        try:
+            self._changed.wait(min(left_s, self._nap_s))
+        finally:
+            self._waiting -= 1
+        return True
+
+    def _partition_counts(self) -> dict[str, int]:
+        return {name: len(topic.partitions) for name, topic in self.topics.items()}

@@ -1,0 +1,299 @@
+"""The consumer of the embedded broker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, TypeVar
+
+from processor_api.errors import ConfigError, RetryableError, StreamsError, TaskMigratedError
+from processor_api.task_id import TopicPartition
+from streams.kafka.ports import (
+    AT_BEGINNING,
+    AT_END,
+    CommitAgain,
+    OffsetAndMetadata,
+    RebalanceListener,
+    UnknownPartitionError,
+)
+from streams.testing.broker.broker import EmbeddedBroker
+from streams.testing.broker.fetch import Fetch
+from streams.testing.broker.groups import Group, GroupIdentity
+from streams.testing.broker.membership import Membership
+from streams.testing.broker.messages import PARTITION_EOF, ErrorInfo, Event
+from streams.testing.broker.partition_log import PartitionLog
+
+__all__ = ["EmbeddedConsumer"]
+
+T = TypeVar("T")
+
+_RESETS = {"earliest": AT_BEGINNING, "smallest": AT_BEGINNING, "beginning": AT_BEGINNING, "latest": AT_END,
+           "largest": AT_END, "end": AT_END, "none": None, "error": None}  # fmt: skip
+
+
+class EmbeddedConsumer:
+    """Implements `streams.kafka.ports.Consumer`.
+
+    Settings: ``group.id``, ``group.instance.id``, ``client.id``, ``isolation.level`` (default ``read_committed``),
+    ``auto.offset.reset`` (default ``latest``), ``enable.partition.eof``, ``session.timeout.ms`` and
+    ``default.api.timeout.ms`` (how long `committed` waits for pending transactions). The session runs from the last
+    call of `consume`, `poll` or `commit`.
+
+    :raises ConfigError: if ``auto.offset.reset`` or ``isolation.level`` is unknown.
+    """
+
+    partition_eof = PARTITION_EOF
+
+    def __init__(self, broker: EmbeddedBroker, config: Mapping[str, Any]) -> None:
+        self._broker = broker
+        self._lock = broker.lock
+        self._group_name: str | None = config.get("group.id")
+        isolation = config.get("isolation.level", "read_committed")
+        reset = config.get("auto.offset.reset", "latest")
+        if isolation not in ("read_committed", "read_uncommitted"):
+            raise ConfigError(f"isolation.level must be read_committed or read_uncommitted, got {isolation!r}")
+        if reset not in _RESETS:
+            raise ConfigError(f"auto.offset.reset must be one of {', '.join(_RESETS)}, got {reset!r}")
+        self._committed = isolation == "read_committed"
+        self._reset_to = _RESETS[reset]
+        self._reports_eof = str(config.get("enable.partition.eof", False)).lower() == "true"
+        self._api_timeout_s = int(config.get("default.api.timeout.ms", 60_000)) / 1000
+        self._membership: Membership | None = None
+        if self._group_name is not None:
+            names = {name: config.get(name) for name in ("client.id", "group.instance.id")}
+            session_s = int(config.get("session.timeout.ms", 45_000)) / 1000
+            self._membership = Membership(broker, self._group_name, names, session_s)
+        self._fetches: dict[TopicPartition, Fetch] = {}
+        self._turn: list[Fetch] = []
+        """The assigned partitions; each call of `consume` starts one further."""
+        self._events: list[Event] = []
+        self._closed = False
+
+    # Records
+
+    def consume(self, max_messages: int, timeout: float) -> list[Any]:
+        """Returns messages partition by partition, each partition's in order. Returns early when the listener was
+        called.
+
+        :raises InstanceFenced: if a newer consumer has the same ``group.instance.id``.
+        """
+        messages: list[Any] = []
+        deadline_s: float | None = None
+        membership = self._membership
+        while True:
+            self._check_open()
+            rebalanced = membership is not None and membership.poll()
+            with self._lock:
+                self._broker.expire()
+                if rebalanced and membership is not None:
+                    self._events += map(_unknown_topic, sorted(membership.newly_missing()))
+                self._collect(messages, max_messages)
+                if rebalanced or timeout <= 0 or len(messages) >= max_messages:
+                    return messages
+                if deadline_s is None:
+                    deadline_s = self._broker.deadline_s(timeout)
+                if not self._broker.wait(deadline_s):
+                    return messages
+
+    def poll(self, timeout: float) -> Any:
+        """Returns the next message, or ``None``; see `consume`."""
+        messages = self.consume(1, timeout)
+        return messages[0] if messages else None
+
+    def _collect(self, messages: list[Any], max_messages: int) -> None:
+        if self._events:
+            room = max_messages - len(messages)
+            messages += self._events[:room]
+            del self._events[:room]
+        turn = self._turn
+        if not turn:
+            return
+        turn.append(turn.pop(0))
+        for fetch in turn:
+            while room := max_messages - len(messages):
+                run = fetch.take(room)
+                if not run:
+                    break
+                messages += run
+            if not room:
+                return
+
+    # Partitions
+
+    def subscribe(self, topics: Collection[str], listener: RebalanceListener) -> None:
+        self._check_open()
+        if self._membership is None:
+            raise StreamsError("subscribe needs the consumer setting group.id")
+        self._membership.subscribe(topics, listener)
+
+    def assign(self, partitions: Mapping[TopicPartition, int]) -> None:
+        """Adds partitions to read; see the port.
+
+        :raises StreamsError: if one of them is assigned already; then none is added.
+        """
+        self._check_open()
+        for partition in partitions:
+            if partition in self._fetches:
+                raise StreamsError(f"partition {partition} is assigned already: unassign it first, or seek")
+        with self._lock:
+            for partition, offset in partitions.items():
+                fetch = Fetch(
+                    self._broker, partition, committed=self._committed, reset_to=self._reset_to, eof=self._reports_eof
+                )
+                fetch.seek(offset)
+                self._fetches[partition] = fetch
+                self._turn.append(fetch)
+
+    def unassign(self, partitions: Collection[TopicPartition]) -> None:
+        """Removes partitions; see the port.
+
+        :raises StreamsError: if one of them is not assigned; then none is removed.
+        """
+        self._check_open()
+        for fetch in [self._fetch(partition) for partition in partitions]:
+            self._turn.remove(fetch)
+        for partition in partitions:
+            del self._fetches[partition]
+
+    def assignment(self) -> frozenset[TopicPartition]:
+        return frozenset(self._fetches)
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Moves the position of a partition; see the port.
+
+        :raises StreamsError: if the partition is not assigned.
+        """
+        with self._lock:
+            self._fetch(partition).seek(offset)
+
+    def pause(self, partitions: Collection[TopicPartition]) -> None:
+        self._set_paused(partitions, True)
+
+    def resume(self, partitions: Collection[TopicPartition]) -> None:
+        self._set_paused(partitions, False)
+
+    def position(self, partition: TopicPartition) -> int | None:
+        """Returns the offset of the next record; see the port.
+
+        :raises StreamsError: if the partition is not assigned.
+        """
+        fetch = self._fetch(partition)
+        return fetch.position if fetch.moved else None
+
+    def fetched_end(self, partition: TopicPartition) -> int | None:
+        """Returns ``None``: the end is not known, since nothing is fetched ahead."""
+        return None
+
+    def _set_paused(self, partitions: Collection[TopicPartition], paused: bool) -> None:
+        for partition in partitions:
+            fetch = self._fetches.get(partition)
+            if fetch is not None:
+                fetch.paused = paused
+
+    def _fetch(self, partition: TopicPartition) -> Fetch:
+        fetch = self._fetches.get(partition)
+        if fetch is None:
+            raise StreamsError(f"partition {partition} is not assigned to this consumer")
+        return fetch
+
+    # Offsets of the group
+
+    def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Returns the committed offsets of the group; see the port.
+
+        :raises RetryableError: if transactions are still pending after ``default.api.timeout.ms``.
+        """
+        self._check_open()
+        with self._lock:
+            group = self._group()
+            deadline_s = self._broker.deadline_s(self._api_timeout_s)
+            self._broker.expire()
+            while any(partition in group.pending for partition in partitions):
+                if not self._broker.wait(deadline_s):
+                    raise RetryableError(f"offsets of group {group.name!r} are pending in an open transaction")
+                self._broker.expire()
+            return {partition: group.offsets[partition] for partition in partitions if partition in group.offsets}
+
+    def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        self._check_open()
+        with self._lock:
+            group = self._group()
+            assert self._membership is not None
+            self._membership.touch()
+            identity = self._membership.identity()
+            refusal = group.refusal(identity)
+            if refusal is None and not identity.member and group.members:
+                refusal = "UNKNOWN_MEMBER_ID"
+            if refusal == "ILLEGAL_GENERATION":
+                raise CommitAgain(f"group {group.name!r} is in a rebalance: poll, then commit again")
+            if refusal is not None:
+                raise TaskMigratedError(f"this consumer is not in group {group.name!r} any more: {refusal}")
+            for partition, committed in offsets.items():
+                self._broker.log(partition)
+                if committed.offset < 0:
+                    raise StreamsError(f"offset {committed.offset} of {partition} cannot be committed: it is negative")
+            group.offsets.update(offsets)
+
+    def group_metadata(self) -> GroupIdentity:
+        self._group()
+        assert self._membership is not None
+        return self._membership.identity()
+
+    def evict(self) -> None:
+        """Removes the member from its group, as the end of its session or an operator does."""
+        if self._membership is not None:
+            with self._lock:
+                self._membership.evict()
+
+    def heartbeat(self) -> None:
+        """Keeps the session, as the client's background thread does; a consumer without such calls keeps it by its
+        other calls."""
+        if self._membership is not None and not self._closed:
+            with self._lock:
+                self._membership.heartbeat()
+
+    def _group(self) -> Group:
+        if self._group_name is None:
+            raise StreamsError("offsets of a group need the consumer setting group.id")
+        return self._broker.groups.group(self._group_name)
+
+    # Offsets of logs
+
+    def beginning_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        return self._ask(partitions, lambda partition, log: log.start_offset)
+
+    def end_offsets(self, partitions: Collection[TopicPartition], timeout_s: float = 30.0) -> dict[TopicPartition, int]:
+        return self._ask(partitions, lambda partition, log: log.limit(self._committed))
+
+    def offsets_for_time(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        return self._ask(times, lambda partition, log: log.offset_for_time(times[partition], self._committed))
+
+    def _ask(
+        self, partitions: Collection[TopicPartition], answer: Callable[[TopicPartition, PartitionLog], T]
+    ) -> dict[TopicPartition, T]:
+        self._check_open()
+        with self._lock:
+            self._broker.expire()
+            try:
+                return {partition: answer(partition, self._broker.log(partition)) for partition in partitions}
+            except StreamsError as error:
+                raise UnknownPartitionError(error.message, **error.place()) from error
+
+    def close(self) -> None:
+        """Revokes what is owned (the listener is called), leaves the group unless static, and stops reading."""
+        if self._closed:
+            return
+        try:
+            if self._membership is not None:
+                self._membership.close()
+        finally:
+            self._closed = True
+            self._fetches.clear()
+            self._turn.clear()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StreamsError("the consumer is closed: make a new one")
+
+
+def _unknown_topic(topic: str) -> Event:
+    return Event(topic, 0, -1, ErrorInfo("UNKNOWN_TOPIC_OR_PART", f"subscribed topic {topic!r} does not exist"))

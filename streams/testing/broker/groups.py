@@ -1,0 +1,234 @@
+"""Consumer groups as the broker keeps them: members, generations, targets of the assignment, committed offsets.
+
+A change of the members, of what they subscribe to or of those topics starts a round: a new generation and a new target
+for every member (`assignment.assign`). Each member asks for its next step whenever it polls: first to revoke what it
+owns beyond its target, then to take what is in its target and no other member owns. A member that has revoked something
+starts the next round, in which others find it free; so a partition is never owned twice.
+
+Simplifications: no member waits for another, so a round is over for each member when it has polled (Kafka holds all
+members until the last has joined); sessions are kept alive by the member's calls alone, there is no heartbeat thread.
+Nothing here takes a lock: the broker holds its own around every call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from itertools import count
+from typing import Literal, NamedTuple
+
+from processor_api.task_id import TopicPartition
+from streams.kafka.ports import OffsetAndMetadata
+from streams.testing.broker.assignment import MemberState, assign
+
+__all__ = ["Group", "GroupCoordinator", "GroupIdentity", "Member", "Step"]
+
+
+class GroupIdentity(NamedTuple):
+    """The member that commits; generation -1 without a member is a client outside of the group."""
+
+    group: str
+    generation: int = -1
+    member: str = ""
+    instance: str | None = None
+
+
+class Step(NamedTuple):
+    """The next step of a member in a rebalance, and its partitions."""
+
+    kind: Literal["revoke", "assign", "lose"]
+    partitions: frozenset[TopicPartition]
+
+
+class Member:
+    """A member of a group. ``generation`` and ``owned`` are what the member itself knows."""
+
+    __slots__ = (
+        "client_id",
+        "generation",
+        "instance",
+        "last_seen_s",
+        "member_id",
+        "owned",
+        "revoking",
+        "session_timeout_s",
+        "target",
+        "topics",
+    )
+
+    def __init__(
+        self, member_id: str, client_id: str, instance: str | None, topics: Collection[str], session_timeout_s: float
+    ) -> None:
+        self.member_id = member_id
+        self.client_id = client_id
+        self.instance = instance
+        self.topics = frozenset(topics)
+        self.session_timeout_s = session_timeout_s
+        self.last_seen_s = 0.0
+        self.generation = -1
+        self.owned: frozenset[TopicPartition] = frozenset()
+        self.target: frozenset[TopicPartition] = frozenset()
+        self.revoking = False
+
+
+class Group:
+    """One consumer group."""
+
+    def __init__(self, name: str, partition_counts: Callable[[], Mapping[str, int]]) -> None:
+        self.name = name
+        self.generation = 0
+        self.members: dict[str, Member] = {}
+        self.offsets: dict[TopicPartition, OffsetAndMetadata] = {}
+        self.pending: dict[TopicPartition, set[int]] = {}
+        """Producers whose open transactions hold an offset of the partition."""
+        self._partition_counts = partition_counts
+
+    def static_member(self, instance: str | None) -> Member | None:
+        """Returns the member that holds a ``group.instance.id`` now."""
+        if instance is None:
+            return None
+        return next((member for member in self.members.values() if member.instance == instance), None)
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether every member has what it should have."""
+        return all(one.generation == self.generation and one.owned == one.target for one in self.members.values())
+
+    def join(self, member: Member, now_s: float) -> None:
+        """Adds a member. One with the instance id of another takes its place at once, in the same generation."""
+        member.last_seen_s = now_s
+        replaced = self.static_member(member.instance)
+        if replaced is not None:
+            del self.members[replaced.member_id]
+        self.members[member.member_id] = member
+        if replaced is None or replaced.topics != member.topics or replaced.owned != replaced.target:
+            self.rebalance(replaced, member)
+        else:
+            member.target = replaced.target
+
+    def leave(self, member: Member) -> None:
+        if self.members.get(member.member_id) is member:
+            del self.members[member.member_id]
+            self.rebalance()
+
+    def subscribe(self, member: Member, topics: Collection[str]) -> None:
+        if member.topics != frozenset(topics):
+            member.topics = frozenset(topics)
+            self.rebalance()
+
+    def rebalance(self, replaced: Member | None = None, by: Member | None = None) -> None:
+        """Starts a round; a static member that takes another's place counts as the owner of what that one had."""
+        self.generation += 1
+        known = {
+            name: MemberState(m.topics, replaced.target if replaced is not None and m is by else m.owned)
+            for name, m in self.members.items()
+        }
+        for name, target in assign(known, self._partition_counts()).items():
+            self.members[name].target = target
+
+    def next_step(self, member: Member) -> Step | None:
+        """Returns the step that the member has to take now, or ``None``. After a "revoke" step it calls
+        :meth:`revoked`."""
+        if member.generation == self.generation:
+            return None
+        member.generation = self.generation
+        surplus = member.owned - member.target
+        if surplus:
+            member.revoking = True
+            return Step("revoke", surplus)
+        held = {p for other in self.members.values() if other is not member for p in other.owned}
+        granted = member.target - member.owned - held
+        member.owned |= granted
+        return Step("assign", granted)
+
+    def revoked(self, member: Member, partitions: frozenset[TopicPartition]) -> None:
+        """Notes that the member has revoked the partitions: they are free for the next round."""
+        member.revoking = False
+        member.owned -= partitions
+        if self.members.get(member.member_id) is member:
+            self.rebalance()
+
+    def refusal(self, identity: GroupIdentity) -> str | None:
+        """Returns the error that a commit under this identity meets, or ``None``."""
+        if not identity.member and identity.generation < 0:
+            return None
+        holder = self.static_member(identity.instance)
+        if holder is not None and holder.member_id != identity.member:
+            return "FENCED_INSTANCE_ID"
+        member = self.members.get(identity.member)
+        if member is None:
+            return "UNKNOWN_MEMBER_ID"
+        # While a member gives partitions up the group waits for it, so that it can commit.
+        current = identity.generation == self.generation or (
+            member.revoking and identity.generation == member.generation
+        )
+        return None if current else "ILLEGAL_GENERATION"
+
+    def decide(self, producer_id: int, offsets: Mapping[TopicPartition, OffsetAndMetadata], committed: bool) -> None:
+        """A transaction with offsets of the group ended."""
+        for partition in offsets:
+            self.pending[partition].discard(producer_id)
+            if not self.pending[partition]:
+                del self.pending[partition]
+        if committed:
+            self.offsets.update(offsets)
+
+
+class GroupCoordinator:
+    """All groups of a broker."""
+
+    def __init__(self, partition_counts: Callable[[], Mapping[str, int]]) -> None:
+        self._partition_counts = partition_counts
+        self._groups: dict[str, Group] = {}
+        self._member_numbers = count(1)
+
+    def group(self, name: str) -> Group:
+        """The group of this name; an empty one if there was none."""
+        found = self._groups.get(name)
+        if found is None:
+            found = self._groups[name] = Group(name, self._partition_counts)
+        return found
+
+    def names(self) -> list[str]:
+        """Returns the groups that have members or committed offsets."""
+        return [name for name, group in self._groups.items() if group.members or group.offsets]
+
+    def new_member_id(self, client_id: str) -> str:
+        return f"{client_id}-{next(self._member_numbers)}"
+
+    def decide(
+        self, producer_id: int, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata], committed: bool
+    ) -> None:
+        self.group(group).decide(producer_id, offsets, committed)
+
+    def topics_changed(self, names: Collection[str]) -> None:
+        """Starts a round of the groups that are subscribed to topics that were created or deleted."""
+        changed = frozenset(names)
+        for group in self._groups.values():
+            if any(changed & member.topics for member in group.members.values()):
+                group.rebalance()
+
+    def forget_offsets(self, topic: str) -> None:
+        """A topic was deleted, and the committed offsets of its partitions with it."""
+        for group in self._groups.values():
+            group.offsets = {
+                partition: offset for partition, offset in group.offsets.items() if partition.topic != topic
+            }
+
+    def expire(self, now_s: float) -> bool:
+        """Removes the members past their session; says whether there was one."""
+        expired = False
+        for group in self._groups.values():
+            late = [m.member_id for m in group.members.values() if now_s >= m.last_seen_s + m.session_timeout_s]
+            for member_id in late:
+                del group.members[member_id]
+            if late:
+                expired = True
+                group.rebalance()
+        return expired
+
+    def next_deadline_s(self) -> float:
+        """Returns when the next session ends if its member makes no call."""
+        return min(
+            (m.last_seen_s + m.session_timeout_s for group in self._groups.values() for m in group.members.values()),
+            default=float("inf"),
+        )
