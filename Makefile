@@ -28,7 +28,7 @@ NEEDS_PYTHON = command -v "$(PYTHON)" > /dev/null \
 	$(PYTHON) is %d.%d: give the name of another one, as in PYTHON=python3.12" % sys.version_info[:2])'
 
 .DELETE_ON_ERROR:
-.PHONY: demo demo-spark test test-long test-pythons test-busy properties simulate chaos-pauses check compiled format editors golden kafka pictures bench docs clean
+.PHONY: demo demo-spark test test-long test-pythons test-busy properties simulate chaos-pauses check compiled house format editors golden kafka pictures bench docs clean
 
 demo: $(BASE_INSTALLED)
 	$(PY) -m streams demo
@@ -67,6 +67,10 @@ check: $(INSTALLED)
 	$(VENV)/bin/ruff format --check
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports --no-logo
+
+# How many pieces the house has, how large they are, and what is in two places. `NAMES=--names` prints them.
+house:
+	$(PYTHON) -m tools.house $(NAMES)
 
 format: $(INSTALLED)
 	$(VENV)/bin/ruff check --fix
