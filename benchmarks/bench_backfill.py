@@ -30,7 +30,7 @@ import pyarrow.parquet as pq
 from benchmarks.bench_runner import run as run_alone
 from benchmarks.cluster import Cluster, watch
 from benchmarks.histories import counted, joined
-from streams.runtime.runner.task_runner import RunnerOptions
+from streams.runtime.runner.options import RunnerOptions
 from streams.spark import Backfill, History, local_session
 from streams.spark.executor.murmur2 import partitions_of_keys
 from tools.kafka.broker import Broker

@@ -25,7 +25,8 @@ from rocksdict import IngestExternalFileOptions, SstFileWriter
 
 from processor_api.clock import SystemClock
 from processor_api.serde import Serdes
-from processor_api.stores.factory import StoreBuilder, Stores
+from processor_api.stores.builder import StoreBuilder
+from processor_api.stores.factory import Stores
 from processor_api.task_id import TaskId, TopicPartition
 from state.formats.offsets import offset_key, write_offset
 from state.registry.kinds import families_of, family_of, restore_of

@@ -14,7 +14,8 @@ import time
 from itertools import repeat
 
 from benchmarks.histories import counted
-from streams.runtime.runner.task_runner import RunnerOptions, TaskRunner
+from streams.runtime.runner.options import RunnerOptions
+from streams.runtime.runner.task_runner import TaskRunner
 from streams.runtime.threads.gc_tuning import relax_collector
 
 BATCH = 10_000

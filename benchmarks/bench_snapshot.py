@@ -24,7 +24,7 @@ from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
 from processor_api.topology.topology import Topology
 from streams import KafkaStreams, Processor
-from streams.app.kafka_streams import ClientState
+from streams.app.states import ClientState
 from streams.kafka.confluent.clients import ConfluentClients
 from streams.kafka.ports import NewTopic
 from streams.spark.handover.bootstrap import bootstrap

@@ -22,16 +22,18 @@ from typing import Any
 from rocksdict import Rdict, WriteBatch
 
 from processor_api.serde import Serdes
+from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.contracts import ValueAndTimestamp, ValueTimestampHeaders
-from processor_api.stores.factory import StoreBuilder, Stores
+from processor_api.stores.factory import Stores
 from processor_api.stores.windowed import Window, Windowed
 from state.engine.memory import MemoryEngine
 from state.formats.keys import MAX_TIME, session_key, window_key
-from state.registry.kinds import OpenStore, families_of, open_store, restore_of
+from state.registry.kinds import families_of, open_store, restore_of
 from state.rocksdb.engine import RocksEngine
 from state.rocksdb.options import SharedMemory
 from state.row_format.record_context import Cursor
 from state.write_buffer.memory_budget import Budget
+from state.write_buffer.store_kind import OpenStore
 
 ROUNDS = 5
 CALLS = 10_000

@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from processor_api.serde import Serdes
-from processor_api.stores.factory import StoreBuilder, Stores
+from processor_api.stores.builder import StoreBuilder
+from processor_api.stores.factory import Stores
 from state.registry.kinds import families_of, open_store
 from state.rocksdb.engine import RocksEngine
 from state.row_format.record_context import Cursor

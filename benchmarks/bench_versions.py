@@ -19,12 +19,14 @@ from pathlib import Path
 from typing import Any
 
 from processor_api.serde import Serdes
-from processor_api.stores.factory import StoreBuilder, Stores
+from processor_api.stores.builder import StoreBuilder
+from processor_api.stores.factory import Stores
 from state.engine.memory import MemoryEngine
-from state.registry.kinds import OpenStore, families_of, open_store, restore_of
+from state.registry.kinds import families_of, open_store, restore_of
 from state.rocksdb.engine import RocksEngine
 from state.row_format.record_context import Cursor
 from state.write_buffer.memory_budget import Budget
+from state.write_buffer.store_kind import OpenStore
 
 VERSIONS, STEP_MS = 20, 50
 NEWEST, DEEP = VERSIONS * STEP_MS, 8 * STEP_MS + 20

@@ -22,10 +22,11 @@ from processor_api.stores.factory import Stores
 from processor_api.stores.isolation import IsolationLevel
 from state.engine.memory import MemoryEngine
 from state.read_views.view import open_view
-from state.registry.kinds import OpenStore, families_of, open_store
+from state.registry.kinds import families_of, open_store
 from state.rocksdb.engine import RocksEngine
 from state.row_format.record_context import Cursor
 from state.write_buffer.memory_budget import Budget
+from state.write_buffer.store_kind import OpenStore
 
 ROUNDS, CALLS = 7, 2000
 WRITES_S = 1.5

@@ -18,13 +18,15 @@ from pathlib import Path
 from typing import Any
 
 from processor_api.serde import Serdes
-from processor_api.stores.factory import StoreBuilder, Stores
+from processor_api.stores.builder import StoreBuilder
+from processor_api.stores.factory import Stores
 from state.engine.memory import MemoryEngine
 from state.formats.keys import MAX_TIME, window_key
-from state.registry.kinds import OpenStore, family_of, open_store, restore_of
+from state.registry.kinds import family_of, open_store, restore_of
 from state.rocksdb.engine import RocksEngine
 from state.row_format.record_context import Cursor
 from state.write_buffer.memory_budget import Budget
+from state.write_buffer.store_kind import OpenStore
 
 STEP_MS = 1000
 ROUNDS = 7

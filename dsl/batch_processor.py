@@ -9,8 +9,6 @@ from typing import Any, Generic, TypeVar
 from processor_api.context import ProcessingContext
 from processor_api.record import Record
 
-__all__ = ["BatchProcessor", "BatchProcessorSupplier"]
-
 KIn = TypeVar("KIn")
 VIn = TypeVar("VIn")
 KOut = TypeVar("KOut")

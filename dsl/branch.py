@@ -13,8 +13,6 @@ from dsl.processors.stateless import Branch, PassThrough
 from processor_api.errors import TopologyError
 from processor_api.user_code.checks import check_function
 
-__all__ = ["BranchedKStream"]
-
 K = TypeVar("K")
 V = TypeVar("V")
 S = TypeVar("S")

@@ -16,12 +16,10 @@ from dsl.plan.nodes import StateStore
 from dsl.settings import Dotted, read_settings
 from dsl.streams import KStream, KTable
 from processor_api.processor import Processor
+from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.builders import StateStoreBuilder, as_builder
-from processor_api.stores.factory import StoreBuilder
 from processor_api.topology.topology import Topology
 from processor_api.user_code.given_serdes import SerdeLike, optional_serde
-
-__all__ = ["StreamsBuilder"]
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -14,8 +14,6 @@ from typing import Any
 from processor_api.serde import Serde
 from state.formats.varint import read_varint, write_varint
 
-__all__ = ["Change", "ChangeSerde"]
-
 Change = tuple[Any, Any] | tuple[Any, Any, bool]
 
 _OLD, _NEW, _BOTH = b"\x00", b"\x01", b"\x02"

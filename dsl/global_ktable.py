@@ -7,8 +7,6 @@ from typing import Generic, TypeVar
 from dsl.plan.global_nodes import GlobalTable
 from dsl.shown import Shown
 
-__all__ = ["GlobalKTable"]
-
 K = TypeVar("K")
 V = TypeVar("V")
 

@@ -13,8 +13,6 @@ from processor_api.errors import TopologyError
 from processor_api.texts import repr_of
 from processor_api.topology.topic_names import illegal_in_name
 
-__all__ = ["REPARTITION_SUFFIX", "Names", "looks_generated", "repartition_topic", "validate_name"]
-
 REPARTITION_SUFFIX = "-repartition"
 _GENERATED = re.compile(r"KSTREAM.*-[0-9]{10}")
 

@@ -26,20 +26,6 @@ from processor_api.user_code.given_values import is_of
 from processor_api.user_code.offset_reset import AutoOffsetReset
 from state.engine.registry import check_engine
 
-__all__ = [
-    "Branched",
-    "Consumed",
-    "Grouped",
-    "Materialized",
-    "Named",
-    "NamedLike",
-    "Produced",
-    "Repartitioned",
-    "check_store_options",
-    "chosen",
-    "name_of",
-]
-
 if TYPE_CHECKING:
     import typing_extensions
 

@@ -12,8 +12,6 @@ from processor_api.errors import TopologyError
 from processor_api.texts import repr_of
 from processor_api.user_code.checks import check_fields, check_function
 
-__all__ = ["Printed"]
-
 K = TypeVar("K")
 V = TypeVar("V")
 

@@ -9,8 +9,6 @@ from typing import Any
 from processor_api.serde import Serde
 from processor_api.texts import repr_of
 
-__all__ = ["RecordId", "RecordIdSerde"]
-
 RecordId = str | bytes | int | tuple[str | bytes | int, ...]
 """An id of a record: equal ids mean equal records."""
 

@@ -8,12 +8,10 @@ from typing import Any, Protocol, cast
 
 from processor_api.errors import ConfigError
 from processor_api.stores.defaults import DslStoreSuppliers
-from processor_api.stores.factory import MEMORY, ROCKSDB
+from processor_api.stores.suppliers import MEMORY, ROCKSDB
 from processor_api.texts import repr_of
 from processor_api.user_code.given_values import attribute_of, is_of
 from processor_api.user_code.settings_reader import checked_settings
-
-__all__ = ["BuildSettings", "Dotted", "read_settings"]
 
 REUSE_SOURCE_TOPICS = "reuse.ktable.source.topics"
 MERGE_REPARTITION_TOPICS = "merge.repartition.topics"

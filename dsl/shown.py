@@ -14,8 +14,6 @@ from dsl.windows.aggregations import WindowedGrouping
 from dsl.windows.cogroup import WindowedCogrouping
 from dsl.windows.definitions import EmitStrategy
 
-__all__ = ["Shown"]
-
 
 class Shown:
     """The base of what a user chains calls on. Its ``repr`` says which node it is and what is known of it.

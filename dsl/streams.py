@@ -53,18 +53,6 @@ from processor_api.texts import repr_of
 from processor_api.topology.nodes import TopicNameExtractor
 from processor_api.user_code.durations import Duration
 
-__all__ = [
-    "CogroupedKStream",
-    "KGroupedStream",
-    "KGroupedTable",
-    "KStream",
-    "KTable",
-    "SessionWindowedCogroupedKStream",
-    "SessionWindowedKStream",
-    "TimeWindowedCogroupedKStream",
-    "TimeWindowedKStream",
-]
-
 K = TypeVar("K")
 V = TypeVar("V")
 K2 = TypeVar("K2")

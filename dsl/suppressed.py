@@ -13,8 +13,6 @@ from processor_api.user_code.checks import check_fields
 from processor_api.user_code.durations import Duration, to_ms
 from processor_api.user_code.given_values import texts_by_name
 
-__all__ = ["BufferConfig", "EagerBufferConfig", "StrictBufferConfig", "Suppressed"]
-
 
 def _limit(number: int, what: str) -> int:
     if type(number) is not int or number < 0:

@@ -14,17 +14,6 @@ from processor_api.processor import Operator
 from processor_api.record import Forward, HeaderList
 from processor_api.stores.contracts import PUT_RETURN_CODE_NOT_PUT, PUT_RETURN_CODE_VALID_TO_UNDEFINED
 
-__all__ = [
-    "NOT_LATEST",
-    "ChangeReader",
-    "TableOperator",
-    "dropping_late_changes",
-    "is_versioned",
-    "keeping_lateness",
-    "marking_late_puts",
-    "send_on_flush",
-]
-
 NOT_LATEST = "an update of a versioned table that is not its latest"
 
 Process = Callable[[Any, Any, int, HeaderList | None], None]

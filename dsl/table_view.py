@@ -11,8 +11,6 @@ from typing import Any, Protocol
 
 from processor_api.context import OperatorContext
 
-__all__ = ["ComputedView", "LookUp", "LookUpAsOf", "StoreView", "TableView"]
-
 Row = tuple[Any, int]
 """A value and its timestamp."""
 LookUp = Callable[[Any], Row | None]

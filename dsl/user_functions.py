@@ -11,8 +11,6 @@ from processor_api.texts import repr_of
 from processor_api.user_code.checks import check_function
 from processor_api.user_code.function_code import named_function
 
-__all__ = ["NoPairError", "check_user_functions", "no_iterable", "no_pair", "user_function"]
-
 
 class NoPairError(TypeError):
     """Raised for a result that is no pair of key and value, before it is known which function returned it."""

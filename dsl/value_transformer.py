@@ -9,8 +9,6 @@ from typing import Any, Generic, Protocol, TypeVar
 from processor_api.context import ProcessingContext
 from processor_api.record import NO_TIMESTAMP, HeaderList, Headers
 
-__all__ = ["CurrentRow", "ValueTransformerContext", "ValueTransformerWithKey", "ValueTransformerWithKeySupplier"]
-
 K = TypeVar("K", contravariant=True)
 V = TypeVar("V", contravariant=True)
 V2 = TypeVar("V2", covariant=True)

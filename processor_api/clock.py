@@ -6,8 +6,6 @@ import threading
 import time
 from typing import Protocol
 
-__all__ = ["Clock", "ManualClock", "SystemClock"]
-
 
 class Clock(Protocol):
     """A clock with wall-clock time for records and a monotonic time for intervals and deadlines."""

@@ -15,16 +15,6 @@ from processor_api.serde import Serde
 from processor_api.task_id import TaskId
 from processor_api.user_code.durations import Duration
 
-__all__ = [
-    "BatchLimits",
-    "FixedKeyProcessorContext",
-    "HandleTogether",
-    "HeldRecord",
-    "OperatorContext",
-    "ProcessingContext",
-    "ProcessorContext",
-]
-
 K = TypeVar("K")
 T = TypeVar("T")
 V = TypeVar("V")

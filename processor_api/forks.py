@@ -19,8 +19,6 @@ from contextlib import AbstractContextManager, suppress
 from typing import Any, Protocol
 from weakref import WeakSet
 
-__all__ = ["Inherited", "belongs_to_this_process", "never_free", "no_fork"]
-
 _DESCRIPTORS = "/proc/self/fd"
 
 

@@ -25,23 +25,6 @@ from processor_api.texts import MOST_MESSAGE, cut, plain_str
 from processor_api.timestamps import ConsumedRecord
 from processor_api.user_code.given_values import items_of
 
-__all__ = [
-    "DeserializationExceptionHandler",
-    "ErrorHandlerContext",
-    "ProcessingExceptionHandler",
-    "ProducerRecord",
-    "ProductionExceptionHandler",
-    "Response",
-    "Result",
-    "SerializationExceptionOrigin",
-    "dead_letter_queue_records",
-    "default_production",
-    "log_and_continue",
-    "log_and_continue_processing",
-    "log_and_fail",
-    "log_and_fail_processing",
-]
-
 log = logging.getLogger("streams.errors")
 
 HEADER_PREFIX = "__streams.errors."

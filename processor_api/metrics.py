@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-__all__ = ["Metric", "MetricName", "RecordingLevel", "Sensor", "Stat", "StreamsMetrics"]
-
 
 class RecordingLevel(enum.IntEnum):
     """The level of a sensor: it takes values if its level is not above ``metrics.recording.level``."""

@@ -14,22 +14,10 @@ from processor_api.context import FixedKeyProcessorContext, OperatorContext, Pro
 from processor_api.errors import TopologyError
 from processor_api.record import FixedKeyRecord, Forward, Record
 from processor_api.serde import Serde
-from processor_api.stores.factory import StoreBuilder
+from processor_api.stores.builder import StoreBuilder
 from processor_api.texts import kind_and_text, repr_of
 from processor_api.user_code.checks import check_function
 from processor_api.user_code.given_values import attribute_of
-
-__all__ = [
-    "FixedKeyProcessor",
-    "FixedKeyProcessorSupplier",
-    "HasSerdes",
-    "Operator",
-    "Processor",
-    "ProcessorSupplier",
-    "check_supplier",
-    "connected_stores",
-    "own_serdes",
-]
 
 KIn = TypeVar("KIn")
 VIn = TypeVar("VIn")

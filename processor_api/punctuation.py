@@ -8,8 +8,6 @@ from typing import Any, Protocol
 
 from processor_api.texts import repr_of
 
-__all__ = ["Cancellable", "PunctuationType", "Punctuator", "check_schedule"]
-
 
 class PunctuationType(enum.Enum):
     """The time that a punctuation follows.

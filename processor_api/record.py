@@ -13,18 +13,6 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from processor_api.texts import repr_of
 from processor_api.user_code.durations import LAST_MS, whole_number
 
-__all__ = [
-    "NO_TIMESTAMP",
-    "FixedKeyRecord",
-    "Forward",
-    "HeaderList",
-    "Headers",
-    "Record",
-    "RecordMetadata",
-    "TimestampType",
-    "record_time",
-]
-
 K = TypeVar("K")
 V = TypeVar("V")
 K2 = TypeVar("K2")

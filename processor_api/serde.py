@@ -14,8 +14,6 @@ from typing import Any, Generic, SupportsIndex, TypeVar
 
 from processor_api.texts import repr_of
 
-__all__ = ["Serde", "SerdeProvider", "Serdes", "provided_serde", "register_serde_provider", "with_default"]
-
 T = TypeVar("T")
 
 _UUID = re.compile(rb"-".join([rb"([0-9a-fA-F]{1,15})"] * 5))

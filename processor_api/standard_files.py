@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 
-__all__ = ["OutputGone", "hold_standard_files"]
-
 
 class OutputGone(BrokenPipeError):
     """The standard output has no reader any more: what is printed there would be lost."""

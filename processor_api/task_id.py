@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["TaskId", "TopicPartition"]
-
 
 class TopicPartition(NamedTuple):
     """A partition of a topic."""

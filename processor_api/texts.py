@@ -9,19 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-__all__ = [
-    "MOST_MESSAGE",
-    "MOST_TEXT",
-    "MOST_VALUE",
-    "cut",
-    "error_text",
-    "kind_and_text",
-    "plain_str",
-    "printable",
-    "repr_of",
-    "shown",
-]
-
 MOST_VALUE = 500
 """Characters of one value of data in the text of an error, such as its key."""
 MOST_TEXT = 2_000

@@ -15,15 +15,6 @@ from processor_api.clock import SystemClock
 from processor_api.errors import UserCodeError
 from processor_api.record import HeaderList
 
-__all__ = [
-    "ConsumedRecord",
-    "TimestampExtractor",
-    "fail_on_invalid_timestamp",
-    "log_and_skip_on_invalid_timestamp",
-    "use_partition_time_on_invalid_timestamp",
-    "wallclock_timestamp_extractor",
-]
-
 log = logging.getLogger("streams.timestamps")
 
 

@@ -132,6 +132,7 @@ if TYPE_CHECKING:
     from processor_api.punctuation import Cancellable, PunctuationType, Punctuator
     from processor_api.record import FixedKeyRecord, HeaderList, Headers, Record, RecordMetadata, TimestampType
     from processor_api.serde import Serde, Serdes
+    from processor_api.stores.builder import StoreBuilder
     from processor_api.stores.builders import StateStoreBuilder
     from processor_api.stores.contracts import (
         PUT_RETURN_CODE_NOT_PUT,
@@ -177,7 +178,7 @@ if TYPE_CHECKING:
         DslStoreSuppliers,
         DslWindowParams,
     )
-    from processor_api.stores.factory import StoreBuilder, Stores
+    from processor_api.stores.factory import Stores
     from processor_api.stores.isolation import IsolationLevel
     from processor_api.stores.queries import (
         KeyQuery,
@@ -475,7 +476,8 @@ _HOMES = {
     "processor_api.record": "FixedKeyRecord HeaderList Headers Record RecordMetadata TimestampType",
     "processor_api.serde": "Serde Serdes",
     "processor_api.stores.builders": "StateStoreBuilder",
-    "processor_api.stores.factory": "StoreBuilder Stores",
+    "processor_api.stores.builder": "StoreBuilder",
+    "processor_api.stores.factory": "Stores",
     "processor_api.stores.suppliers": "StoreSupplier",
     "processor_api.stores.contracts": (
         "AggregationWithHeaders KeyValueIterator KeyValueStore ListStore PUT_RETURN_CODE_NOT_PUT "

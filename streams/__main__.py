@@ -2,8 +2,6 @@
 
 import sys
 
-__all__ = ["main"]
-
 
 def main() -> int:
     """Runs the command of this process; returns its exit status."""

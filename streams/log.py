@@ -18,17 +18,6 @@ from weakref import WeakSet
 from processor_api.clock import Clock
 from processor_api.task_id import TaskId
 
-__all__ = [
-    "FIRST_REPEAT_S",
-    "LAST_REPEAT_S",
-    "Outage",
-    "RepeatedLines",
-    "in_work",
-    "retry_level",
-    "watch_outage",
-    "working_on",
-]
-
 FIRST_REPEAT_S, LAST_REPEAT_S = 10.0, 300.0
 """The first and the longest time between two lines about the same; each is twice the one before."""
 LINES_MAX = 100

@@ -12,8 +12,6 @@ from state.directory.room import has_room
 from state.engine.port import Engine
 from streams.threads import SYSTEM_THREADS, Threads
 
-__all__ = ["OpenEngine", "Platform"]
-
 OpenEngine = Callable[[str, Path, Sequence[str]], Engine]
 """``(engine, directory of a task, families)`` to the engine, opened."""
 

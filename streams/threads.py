@@ -12,19 +12,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-__all__ = [
-    "SYSTEM_THREADS",
-    "Condition",
-    "Event",
-    "Helper",
-    "Lock",
-    "Pending",
-    "SystemThreads",
-    "Thread",
-    "ThreadKilled",
-    "Threads",
-]
-
 
 class ThreadKilled(BaseException):
     """Raised in a thread that has to end at once, by a simulation whose process is killed: nothing that it does counts

@@ -15,8 +15,6 @@ from processor_api.texts import error_text
 from processor_api.user_code.lines import raised_at
 from streams.threads import ThreadKilled
 
-__all__ = ["as_error", "passes"]
-
 
 def passes(error: BaseException) -> bool:
     """Whether an exception belongs to somebody else than the code that it came through: Ctrl-C of the main thread, or

@@ -45,8 +45,6 @@ from processor_api.topology.nodes import ProcessorNode, RepartitionTopic
 from processor_api.topology.topology import Topology
 from processor_api.user_code.lines import Line
 
-__all__ = ["compile_plan"]
-
 
 def compile_plan(plan: Plan, settings: BuildSettings, serdes: DefaultSerdes = NO_DEFAULTS) -> Topology:
     """Returns a new topology; the plan stays as it is.

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 
 from dsl.plan.nodes import Plan, Process, Repartition, StreamSource, TableRepartition, TableSource, TableStep
 
-__all__ = ["copartition_groups"]
-
 
 def copartition_groups(plan: Plan) -> Iterator[frozenset[str]]:
     """Yields the names of the sources of each group: those from which the two sides of a join come, or

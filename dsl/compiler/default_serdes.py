@@ -7,9 +7,7 @@ from typing import Any
 
 from processor_api.processor import own_serdes
 from processor_api.serde import Serde, with_default
-from processor_api.stores.factory import StoreBuilder
-
-__all__ = ["NO_DEFAULTS", "DefaultSerdes"]
+from processor_api.stores.builder import StoreBuilder
 
 
 @dataclass(frozen=True, kw_only=True)

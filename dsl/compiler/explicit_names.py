@@ -9,8 +9,6 @@ from dsl.plan.nodes import Plan, Process, Repartition, TableRepartition, TableSo
 from processor_api.errors import TopologyError
 from processor_api.user_code.lines import at
 
-__all__ = ["check_explicit_names"]
-
 _GENERATED = re.compile(r".*-[0-9]{10}-(repartition|topic)")
 
 

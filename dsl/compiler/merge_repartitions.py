@@ -16,8 +16,6 @@ from dsl.naming import repartition_topic
 from dsl.plan.nodes import GlobalSource, Plan, PlanNode, Process, Repartition, StateStore, StreamSource, TableSource
 from processor_api.serde import Serde
 
-__all__ = ["merge_repartitions"]
-
 log = logging.getLogger("streams.topology")
 
 

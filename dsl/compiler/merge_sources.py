@@ -8,8 +8,6 @@ from dsl.plan.nodes import GlobalSource, Plan, PlanNode, StateStore, StreamSourc
 from processor_api.errors import TopologyError
 from processor_api.user_code.lines import at, text_of
 
-__all__ = ["merge_sources"]
-
 
 def merge_sources(plan: Plan) -> Plan:
     """Returns a plan without doubled sources.

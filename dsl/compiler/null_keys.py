@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dsl.plan.nodes import Plan, Process, Repartition
 
-__all__ = ["repartitions_with_null_keys"]
-
 
 def repartitions_with_null_keys(plan: Plan) -> frozenset[int]:
     """Returns the numbers of the repartition nodes with an operator below that has a use for records without a key."""

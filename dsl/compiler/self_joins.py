@@ -8,8 +8,6 @@ from dataclasses import replace
 from dsl.plan.nodes import Plan, PlanNode, Process
 from dsl.processors.joins.self_join import JoinResults, SelfJoin
 
-__all__ = ["single_store_self_joins"]
-
 
 def single_store_self_joins(plan: Plan) -> Plan:
     """Returns a plan in which joins of a stream with itself have one side, and one store."""

@@ -11,8 +11,6 @@ from dsl.plan.nodes import Plan, Process, Repartition, TableRepartition, TableSo
 from dsl.processors.announced import Announced
 from dsl.processors.joins.table_table import TableJoinSide
 
-__all__ = ["NOTHING_SHARED", "SharedTables", "shared_tables"]
-
 
 @dataclass(frozen=True)
 class SharedTables:

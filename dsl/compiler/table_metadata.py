@@ -13,8 +13,6 @@ from dsl.plan.nodes import Answer, Ask, Plan, Process, TableSource, TableStep
 from processor_api.errors import InternalError, TopologyError
 from processor_api.user_code.lines import text_of
 
-__all__ = ["TableMetadata", "table_metadata", "with_old_values"]
-
 VERSIONED = "versioned-key-value"
 
 

@@ -10,8 +10,6 @@ from dsl.processors.announced import BeforeView
 from dsl.table_view import StoreView, TableView
 from processor_api.errors import InternalError
 
-__all__ = ["table_view"]
-
 
 def table_view(plan: Plan, metadata: TableMetadata, number: int, *, before: Container[str] = ()) -> TableView:
     """Returns the view of a table: its store, or what is computed from the nearest stores above.

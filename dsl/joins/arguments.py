@@ -8,8 +8,6 @@ from typing import Any
 
 from processor_api.errors import TopologyError
 
-__all__ = ["JoinArguments", "JoinKind"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class JoinKind:

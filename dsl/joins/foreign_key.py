@@ -20,11 +20,9 @@ from dsl.processors.joins.foreign_key_right import ForeignKeyAnswer, ForeignKeyR
 from dsl.processors.table_source import TableSourceOperator
 from dsl.settings import BuildSettings
 from processor_api.serde import Serde, Serdes
-from processor_api.stores.factory import StoreBuilder
+from processor_api.stores.builder import StoreBuilder
 from processor_api.topology.partitioner import StreamPartitioner
 from processor_api.user_code.checks import check_fields
-
-__all__ = ["TableJoined", "TableJoinedLike", "join"]
 
 K = TypeVar("K")
 KO = TypeVar("KO")

@@ -8,8 +8,6 @@ from processor_api.errors import TopologyError
 from processor_api.user_code.durations import Duration, to_ms
 from state.formats.keys import MAX_TIME
 
-__all__ = ["JoinWindows"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class JoinWindows:

@@ -16,8 +16,6 @@ from processor_api.user_code.checks import check_fields
 from processor_api.user_code.durations import Duration, to_ms
 from processor_api.user_code.given_serdes import SerdeOption, serde_option
 
-__all__ = ["Joined", "StreamJoined"]
-
 if TYPE_CHECKING:
     import typing_extensions
 

@@ -13,8 +13,6 @@ from state.formats.outer_join import (
     read_outer_join_value,
 )
 
-__all__ = ["SideValueSerde", "TimedSideKeySerde"]
-
 
 class TimedSide(NamedTuple):
     """The key of a record that waits."""

@@ -9,8 +9,6 @@ from dsl.plan.builder import Place
 from dsl.plan.stream_nodes import new_repartition
 from processor_api.serde import Serde
 
-__all__ = ["repartitioned"]
-
 
 def repartitioned(
     place: Place, name: str | None, key_serde: Serde[Any] | None, value_serde: Serde[Any] | None

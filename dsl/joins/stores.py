@@ -13,11 +13,10 @@ from dsl.settings import BuildSettings
 from processor_api.errors import TopologyError
 from processor_api.serde import Serde
 from processor_api.stores.buffers import join_buffer_builder
+from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.defaults import DslStoreSuppliers, DslWindowParams
-from processor_api.stores.factory import StoreBuilder, Stores
+from processor_api.stores.factory import Stores
 from processor_api.stores.suppliers import StoreSupplier
-
-__all__ = ["GraceBuffer", "JoinWindowStore", "UnmatchedStore", "check_supplier"]
 
 
 @dataclass(frozen=True, kw_only=True)

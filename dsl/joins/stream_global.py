@@ -11,8 +11,6 @@ from dsl.processors.joins.stream_global import StreamGlobalJoin
 from dsl.processors.joins.stream_global_mapped import StreamGlobalMappedJoin
 from processor_api.errors import TopologyError
 
-__all__ = ["join"]
-
 
 def join(stream: Place, table: GlobalTable, kind: JoinKind, given: JoinArguments) -> Place:
     """Adds a join of a stream with a global table; equal keys need not be in one place for it.

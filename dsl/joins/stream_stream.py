@@ -20,8 +20,6 @@ from processor_api.errors import TopologyError
 from processor_api.stores.suppliers import StoreSupplier
 from processor_api.texts import repr_of
 
-__all__ = ["join"]
-
 WINDOWED = "KSTREAM-WINDOWED-"
 
 

@@ -15,8 +15,6 @@ from dsl.processors.joins.stream_table import StreamTableJoin
 from processor_api.errors import TopologyError
 from processor_api.user_code.durations import to_ms
 
-__all__ = ["JoinedLike", "join"]
-
 JoinedLike = Joined[Any, Any, Any] | str | None
 
 

@@ -11,8 +11,6 @@ from dsl.plan.materialization import MaterializedLike, as_materialized, material
 from dsl.plan.nodes import Answer, Ask, Process, TableStep
 from dsl.processors.joins.table_table import TableJoinResult, TableJoinSide
 
-__all__ = ["join"]
-
 MERGE = "KTABLE-MERGE-"
 JOIN_THIS = "KTABLE-JOINTHIS-"
 JOIN_OTHER = "KTABLE-JOINOTHER-"

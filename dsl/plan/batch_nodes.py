@@ -15,8 +15,6 @@ from processor_api.errors import TopologyError
 from processor_api.texts import repr_of
 from processor_api.user_code.durations import Duration, to_ms
 
-__all__ = ["map_values_batch", "process_batch"]
-
 
 def _limits(node: str, max_records: Any, max_wait: Duration | None) -> BatchLimits:
     if type(max_records) is not int or max_records < 1:

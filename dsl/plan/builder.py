@@ -12,8 +12,6 @@ from processor_api.errors import TopologyError
 from processor_api.serde import Serde
 from processor_api.user_code.lines import at
 
-__all__ = ["InPlan", "Place", "PlanBuilder"]
-
 
 class PlanBuilder:
     """The nodes that a builder's calls have added so far, and its counter of names. The nodes themselves are frozen."""

@@ -16,8 +16,6 @@ from dsl.processors.table_merge import TableMerge
 from dsl.table_operator import TableOperator
 from processor_api.user_code.checks import check_function
 
-__all__ = ["COGROUP", "Cogrouping", "aggregate", "cogroup", "one_table"]
-
 COGROUP = "COGROUPKSTREAM-AGGREGATE-"
 MERGE = "COGROUPKSTREAM-MERGE-"
 

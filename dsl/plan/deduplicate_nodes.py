@@ -17,11 +17,9 @@ from dsl.record_id_serde import RecordIdSerde
 from dsl.settings import BuildSettings
 from processor_api.errors import TopologyError
 from processor_api.serde import Serdes
-from processor_api.stores.factory import StoreBuilder
+from processor_api.stores.builder import StoreBuilder
 from processor_api.user_code.durations import Duration, to_ms
 from state.formats.keys import MAX_TIME
-
-__all__ = ["KeptRecords", "deduplicate"]
 
 DEDUPLICATE = "KSTREAM-DEDUPLICATE-"
 

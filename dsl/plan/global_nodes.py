@@ -16,12 +16,10 @@ from dsl.processors.table_source import TableSourceOperator
 from processor_api.errors import TopologyError
 from processor_api.processor import Processor, check_supplier
 from processor_api.serde import Serde
-from processor_api.stores.factory import StoreBuilder
+from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.suppliers import as_supplier
 from processor_api.texts import repr_of
 from processor_api.topology.topic_names import check_topic_name
-
-__all__ = ["GlobalTable", "add_global_store", "global_table"]
 
 VERSIONED = "history_retention_ms"
 

@@ -15,8 +15,6 @@ from dsl.processors.aggregate import Aggregate, Count, Reduce
 from dsl.table_operator import TableOperator
 from processor_api.serde import Serdes
 
-__all__ = ["GroupedLike", "Grouping", "aggregate", "count", "group_by", "group_by_key", "reduce"]
-
 AGGREGATE = "KSTREAM-AGGREGATE-"
 REDUCE = "KSTREAM-REDUCE-"
 

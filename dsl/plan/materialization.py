@@ -13,19 +13,11 @@ from dsl.settings import BuildSettings
 from processor_api.errors import TopologyError
 from processor_api.serde import Serde
 from processor_api.stores.buffers import change_buffer_builder
+from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.defaults import DslKeyValueParams
-from processor_api.stores.factory import StoreBuilder, Stores
+from processor_api.stores.factory import Stores
 from processor_api.stores.suppliers import PLAIN_BYTES, as_supplier
 from processor_api.user_code.durations import to_ms
-
-__all__ = [
-    "MaterializedLike",
-    "as_materialized",
-    "buffer_builder",
-    "key_value_builder",
-    "materialize",
-    "materialize_if_named",
-]
 
 MaterializedLike = Materialized[Any, Any] | str | None
 

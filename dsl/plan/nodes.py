@@ -18,32 +18,13 @@ from dsl.options import Consumed, Produced
 from dsl.settings import BuildSettings
 from dsl.table_operator import TableOperator
 from processor_api.serde import Serde
+from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.defaults import DslStoreSuppliers
-from processor_api.stores.factory import StoreBuilder, StoreSupplier
+from processor_api.stores.suppliers import StoreSupplier
 from processor_api.stores.time_to_live import TimeToLive
 from processor_api.topology.nodes import TopicNameExtractor
 from processor_api.topology.partitioner import StreamPartitioner
 from processor_api.user_code.lines import Line, user_line
-
-__all__ = [
-    "Answer",
-    "Ask",
-    "BufferStore",
-    "GlobalSource",
-    "Materialization",
-    "OwnStore",
-    "Plan",
-    "PlanNode",
-    "Process",
-    "Repartition",
-    "Sink",
-    "StateStore",
-    "StreamSource",
-    "TableRepartition",
-    "TableSource",
-    "TableStep",
-    "WindowStore",
-]
 
 
 @dataclass(frozen=True, kw_only=True)

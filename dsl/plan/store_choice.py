@@ -7,6 +7,7 @@ from typing import Any
 
 from dsl.settings import BuildSettings
 from processor_api.errors import StreamsError, TopologyError
+from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.defaults import (
     DslKeyValueParams,
     DslSessionParams,
@@ -14,11 +15,8 @@ from processor_api.stores.defaults import (
     DslWindowParams,
     on_engine,
 )
-from processor_api.stores.factory import StoreBuilder
 from processor_api.stores.suppliers import StoreSupplier, as_supplier
 from processor_api.texts import kind_and_text, repr_of
-
-__all__ = ["chosen_supplier", "logged"]
 
 Params = DslKeyValueParams | DslWindowParams | DslSessionParams
 

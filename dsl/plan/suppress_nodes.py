@@ -10,8 +10,6 @@ from dsl.suppressed import EagerBufferConfig, Suppressed
 from processor_api.errors import TopologyError
 from processor_api.texts import repr_of
 
-__all__ = ["suppress"]
-
 SUPPRESS = "KTABLE-SUPPRESS-"
 
 

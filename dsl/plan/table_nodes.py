@@ -27,19 +27,6 @@ from processor_api.texts import kind_and_text, repr_of
 from processor_api.topology.topic_names import check_topic_name
 from processor_api.user_code.checks import check_function, check_method
 
-__all__ = [
-    "TableGrouping",
-    "aggregate",
-    "count",
-    "filter_",
-    "group_by",
-    "map_values",
-    "reduce",
-    "table",
-    "to_stream",
-    "transform_values",
-]
-
 FILTER = "KTABLE-FILTER-"
 MAPVALUES = "KTABLE-MAPVALUES-"
 TRANSFORMVALUES = "KTABLE-TRANSFORMVALUES-"

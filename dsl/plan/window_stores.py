@@ -8,11 +8,10 @@ from typing import Any
 from dsl.plan.nodes import Materialization, WindowStore
 from dsl.plan.store_choice import chosen_supplier, logged
 from dsl.settings import BuildSettings
+from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.defaults import DslSessionParams, DslWindowParams
-from processor_api.stores.factory import StoreBuilder, Stores
+from processor_api.stores.factory import Stores
 from processor_api.stores.suppliers import StoreSupplier
-
-__all__ = ["window_store_builder"]
 
 
 def window_store_builder(

@@ -15,8 +15,6 @@ from dsl.user_functions import user_function
 from processor_api.context import OperatorContext
 from processor_api.record import Forward, HeaderList
 
-__all__ = ["Aggregate", "Count", "Reduce"]
-
 NULL = "null key or value"
 
 

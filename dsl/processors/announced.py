@@ -17,8 +17,6 @@ from processor_api.processor import Operator, own_serdes
 from processor_api.record import NO_TIMESTAMP, Forward, HeaderList
 from processor_api.serde import Serde
 
-__all__ = ["Announced", "AnnouncedTable", "Announcement", "BeforeView"]
-
 _NO_KEY = object()
 
 

@@ -16,12 +16,10 @@ from processor_api.context import BatchLimits, HeldRecord, OperatorContext
 from processor_api.errors import ProcessingError, StreamsError, TopologyError
 from processor_api.processor import Operator, connected_stores
 from processor_api.record import Forward, Record, record_time
-from processor_api.stores.factory import StoreBuilder
+from processor_api.stores.builder import StoreBuilder
 from processor_api.texts import kind_and_text, repr_of
 from processor_api.user_code.checks import check_function
 from processor_api.user_code.function_code import named_function
-
-__all__ = ["MapValuesBatch", "ProcessBatch"]
 
 Resume = Callable[[HeldRecord], None]
 

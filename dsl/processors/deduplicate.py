@@ -19,8 +19,6 @@ from processor_api.context import OperatorContext
 from processor_api.processor import Operator
 from processor_api.record import NO_TIMESTAMP, Forward, HeaderList
 
-__all__ = ["Deduplicate", "DeduplicateById"]
-
 NULL = "null key or id"
 LATE = "late: an equal record may have been forgotten"
 NOTHING = b""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-__all__ = ["in_parts"]
-
 PART_ROWS = 10_000
 """Rows that are sent on at once: what they make is taken out of memory between two parts."""
 

@@ -15,8 +15,6 @@ from processor_api.processor import Operator
 from processor_api.record import Forward, HeaderList
 from processor_api.standard_files import OutputGone
 
-__all__ = ["Print"]
-
 
 def pair(key: Any, value: Any) -> str:
     """Returns the text of a record without a mapper."""

@@ -15,22 +15,6 @@ from processor_api.context import OperatorContext
 from processor_api.processor import Operator
 from processor_api.record import Forward, HeaderList
 
-__all__ = [
-    "Branch",
-    "DropNullKeys",
-    "Filter",
-    "FlatMap",
-    "FlatMapValues",
-    "Foreach",
-    "Map",
-    "MapValues",
-    "PassThrough",
-    "Peek",
-    "SelectKey",
-    "ToStream",
-    "paired",
-]
-
 KeyAndValue = tuple[Any, Any]
 
 

@@ -18,8 +18,6 @@ from processor_api.context import OperatorContext
 from processor_api.errors import StateError, StoreError
 from processor_api.record import NO_TIMESTAMP, Forward, HeaderList
 
-__all__ = ["Suppress"]
-
 NO_LIMIT = (1 << 63) - 1
 
 

@@ -12,8 +12,6 @@ from dsl.user_functions import NoPairError, no_pair, user_function
 from processor_api.context import OperatorContext
 from processor_api.record import Forward, HeaderList
 
-__all__ = ["TableAggregate", "TableGroupBy", "TableReduce"]
-
 OLDER_READERS = ("0.", "1.", "2.", "3.0", "3.1", "3.2", "3.3", "3.4")
 """Values of ``upgrade.from`` whose workers cannot read a change of two values (KIP-904)."""
 

@@ -10,8 +10,6 @@ from dsl.table_view import TableView
 from processor_api.context import OperatorContext
 from processor_api.record import Forward
 
-__all__ = ["TableMerge"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class TableMerge(TableOperator):

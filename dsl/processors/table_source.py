@@ -9,8 +9,6 @@ from dsl.table_operator import TableOperator, marking_late_puts, send_on_flush
 from processor_api.context import OperatorContext
 from processor_api.record import Forward, HeaderList
 
-__all__ = ["TableSourceOperator"]
-
 NULL_KEY = "null key"
 
 

@@ -15,8 +15,6 @@ from dsl.user_functions import user_function
 from processor_api.context import OperatorContext
 from processor_api.record import Forward, HeaderList
 
-__all__ = ["Compute", "TableFilter", "TableMapValues", "bind_computed"]
-
 Compute = Callable[[Any, Any], Any]
 """``(key, value above)`` to the value."""
 

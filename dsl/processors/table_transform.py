@@ -15,10 +15,8 @@ from processor_api.context import OperatorContext
 from processor_api.errors import ProcessingError, StreamsError, TopologyError
 from processor_api.processor import connected_stores
 from processor_api.record import NO_TIMESTAMP, Forward, HeaderList
-from processor_api.stores.factory import StoreBuilder
+from processor_api.stores.builder import StoreBuilder
 from processor_api.texts import kind_and_text
-
-__all__ = ["TableTransformValues"]
 
 
 @dataclass(frozen=True, kw_only=True)

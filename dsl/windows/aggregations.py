@@ -23,20 +23,6 @@ from processor_api.user_code.checks import check_function
 from state.formats.keys import MAX_TIME
 from state.formats.windowed_serdes import SessionWindowedSerde, TimeWindowedSerde
 
-__all__ = [
-    "AnyWindows",
-    "Functions",
-    "WindowedGrouping",
-    "aggregate",
-    "count",
-    "counting",
-    "emit",
-    "reduce",
-    "window",
-    "windowed_store",
-    "windowed_table",
-]
-
 AnyWindows = Windows | SlidingWindows | SessionWindows
 
 

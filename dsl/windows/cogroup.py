@@ -20,8 +20,6 @@ from dsl.windows.aggregations import (
     windowed_store,
 )
 
-__all__ = ["WindowedCogrouping", "aggregate", "window_all"]
-
 
 @dataclass(frozen=True)
 class WindowedCogrouping:

@@ -13,8 +13,6 @@ from processor_api.stores.windowed import Window, window_of
 from processor_api.user_code.durations import Duration, to_ms, to_timestamp_ms
 from state.formats.keys import MAX_TIME, window_end
 
-__all__ = ["EmitStrategy", "SessionWindows", "SlidingWindows", "TimeWindows", "UnlimitedWindows", "Windows"]
-
 
 def _at_least(value: Duration, least: int, what: str) -> int:
     found = to_ms(value, what)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from processor_api.errors import TopologyError
-from processor_api.stores.factory import MEMORY, ROCKSDB, StoreBuilder, StoreSupplier
+from processor_api.stores.builder import StoreBuilder
+from processor_api.stores.suppliers import MEMORY, ROCKSDB, StoreSupplier
 from processor_api.user_code.durations import Duration, to_ms
 from processor_api.user_code.given_serdes import SerdeLike
-
-__all__ = ["change_buffer_builder", "join_buffer_builder"]
 
 
 def change_buffer_builder(

@@ -13,8 +13,6 @@ from processor_api.user_code.durations import Duration
 from processor_api.user_code.given_serdes import SerdeOption, serde_option
 from processor_api.user_code.given_values import attribute_of, texts_by_name
 
-__all__ = ["StoreBuilder"]
-
 K = TypeVar("K")
 V = TypeVar("V")
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from processor_api.errors import TopologyError
+from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.custom import CustomStateStore
-from processor_api.stores.factory import StoreBuilder, Stores
+from processor_api.stores.factory import Stores
 from processor_api.texts import repr_of
 from processor_api.user_code.checks import check_fields
 from processor_api.user_code.given_values import attribute_of
-
-__all__ = ["StateStoreBuilder", "as_builder"]
 
 
 class StateStoreBuilder(Protocol):

@@ -13,33 +13,6 @@ from processor_api.record import HeaderList
 from processor_api.stores.windowed import Windowed
 from processor_api.user_code.given_serdes import SerdeLike
 
-__all__ = [
-    "PUT_RETURN_CODE_NOT_PUT",
-    "PUT_RETURN_CODE_VALID_TO_UNDEFINED",
-    "AggregationWithHeaders",
-    "KeyValueIterator",
-    "KeyValueStore",
-    "ListStore",
-    "ReadOnlyKeyValueStore",
-    "ReadOnlySessionStore",
-    "ReadOnlyWindowStore",
-    "SessionStore",
-    "SessionStoreWithHeaders",
-    "StateStore",
-    "TimestampedKeyValueStore",
-    "TimestampedKeyValueStoreWithHeaders",
-    "TimestampedSessionStore",
-    "TimestampedWindowStore",
-    "TimestampedWindowStoreWithHeaders",
-    "ValueAndTimestamp",
-    "ValueTimestampHeaders",
-    "VersionedKeyValueStore",
-    "VersionedRecord",
-    "VersionedRecordIterator",
-    "WindowStore",
-    "WindowStoreIterator",
-]
-
 K = TypeVar("K")
 V = TypeVar("V")
 

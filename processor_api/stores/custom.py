@@ -18,18 +18,6 @@ from processor_api.serde import Serde
 from processor_api.stores.contracts import KeyValueStore, VersionedKeyValueStore
 from processor_api.task_id import TaskId, TopicPartition
 
-__all__ = [
-    "ChangelogRecord",
-    "CustomStateStore",
-    "KeyValueBytesStore",
-    "KeyValueBytesStoreSupplier",
-    "RestoreCallback",
-    "StateStoreContext",
-    "TimestampedBytesStore",
-    "VersionedBytesStore",
-    "VersionedBytesStoreSupplier",
-]
-
 
 class ChangelogRecord(NamedTuple):
     """A record of a store's changelog."""

@@ -9,15 +9,6 @@ from processor_api.stores.custom import KeyValueBytesStoreSupplier
 from processor_api.stores.factory import Stores
 from processor_api.stores.suppliers import MEMORY, ROCKSDB, StoreSupplier
 
-__all__ = [
-    "BuiltInDslStoreSuppliers",
-    "DslKeyValueParams",
-    "DslSessionParams",
-    "DslStoreSuppliers",
-    "DslWindowParams",
-    "on_engine",
-]
-
 
 @dataclass(frozen=True, kw_only=True)
 class DslKeyValueParams:

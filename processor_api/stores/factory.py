@@ -24,15 +24,6 @@ from processor_api.user_code.durations import Duration, to_ms
 from processor_api.user_code.given_serdes import SerdeLike
 from processor_api.user_code.given_values import check_flags
 
-__all__ = [
-    "MEMORY",
-    "PROXIED",
-    "ROCKSDB",
-    "StoreBuilder",
-    "StoreSupplier",
-    "Stores",
-]
-
 K = TypeVar("K")
 V = TypeVar("V")
 

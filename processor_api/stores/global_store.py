@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from processor_api.stores.factory import StoreBuilder
-
-__all__ = ["GlobalStore"]
+from processor_api.stores.builder import StoreBuilder
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from enum import Enum
 
-__all__ = ["IsolationLevel"]
-
 
 class IsolationLevel(Enum):
     """The level of isolation of interactive queries.

@@ -22,23 +22,6 @@ from processor_api.stores.contracts import (
 from processor_api.stores.windowed import Windowed
 from processor_api.texts import repr_of
 
-__all__ = [
-    "KeyQuery",
-    "MultiVersionedKeyQuery",
-    "Query",
-    "RangeQuery",
-    "ResultOrder",
-    "TimestampedKeyQuery",
-    "TimestampedKeyWithHeadersQuery",
-    "TimestampedRangeQuery",
-    "TimestampedRangeWithHeadersQuery",
-    "TimestampedWindowKeyWithHeadersQuery",
-    "TimestampedWindowRangeWithHeadersQuery",
-    "VersionedKeyQuery",
-    "WindowKeyQuery",
-    "WindowRangeQuery",
-]
-
 K = TypeVar("K")
 V = TypeVar("V")
 R_co = TypeVar("R_co", covariant=True)

@@ -12,20 +12,6 @@ from processor_api.stores.custom import TimestampedBytesStore
 from processor_api.texts import kind_and_text, repr_of
 from processor_api.user_code.given_values import attribute_of, exact_text, is_of
 
-__all__ = [
-    "CUSTOM",
-    "CUSTOM_VERSIONED",
-    "MEMORY",
-    "PLAIN_BYTES",
-    "ROCKSDB",
-    "CustomStoreSupplier",
-    "StoreSupplier",
-    "as_supplier",
-    "custom_supplier",
-    "lacks",
-    "make_custom",
-]
-
 ROCKSDB = "rocksdb"
 MEMORY = "memory"
 

@@ -8,8 +8,6 @@ from processor_api.errors import TopologyError
 from processor_api.texts import repr_of
 from processor_api.user_code.durations import Duration, to_ms
 
-__all__ = ["ACCESS", "RECORD_TIME", "TimeToLive"]
-
 RECORD_TIME = "record_time"
 ACCESS = "access"
 

@@ -10,8 +10,6 @@ from typing import Generic, NamedTuple, TypeVar
 from processor_api.texts import repr_of
 from processor_api.user_code.durations import whole_number
 
-__all__ = ["Window", "Windowed", "window_of"]
-
 K = TypeVar("K")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -6,13 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from processor_api.errors import TopologyError
-from processor_api.stores.factory import StoreBuilder
+from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.global_store import GlobalStore
 from processor_api.texts import repr_of
 from processor_api.topology.nodes import Node, RepartitionTopic
 from processor_api.user_code.lines import Line, text_of
-
-__all__ = ["TopologyData", "known_name"]
 
 
 def known_name(given: object, what: str) -> str:

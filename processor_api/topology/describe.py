@@ -23,8 +23,6 @@ from processor_api.topology.java_tree import JavaTree
 from processor_api.topology.nodes import Node, ProcessorNode, SourceNode
 from processor_api.topology.subtopology import Subtopology, subtopologies
 
-__all__ = ["describe", "description", "java_hash_order"]
-
 GLOBAL = " for global store (will not generate tasks)"
 
 

@@ -7,16 +7,6 @@ from dataclasses import dataclass
 
 from processor_api.topology.nodes import TopicNameExtractor
 
-__all__ = [
-    "GlobalStoreDescription",
-    "NodeDescription",
-    "ProcessorDescription",
-    "SinkDescription",
-    "SourceDescription",
-    "SubtopologyDescription",
-    "TopologyDescription",
-]
-
 
 @dataclass(frozen=True, kw_only=True)
 class NodeDescription:

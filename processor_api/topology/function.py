@@ -10,8 +10,6 @@ from processor_api.errors import TopologyError
 from processor_api.texts import repr_of
 from processor_api.topology.topology import Topology
 
-__all__ = ["TopologyLike", "topology_of"]
-
 
 class _Builder(Protocol):
     def build(self, config: Any = None) -> Topology: ...

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-__all__ = ["JavaTree"]
-
 
 class _Node:
     __slots__ = ("left", "name", "parent", "red", "right")

@@ -12,9 +12,6 @@ from processor_api.topology.data import TopologyData
 from processor_api.topology.nodes import ProcessorNode, SinkNode
 from processor_api.user_code.lines import at
 
-__all__ = ["check_serdes"]
-
-
 _MOST_IN_LINE = 2
 
 

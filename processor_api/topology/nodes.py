@@ -14,16 +14,6 @@ from processor_api.topology.partitioner import StreamPartitioner
 from processor_api.user_code.checks import check_fields
 from processor_api.user_code.offset_reset import AutoOffsetReset
 
-__all__ = [
-    "Node",
-    "ProcessorNode",
-    "RecordContext",
-    "RepartitionTopic",
-    "SinkNode",
-    "SourceNode",
-    "TopicNameExtractor",
-]
-
 
 class RecordContext(NamedTuple):
     """The place, timestamp and headers of the current record, for a topic name extractor.

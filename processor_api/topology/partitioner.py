@@ -7,8 +7,6 @@ from typing import Any
 
 from processor_api.record import HeaderList
 
-__all__ = ["StreamPartitioner", "murmur2", "partition_for_key"]
-
 StreamPartitioner = Callable[[str, Any, Any, HeaderList | None, int], Collection[int] | None]
 """``(topic, key, value, headers, number_of_partitions)`` to partitions: ``None`` leaves the choice to Kafka's default,
 an empty collection drops the record, several write it to each."""

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from processor_api.topology.data import TopologyData
 from processor_api.topology.nodes import SinkNode, SourceNode
 
-__all__ = ["Subtopology", "subtopologies", "task_subtopologies"]
-
 
 @dataclass(frozen=True)
 class Subtopology:

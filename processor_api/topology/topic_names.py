@@ -10,8 +10,6 @@ from processor_api.errors import TopologyError
 from processor_api.texts import repr_of
 from processor_api.user_code.given_values import items_of
 
-__all__ = ["check_topic_name", "declared_topics", "illegal_in_name"]
-
 LONGEST_NAME = 249
 
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")

@@ -23,8 +23,8 @@ from processor_api.processor import (
     check_supplier,
     connected_stores,
 )
+from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.builders import StateStoreBuilder, as_builder
-from processor_api.stores.factory import StoreBuilder
 from processor_api.stores.global_store import GlobalStore
 from processor_api.stores.suppliers import CustomStoreSupplier
 from processor_api.texts import kind_and_text, repr_of
@@ -41,8 +41,6 @@ from processor_api.user_code.given_serdes import SerdeLike, optional_serde
 from processor_api.user_code.given_values import check_flags, is_of, items_of
 from processor_api.user_code.lines import Line, at, text_of, user_line
 from processor_api.user_code.offset_reset import AutoOffsetReset
-
-__all__ = ["Topology"]
 
 log = logging.getLogger("streams.topology")
 

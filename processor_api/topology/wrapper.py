@@ -15,8 +15,6 @@ from processor_api.record import Forward, Record
 from processor_api.texts import kind_and_text, repr_of
 from processor_api.topology.nodes import ProcessorNode
 
-__all__ = ["OperatorProcessor", "OperatorSupplier", "ProcessorWrapper", "wrapped"]
-
 
 class ProcessorWrapper:
     """The base of wrappers: set one as ``processor.wrapper.class``. A method that is not overridden changes nothing.

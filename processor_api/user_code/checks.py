@@ -12,8 +12,6 @@ from processor_api.user_code.function_code import named_function, returns_nothin
 from processor_api.user_code.given_values import attribute_of
 from processor_api.user_code.offset_reset import AutoOffsetReset
 
-__all__ = ["check_fields", "check_function", "check_method"]
-
 
 def _is_reset(value: object) -> bool:
     return isinstance(value, AutoOffsetReset)

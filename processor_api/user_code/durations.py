@@ -8,8 +8,6 @@ from typing import Any
 
 from processor_api.texts import repr_of
 
-__all__ = ["LAST_MS", "Duration", "Timestamp", "to_ms", "to_timestamp_ms", "whole_number"]
-
 LAST_MS = (1 << 63) - 1
 """The longest duration and the last point in time that Kafka has, in ms."""
 

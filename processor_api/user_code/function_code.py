@@ -15,8 +15,6 @@ from processor_api.texts import plain_str
 from processor_api.user_code.given_values import attribute_of
 from processor_api.user_code.lines import Line
 
-__all__ = ["named_function", "returns_nothing"]
-
 _RETURNS = ("RETURN_VALUE", "RETURN_CONST")
 
 

@@ -13,17 +13,6 @@ from processor_api.serde import Serde, Serdes, provided_serde
 from processor_api.texts import plain_str, repr_of
 from processor_api.user_code.given_values import exact_text
 
-__all__ = [
-    "SERDES_TAKEN",
-    "SerdeLike",
-    "SerdeOption",
-    "as_serde",
-    "check_serde",
-    "class_of",
-    "optional_serde",
-    "serde_option",
-]
-
 T = TypeVar("T")
 
 SerdeLike = Serde[T] | type[T] | str

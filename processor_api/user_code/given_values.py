@@ -11,8 +11,6 @@ from typing import Any
 from processor_api.errors import TopologyError
 from processor_api.texts import kind_and_text, repr_of
 
-__all__ = ["attribute_of", "check_flags", "exact_text", "is_of", "items_of", "texts_by_name", "with_prefix"]
-
 
 def exact_text(text: str) -> str:
     """Returns the characters of a text as a plain ``str``, whatever its own class says about them."""

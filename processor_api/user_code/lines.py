@@ -10,8 +10,6 @@ import traceback
 from types import TracebackType
 from typing import NamedTuple
 
-__all__ = ["Line", "UserFrame", "at", "raised_at", "text_of", "user_frames", "user_line"]
-
 OURS = frozenset({"processor_api", "state", "dsl", "streams"})
 """The packages of this project; frames of others are the user's."""
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from processor_api.texts import repr_of
 from processor_api.user_code.durations import Duration, to_ms
 
-__all__ = ["AutoOffsetReset"]
-
 _POLICIES = ("earliest", "latest", "none", "by_duration")
 
 

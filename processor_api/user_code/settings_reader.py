@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-__all__ = ["SettingsReader", "checked_settings", "register_settings_reader"]
-
 SettingsReader = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 """Checks settings that were given under any of their names; returns those in effect under Kafka's dotted names."""
 

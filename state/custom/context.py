@@ -17,8 +17,6 @@ from processor_api.texts import repr_of
 from processor_api.user_code.given_values import with_prefix
 from state.row_format.record_context import Cursor
 
-__all__ = ["StoreContext", "StoreEnvironment"]
-
 WriteChange = Callable[..., None]
 """``(key, value, timestamp_ms, headers)`` to the changelog."""
 

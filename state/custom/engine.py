@@ -27,8 +27,6 @@ from state.engine.port import OFFSETS, POSITIONS
 from state.formats.offsets import read_offset
 from state.read_views.queryable import unreadable
 
-__all__ = ["DIRECTORY", "CustomStoreEngine"]
-
 log = logging.getLogger("streams.state")
 
 CLOSED = "closed"

@@ -11,8 +11,6 @@ from processor_api.task_id import TopicPartition
 from state.engine.port import OFFSETS, POSITIONS
 from state.formats.offsets import TOPIC_ID, write_offset
 
-__all__ = ["CustomBatch", "CustomOffsets", "CustomRows", "NoRows", "Operation", "partition_of"]
-
 Row = tuple[bytes, bytes]
 Operation = tuple[str, bytes, bytes | None, bytes | None]
 """Family, key, value or ``None``, and the end of a range to delete."""

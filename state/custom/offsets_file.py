@@ -13,8 +13,6 @@ from state.directory.errors import explained
 from state.directory.own_files import read_own, write_own
 from state.formats.checkpoint import read_checkpoint, write_checkpoint
 
-__all__ = ["CHECKPOINT", "OffsetsFile", "TopicIdFile"]
-
 log = logging.getLogger("streams.state")
 
 CHECKPOINT = ".checkpoint_"

@@ -9,8 +9,8 @@ from typing import Any, NoReturn
 from processor_api.errors import StateError, StoreError
 from processor_api.record import HeaderList
 from processor_api.serde import Serdes
+from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.custom import ChangelogRecord
-from processor_api.stores.factory import StoreBuilder
 from processor_api.stores.suppliers import CUSTOM, lacks
 from state.custom.engine import CustomStoreEngine
 from state.engine.port import Batch, Engine
@@ -19,8 +19,6 @@ from state.row_format.codec import RowCodec, without_rows
 from state.write_buffer.buffer import Rows
 from state.write_buffer.memory_budget import Budget
 from state.write_buffer.store_kind import CommitParticipant, Opening, OpenStore, Restore, StoreKind, open_rows
-
-__all__ = ["KINDS", "CustomPolicy", "engine_of", "open_custom"]
 
 OPTIONAL_CALLS = frozenset(
     (

@@ -7,9 +7,9 @@ from typing import Any
 
 from processor_api.errors import StoreError
 from processor_api.record import HeaderList
+from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.contracts import VersionedRecord
 from processor_api.stores.custom import ChangelogRecord
-from processor_api.stores.factory import StoreBuilder
 from processor_api.stores.suppliers import CUSTOM_VERSIONED, lacks
 from processor_api.texts import repr_of
 from processor_api.user_code.given_serdes import SerdeLike
@@ -20,8 +20,6 @@ from state.row_format.checked_serdes import key_writer, prefix_bounds, reader, v
 from state.row_format.codec import RowCodec, without_rows
 from state.write_buffer.iterators import OpenIterators, RowIterator
 from state.write_buffer.store_kind import ITSELF, Opening, OpenStore, Restore, StoreKind
-
-__all__ = ["KINDS", "VersionedBytesFacade"]
 
 
 class VersionedBytesFacade:

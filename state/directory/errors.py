@@ -11,8 +11,6 @@ from processor_api.errors import DiskFullError, StateDirectoryError
 from state.directory.room import left_there
 from state.directory.system_errors import FULL, HINTS
 
-__all__ = ["directory_error", "explained"]
-
 _FORBIDDEN = {errno.EACCES, errno.EPERM}
 _NOT_A_DIRECTORY = {errno.ENOTDIR, errno.EEXIST, errno.ELOOP}
 

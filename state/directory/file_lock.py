@@ -26,8 +26,6 @@ from processor_api.forks import belongs_to_this_process, no_fork
 from state.directory.lock_holders import holder_of, note_of_this_process
 from state.directory.own_files import open_own, set_mode
 
-__all__ = ["FileLock", "FileLocks", "Held", "has_process_locks"]
-
 
 def _module_of_flock() -> ModuleType | None:
     try:

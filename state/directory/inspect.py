@@ -11,8 +11,6 @@ from processor_api.errors import StateDirectoryError
 from processor_api.task_id import TaskId
 from state.directory.metadata import DATABASE, METADATA_FILE, has_own_tasks, owner_of, refuse_java, task_ids
 
-__all__ = ["StoredTask", "applications_in", "tasks_of"]
-
 
 @dataclass(frozen=True)
 class StoredTask:

@@ -10,8 +10,6 @@ from pathlib import Path
 
 from processor_api.texts import shown
 
-__all__ = ["holder_of", "note_of_this_process"]
-
 _MOST_COMMAND = 160
 _MOST_NAMED = 3
 _MOST_NOTE = 200

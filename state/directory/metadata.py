@@ -12,17 +12,6 @@ from processor_api.task_id import TaskId
 from state.directory.errors import directory_error
 from state.directory.own_files import read_own
 
-__all__ = [
-    "DATABASE",
-    "FORMAT_VERSION",
-    "METADATA_FILE",
-    "has_own_tasks",
-    "owner_of",
-    "read_metadata",
-    "refuse_java",
-    "task_ids",
-]
-
 FORMAT_VERSION = 1
 """The version of the directory's layout; frozen: a later layout has a higher one."""
 METADATA_FILE = "streams-metadata.json"

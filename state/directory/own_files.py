@@ -10,8 +10,6 @@ import os
 import stat
 from pathlib import Path
 
-__all__ = ["make_own_directory", "open_own", "read_own", "refuse_link", "set_mode", "write_own"]
-
 _GUARDS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 _CAN_OPEN_DIRECTORIES = os.name != "nt"
 

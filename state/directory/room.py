@@ -10,8 +10,6 @@ from pathlib import Path
 
 from state.directory.system_errors import FULL
 
-__all__ = ["has_room", "left_there"]
-
 PROBE_BYTES = 1 << 20
 """About as much as a database writes soon after it is opened."""
 

@@ -41,8 +41,6 @@ from state.directory.metadata import (
 )
 from state.directory.own_files import make_own_directory, refuse_link, write_own
 
-__all__ = ["FORMAT_VERSION", "METADATA_FILE", "ProcessIdentity", "Slot", "StateDirectory", "TaskLock"]
-
 log = logging.getLogger("streams.state")
 
 _MOST_SLOTS = 1024

@@ -7,8 +7,6 @@ import os
 import re
 from collections.abc import Mapping
 
-__all__ = ["FULL", "HINTS", "MISPLACED", "error_number", "find_error_number"]
-
 HINTS: Mapping[int, str] = {
     errno.ENOSPC: "the disk is full; free some space there",
     errno.EDQUOT: "the disk quota of this user is used up; free some space there, or raise the quota",

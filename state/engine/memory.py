@@ -21,8 +21,6 @@ from sortedcontainers import SortedList
 from processor_api.errors import StateError
 from state.engine.memory_snapshot import MemorySnapshot
 
-__all__ = ["MemoryEngine"]
-
 READ_FIRST = 16
 """Rows that a range reads when it is opened."""
 READ_AT_ONCE = 100

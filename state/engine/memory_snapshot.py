@@ -15,8 +15,6 @@ from sortedcontainers import SortedList
 from state.engine.port import Family
 from state.engine.snapshot import Row, SnapshotFamily, closed
 
-__all__ = ["MemorySnapshot", "Source"]
-
 _SAME: Any = object()
 
 

@@ -8,8 +8,6 @@ from typing import Any
 
 from state.engine.port import Batch, Engine, Family, Snapshot
 
-__all__ = ["PassingEngine"]
-
 
 class PassingEngine:
     """Implements `state.engine.port.Engine` by another engine."""

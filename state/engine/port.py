@@ -12,18 +12,6 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-__all__ = [
-    "OFFSETS",
-    "POSITIONS",
-    "Batch",
-    "BulkLoading",
-    "Engine",
-    "Family",
-    "Ingesting",
-    "Snapshot",
-    "store_of",
-]
-
 OFFSETS = "offsets"
 """Family of changelog offsets: ``<topic>-<partition>`` to the offset of the last record applied (frozen on disk)."""
 

@@ -12,8 +12,6 @@ from typing import Any
 from state.engine.passing_on import PassingEngine
 from state.engine.port import Family
 
-__all__ = ["ReadEngine"]
-
 
 class _ReadFamily:
     """A family without anything that is kept between two reads."""

@@ -12,11 +12,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from processor_api.errors import StreamsError, TopologyError
-from processor_api.stores.factory import MEMORY, ROCKSDB
+from processor_api.stores.suppliers import MEMORY, ROCKSDB
 from processor_api.texts import kind_and_text, repr_of
 from state.engine.port import Engine
-
-__all__ = ["ENTRY_POINTS", "EngineFactory", "check_engine", "engine_names", "open_registered", "register_engine"]
 
 ENTRY_POINTS = "streams.engines"
 """The group of entry points; each names a factory."""

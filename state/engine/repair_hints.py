@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["rebuild_store", "rebuild_task", "without_hint"]
-
 STOP = "stop the application and run"
 
 

@@ -14,8 +14,6 @@ from sortedcontainers import SortedList
 from processor_api.errors import StateError
 from state.engine.port import Family
 
-__all__ = ["DictSnapshot", "SnapshotFamily", "closed"]
-
 READ_FIRST = 16
 """Rows of the first piece: the first rows of a long range cost no more than those of a short one."""
 READ_AT_ONCE = 256

@@ -17,8 +17,6 @@ from state.engine.memory import MemoryFamily
 from state.engine.port import Engine, Family, Snapshot
 from state.engine.snapshot import DictSnapshot
 
-__all__ = ["ROWS_IN_MEMORY_BYTES", "ROW_OVERHEAD_BYTES", "SpillingEngine", "SpillingFamily"]
-
 ROWS_IN_MEMORY_BYTES = 64 << 20
 """Bytes of rows that are in memory, at most, unless something else is asked for."""
 

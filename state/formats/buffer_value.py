@@ -18,18 +18,6 @@ from typing import NamedTuple
 
 from processor_api.record import HeaderList
 
-__all__ = [
-    "VERSION",
-    "BufferContext",
-    "BufferValue",
-    "read_any_version",
-    "read_buffer_value",
-    "read_context",
-    "resident_size",
-    "write_buffer_value",
-    "write_context",
-]
-
 VERSION = b"\x03"
 """The header ``v`` of changelog records of this format."""
 

@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from processor_api.errors import StateError
 from processor_api.task_id import TopicPartition
 
-__all__ = ["OFFSET_UNKNOWN", "read_checkpoint", "write_checkpoint"]
-
 OFFSET_UNKNOWN = -4
 """The offset of a partition that is known but of which nothing was applied."""
 

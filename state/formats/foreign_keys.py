@@ -14,24 +14,6 @@ from mmh3 import mmh3_x64_128_digest
 from processor_api.record import HeaderList
 from state.formats.headers_value import read_headers, write_headers
 
-__all__ = [
-    "UNANSWERED",
-    "Subscription",
-    "Unanswered",
-    "is_unanswered",
-    "murmur3_128",
-    "read_response",
-    "read_subscription",
-    "read_unanswered",
-    "response",
-    "subscription",
-    "subscription_key",
-    "subscription_prefix",
-    "subscriptions_end",
-    "unanswered",
-    "unanswered_key",
-]
-
 NEWEST_VERSION = 1
 HASH_BYTES = 16
 

@@ -13,17 +13,6 @@ from collections.abc import Iterable
 from processor_api.record import NO_TIMESTAMP, HeaderList
 from state.formats.varint import read_varint, write_varint
 
-__all__ = [
-    "from_plain",
-    "from_timestamped",
-    "read_headers",
-    "read_session_with_headers",
-    "read_value_with_headers",
-    "write_headers",
-    "write_session_with_headers",
-    "write_value_with_headers",
-]
-
 _TIMESTAMP = struct.Struct(">q")
 _NO_HEADERS = b"\x00"
 _PLAIN = _NO_HEADERS + _TIMESTAMP.pack(NO_TIMESTAMP)

@@ -13,26 +13,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-__all__ = [
-    "MAX_TIME",
-    "after_prefix",
-    "ends_of",
-    "read_session_key",
-    "read_session_key_by_time",
-    "read_window_key",
-    "read_window_key_by_time",
-    "read_window_topic_key",
-    "session_key",
-    "session_key_by_key",
-    "session_key_by_time",
-    "window_end",
-    "window_key",
-    "window_key_by_key",
-    "window_key_by_time",
-    "window_start",
-    "window_topic_key",
-]
-
 MAX_TIME = (1 << 63) - 1
 
 _TIME = struct.Struct(">q")

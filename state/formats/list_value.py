@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import struct
 
-__all__ = ["add_item", "read_items"]
-
 _HEAD = struct.Struct(">bi")
 _LENGTH = struct.Struct(">i")
 _VARIABLE_SIZE = 1

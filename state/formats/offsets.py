@@ -9,18 +9,6 @@ from __future__ import annotations
 
 import struct
 
-__all__ = [
-    "COMPLETE_AT",
-    "TOPIC_ID",
-    "complete_at_key",
-    "offset_key",
-    "read_offset",
-    "read_time",
-    "topic_id_key",
-    "write_offset",
-    "write_time",
-]
-
 TOPIC_ID = b"streams.topic-id/"
 """The prefix of the keys of topic ids; no topic or family of rows has a name like that."""
 

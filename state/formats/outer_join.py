@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import struct
 
-__all__ = ["outer_join_key", "outer_join_value", "read_outer_join_key", "read_outer_join_value"]
-
 _FRONT = struct.Struct(">q?")
 _LEFT, _RIGHT = b"\x01", b"\x00"
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 
-__all__ = ["Position", "read_position", "write_position"]
-
 Position = Mapping[str, Mapping[int, int]]
 """The last offset seen, by topic and partition."""
 

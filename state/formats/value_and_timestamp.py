@@ -6,8 +6,6 @@ import struct
 
 from processor_api.record import NO_TIMESTAMP
 
-__all__ = ["from_plain", "pack_timestamp", "read_value_and_timestamp", "write_value_and_timestamp"]
-
 _TIMESTAMP = struct.Struct(">q")
 _unpack = _TIMESTAMP.unpack_from
 pack_timestamp = _TIMESTAMP.pack

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["read_varint", "write_varint"]
-
 _LOW, _HIGH = -(1 << 31), (1 << 31) - 1
 
 

@@ -13,8 +13,6 @@ from processor_api.user_code.durations import Duration, to_ms
 from processor_api.user_code.given_serdes import SerdeLike, optional_serde
 from state.formats import keys
 
-__all__ = ["SessionWindowedSerde", "TimeWindowedSerde", "WindowedSerdes", "windowed_partitioner"]
-
 K = TypeVar("K")
 
 

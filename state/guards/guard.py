@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["FORMS", "GuardedStore", "Policy", "guarded"]
-
 FORMS = ("without_timestamps", "without_headers")
 """Calls that give the same store in another form: the policy stands before that one too."""
 

@@ -10,8 +10,6 @@ from typing import Any, NoReturn
 from processor_api.errors import StoreError
 from state.guards.guard import Policy
 
-__all__ = ["WRITES", "OneThread", "ReadOnly", "RefusesWrites"]
-
 
 class RefusesWrites(ABC):
     """A store whose every write fails."""

@@ -25,8 +25,6 @@ from state.write_buffer.row_reader import RowReader
 from state.write_buffer.store_kind import Opening, OpenStore, StoreKind, open_rows
 from state.write_buffer.stored_rows import StoredFamily, StoredRow
 
-__all__ = ["KINDS", "ListFacade", "ListOperator", "SharedTime"]
-
 
 class ListFacade:
     """A list store for processors and operators: :class:`processor_api.stores.contracts.ListStore`.

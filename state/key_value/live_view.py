@@ -13,8 +13,6 @@ from state.write_buffer.row_reader import ReadRule, RowReader
 from state.write_buffer.shared_rows import Uncommitted
 from state.write_buffer.store_kind import OpenStore
 
-__all__ = ["KeyValueView"]
-
 
 class KeyValueView(ViewSource):
     """Reads one store at one level of isolation, through façades with a ``reading(rows, iterators)``."""

@@ -15,7 +15,7 @@ from itertools import count
 from typing import Any, Self
 
 from processor_api.record import HeaderList
-from processor_api.stores.factory import StoreBuilder
+from processor_api.stores.builder import StoreBuilder
 from state.engine.port import Batch, Engine
 from state.key_value.live_view import KeyValueView
 from state.key_value.store import (
@@ -34,8 +34,6 @@ from state.write_buffer.iterators import OpenIterators
 from state.write_buffer.row_reader import Get, RowReader
 from state.write_buffer.store_kind import ITSELF, Opening, OpenStore, Restore, StoreKind, open_rows
 from state.write_buffer.stored_rows import StoredFamily, StoredRow
-
-__all__ = ["KINDS"]
 
 _FRONT = struct.Struct(">qq")
 

@@ -22,17 +22,6 @@ from state.write_buffer.row_reader import Get, RowReader
 from state.write_buffer.store_kind import ITSELF, Answer, Opening, OpenStore, StoreForm, StoreKind, open_rows
 from state.write_buffer.stored_rows import PLAIN_FAMILY, TIMESTAMPED_FAMILY
 
-__all__ = [
-    "KINDS",
-    "PLAIN_ANSWERS",
-    "TIMESTAMPED_ANSWERS",
-    "TIMESTAMPED_FORMS",
-    "KeyValueFacade",
-    "KeyValueForm",
-    "OperatorStore",
-    "TimestampedFacade",
-]
-
 
 class OperatorStore:
     """A key-value store as operators of the DSL get it: functions, without wrapper objects.

@@ -14,8 +14,6 @@ from state.write_buffer.fast_path import make_get, make_put
 from state.write_buffer.row_reader import Get
 from state.write_buffer.store_kind import Opening, OpenStore, StoreKind, open_rows
 
-__all__ = ["KINDS", "ProxiedFacade"]
-
 
 class ProxiedFacade(TimestampedFacade):
     """A timestamped store that shows no timestamps, not even of rows that are still in the buffer."""

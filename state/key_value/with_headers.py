@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from processor_api.record import HeaderList
+from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.contracts import ValueTimestampHeaders
-from processor_api.stores.factory import StoreBuilder
 from processor_api.stores.queries import (
     KeyQuery,
     RangeQuery,
@@ -42,8 +42,6 @@ from state.write_buffer.store_kind import (
     open_rows,
 )
 from state.write_buffer.stored_rows import HEADERS_FAMILY
-
-__all__ = ["KINDS"]
 
 
 class HeadersFacade(KeyValueFacade):

@@ -11,8 +11,6 @@ from state.offline.stores import stores_in
 from state.rocksdb.reader import DatabaseReader
 from state.rocksdb.repair import forget_store
 
-__all__ = ["damaged_store", "take_out_store"]
-
 TABLE_FILE = re.compile(r"(\d+)\.sst")
 
 

@@ -7,8 +7,6 @@ from collections.abc import Collection
 from state.registry.kinds import KINDS
 from state.write_buffer.stored_rows import StoredFamily, StoredRow
 
-__all__ = ["columns_of", "family_reader", "kind_of_families"]
-
 UNKNOWN = StoredFamily(StoredRow)
 """A family that no kind of this release has: bytes."""
 

@@ -18,8 +18,6 @@ from state.rocksdb.metadata import FAMILIES_KEY, FORMAT_KEY, check_format
 from state.rocksdb.reader import DatabaseReader
 from state.write_buffer.stored_rows import StoredFamily, StoredRow
 
-__all__ = ["StoredStore", "count_rows", "offset_store", "positions_of", "scan", "stores_in"]
-
 BESIDE_OFFSETS = (TOPIC_ID, COMPLETE_AT)
 """The prefixes of rows that say something about offsets, and are named by the topic."""
 COUNTED = 10_000

@@ -10,19 +10,6 @@ from processor_api.stores.contracts import ValueAndTimestamp
 from processor_api.stores.queries import ResultOrder
 from state.write_buffer.store_kind import Answer
 
-__all__ = [
-    "UNANSWERED",
-    "QueryRows",
-    "itself",
-    "pairs",
-    "record_of",
-    "timestamped",
-    "value_of_key",
-    "value_only",
-    "values_of_range",
-]
-
-
 UNANSWERED: Any = object()
 """The answer to a query of a known type that stores of this kind cannot answer."""
 

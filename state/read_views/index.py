@@ -19,8 +19,6 @@ from state.engine.port import Snapshot
 from state.read_views.snapshots import AtomicRead, SnapshotSource, uncommitted_of
 from state.write_buffer.shared_rows import SharedRows, Uncommitted
 
-__all__ = ["LiveIndex", "SortedRuns", "Taken"]
-
 Bounds = tuple[bytes | None, bytes | None]
 """``low <= key < high``; ``None`` is open."""
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from processor_api.stores.factory import StoreBuilder
+from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.suppliers import CustomStoreSupplier
-
-__all__ = ["unreadable", "why_unreadable"]
 
 
 def unreadable(store: str) -> str:

@@ -11,8 +11,6 @@ from state.row_format.row_format import Entry
 from state.write_buffer.row_reader import ReadRule, RowReader
 from state.write_buffer.shared_rows import SharedRows, Uncommitted
 
-__all__ = ["FrozenRows", "LiveRows", "RangeOf"]
-
 RangeOf = Callable[[bytes | None, bytes | None], RowReader]
 """Returns rows that hold the range ``(low, high)`` as it is now, and may hold others; ``None`` is open."""
 

@@ -16,8 +16,6 @@ from state.row_format.migration import UpgradingFamily
 from state.write_buffer.open_views import OpenViews
 from state.write_buffer.shared_rows import Uncommitted
 
-__all__ = ["AtomicRead", "SnapshotSource", "ViewedFamily", "families_shown", "read_uncommitted", "uncommitted_of"]
-
 AtomicRead = Callable[[], Any]
 """A built-in function bound to the object that it reads. If one call runs several, no other thread runs in between."""
 

@@ -20,8 +20,6 @@ from state.read_views.queryable import why_unreadable
 from state.write_buffer.open_views import ViewIterators, ViewSource
 from state.write_buffer.store_kind import OpenStore
 
-__all__ = ["StoreView", "open_view"]
-
 
 class _Reads:
     """Makes the stores that are read through views of one store at one level."""

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any, cast
 
-from processor_api.stores.factory import StoreBuilder
+from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.suppliers import CustomStoreSupplier, make_custom
 from processor_api.task_id import TopicPartition
 from state.custom.context import StoreContext
 from state.custom.engine import CustomStoreEngine
 from state.registry.kinds import family_of, kind_of
-
-__all__ = ["custom_engine"]
 
 
 def custom_engine(

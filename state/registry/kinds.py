@@ -12,10 +12,10 @@ from typing import Any, cast
 
 from processor_api.errors import StateError, TopologyError
 from processor_api.serde import Serde
-from processor_api.stores.factory import StoreBuilder
+from processor_api.stores.builder import StoreBuilder
 from state.custom import store as custom_store
 from state.custom import versioned as custom_versioned
-from state.engine.port import Engine, store_of
+from state.engine.port import Engine
 from state.engine.reading import ReadEngine
 from state.key_value import list_store, lru, store, timestamp_proxy, with_headers
 from state.row_format.codec import RowCodec
@@ -30,24 +30,6 @@ from state.windowed.segments import keeping_all
 from state.write_buffer.buffer import Log, LogMany
 from state.write_buffer.memory_budget import Budget
 from state.write_buffer.store_kind import Opening, OpenStore, Restore, StoreKind, is_persistent
-
-__all__ = [
-    "BUILT_IN",
-    "KINDS",
-    "OpenStore",
-    "StoreKind",
-    "check_kind",
-    "families_held",
-    "families_of",
-    "family_of",
-    "kind_name",
-    "kind_of",
-    "open_store",
-    "register_kind",
-    "restore_of",
-    "restores_blindly",
-    "store_of",
-]
 
 _known: dict[str, StoreKind] = {
     **store.KINDS,

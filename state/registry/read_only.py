@@ -9,8 +9,6 @@ from state.guards.guard import guarded
 from state.guards.policies import ReadOnly
 from state.write_buffer.store_kind import OpenStore
 
-__all__ = ["read_only"]
-
 
 def read_only(store: OpenStore, node: str, why: str) -> OpenStore:
     """Returns a store for a node that may not write to it.

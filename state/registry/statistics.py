@@ -7,8 +7,6 @@ from typing import Protocol
 from state.registry.kinds import families_of
 from state.write_buffer.store_kind import OpenStore
 
-__all__ = ["ROCKSDB_PROPERTIES", "HasProperties", "rocksdb_property", "uncommitted"]
-
 ROCKSDB_PROPERTIES = {
     "num-immutable-mem-table": "memtables that are not flushed yet, but for the active one",
     "cur-size-active-mem-table": "bytes of the active memtable",

@@ -18,8 +18,6 @@ import struct
 from collections.abc import Iterable
 from typing import Any, Protocol
 
-__all__ = ["COMMIT_END", "COMMIT_PREFIX", "CommitNumbers", "LostCommitsError", "next_commit"]
-
 COMMIT_PREFIX = b"streams.commit."
 COMMIT_END = b"streams.commit/"
 """The key behind the keys of all numbers."""

@@ -37,8 +37,6 @@ from state.rocksdb.metadata import (
 from state.rocksdb.options import SharedMemory
 from state.rocksdb.snapshot import RocksSnapshot
 
-__all__ = ["RocksEngine", "RocksFamily"]
-
 log = logging.getLogger("streams.state")
 
 OWN_ROWS, OWN_ROWS_END = b"streams.", b"streams/"

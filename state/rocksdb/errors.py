@@ -16,8 +16,6 @@ from state.directory.system_errors import FULL, HINTS, MISPLACED, error_number, 
 from state.engine.port import store_of
 from state.engine.repair_hints import rebuild_store, rebuild_task
 
-__all__ = ["damaged", "is_damage", "mapped"]
-
 OWN_FILE = re.compile(r"\b(\d+\.sst|MANIFEST-\d+|CURRENT)\b")
 """A file without which a database is damaged. A log is not one: RocksDB deletes them as it goes on."""
 LOCKED = re.compile(

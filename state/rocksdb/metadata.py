@@ -13,16 +13,6 @@ from state.engine.port import OFFSETS, POSITIONS, store_of
 from state.engine.repair_hints import rebuild_task
 from state.rocksdb.errors import damaged
 
-__all__ = [
-    "FAMILIES_KEY",
-    "FORMAT_KEY",
-    "FORMAT_VERSION",
-    "check_format",
-    "check_lost",
-    "read_families",
-    "write_families",
-]
-
 FORMAT_KEY = b"streams.format"
 FORMAT_VERSION = b"1"
 """The version of the layout of every store in the database (docs/formats.md)."""

@@ -11,9 +11,6 @@ from rocksdict import BlockBasedOptions, Cache, DBRecoveryMode, MemtableFactory,
 from processor_api.errors import ConfigError
 from processor_api.texts import repr_of
 
-__all__ = ["PROFILES", "RocksSettings", "SharedMemory", "check_options", "rocks_settings", "set_options"]
-
-
 BULK_BUFFER_BYTES = 4 << 20
 """One memtable while rows are loaded in bulk: small enough to be sorted and written while the next fills."""
 

@@ -28,8 +28,6 @@ from state.rocksdb.engine import RocksFamily
 from state.rocksdb.errors import damaged, is_damage, mapped
 from state.rocksdb.metadata import FAMILIES_KEY, FORMAT_KEY, read_families
 
-__all__ = ["DatabaseReader"]
-
 TRIES = 100
 LINKED = ".sst"
 COPIED = (".log", "rocksdict-config.json")

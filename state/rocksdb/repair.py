@@ -11,8 +11,6 @@ from state.engine.port import OFFSETS
 from state.rocksdb.errors import is_damage, mapped
 from state.rocksdb.metadata import FAMILIES_KEY, read_families, write_families
 
-__all__ = ["forget_store"]
-
 
 def forget_store(path: Path, store: str, offset_keys: Collection[bytes]) -> None:
     """Removes a store's rows and its changelog offsets from a database that no process has open.

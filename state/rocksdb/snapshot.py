@@ -15,8 +15,6 @@ from typing import Any
 from state.engine.port import Family
 from state.engine.snapshot import Row, SnapshotFamily, closed
 
-__all__ = ["RocksSnapshot"]
-
 PIECE_BYTES = 1 << 20
 """Bytes of values that a range reads ahead: a piece ends with the row that exceeds them."""
 

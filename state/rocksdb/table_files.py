@@ -10,8 +10,6 @@ from rocksdict import SstFileWriter
 from state.rocksdb.errors import mapped
 from state.rocksdb.options import SharedMemory
 
-__all__ = ["write_table_file"]
-
 
 def write_table_file(path: Path, rows: Iterable[tuple[bytes, bytes]], memory: SharedMemory) -> int:
     """Writes rows, sorted by key, to a file; returns how many there are. Without any, there is no file.

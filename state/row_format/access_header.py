@@ -12,8 +12,6 @@ from collections.abc import Callable
 from processor_api.record import NO_TIMESTAMP, HeaderList
 from state.row_format.codec import pack_access
 
-__all__ = ["ACCESS_HEADER", "NOT_KNOWN", "guarded", "split_access", "with_access"]
-
 ACCESS_HEADER = "streams.accessed"
 """The header's name. Its value is the stream time of the last access in ms, i64; -1 if it is not known."""
 NOT_KNOWN = pack_access(NO_TIMESTAMP)

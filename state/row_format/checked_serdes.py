@@ -11,8 +11,6 @@ from processor_api.texts import error_text
 from processor_api.user_code.given_serdes import SerdeLike, check_serde
 from state.formats.keys import after_prefix
 
-__all__ = ["key_writer", "prefix_bounds", "reader", "unwritable", "value_writer"]
-
 
 def unwritable(store: str, serde: Serde[Any], part: str, error: Exception, key: Any = None) -> StoreError:
     """Returns the error of a serde that could not write a key or a value.

@@ -11,18 +11,6 @@ from processor_api.record import NO_TIMESTAMP
 from state.engine.port import Batch
 from state.formats.value_and_timestamp import pack_timestamp, read_value_and_timestamp
 
-__all__ = [
-    "ACCESSED",
-    "PLAIN",
-    "TIMESTAMPED",
-    "RowCodec",
-    "access_of",
-    "pack_access",
-    "row_from_plain",
-    "without_access",
-    "without_rows",
-]
-
 Logged = tuple[bytes, bytes | None, int]
 Entry = tuple[Any, int]
 """A value and its timestamp."""

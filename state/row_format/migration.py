@@ -20,8 +20,6 @@ from state.engine.passing_on import PassingEngine
 from state.engine.port import Batch, Engine, Family, Snapshot
 from state.row_format.codec import Logged, RowCodec
 
-__all__ = ["UpgradingEngine", "UpgradingFamily", "older_handles", "upgrading_codec"]
-
 Convert = Callable[[bytes], bytes]
 Older = list[tuple[Family, Convert]]
 Row = tuple[bytes, bytes]

@@ -7,8 +7,6 @@ from typing import Any
 from processor_api.record import NO_TIMESTAMP, HeaderList
 from state.row_format.row_trace import RowTrace
 
-__all__ = ["NO_SOURCE", "Cursor", "message_bytes"]
-
 NO_SOURCE: tuple[str | None, int] = (None, -1)
 """The source of a record that came from no topic (a punctuation; semantics 20)."""
 

@@ -14,8 +14,6 @@ from processor_api.serde import Serde, Serdes
 from state.row_format.checked_serdes import reader
 from state.row_format.codec import RowCodec
 
-__all__ = ["ENTRY_OVERHEAD_BYTES", "Entry", "RowFormat", "fixed_size", "row_key_reader"]
-
 Entry = tuple[Any, ...]
 """A row in memory: a tuple that starts with (value, timestamp); a value of ``None`` says that the row is deleted."""
 

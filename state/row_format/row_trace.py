@@ -10,8 +10,6 @@ import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-__all__ = ["CACHE", "ENGINE", "LOGGED", "NOWHERE", "WAITING", "RowAccess", "RowTrace"]
-
 WAITING = "waiting"
 """The row is in the buffer and not logged yet; in a cached store, it is not forwarded either."""
 LOGGED = "logged"

@@ -11,20 +11,6 @@ from processor_api.texts import repr_of
 from state.formats.keys import MAX_TIME
 from state.row_format.record_context import Cursor
 
-__all__ = [
-    "Aggregated",
-    "Plain",
-    "Shown",
-    "Timestamped",
-    "TimestampedWithHeaders",
-    "Untimed",
-    "WithoutHeaders",
-    "named",
-    "parts_with_headers",
-    "wrong_timestamp",
-]
-
-
 named: Callable[[type, tuple[Any, ...]], Any] = tuple.__new__
 """Makes a named tuple from a tuple: half the cost of its class, whose constructor is a function of Python."""
 

@@ -34,8 +34,6 @@ from state.write_buffer.buffer import Log, Rows
 from state.write_buffer.fast_path import make_get, make_put
 from state.write_buffer.store_kind import Opening, OpenStore, open_rows
 
-__all__ = ["Buffer", "BufferView", "Callback", "open_buffer", "read_row", "row_size", "written"]
-
 Callback = Callable[[Any, Any, int, HeaderList | None], None]
 """``(key, value, timestamp_ms, headers)`` of a record that leaves the buffer, while its context is the current one."""
 

@@ -15,8 +15,6 @@ from sortedcontainers import SortedList
 from state.engine.port import Batch, Family
 from state.write_buffer.store_kind import CommitParticipant
 
-__all__ = ["EMPTY", "ENTRIES", "FACTS_KEY", "BufferIndex", "check_facts", "entry_of", "invalidate", "time_of"]
-
 EMPTY = (1 << 63) - 1
 """The smallest time of an empty buffer."""
 ENTRIES = b"\x00", b"\x01"

@@ -12,7 +12,7 @@ from typing import Any
 
 from processor_api.errors import StateError, StoreError
 from processor_api.record import NO_TIMESTAMP, HeaderList
-from processor_api.stores.factory import StoreBuilder
+from processor_api.stores.builder import StoreBuilder
 from processor_api.texts import repr_of
 from state.engine.port import Batch, Engine
 from state.formats.buffer_value import BufferValue, read_buffer_value
@@ -23,8 +23,6 @@ from state.time_ordered.index import ENTRIES, FACTS_KEY, BufferIndex, check_fact
 from state.write_buffer.buffer import Log
 from state.write_buffer.store_kind import Opening, OpenStore, Restore, StoreKind
 from state.write_buffer.stored_rows import StoredFamily, StoredRow
-
-__all__ = ["KINDS", "JoinBuffer"]
 
 FAMILY = "join-buffer"
 MAX_SEQUENCE = 0x7FFFFFFF

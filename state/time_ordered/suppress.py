@@ -13,7 +13,7 @@ from typing import Any
 
 from processor_api.errors import StateError, StoreError
 from processor_api.record import NO_TIMESTAMP, HeaderList
-from processor_api.stores.factory import StoreBuilder
+from processor_api.stores.builder import StoreBuilder
 from state.engine.port import Batch, Engine
 from state.formats.buffer_value import VERSION, BufferContext, BufferValue, read_any_version, read_buffer_value
 from state.row_format.codec import PLAIN, RowCodec
@@ -22,8 +22,6 @@ from state.time_ordered.index import ENTRIES, FACTS_KEY, check_facts, entry_of, 
 from state.write_buffer.buffer import Log
 from state.write_buffer.store_kind import Opening, OpenStore, Restore, StoreKind
 from state.write_buffer.stored_rows import StoredFamily, StoredRow
-
-__all__ = ["KINDS", "ChangeBuffer"]
 
 TIMES = "suppressed-times"
 """Suffix of the index's family."""

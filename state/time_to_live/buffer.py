@@ -19,8 +19,6 @@ from state.write_buffer.read_check import checked_read
 from state.write_buffer.row_reader import Get
 from state.write_buffer.shared_rows import SharedRows
 
-__all__ = ["ByAccess", "ByRecordTime", "ExpiringRows"]
-
 SWEEP_LEAST, SWEEP_FACTOR = 1000, 4
 """Rows that a sweep reads in one commit: so many, and so many for each row that the commit writes."""
 REFRESH_BYTES = 100

@@ -17,8 +17,6 @@ from state.read_views.snapshots import AtomicRead
 from state.time_to_live.rules import Accesses, AccessRule, ExpiryRule, RecordTimeRule
 from state.write_buffer.store_kind import OpenStore
 
-__all__ = ["AccessView", "RecordTimeView"]
-
 
 class RecordTimeView(KeyValueView):
     """A store whose rows expire by the timestamps of their values."""

@@ -19,8 +19,6 @@ from state.engine.repair_hints import rebuild_store
 from state.row_format.record_context import Cursor
 from state.write_buffer.store_kind import CommitParticipant
 
-__all__ = ["EXPIRY", "EXPIRY_ROW", "Lifetime"]
-
 EXPIRY = "expiry"
 """Suffix of the family: ``record_time`` or ``access`` to the row of that measure (frozen on disk). There is one row, or
 two in directories of before."""

@@ -16,8 +16,6 @@ from state.time_to_live.options import Lifetime
 from state.write_buffer.fast_path import row_key_maker
 from state.write_buffer.row_reader import Get, Overlay, ReadRule, RowReader
 
-__all__ = ["AccessRule", "Accesses", "ExpiryRule", "RecordTimeRule", "time_of_row"]
-
 time_of_row = struct.Struct(">q").unpack_from
 _HIDDEN: Entry = (None, -1)
 

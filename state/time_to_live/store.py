@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from processor_api.record import HeaderList
-from processor_api.stores.factory import StoreBuilder
+from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.time_to_live import ACCESS, RECORD_TIME
 from state.engine.port import Batch, Engine
 from state.formats.headers_value import write_session_with_headers
@@ -42,8 +42,6 @@ from state.write_buffer.stored_rows import (
     TIMESTAMPED_FAMILY,
     StoredFamily,
 )
-
-__all__ = ["KINDS", "kind_name"]
 
 _HEADERS = with_headers.KINDS["headers-key-value"]
 HEADERS_ACCESSED = replace(ACCESSED, family_suffix="headers-accessed")

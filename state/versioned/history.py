@@ -24,8 +24,6 @@ from state.write_buffer.memory_budget import Budget
 from state.write_buffer.overlay import merged
 from state.write_buffer.store_kind import CommitParticipant
 
-__all__ = ["VERSIONS", "History", "HistoryReads", "Row", "front_of", "read_version_row"]
-
 VERSIONS = "versions"
 """Suffix of the family."""
 

@@ -17,8 +17,6 @@ from state.write_buffer.fast_path import make_get
 from state.write_buffer.open_views import OpenViews, ViewIterators, ViewSource
 from state.write_buffer.store_kind import OpenStore
 
-__all__ = ["VersionedView"]
-
 TRIES = 10
 
 

@@ -9,8 +9,8 @@ from typing import Any
 from processor_api.errors import StoreError
 from processor_api.record import HeaderList
 from processor_api.serde import Serde, Serdes
+from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.contracts import VersionedRecord
-from processor_api.stores.factory import StoreBuilder
 from processor_api.stores.queries import MultiVersionedKeyQuery, ResultOrder, VersionedKeyQuery
 from processor_api.texts import repr_of
 from processor_api.user_code.given_serdes import SerdeLike
@@ -29,8 +29,6 @@ from state.write_buffer.iterators import OpenIterators, RowIterator
 from state.write_buffer.memory_budget import Budget
 from state.write_buffer.store_kind import ITSELF, Opening, OpenStore, Restore, StoreKind, share_rows
 from state.write_buffer.stored_rows import StoredFamily, StoredRow
-
-__all__ = ["KINDS", "VersionedFacade", "VersionedOperator", "VersionedReads"]
 
 FIRST_TIME, LAST_TIME = -1, (1 << 63) - 1
 RESTORE_CACHE_BYTES = 16 << 20

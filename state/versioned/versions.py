@@ -20,8 +20,6 @@ from state.write_buffer.buffer import Rows
 from state.write_buffer.fast_path import make_put
 from state.write_buffer.row_reader import RowReader
 
-__all__ = ["Found", "LateWarnings", "VersionReads", "Versions"]
-
 log = logging.getLogger("streams.state.versioned")
 
 Found = tuple[bytes, int, int | None]

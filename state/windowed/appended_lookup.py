@@ -21,8 +21,6 @@ from state.windowed.segments import LARGEST_SEQUENCE, SEGMENT, Segments
 from state.write_buffer.fast_path import make_keep
 from state.write_buffer.shared_rows import Logged
 
-__all__ = ["AddRow", "make_add_row", "make_find"]
-
 AddRow = Callable[[bytes, int, Any, int, "HeaderList | None"], None]
 """``(key, time, value, timestamp, headers)`` adds a value beside those of the same key and time; its changelog record
 has the headers."""

@@ -18,8 +18,6 @@ from state.windowed.segments import LARGEST_SEQUENCE, Segments, SegmentTimes
 from state.write_buffer.buffer import DROPPED_AT_ONCE, Rows
 from state.write_buffer.row_reader import Overlay
 
-__all__ = ["NUMBER_BITS", "AppendedRows"]
-
 NUMBER_BITS = LARGEST_SEQUENCE.bit_length()
 """A place is the time of a row, moved left by these bits, and its number."""
 

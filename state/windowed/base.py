@@ -8,7 +8,7 @@ from typing import Any, Self
 from processor_api.errors import StateError, StoreError
 from processor_api.record import HeaderList
 from processor_api.serde import Serde
-from processor_api.stores.factory import StoreBuilder
+from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.windowed import Window, Windowed
 from processor_api.texts import error_text, repr_of
 from state.engine.port import Batch, Engine, Family
@@ -26,8 +26,6 @@ from state.write_buffer.buffer import FlushCallback
 from state.write_buffer.iterators import OpenIterators, RowIterator
 from state.write_buffer.row_reader import Get
 from state.write_buffer.store_kind import Opening, Restore, is_persistent
-
-__all__ = ["PutNumbers", "TimedOperator", "TimedStoreReads", "WindowOf", "restore_timed"]
 
 WindowOf = Callable[[int, int], Window]
 """``(time, rest)`` of a row to its window."""

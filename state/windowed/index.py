@@ -19,8 +19,6 @@ from state.write_buffer.fast_path import make_put
 from state.write_buffer.row_reader import Get, RowReader
 from state.write_buffer.store_kind import CommitParticipant, Opening, open_rows
 
-__all__ = ["IndexReads", "IndexRows", "open_index"]
-
 Found = Iterator[tuple[bytes, Entry]]
 
 

@@ -16,8 +16,6 @@ from state.formats import keys
 from state.row_format.row_format import Entry
 from state.windowed.segments import SEGMENT
 
-__all__ = ["SESSION", "WINDOW", "Found", "KeyFirst", "RowLayout", "TimeFirst", "TimedKeys"]
-
 _pack_segment = SEGMENT.pack
 _TIME = struct.Struct(">q")
 _pack_time = _TIME.pack

@@ -18,8 +18,6 @@ from state.windowed.key_layout import Found, KeyFirst
 from state.windowed.known_rows import KnownRows
 from state.windowed.segments import Segments
 
-__all__ = ["Find", "KnownLookup", "between_of", "sessions_until"]
-
 Find = Callable[[bytes, int, int], list[Found]]
 """``(key, low, high)`` to the rows of a key with times from ``low`` to ``high``, in order of time."""
 Row = tuple[bytes, Any]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from processor_api.record import Record
-from processor_api.stores.factory import StoreBuilder
+from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.queries import (
     TimestampedWindowKeyWithHeadersQuery,
     TimestampedWindowRangeWithHeadersQuery,
@@ -43,8 +43,6 @@ from state.write_buffer.stored_rows import (
     read_plain,
     read_timestamped,
 )
-
-__all__ = ["SESSIONS", "WINDOWS", "Values", "timed_kinds"]
 
 
 @dataclass(frozen=True, kw_only=True)

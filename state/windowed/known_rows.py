@@ -17,8 +17,6 @@ from state.windowed.segments import SegmentTimes
 from state.windowed.timed_buffer import BufferedRows
 from state.write_buffer.buffer import DROPPED_AT_ONCE
 
-__all__ = ["KnownRows"]
-
 PART = 4
 """Known keys of rows may take one part in so many of a full cache."""
 

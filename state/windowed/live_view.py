@@ -21,8 +21,6 @@ from state.write_buffer.open_views import OpenViews, ViewIterators, ViewSource
 from state.write_buffer.shared_rows import Uncommitted
 from state.write_buffer.store_kind import OpenStore
 
-__all__ = ["TimedView"]
-
 TRIES = 10
 
 

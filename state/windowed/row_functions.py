@@ -17,15 +17,6 @@ from state.write_buffer.buffer import Log, LogMany, Rows
 from state.write_buffer.fast_path import Put, make_keep
 from state.write_buffer.shared_rows import Logged
 
-__all__ = [
-    "GetRow",
-    "PutRow",
-    "logged_key_reader",
-    "logged_together",
-    "make_get_row",
-    "make_put_row",
-]
-
 GetRow = Callable[[bytes, int], Any]
 """``(row, time)`` to the value and its timestamp; ``None`` if there is none, or it has expired."""
 PutRow = Callable[..., None]

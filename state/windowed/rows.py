@@ -32,8 +32,6 @@ from state.write_buffer.fast_path import make_get, make_put
 from state.write_buffer.row_reader import RowReader
 from state.write_buffer.store_kind import CommitParticipant, Opening, open_rows
 
-__all__ = ["Scan", "TimedReads", "TimedRows"]
-
 FoundRows = Iterator[tuple[bytes, Entry]]
 Scan = Callable[..., FoundRows]
 """``(low, high, *, reverse)`` to the rows in a range."""

@@ -18,23 +18,11 @@ from typing import Any
 
 from processor_api.errors import StateError, TopologyError
 from processor_api.record import NO_TIMESTAMP
-from processor_api.stores.factory import StoreBuilder
+from processor_api.stores.builder import StoreBuilder
 from state.engine.port import Batch, Family
 from state.engine.repair_hints import rebuild_store
 from state.formats.keys import MAX_TIME
 from state.row_format.migration import older_handles
-
-__all__ = [
-    "FACTS",
-    "FACTS_KEY",
-    "SEGMENT",
-    "Retention",
-    "SegmentTimes",
-    "Segments",
-    "keeping_all",
-    "sent_name",
-    "stored_time",
-]
 
 log = logging.getLogger("streams.state")
 

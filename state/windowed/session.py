@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from processor_api.errors import StoreError
-from processor_api.stores.factory import StoreBuilder
+from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.windowed import Window, window_of
 from processor_api.texts import repr_of
 from state.engine.port import Engine
@@ -19,8 +19,6 @@ from state.windowed.rows import TimedReads, TimedRows
 from state.windowed.segments import Retention
 from state.write_buffer.iterators import OpenIterators, RowIterator
 from state.write_buffer.store_kind import Opening, OpenStore, Restore, is_persistent
-
-__all__ = ["KINDS", "SessionFacade", "SessionReads"]
 
 
 class SessionReads(TimedStoreReads):

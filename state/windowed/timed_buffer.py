@@ -8,8 +8,6 @@ from typing import Any
 from state.windowed.segments import Segments
 from state.write_buffer.buffer import Rows
 
-__all__ = ["BufferedRows"]
-
 
 class BufferedRows(Rows):
     """Rows with times: a drain asks the engine only for what was there before.

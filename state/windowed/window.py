@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from processor_api.stores.factory import StoreBuilder
+from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.windowed import Window
 from state.engine.port import Engine
 from state.formats.keys import MAX_TIME
@@ -19,8 +19,6 @@ from state.windowed.rows import TimedReads, TimedRows
 from state.windowed.segments import Retention
 from state.write_buffer.iterators import OpenIterators, RowIterator
 from state.write_buffer.store_kind import Opening, OpenStore, Restore, is_persistent
-
-__all__ = ["KINDS", "WindowFacade", "WindowReads"]
 
 log = logging.getLogger("streams.state")
 

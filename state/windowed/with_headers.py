@@ -17,8 +17,6 @@ from state.write_buffer.buffer import FlushCallback
 from state.write_buffer.headers_codec import HeadersLog, WithHeaders
 from state.write_buffer.store_kind import CommitParticipant, Opening
 
-__all__ = ["HeadersOperator", "HeadersRows"]
-
 
 class HeadersRows(TimedRows):
     """Rows with headers. On the changelog, headers are those of the record; of a deletion, those of the record that

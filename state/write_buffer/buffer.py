@@ -38,8 +38,6 @@ from state.write_buffer.read_check import checked_read
 from state.write_buffer.row_reader import Overlay, ReadRule, RowReader
 from state.write_buffer.shared_rows import Logged, SharedRows
 
-__all__ = ["UNLOGGED", "FlushCallback", "Log", "LogMany", "Logging", "Rows"]
-
 Log = Callable[[bytes, bytes | None, int], None]
 """``(key, value or None, timestamp_ms)`` to the changelog."""
 LogMany = Callable[[Iterator[Logged]], None]

@@ -19,8 +19,6 @@ from state.write_buffer.buffer import Rows
 from state.write_buffer.read_check import checked_read
 from state.write_buffer.row_reader import Get, RowReader
 
-__all__ = ["Put", "make_get", "make_keep", "make_put", "refusing_put", "row_key_maker"]
-
 Put = Callable[..., None]
 """``(key, value, timestamp_ms, headers)``; a value of ``None`` deletes."""
 

@@ -19,17 +19,6 @@ from state.row_format.codec import row_from_plain as timestamped_from_plain
 from state.row_format.record_context import Cursor
 from state.write_buffer.store_kind import CommitParticipant
 
-__all__ = [
-    "HEADERS",
-    "HEADERS_ALONE",
-    "HeadersLog",
-    "WithHeaders",
-    "row_from_plain",
-    "row_from_timestamped",
-    "session_from_plain",
-    "session_from_timestamped",
-]
-
 HEADERS = replace(TIMESTAMPED, family_suffix="headers")
 """Timestamp, headers, value."""
 HEADERS_ALONE = replace(PLAIN, family_suffix="headers")

@@ -9,8 +9,6 @@ from weakref import WeakSet
 
 from processor_api.errors import StoreError
 
-__all__ = ["OpenIterators", "RowIterator"]
-
 
 class RowIterator(Iterator[tuple[Any, Any]]):
     """Rows decoded as they are asked for. A context manager; open ones end with their store."""

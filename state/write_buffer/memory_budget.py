@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-__all__ = ["Budget"]
-
 
 class Budget:
     """Shared by all stores of a stream thread. Sizes are counted as Kafka Streams' cache counts them: the bytes of key

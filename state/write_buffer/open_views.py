@@ -11,8 +11,6 @@ from weakref import WeakSet
 from processor_api.errors import StoreError
 from state.write_buffer.iterators import OpenIterators, RowIterator
 
-__all__ = ["OpenViews", "ViewIterators", "ViewSource"]
-
 
 class ViewSource(ABC):
     """Makes stores that other threads read, of one store of a running task at one level of isolation."""

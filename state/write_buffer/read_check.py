@@ -14,8 +14,6 @@ from typing import Any
 
 from state.write_buffer.memory_budget import Budget
 
-__all__ = ["checked_read"]
-
 CHECKED = bool(os.environ.get("STREAMS_TEST_READS"))
 
 

@@ -11,8 +11,6 @@ from state.row_format.row_format import Entry
 from state.write_buffer.overlay import merged
 from state.write_buffer.shared_rows import SharedRows
 
-__all__ = ["Get", "Overlay", "ReadRule", "RowReader"]
-
 Get = Callable[[Any], Entry | None]
 """Returns for a key a tuple that starts with (value, timestamp); ``None`` if there is none."""
 Overlay = list[tuple[bytes, Entry]]

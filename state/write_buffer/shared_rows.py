@@ -27,8 +27,6 @@ from state.engine.port import Engine, Family
 from state.row_format.record_context import Cursor
 from state.row_format.row_format import Entry, RowFormat
 
-__all__ = ["WATCHED_COMMITS", "Logged", "SharedRows", "Uncommitted"]
-
 Logged = tuple[bytes, bytes | None, int]
 """Key, value and timestamp of a row as they were logged."""
 

@@ -13,8 +13,9 @@ from typing import Any
 
 from processor_api.record import HeaderList
 from processor_api.serde import Serde
-from processor_api.stores.factory import MEMORY, ROCKSDB, StoreBuilder
+from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.queries import Query
+from processor_api.stores.suppliers import MEMORY, ROCKSDB
 from state.engine.port import Batch, Engine
 from state.guards.policies import WRITES
 from state.row_format.codec import RowCodec
@@ -25,20 +26,6 @@ from state.write_buffer.memory_budget import Budget
 from state.write_buffer.open_views import OpenViews, ViewSource
 from state.write_buffer.shared_rows import SharedRows, Uncommitted
 from state.write_buffer.stored_rows import StoredFamily
-
-__all__ = [
-    "ITSELF",
-    "Answer",
-    "CommitParticipant",
-    "OpenStore",
-    "Opening",
-    "Restore",
-    "StoreForm",
-    "StoreKind",
-    "is_persistent",
-    "open_rows",
-    "share_rows",
-]
 
 Restore = Callable[
     [Batch, Iterable[bytes], Iterable[bytes | None], Iterable[int], Iterable[HeaderList | None]],

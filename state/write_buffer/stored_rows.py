@@ -16,21 +16,6 @@ from state.formats.headers_value import read_session_with_headers
 from state.formats.value_and_timestamp import read_value_and_timestamp
 from state.row_format.codec import access_of, without_access
 
-__all__ = [
-    "ACCESSED_FAMILY",
-    "HEADERS_ACCESSED_FAMILY",
-    "HEADERS_FAMILY",
-    "PLAIN_FAMILY",
-    "TIMESTAMPED_FAMILY",
-    "Reader",
-    "StoredFamily",
-    "StoredRow",
-    "read_headers",
-    "read_headers_alone",
-    "read_plain",
-    "read_timestamped",
-]
-
 
 @dataclass(frozen=True)
 class StoredRow:

@@ -16,15 +16,6 @@ from contextlib import suppress
 from types import FrameType
 from weakref import WeakMethod
 
-__all__ = [
-    "AFTER_SCRIPT_SLICE_S",
-    "CLOSE_AFTER_SCRIPT_MS",
-    "outlive_the_script",
-    "say",
-    "script_failed",
-    "wait_for_stop_signal",
-]
-
 log = logging.getLogger("streams.client")
 
 AFTER_SCRIPT_SLICE_S = 0.5

@@ -21,8 +21,6 @@ from streams.runtime.tasks.task import Task
 from streams.runtime.threads.stream_thread import StreamThread
 from streams.runtime.threads.thread_state import ThreadState
 
-__all__ = ["client_metrics", "global_metrics", "thread_metrics"]
-
 CLIENT = "stream-metrics"
 THREAD = "stream-thread-metrics"
 TASK = "stream-task-metrics"

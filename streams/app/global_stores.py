@@ -7,15 +7,13 @@ from collections.abc import Callable, Mapping
 from processor_api.errors import DamagedStateError, MissingTopicError
 from processor_api.topology.topology import Topology
 from state.directory.state_directory import Slot
-from state.registry.kinds import OpenStore
+from state.write_buffer.store_kind import OpenStore
 from streams.kafka.ports import Admin
 from streams.runtime.engines.state_recovery import StateRecovery
 from streams.runtime.global_stores.task import GlobalTask, TracedGlobalTask
 from streams.runtime.global_stores.thread import GlobalStreamThread, GlobalThreadState, GlobalTopics
 from streams.runtime.threads.process_resources import ProcessResources
 from streams.runtime.tracing.tracer import Tracer
-
-__all__ = ["GlobalStoresLifecycle"]
 
 
 class GlobalStoresLifecycle:

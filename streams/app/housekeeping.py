@@ -10,8 +10,6 @@ from processor_api.clock import Clock
 from processor_api.texts import plain_str
 from streams.threads import SYSTEM_THREADS, Event, Threads
 
-__all__ = ["Housekeeper"]
-
 log = logging.getLogger("streams.client")
 
 SHORTEST_S = 0.05

@@ -56,8 +56,6 @@ if TYPE_CHECKING:
     from streams.queries.results import StateQueryResult
     from streams.queries.store_types import StoreQueryParameters
 
-__all__ = ["ClientState", "KafkaStreams", "discard_start"]
-
 R = TypeVar("R")
 S = TypeVar("S")
 

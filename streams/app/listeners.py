@@ -11,8 +11,6 @@ from processor_api.texts import plain_str
 from streams.restore.restorer import StateRestoreListener
 from streams.user_exits import passes
 
-__all__ = ["GuardedRestoreListener"]
-
 log = logging.getLogger("streams.client")
 
 

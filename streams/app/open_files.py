@@ -11,10 +11,8 @@ import logging
 from importlib import import_module
 from typing import Any
 
-from processor_api.stores.factory import ROCKSDB
+from processor_api.stores.suppliers import ROCKSDB
 from processor_api.topology.topology import Topology
-
-__all__ = ["ENOUGH_OPEN_FILES", "MOST_OPEN_FILES", "open_file_limits", "raise_open_files", "reachable_open_files"]
 
 log = logging.getLogger("streams.client")
 

@@ -36,8 +36,6 @@ from streams.runtime.threads.process_resources import ClusterAccess, LocalState,
 from streams.runtime.threads.thread_resources import ThreadIdentity, ThreadResources
 from streams.user_exits import passes
 
-__all__ = ["ApplicationResources", "open_application", "thread_metrics_registry", "when_there_is_room"]
-
 log = logging.getLogger("streams.client")
 
 

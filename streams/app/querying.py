@@ -7,15 +7,13 @@ from collections.abc import Callable, Iterable, Mapping
 from processor_api.clock import Clock
 from processor_api.errors import InvalidStateStoreError, StreamsNotStartedError, StreamsStoppedError
 from processor_api.topology.data import TopologyData
-from state.registry.kinds import OpenStore
+from state.write_buffer.store_kind import OpenStore
 from streams.app.opening import ApplicationResources
 from streams.app.states import ClientState
 from streams.config import StreamsConfig
 from streams.queries.local_stores import LocalStores, LocalThread
 from streams.queries.queries import Queries
 from streams.runtime.plan.task_plan import TaskPlan
-
-__all__ = ["make_queries"]
 
 
 def make_queries(

@@ -5,8 +5,6 @@ from __future__ import annotations
 from processor_api.topology.topology import Topology
 from streams.config import StreamsConfig
 
-__all__ = ["running_line"]
-
 
 def running_line(topology: Topology, config: StreamsConfig, tasks: int, threads: int) -> str:
     """Returns the line that is logged once, when all tasks of this process run for the first time.

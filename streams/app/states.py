@@ -12,8 +12,6 @@ from processor_api.texts import plain_str
 from streams.threads import SYSTEM_THREADS, Threads
 from streams.user_exits import passes
 
-__all__ = ["ENDED", "NEXT", "ClientState", "StateListener", "StateMachine"]
-
 log = logging.getLogger("streams.client")
 
 

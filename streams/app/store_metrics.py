@@ -10,15 +10,13 @@ from functools import partial
 from typing import cast
 
 from processor_api.metrics import Metric, MetricName
-from processor_api.stores.factory import ROCKSDB
+from processor_api.stores.suppliers import ROCKSDB
 from state.engine.port import Engine
 from state.registry.statistics import ROCKSDB_PROPERTIES, HasProperties, rocksdb_property, uncommitted
 from state.write_buffer.store_kind import OpenStore
 from streams.metrics.registry import Gauge
 from streams.metrics.windows import Windows
 from streams.runtime.engines.store_counters import OperationCounter, StoreCounters
-
-__all__ = ["STATE", "rocksdb_metrics", "scope_of", "store_metrics"]
 
 STATE = "stream-state-metrics"
 NS = 1e9

@@ -9,8 +9,6 @@ from streams.runtime.threads.stream_thread import StreamThread
 from streams.runtime.threads.thread_state import ThreadState
 from streams.threads import SYSTEM_THREADS, Threads
 
-__all__ = ["StreamThreads"]
-
 
 class StreamThreads:
     """Holds the stream threads of an application. May be used by any thread.

@@ -30,8 +30,6 @@ from streams.runtime.plan.plans import PlanBook, Plans
 from streams.runtime.plan.task_plan import TaskPlan, plan_tasks
 from streams.runtime.threads.partition_watch import partition_count_changed
 
-__all__ = ["TopicFitter", "TopicWatch", "warn_of_lost_history"]
-
 log = logging.getLogger("streams.topics")
 
 

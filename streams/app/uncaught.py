@@ -13,8 +13,6 @@ from streams.kafka.membership.shutdown_requests import ShutdownRequested
 from streams.kafka.ports import InstanceFenced
 from streams.user_exits import passes
 
-__all__ = ["StreamThreadExceptionResponse", "StreamsUncaughtExceptionHandler", "verdict"]
-
 log = logging.getLogger("streams.client")
 
 

@@ -6,8 +6,6 @@ import argparse
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["CommandParser", "Commands", "add_with_examples"]
-
 
 class Commands(argparse._SubParsersAction):  # type: ignore[type-arg]  # not subscriptable when it runs
     """The commands of a group."""

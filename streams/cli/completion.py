@@ -14,8 +14,6 @@ from streams.cli.command_parser import CommandParser, Commands
 from streams.cli.output.failures import CLEAN
 from streams.cli.output.terminal import say_lines
 
-__all__ = ["NAME", "SHELLS", "add_parser", "run"]
-
 NAME = "completion"
 SHELLS = ("bash", "zsh", "fish")
 

@@ -9,8 +9,6 @@ from streams.cli.output.failures import CLEAN
 from streams.cli.output.terminal import say
 from streams.cli.settings_options import add_settings_options, given_settings
 
-__all__ = ["add_parser", "run"]
-
 _STAND_INS = {"application.id": "missing", "bootstrap.servers": "missing:9092"}
 """Values for required settings, so that the others can be checked and shown while these are missing."""
 

@@ -26,8 +26,6 @@ from streams.cli.trial import command as trial
 from streams.cli.working_directory import started_in
 from streams.user_exits import as_error, passes
 
-__all__ = ["main", "parser"]
-
 
 def main(arguments: Sequence[str] | None = None, *, runner: run.Runner | None = None) -> int:
     """Runs a command; returns its exit status. Wrong usage ends the process with status 2, as argparse does.

@@ -14,8 +14,6 @@ from streams.cli.working_directory import from_start, still_there
 from streams.config.files import read_settings
 from streams.config.sources import Given
 
-__all__ = ["Given", "add_settings_options", "given_settings"]
-
 _OPTIONS = {
     "application_id": ("application.id", "--application-id"),
     "bootstrap_servers": ("bootstrap.servers", "--bootstrap-servers"),

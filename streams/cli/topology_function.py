@@ -17,16 +17,6 @@ from streams.cli.working_directory import from_start
 from streams.origin import check_origin
 from streams.user_exits import passes
 
-__all__ = [
-    "APP_HELP",
-    "NamedApp",
-    "import_from",
-    "import_path_of",
-    "load_topology",
-    "named_app",
-    "settings_in",
-]
-
 APP_HELP = "a file or module, such as app.py, or a topology in it, such as app:topology"
 
 _BY_NAME = ("topology", "builder")

@@ -6,8 +6,6 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-__all__ = ["from_start", "started_in", "still_there"]
-
 _started_in: str | None = None
 
 

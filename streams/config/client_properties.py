@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["ALIASES", "PROPERTIES", "ClientProperty"]
-
 
 class ClientProperty(NamedTuple):
     """One setting of librdkafka."""

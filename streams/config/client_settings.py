@@ -18,8 +18,6 @@ from streams.config.client_properties import ALIASES, PROPERTIES, ClientProperty
 from streams.config.java_clients import HANDLED, OURS, REFUSED, RENAMED
 from streams.config.secrets import MASK, is_secret
 
-__all__ = ["CALLBACKS", "KNOWN", "client_setting", "fits", "offset_reset"]
-
 CALLBACKS = frozenset({"oauth_cb"})
 """Functions that the Python client takes among its settings and that are the user's to give."""
 

@@ -13,21 +13,6 @@ from processor_api.user_code.offset_reset import AutoOffsetReset
 from streams.config.client_settings import client_setting, fits, offset_reset
 from streams.config.model import StreamsConfig
 
-__all__ = [
-    "admin",
-    "auto_offset_reset",
-    "global_consumer",
-    "group_instance_id",
-    "main_consumer",
-    "max_poll_interval_ms",
-    "max_poll_records",
-    "producer",
-    "restore_consumer",
-    "retry_backoff_ms",
-    "topic_refresh_ms",
-    "topic_settings",
-]
-
 _CONSUMER = {
     "allow.auto.create.topics": False,
     "enable.auto.commit": False,

@@ -10,8 +10,6 @@ from typing import Any
 
 from processor_api.errors import ConfigError
 
-__all__ = ["read_settings", "read_table"]
-
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _ESCAPED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _SEPARATOR = re.compile(r"(?<!\\)(?:\\\\)*(?P<separator>[ \t\f]*[=:][ \t\f]*|[ \t\f]+)")

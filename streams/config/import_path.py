@@ -5,8 +5,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-__all__ = ["NoSuchObject", "import_object"]
-
 
 class NoSuchObject(ValueError):
     """Raised when a path names no object; the text continues after the name of the setting."""

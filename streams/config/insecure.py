@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-__all__ = ["insecure"]
-
 
 class ClientLevels(Protocol):
     """The client settings of a :class:`streams.config.StreamsConfig`."""

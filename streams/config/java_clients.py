@@ -6,8 +6,6 @@ test compares.
 
 from __future__ import annotations
 
-__all__ = ["HANDLED", "OURS", "REFUSED", "RENAMED"]
-
 RENAMED: dict[str, str] = {
     "buffer.memory": "queue.buffering.max.kbytes",
     "fetch.max.wait.ms": "fetch.wait.max.ms",

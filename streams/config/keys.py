@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-__all__ = ["BY_FIELD", "BY_NAME", "IGNORED", "KEYS", "PREFIXES", "REFUSED", "WORKS", "Key", "Prefix", "Status"]
-
 Status = Literal["works", "ignored", "refused"]
 WORKS: Status = "works"
 IGNORED: Status = "ignored"

@@ -41,8 +41,6 @@ from streams.config.keys import KEYS, PREFIXES
 from streams.config.secrets import MASK, SecretSettings, is_secret, masked
 from streams.config.settings import kafka_name, sort_settings
 
-__all__ = ["REQUIRED", "StreamsConfig"]
-
 log = logging.getLogger("streams.config")
 
 Ms = Annotated[int, PlainValidator(values.duration_ms())]

@@ -17,8 +17,6 @@ from streams.config.java_clients import RENAMED
 from streams.config.keys import BY_FIELD, BY_NAME, IGNORED, PREFIXES, REFUSED, Key, Prefix
 from streams.config.topic_settings import TOPIC_SETTINGS
 
-__all__ = ["CLIENTS", "Place", "SortedSettings", "is_setting", "kafka_name", "sort_settings"]
-
 CLIENTS = "clients"
 """The field of client settings without a prefix: each client takes those it has."""
 

@@ -16,8 +16,6 @@ from streams.config.files import read_settings, read_table
 from streams.config.keys import BY_NAME
 from streams.config.settings import is_setting, kafka_name
 
-__all__ = ["PREFIX", "Given", "file_beside"]
-
 PREFIX = "STREAMS_"
 """The beginning of environment variables that give settings: ``STREAMS_BOOTSTRAP_SERVERS``."""
 

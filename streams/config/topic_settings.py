@@ -3,8 +3,6 @@ a misspelling of one of these."""
 
 from __future__ import annotations
 
-__all__ = ["TOPIC_SETTINGS"]
-
 TOPIC_SETTINGS = frozenset(
     {
         "cleanup.policy",

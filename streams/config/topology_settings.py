@@ -7,8 +7,6 @@ from typing import Any
 
 from streams.config.model import StreamsConfig
 
-__all__ = ["read_topology_settings"]
-
 _MADE_UP = {"application.id": "topology", "bootstrap.servers": "localhost:9092"}
 """The settings that an application must have, and a topology alone need not."""
 

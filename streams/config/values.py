@@ -32,34 +32,6 @@ from processor_api.user_code.given_values import is_of
 from state.engine.registry import engine_names
 from streams.config.import_path import NoSuchObject, import_object
 
-__all__ = [
-    "application_id",
-    "default_state_dir",
-    "dsl_store",
-    "dsl_suppliers",
-    "duration_ms",
-    "extractor",
-    "flag",
-    "function",
-    "handler",
-    "host_and_port",
-    "names",
-    "one_of",
-    "optimizations",
-    "optional",
-    "path",
-    "rocksdb_setter",
-    "serde",
-    "serde_text",
-    "servers",
-    "tags",
-    "text",
-    "trace_keys",
-    "whole",
-    "with_whole_paths",
-    "wrapper",
-]
-
 _LEGAL_ID = re.compile(r"[a-zA-Z0-9._-]+")
 _MAX_TOPIC_NAME = 249
 _MAX_TAGS = 5

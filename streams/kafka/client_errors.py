@@ -13,8 +13,6 @@ from typing import Any
 from processor_api.errors import RetryableError, StreamsError, TaskMigratedError
 from streams.kafka.ports import ClientUnusable, CommitAgain, TransactionAborted
 
-__all__ = ["HEALED", "LOST", "Renewal", "error_of", "renewal"]
-
 
 class Renewal(Enum):
     """The thing that has to be renewed after an error."""

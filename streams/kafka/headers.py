@@ -13,8 +13,6 @@ from processor_api.errors import SerializationError
 from processor_api.record import HeaderList
 from processor_api.texts import repr_of
 
-__all__ = ["UnsendableHeaders", "mended", "sendable"]
-
 _MOST_NAMES = 1_000
 _good: set[str] = set()
 """Names that were checked. An application has few; where they are made of data they are forgotten from time to time."""

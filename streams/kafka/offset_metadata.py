@@ -26,8 +26,6 @@ from typing import NamedTuple
 
 from processor_api.record import NO_TIMESTAMP
 
-__all__ = ["MOST_TIMES", "SkipRule", "TopicPartitionMetadata", "changelog_mark", "time_mark"]
-
 log = logging.getLogger("streams.kafka")
 
 _FRONT = struct.Struct(">bq")

@@ -24,33 +24,6 @@ from processor_api.errors import RetryableError, StreamsError, TaskMigratedError
 from processor_api.record import HeaderList
 from processor_api.task_id import TopicPartition
 
-__all__ = [
-    "AT_BEGINNING",
-    "AT_END",
-    "MOST_RECORD_BYTES",
-    "Admin",
-    "BatchTooLarge",
-    "ClientUnusable",
-    "CommitAgain",
-    "Consumer",
-    "GroupInfo",
-    "GroupMember",
-    "InstanceFenced",
-    "KafkaClients",
-    "Message",
-    "NewTopic",
-    "NoOffset",
-    "NotDelivered",
-    "OffsetAndMetadata",
-    "OnDelivery",
-    "Producer",
-    "RebalanceListener",
-    "TopicInfo",
-    "TransactionAborted",
-    "UnknownPartitionError",
-    "UnknownTopicError",
-]
-
 MOST_RECORD_BYTES = 1_048_576
 """The default limit of a record, with all that it takes in a batch: Kafka's ``max.request.size``. librdkafka's own
 default for ``message.max.bytes`` is less than a broker takes."""

@@ -10,8 +10,6 @@ from processor_api.metrics import Metric, MetricName, RecordingLevel, Sensor, St
 from streams.metrics.stats import DEFAULT_SAMPLES, DEFAULT_WINDOW_MS, Avg, CumulativeCount, Max, Rate, WindowedCount
 from streams.metrics.windows import Windows
 
-__all__ = ["Gauge", "Metrics", "ThreadMetrics"]
-
 
 class Gauge:
     """A metric whose value is worked out when it is read."""

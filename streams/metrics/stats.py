@@ -10,18 +10,6 @@ import math
 from collections import deque
 from typing import Protocol
 
-__all__ = [
-    "Avg",
-    "CumulativeCount",
-    "CumulativeSum",
-    "Max",
-    "Min",
-    "Rate",
-    "Value",
-    "WindowedCount",
-    "WindowedSum",
-]
-
 DEFAULT_SAMPLES = 2
 DEFAULT_WINDOW_MS = 30_000
 

@@ -11,8 +11,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-__all__ = ["Windows"]
-
 
 class Windows:
     """Keeps samples of the counters of one object, for the last windows of time. Samples are taken by the thread that

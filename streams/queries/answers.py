@@ -12,11 +12,9 @@ from processor_api.texts import repr_of
 from state.read_views.answers import UNANSWERED, QueryRows
 from state.read_views.queryable import why_unreadable
 from state.read_views.view import StoreView
-from state.registry.kinds import OpenStore
+from state.write_buffer.store_kind import OpenStore
 from streams.queries.iterators import QueryIterator
 from streams.queries.local_stores import migrated
-
-__all__ = ["UnknownQueryType", "ask", "level_of"]
 
 
 class UnknownQueryType(StateError):

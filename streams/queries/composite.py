@@ -13,8 +13,6 @@ from state.registry.kinds import kind_of
 from streams.queries.iterators import QueryIterator
 from streams.queries.local_stores import Readable, migrated
 
-__all__ = ["CompositeStore", "Finder"]
-
 Finder = Callable[[], Sequence[Readable]]
 """The stores to ask, in order.
 

@@ -10,8 +10,6 @@ from processor_api.user_code.given_serdes import SerdeLike
 from streams.queries.composite import CompositeStore
 from streams.queries.iterators import QueryIterator
 
-__all__ = ["CompositeKeyValueStore", "CompositeVersionedStore"]
-
 
 def _row(show: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda row: (row[0], show(row[1]))

@@ -8,8 +8,6 @@ from typing import Any
 from streams.queries.composite import CompositeStore
 from streams.queries.iterators import QueryIterator
 
-__all__ = ["CompositeSessionStore", "CompositeWindowStore"]
-
 
 def _row(show: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda row: (row[0], show(row[1]))

@@ -8,8 +8,6 @@ from typing import Any
 
 from processor_api.errors import StoreError
 
-__all__ = ["QueryIterator", "Source"]
-
 Source = Callable[[], tuple[Any, Callable[[], None]] | None]
 """The next rows to go through, with what closes them; ``None`` at the end."""
 

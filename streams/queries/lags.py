@@ -11,8 +11,6 @@ from streams.runtime.tasks.task import Task, TaskState
 from streams.runtime.threads.task_manager import OwnedTask
 from streams.runtime.threads.thread_state import ThreadState
 
-__all__ = ["LagInfo", "local_lags"]
-
 
 class LagInfo(NamedTuple):
     """The lag of one partition of a store, in offsets of its changelog.

@@ -7,19 +7,17 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from processor_api.errors import StateStoreMigratedError, StoreError
-from processor_api.stores.factory import StoreBuilder
+from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.isolation import IsolationLevel
 from processor_api.task_id import TopicPartition
 from processor_api.topology.data import TopologyData
 from state.read_views.view import StoreView, open_view
-from state.registry.kinds import OpenStore
+from state.write_buffer.store_kind import OpenStore
 from streams.queries.position import Position
 from streams.runtime.plan.task_plan import TaskPlan
 from streams.runtime.tasks.task import Task, TaskState
 from streams.runtime.threads.task_manager import OwnedTask
 from streams.runtime.threads.thread_state import ThreadState
-
-__all__ = ["GlobalStore", "LocalStore", "LocalStores", "LocalThread", "Readable", "migrated"]
 
 
 class LocalThread(Protocol):

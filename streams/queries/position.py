@@ -10,8 +10,6 @@ from processor_api.texts import repr_of
 from processor_api.user_code.given_values import items_of
 from state.formats.position import read_position, write_position
 
-__all__ = ["Position", "PositionBound"]
-
 _NOTHING: Mapping[int, int] = MappingProxyType({})
 
 

@@ -26,8 +26,6 @@ from streams.queries.results import FailureReason, QueryResult, StateQueryResult
 from streams.queries.store_types import StoreQueryParameters
 from streams.runtime.threads.task_manager import OwnedTask
 
-__all__ = ["Queries"]
-
 UNKNOWN = FailureReason.UNKNOWN_QUERY_TYPE
 
 R = TypeVar("R")

@@ -12,8 +12,6 @@ from processor_api.texts import repr_of
 from processor_api.user_code.given_values import items_of
 from streams.queries.position import PositionBound
 
-__all__ = ["InStore", "StateQueryRequest"]
-
 R = TypeVar("R")
 
 

@@ -10,8 +10,6 @@ from typing import Any, Generic, TypeVar
 from processor_api.errors import StreamsError
 from streams.queries.position import Position
 
-__all__ = ["FailureReason", "QueryResult", "StateQueryResult"]
-
 R = TypeVar("R")
 
 

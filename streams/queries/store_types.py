@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
+from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.contracts import (
     ReadOnlyKeyValueStore,
     ReadOnlySessionStore,
@@ -13,15 +14,12 @@ from processor_api.stores.contracts import (
     ValueTimestampHeaders,
     VersionedKeyValueStore,
 )
-from processor_api.stores.factory import StoreBuilder
 from processor_api.texts import repr_of
 from processor_api.user_code.given_values import check_flags
 from state.registry.kinds import kind_of
 from streams.queries.composite import CompositeStore
 from streams.queries.composite_key_value import CompositeKeyValueStore, CompositeVersionedStore
 from streams.queries.composite_timed import CompositeSessionStore, CompositeWindowStore
-
-__all__ = ["QueryableStoreType", "QueryableStoreTypes", "StoreQueryParameters"]
 
 S_co = TypeVar("S_co", covariant=True)
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from streams.metrics.registry import Metrics
 
-__all__ = ["RestoreCounters"]
-
 
 class RestoreCounters:
     """Counts what was restored of one task. Written by the thread that restores, read by any."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection
 
-__all__ = ["RestoreLog"]
-
 log = logging.getLogger("streams.restore")
 
 

@@ -30,8 +30,6 @@ from streams.metrics.registry import Metrics
 from streams.restore.counters import RestoreCounters
 from streams.restore.restore_log import RestoreLog
 
-__all__ = ["RestoreJob", "RestoreProgress", "Restorer", "StateRestoreListener", "plan_restore"]
-
 log = logging.getLogger("streams.restore")
 
 BATCH = 10_000

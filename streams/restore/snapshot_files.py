@@ -18,8 +18,6 @@ from pathlib import Path
 
 from processor_api.task_id import TopicPartition
 
-__all__ = ["LAYOUT", "MANIFEST", "SnapshotCopy", "SnapshotError", "StoreSnapshot", "TableFile", "snapshot_path"]
-
 MANIFEST = "snapshot.json"
 VERSION = 1
 LAYOUT = "1"

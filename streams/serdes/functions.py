@@ -7,8 +7,6 @@ from typing import Any, SupportsIndex, TypeVar
 
 from processor_api.serde import Serde
 
-__all__ = ["MadeSerde", "serde_of"]
-
 T = TypeVar("T")
 
 

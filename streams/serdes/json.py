@@ -28,8 +28,6 @@ try:
 except ImportError:
     orjson = None  # type: ignore[assignment,unused-ignore]
 
-__all__ = ["json_serde"]
-
 DIGITS_TO_ZEROS = bytes.maketrans(b"-123456789", b"0000000000")
 LONG_NUMBER = b"0" * 20
 """The fewest digits that an integer beyond 64 bits has; a sign counts as one."""

@@ -9,8 +9,6 @@ from typing import TypeVar
 from processor_api.serde import Serde, Serdes
 from processor_api.user_code.given_serdes import SerdeLike, as_serde
 
-__all__ = ["ListSerde", "list_serde"]
-
 T = TypeVar("T")
 
 _CONSTANT_SIZE, _VARIABLE_SIZE = 0, 1

@@ -8,8 +8,6 @@ from typing import Any
 from processor_api.serde import Serde
 from streams.serdes.json import json_serde
 
-__all__ = ["provide"]
-
 _SORTED = json_serde(sort_keys=True)
 _PLAIN = json_serde()
 

@@ -14,8 +14,6 @@ from processor_api.texts import kind_and_text, repr_of
 from processor_api.user_code.given_values import check_flags
 from streams.serdes.functions import MadeSerde
 
-__all__ = ["ModelSerde", "pydantic_serde"]
-
 T = TypeVar("T")
 
 

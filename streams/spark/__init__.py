@@ -78,6 +78,7 @@ __all__ = [
     "write_topic",
 ]
 
+from streams.runtime.runner.columns import UnsupportedContextError
 from streams.spark.errors import (
     NaiveTimestampError,
     NullTimestampError,
@@ -100,7 +101,6 @@ from streams.spark.executor.errors import (
     RunDirConflict,
     StageFailed,
     TopologyNotPicklable,
-    UnsupportedContextError,
     UnsupportedForBackfill,
 )
 from streams.spark.handover.errors import (

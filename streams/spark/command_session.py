@@ -9,8 +9,6 @@ from pyspark.sql import SparkSession
 
 from streams.spark.session import check_version, local_session
 
-__all__ = ["command_session"]
-
 _LOCAL = re.compile(r"local(?:\[(.+)\])?")
 
 

@@ -4,20 +4,6 @@ from __future__ import annotations
 
 from processor_api.errors import StreamsError
 
-__all__ = [
-    "NaiveTimestampError",
-    "NullTimestampError",
-    "OffsetRangeLost",
-    "PartitionMismatchError",
-    "SerdeNotPicklable",
-    "SparkBridgeError",
-    "SparkVersionError",
-    "TimestampRangeError",
-    "UnknownPartitionCount",
-    "UnsupportedStore",
-    "WorkerEnvironmentError",
-]
-
 
 class SparkBridgeError(StreamsError):
     """A request to the bridge that cannot be carried out; raised on the driver, before data moves where possible."""

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-__all__ = ["check_version", "check_workers", "is_connect", "local_session"]
-
 LEAST_VERSION = (4, 1)
 PACKAGES = ("streams-for-kafka", "confluent-kafka", "rocksdict", "pyarrow", "pyspark")
 """The packages whose versions have to be the same on the driver and on the executors."""

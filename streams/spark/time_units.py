@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column
 
-__all__ = ["UNITS", "another_unit_row", "as_ms", "check_time_unit", "refuse_other_unit"]
-
 UNITS = {"s": 1_000, "ms": 1, "us": -1_000, "ns": -1_000_000}
 """The units by name: the factor to ms, negative for a divisor."""
 

@@ -7,10 +7,11 @@ A name is loaded when it is first asked for: pytest loads the plugin of this pac
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from streams.runtime.tracing.steps import TraceStep
     from streams.testing.driver import RawRecord, TopologyTestDriver
     from streams.testing.embedded_kafka import EmbeddedKafka
     from streams.testing.mock_context import CapturedForward, CapturedPunctuator, MockProcessorContext
-    from streams.testing.record_trace import RecordTrace, TraceStep
+    from streams.testing.record_trace import RecordTrace
     from streams.testing.topics import TestInputTopic, TestOutputTopic, TestRecord
 
 __all__ = [

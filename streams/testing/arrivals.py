@@ -17,8 +17,6 @@ from streams.runtime.processing.inputs import InputQueue
 from streams.runtime.processing.punctuations import Punctuations
 from streams.runtime.processing.time_merge import TimeMerge, run_one
 
-__all__ = ["ArrivalMerge", "Arrivals", "TimeHeap"]
-
 T = TypeVar("T")
 
 

@@ -65,8 +65,6 @@ from streams.testing.record_trace import RecordTrace
 from streams.testing.settings import checked_partitions, config_for_tests, nearest
 from streams.testing.topics import TestInputTopic, TestOutputTopic
 
-__all__ = ["RawRecord", "TopologyTestDriver"]
-
 log = logging.getLogger("streams.testing")
 
 R = TypeVar("R")

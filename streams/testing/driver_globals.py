@@ -8,15 +8,13 @@ from pathlib import Path
 from processor_api.clock import Clock
 from processor_api.task_id import TopicPartition
 from processor_api.topology.topology import Topology
-from state.registry.kinds import OpenStore
+from state.write_buffer.store_kind import OpenStore
 from streams.config import StreamsConfig
 from streams.runtime.global_stores.task import GlobalTask, TracedGlobalTask
 from streams.runtime.processing.environment import GlobalStoreReader, no_global_store
 from streams.runtime.processing.inputs import InputQueue
 from streams.runtime.tasks.task_stores import EngineOpener
 from streams.runtime.tracing.tracer import Tracer
-
-__all__ = ["DriverGlobals"]
 
 
 class DriverGlobals:

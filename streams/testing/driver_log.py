@@ -23,8 +23,6 @@ from streams.runtime.processing.inputs import InputQueue
 from streams.testing.arrivals import Arrivals
 from streams.testing.broker.messages import Record, as_bytes, check_time
 
-__all__ = ["DriverProducer", "DriverTopic", "Written", "new_message"]
-
 Written = tuple[bytes | None, bytes | None, int, HeaderList | None, int]
 """``(key, value, timestamp_ms, headers, partition)``"""
 

@@ -6,14 +6,12 @@ from collections.abc import Callable, Mapping
 
 from processor_api.clock import Clock
 from processor_api.stores.isolation import IsolationLevel
-from state.registry.kinds import OpenStore
+from state.write_buffer.store_kind import OpenStore
 from streams.queries.local_stores import LocalStores
 from streams.queries.queries import Queries
 from streams.runtime.tasks.task import Task
 from streams.runtime.threads.task_manager import OwnedTask
 from streams.runtime.threads.thread_state import ThreadState
-
-__all__ = ["driver_queries"]
 
 
 class _Driver:

@@ -21,14 +21,13 @@ from processor_api.task_id import TopicPartition
 from processor_api.topology.function import TopologyLike
 from processor_api.user_code.durations import Duration, Timestamp, to_ms, to_timestamp_ms
 from processor_api.user_code.given_serdes import SerdeLike, check_serde
-from streams.app.kafka_streams import ClientState, KafkaStreams
+from streams.app.kafka_streams import KafkaStreams
+from streams.app.states import ClientState
 from streams.config import StreamsConfig
 from streams.kafka.ports import AT_BEGINNING, Consumer
 from streams.testing.broker import EmbeddedBroker, EmbeddedClients
 from streams.testing.settings import with_defaults
 from streams.testing.topics import TestInputTopic, TestRecord
-
-__all__ = ["EmbeddedKafka"]
 
 READ_MS = 30_000
 START_MS = 30_000

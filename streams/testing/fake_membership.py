@@ -18,8 +18,6 @@ from streams.kafka.membership.shutdown_requests import ShutdownRequested
 from streams.kafka.membership.spread import spread as exchanges
 from streams.kafka.ports import OffsetAndMetadata
 
-__all__ = ["FakeGroup", "FakeMembership", "Place", "spread"]
-
 Owned = Mapping[str, frozenset[TaskId]]
 """The tasks of each member, by its instance id."""
 

@@ -20,8 +20,8 @@ from processor_api.processor import connected_stores
 from processor_api.punctuation import PunctuationType, Punctuator, check_schedule
 from processor_api.record import FixedKeyRecord, HeaderList, Headers, Record, RecordMetadata, TimestampType
 from processor_api.serde import Serde
+from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.builders import StateStoreBuilder, as_builder
-from processor_api.stores.factory import StoreBuilder
 from processor_api.stores.suppliers import CustomStoreSupplier
 from processor_api.task_id import TaskId
 from processor_api.texts import repr_of
@@ -32,15 +32,14 @@ from state.custom.context import StoreContext, StoreEnvironment
 from state.custom.engine import DIRECTORY
 from state.engine.memory import MemoryEngine
 from state.registry.custom_opening import custom_engine
-from state.registry.kinds import OpenStore, open_store
+from state.registry.kinds import open_store
 from state.row_format.record_context import Cursor
 from state.write_buffer.memory_budget import Budget
+from state.write_buffer.store_kind import OpenStore
 from streams.config import StreamsConfig
 from streams.metrics.registry import Metrics, ThreadMetrics
 from streams.runtime.processing.environment import resolve_serde
 from streams.testing.settings import config_for_tests, nearest
-
-__all__ = ["CapturedForward", "CapturedPunctuator", "MockProcessorContext"]
 
 
 class CapturedForward(NamedTuple):

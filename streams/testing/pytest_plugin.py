@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     Settings = StreamsConfig | Mapping[str, Any] | None
 
-__all__ = ["streams_application", "streams_driver", "streams_kafka"]
-
 
 @pytest.fixture
 def streams_driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., TopologyTestDriver]]:

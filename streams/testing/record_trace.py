@@ -10,8 +10,6 @@ from streams.runtime.tracing.rules import TraceRules
 from streams.runtime.tracing.steps import TraceStep
 from streams.runtime.tracing.tracer import Tracer
 
-__all__ = ["RecordTrace", "TraceStep"]
-
 MOST_CELL = 60
 """Characters of one cell of the table."""
 TITLES = ("record", "us", "step", "node", "place", "key", "value", "old", "note")

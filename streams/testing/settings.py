@@ -11,8 +11,6 @@ from processor_api.texts import repr_of
 from processor_api.user_code.durations import whole_number
 from streams.config import StreamsConfig
 
-__all__ = ["checked_partitions", "config_for_tests", "nearest", "with_defaults"]
-
 DEFAULTS: dict[str, Any] = {"application.id": "test-application", "bootstrap.servers": "embedded:9092"}
 
 THROTTLES = ("outer_join_emit_interval_ms", "windowed_aggregation_emit_interval_ms")

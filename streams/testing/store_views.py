@@ -6,21 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from processor_api.errors import TopologyError
-from state.registry.kinds import OpenStore
-
-__all__ = [
-    "HEADERS_KEY_VALUE",
-    "HEADERS_SESSION",
-    "HEADERS_WINDOW",
-    "KEY_VALUE",
-    "SESSION",
-    "TIMESTAMPED_KEY_VALUE",
-    "TIMESTAMPED_SESSION",
-    "TIMESTAMPED_WINDOW",
-    "VERSIONED_KEY_VALUE",
-    "WINDOW",
-    "StoreView",
-]
+from state.write_buffer.store_kind import OpenStore
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,6 @@ from processor_api.serde import Serde
 from processor_api.texts import kind_and_text
 from processor_api.user_code.durations import Duration, Timestamp, to_ms, to_timestamp_ms
 
-__all__ = ["TestInputTopic", "TestOutputTopic", "TestRecord"]
-
 
 class TestRecord:
     """A record in or out of the driver, with key, value, timestamp in ms and headers.

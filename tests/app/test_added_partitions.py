@@ -14,7 +14,8 @@ from processor_api.task_id import TaskId
 from processor_api.topology.nodes import RepartitionTopic
 from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster, counting, passing_on
-from streams.app.kafka_streams import ClientState, KafkaStreams
+from streams.app.kafka_streams import KafkaStreams
+from streams.app.states import ClientState
 from waiting import wait_until
 
 SOON = {"metadata.max.age.ms": 20}

@@ -13,7 +13,8 @@ from dsl import StreamsBuilder
 from processor_api.processor import Processor
 from processor_api.punctuation import PunctuationType
 from processor_api.serde import Serdes
-from processor_api.stores.factory import StoreBuilder, Stores
+from processor_api.stores.builder import StoreBuilder
+from processor_api.stores.factory import Stores
 from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster, counting
 from state.registry.statistics import ROCKSDB_PROPERTIES

@@ -34,7 +34,7 @@ from state.row_format.record_context import Cursor
 from state.write_buffer.memory_budget import Budget
 from state_support.bytes_stores import MemoryBytes, PlainBytes, PlainBytesSupplier, TimestampedBytes
 from state_support.texts import InMemory, Texts
-from streams.app.kafka_streams import ClientState
+from streams.app.states import ClientState
 from streams.queries.position import Position, PositionBound
 from streams.queries.request import StateQueryRequest
 from streams.queries.results import FailureReason

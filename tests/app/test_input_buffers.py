@@ -8,7 +8,8 @@ import pytest
 
 from processor_api.task_id import TopicPartition
 from runtime_support.running_app import Cluster, passing_on
-from streams.app.kafka_streams import ClientState, KafkaStreams
+from streams.app.kafka_streams import KafkaStreams
+from streams.app.states import ClientState
 from waiting import wait_until
 
 FULL, EMPTY = TopicPartition("in", 0), TopicPartition("in-2", 0)

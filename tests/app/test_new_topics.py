@@ -19,7 +19,8 @@ from processor_api.topology.nodes import RepartitionTopic
 from processor_api.topology.topology import Topology
 from processor_api.user_code.offset_reset import AutoOffsetReset
 from runtime_support.running_app import Cluster, counting, passing_on
-from streams.app.kafka_streams import ClientState, KafkaStreams
+from streams.app.kafka_streams import KafkaStreams
+from streams.app.states import ClientState
 from waiting import wait_until
 
 C = ClientState

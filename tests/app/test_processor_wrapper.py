@@ -14,7 +14,8 @@ from processor_api.errors import ConfigError, ProcessingError, TopologyError
 from processor_api.processor import FixedKeyProcessor, Processor
 from processor_api.record import FixedKeyRecord, Record
 from processor_api.serde import Serdes
-from processor_api.stores.factory import StoreBuilder, Stores
+from processor_api.stores.builder import StoreBuilder
+from processor_api.stores.factory import Stores
 from processor_api.topology.topology import Topology
 from processor_api.topology.wrapper import OperatorSupplier, ProcessorWrapper
 from runtime_support.running_app import Cluster, counting

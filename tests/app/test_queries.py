@@ -39,7 +39,8 @@ from processor_api.stores.windowed import Window, Windowed
 from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster, counting
 from state.engine.registry import register_engine
-from streams.app.kafka_streams import ClientState, KafkaStreams
+from streams.app.kafka_streams import KafkaStreams
+from streams.app.states import ClientState
 from streams.queries.position import Position, PositionBound
 from streams.queries.request import StateQueryRequest
 from streams.queries.results import FailureReason

@@ -12,9 +12,12 @@ from dsl import EmitStrategy, Grouped, JoinWindows, StreamsBuilder, TimeWindows
 from processor_api.errors import ConfigError
 from processor_api.processor import Processor
 from processor_api.serde import Serdes
-from processor_api.stores.factory import MEMORY, StoreBuilder, Stores, StoreSupplier
+from processor_api.stores.builder import StoreBuilder
+from processor_api.stores.factory import Stores
+from processor_api.stores.suppliers import MEMORY, StoreSupplier
 from runtime_support.running_app import Cluster, counting
-from streams.app.kafka_streams import ClientState, KafkaStreams
+from streams.app.kafka_streams import KafkaStreams
+from streams.app.states import ClientState
 from streams.config import StreamsConfig, clients
 from streams.config.keys import BY_FIELD, KEYS, WORKS
 from streams.queries.store_types import QueryableStoreTypes, StoreQueryParameters

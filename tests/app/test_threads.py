@@ -12,7 +12,8 @@ from processor_api.errors import ProcessingError, RetryableError, StreamsError, 
 from processor_api.processor import Processor
 from processor_api.task_id import TaskId, TopicPartition
 from runtime_support.running_app import Cluster, Counting, counting, passing_on
-from streams.app.kafka_streams import ClientState, KafkaStreams
+from streams.app.kafka_streams import KafkaStreams
+from streams.app.states import ClientState
 from streams.app.uncaught import StreamThreadExceptionResponse as Answer
 from streams.app.uncaught import verdict
 from streams.kafka.membership.shutdown_requests import ShutdownRequested

@@ -16,7 +16,7 @@ from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
 from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster, passing_on
-from streams.app.kafka_streams import ClientState
+from streams.app.states import ClientState
 from streams.app.uncaught import StreamThreadExceptionResponse as Answer
 from streams.config import StreamsConfig
 from streams.runtime.tracing.tracer import Tracer

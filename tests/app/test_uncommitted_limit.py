@@ -13,7 +13,7 @@ from processor_api.stores.factory import Stores
 from processor_api.task_id import TopicPartition
 from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster, JumpingClock
-from streams.app.kafka_streams import ClientState
+from streams.app.states import ClientState
 from waiting import wait_until
 
 S = Serdes.STRING

@@ -8,6 +8,7 @@ import inspect
 import pkgutil
 import re
 from collections.abc import Iterator
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -65,7 +66,7 @@ def documented() -> dict[str, str | None]:
     found: dict[str, str | None] = {}
     for module_name in modules():
         module = importlib.import_module(module_name)
-        for name in getattr(module, "__all__", ()):
+        for name in getattr(module, "__all__", None) or own_names(module):
             value = getattr(module, name)
             if inspect.isclass(value):
                 found[f"{module_name}.{name}"] = class_text(value)
@@ -75,6 +76,15 @@ def documented() -> dict[str, str | None]:
             elif inspect.isfunction(value):
                 found[f"{module_name}.{name}"] = inspect.getdoc(value)
     return found
+
+
+def own_names(module: ModuleType) -> list[str]:
+    """The classes and functions that a module defines for others."""
+    return [
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_") and getattr(value, "__module__", None) == module.__name__ and callable(value)
+    ]
 
 
 def class_text(kind: type[Any]) -> str | None:

@@ -10,7 +10,8 @@ from processor_api.errors import ConfigError, TopologyError
 from processor_api.processor import FixedKeyProcessor, Processor
 from processor_api.record import FixedKeyRecord, Record
 from processor_api.serde import Serdes
-from processor_api.stores.factory import StoreBuilder, Stores
+from processor_api.stores.builder import StoreBuilder
+from processor_api.stores.factory import Stores
 from processor_api.timestamps import fail_on_invalid_timestamp
 from processor_api.topology.nodes import SinkNode, SourceNode
 from processor_api.topology.subtopology import subtopologies

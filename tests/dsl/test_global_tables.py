@@ -11,7 +11,8 @@ from processor_api.errors import TopologyError
 from processor_api.processor import Processor
 from processor_api.record import Record
 from processor_api.serde import Serdes
-from processor_api.stores.factory import MEMORY, ROCKSDB, Stores, StoreSupplier
+from processor_api.stores.factory import Stores
+from processor_api.stores.suppliers import MEMORY, ROCKSDB, StoreSupplier
 
 S, L = Serdes.STRING, Serdes.LONG
 

@@ -19,7 +19,8 @@ from dsl import (
 )
 from dsl.options import name_of
 from processor_api.errors import TopologyError
-from processor_api.stores.factory import MEMORY, Stores
+from processor_api.stores.factory import Stores
+from processor_api.stores.suppliers import MEMORY
 
 SUPPLIER = Stores.in_memory_key_value_store("s")
 

@@ -6,7 +6,7 @@ import pytest
 
 from dsl.settings import BuildSettings, read_settings
 from processor_api.errors import ConfigError
-from processor_api.stores.factory import MEMORY, ROCKSDB
+from processor_api.stores.suppliers import MEMORY, ROCKSDB
 
 
 def test_without_a_configuration_nothing_is_optimized() -> None:

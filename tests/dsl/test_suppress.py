@@ -17,7 +17,7 @@ from processor_api.processor import Processor
 from processor_api.record import Record
 from processor_api.serde import Serdes
 from processor_api.stores.buffers import change_buffer_builder
-from processor_api.stores.factory import MEMORY, ROCKSDB
+from processor_api.stores.suppliers import MEMORY, ROCKSDB
 from processor_api.stores.windowed import Window, Windowed
 from processor_api.topology.topology import Topology
 from state.formats.windowed_serdes import WindowedSerdes

@@ -8,7 +8,8 @@ from dsl import Consumed, Materialized, StreamsBuilder
 from dsl_support.fake_task import FakeTask, Output
 from processor_api.errors import TopologyError
 from processor_api.serde import Serdes
-from processor_api.stores.factory import MEMORY, ROCKSDB, Stores
+from processor_api.stores.factory import Stores
+from processor_api.stores.suppliers import MEMORY, ROCKSDB
 
 NAMED: Materialized[Any, Any] = Materialized(name="t")
 UNCACHED: Materialized[Any, Any] = Materialized(name="t", caching=False)

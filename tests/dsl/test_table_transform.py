@@ -13,7 +13,8 @@ from processor_api.context import ProcessingContext
 from processor_api.errors import ProcessingError, StreamsError, TopologyError
 from processor_api.record import Record
 from processor_api.serde import Serdes
-from processor_api.stores.factory import StoreBuilder, Stores
+from processor_api.stores.builder import StoreBuilder
+from processor_api.stores.factory import Stores
 from processor_api.topology.topology import Topology
 from streams.testing.driver import TopologyTestDriver
 

@@ -18,7 +18,8 @@ from processor_api.punctuation import PunctuationType
 from processor_api.record import Record
 from processor_api.serde import Serdes
 from processor_api.topology.topology import Topology
-from streams.app.kafka_streams import ClientState, KafkaStreams
+from streams.app.kafka_streams import KafkaStreams
+from streams.app.states import ClientState
 from tools.kafka.broker import HOST, Broker
 from waiting import wait_until
 

@@ -17,7 +17,8 @@ from processor_api.serde import Serdes
 from processor_api.task_id import TaskId
 from processor_api.user_code.offset_reset import AutoOffsetReset
 from runtime_support.running_app import Counting, counting, passing_on
-from streams.app.kafka_streams import ClientState, KafkaStreams
+from streams.app.kafka_streams import KafkaStreams
+from streams.app.states import ClientState
 from streams.app.uncaught import StreamThreadExceptionResponse as Answer
 from waiting import wait_until
 

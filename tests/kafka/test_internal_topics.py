@@ -11,7 +11,9 @@ import pytest
 from processor_api.errors import MissingTopicError, TopologyError
 from processor_api.processor import Processor
 from processor_api.record import Record
-from processor_api.stores.factory import MEMORY, ROCKSDB, StoreBuilder, Stores, StoreSupplier
+from processor_api.stores.builder import StoreBuilder
+from processor_api.stores.factory import Stores
+from processor_api.stores.suppliers import MEMORY, ROCKSDB, StoreSupplier
 from processor_api.topology.nodes import RepartitionTopic
 from processor_api.topology.topology import Topology
 from streams.kafka.topics.internal import (

@@ -11,7 +11,8 @@ from processor_api.errors import TopologyError
 from processor_api.processor import FixedKeyProcessor, Processor
 from processor_api.record import FixedKeyRecord, Record
 from processor_api.serde import Serdes
-from processor_api.stores.factory import StoreBuilder, Stores
+from processor_api.stores.builder import StoreBuilder
+from processor_api.stores.factory import Stores
 from processor_api.topology.subtopology import subtopologies, task_subtopologies
 from processor_api.topology.topology import Topology
 from processor_api.user_code.offset_reset import AutoOffsetReset

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from processor_api.errors import StateError
-from processor_api.stores.factory import StoreBuilder, Stores
+from processor_api.stores.builder import StoreBuilder
+from processor_api.stores.factory import Stores
 from processor_api.task_id import TopicPartition
 from runtime_support.running_app import Cluster, S, counting
 from state.engine.port import OFFSETS

@@ -12,9 +12,10 @@ from processor_api.errors import ProcessingError, StateError, StoreError, Topolo
 from processor_api.processor import Processor
 from processor_api.record import Record
 from processor_api.serde import Serdes
+from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.contracts import ReadOnlyKeyValueStore
 from processor_api.stores.custom import CustomStateStore, StateStoreContext
-from processor_api.stores.factory import StoreBuilder, Stores
+from processor_api.stores.factory import Stores
 from processor_api.task_id import TaskId, TopicPartition
 from processor_api.topology.topology import Topology
 from runtime_support.task_kit import TaskKit

@@ -17,7 +17,8 @@ from processor_api.stores.factory import Stores
 from processor_api.task_id import TopicPartition
 from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster
-from streams.app.kafka_streams import ClientState, KafkaStreams
+from streams.app.kafka_streams import KafkaStreams
+from streams.app.states import ClientState
 from streams.testing.broker import EmbeddedClients
 from streams.testing.broker.messages import ErrorInfo, Event
 from waiting import wait_until

@@ -25,7 +25,8 @@ from runtime_support.running_app import Cluster
 from state.engine.port import OFFSETS, POSITIONS
 from state.rocksdb.engine import RocksEngine
 from state_support.all_kinds import change, drop_family
-from streams.app.kafka_streams import ClientState, KafkaStreams
+from streams.app.kafka_streams import KafkaStreams
+from streams.app.states import ClientState
 from streams.cli.main import main
 from streams.queries.request import StateQueryRequest
 from streams.queries.store_types import QueryableStoreTypes, StoreQueryParameters

@@ -20,7 +20,8 @@ from processor_api.stores.factory import Stores
 from processor_api.topology.topology import Topology
 from runtime_support.files import files_of, opened
 from runtime_support.running_app import Cluster
-from streams.app.kafka_streams import ClientState, KafkaStreams
+from streams.app.kafka_streams import KafkaStreams
+from streams.app.states import ClientState
 from waiting import wait_until
 
 S = Serdes.STRING

@@ -12,7 +12,7 @@ from processor_api.errors import TopologyError
 from processor_api.topology.topology import Topology
 from runtime_support.running_app import CLOSE_MS, Cluster
 from streams import StreamsBuilder
-from streams.app.kafka_streams import ClientState
+from streams.app.states import ClientState
 from streams.testing.broker import EmbeddedClients
 from waiting import wait_until
 

@@ -17,7 +17,7 @@ from processor_api.stores.factory import Stores
 from processor_api.topology.topology import Topology
 from runtime_support.filling_disk import FillingDisk
 from runtime_support.running_app import Cluster, Counting, JumpingClock, counting
-from streams.app.kafka_streams import ClientState
+from streams.app.states import ClientState
 from streams.queries.store_types import QueryableStoreTypes, StoreQueryParameters
 from streams.runtime.tasks.full_disk import REOPEN_AFTER_S
 from streams.runtime.tasks.retry import TaskTimeoutError

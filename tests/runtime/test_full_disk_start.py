@@ -22,7 +22,8 @@ from processor_api.stores.factory import Stores
 from processor_api.topology.topology import Topology
 from runtime_support.filling_disk import FillingDisk
 from runtime_support.running_app import Cluster, counting
-from streams.app.kafka_streams import ClientState, KafkaStreams
+from streams.app.kafka_streams import KafkaStreams
+from streams.app.states import ClientState
 from streams.platform import Platform
 from streams.runtime.tasks.retry import TaskTimeoutError
 

@@ -28,7 +28,8 @@ from processor_api.stores.factory import Stores
 from processor_api.task_id import TaskId, TopicPartition
 from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster, Restores
-from streams.app.kafka_streams import ClientState, KafkaStreams
+from streams.app.kafka_streams import KafkaStreams
+from streams.app.states import ClientState
 from waiting import DEADLINE_S
 
 S = Serdes.STRING

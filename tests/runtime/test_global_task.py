@@ -16,7 +16,8 @@ from processor_api.errors import StateError
 from processor_api.processor import Processor
 from processor_api.record import Record
 from processor_api.serde import Serdes
-from processor_api.stores.factory import MEMORY, ROCKSDB, Stores
+from processor_api.stores.factory import Stores
+from processor_api.stores.suppliers import MEMORY, ROCKSDB
 from processor_api.task_id import TopicPartition
 from processor_api.topology.topology import Topology
 from state.engine.memory import MemoryEngine

@@ -15,7 +15,7 @@ from processor_api.record import Record
 from processor_api.serde import Serdes
 from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster
-from streams.app.kafka_streams import ClientState
+from streams.app.states import ClientState
 
 
 class Refusing(Processor[str, str, str, str]):

@@ -16,7 +16,8 @@ from processor_api.topology.nodes import RepartitionTopic
 from processor_api.topology.topology import Topology
 from processor_api.user_code.offset_reset import AutoOffsetReset
 from runtime_support.running_app import Cluster, passing_on
-from streams.app.kafka_streams import ClientState, KafkaStreams
+from streams.app.kafka_streams import KafkaStreams
+from streams.app.states import ClientState
 from streams.config import StreamsConfig
 from waiting import wait_until
 

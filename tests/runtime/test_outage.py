@@ -17,7 +17,7 @@ from processor_api.stores.factory import Stores
 from processor_api.topology.topology import Topology
 from runtime_support.failing_clients import trapped
 from runtime_support.running_app import Cluster, JumpingClock
-from streams.app.kafka_streams import ClientState
+from streams.app.states import ClientState
 from streams.runtime.tasks.retry import TaskTimeoutError
 
 Run = Callable[..., Cluster]

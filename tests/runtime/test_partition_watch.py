@@ -16,7 +16,7 @@ from processor_api.stores.factory import Stores
 from processor_api.topology.topology import Topology
 from runtime_support.failing_clients import Trap, no_trap, trapped
 from runtime_support.running_app import Cluster
-from streams.app.kafka_streams import ClientState
+from streams.app.states import ClientState
 
 Run = Callable[..., Cluster]
 S = Serdes.STRING

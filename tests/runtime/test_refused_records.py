@@ -16,7 +16,7 @@ from processor_api.handlers import ProducerRecord, Response
 from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster
 from streams import StreamsBuilder
-from streams.app.kafka_streams import ClientState
+from streams.app.states import ClientState
 from streams.runtime.tasks.retry import TaskTimeoutError
 from waiting import wait_until
 

@@ -18,7 +18,8 @@ from processor_api.task_id import TopicPartition
 from processor_api.topology.topology import Topology
 from runtime_support.held_restores import HeldRestores
 from runtime_support.running_app import Cluster, JumpingClock, counting
-from streams.app.kafka_streams import ClientState, KafkaStreams
+from streams.app.kafka_streams import KafkaStreams
+from streams.app.states import ClientState
 from waiting import wait_until
 
 S = Serdes.STRING

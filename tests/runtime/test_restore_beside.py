@@ -6,7 +6,7 @@ from pathlib import Path
 
 from runtime_support.held_restores import HeldRestores
 from runtime_support.running_app import Cluster, counting
-from streams.app.kafka_streams import ClientState
+from streams.app.states import ClientState
 from waiting import wait_until
 
 

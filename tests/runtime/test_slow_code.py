@@ -19,7 +19,7 @@ from processor_api.serde import Serdes
 from processor_api.timestamps import ConsumedRecord
 from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster, JumpingClock
-from streams.app.kafka_streams import ClientState
+from streams.app.states import ClientState
 from waiting import wait_until
 
 S = Serdes.STRING

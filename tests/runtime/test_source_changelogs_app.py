@@ -15,11 +15,13 @@ from processor_api.errors import ProcessingError
 from processor_api.processor import Processor
 from processor_api.record import Record
 from processor_api.serde import Serdes
-from processor_api.stores.factory import MEMORY, ROCKSDB, Stores, StoreSupplier
+from processor_api.stores.factory import Stores
+from processor_api.stores.suppliers import MEMORY, ROCKSDB, StoreSupplier
 from processor_api.task_id import TopicPartition
 from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster, Restores
-from streams.app.kafka_streams import ClientState, KafkaStreams
+from streams.app.kafka_streams import KafkaStreams
+from streams.app.states import ClientState
 from streams.config import StreamsConfig
 
 S = Serdes.STRING

@@ -13,8 +13,9 @@ from processor_api.errors import StateError
 from processor_api.processor import Processor
 from processor_api.record import Record
 from processor_api.serde import Serdes
+from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.contracts import AggregationWithHeaders, ValueTimestampHeaders
-from processor_api.stores.factory import StoreBuilder, Stores
+from processor_api.stores.factory import Stores
 from processor_api.stores.windowed import Window, Windowed
 from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster

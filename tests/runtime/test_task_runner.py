@@ -22,8 +22,9 @@ from processor_api.topology.topology import Topology
 from runtime_support.kept_in_all_kinds import KINDS, history, kinds
 from runtime_support.staged_run import STRINGS_UNCACHED as CONFIG
 from runtime_support.staged_run import Piped, StagedRun, Written, compacted
+from streams.runtime.runner.options import RunnerOptions
 from streams.runtime.runner.resources import RunnerResources
-from streams.runtime.runner.task_runner import RunnerOptions, TaskRunner
+from streams.runtime.runner.task_runner import TaskRunner
 from streams.testing import TopologyTestDriver
 
 COUNTS = {"lines": 1, "counts": 1}

@@ -16,8 +16,9 @@ from processor_api.errors import InternalError, ProcessingError, StoreError
 from processor_api.processor import Processor
 from processor_api.record import Record
 from processor_api.serde import Serde, Serdes
+from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.contracts import ValueAndTimestamp
-from processor_api.stores.factory import StoreBuilder, Stores
+from processor_api.stores.factory import Stores
 from processor_api.topology.topology import Topology
 from runtime_support.task_kit import TaskKit
 from streams.serdes import json_serde

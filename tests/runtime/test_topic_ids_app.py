@@ -19,7 +19,8 @@ from processor_api.task_id import TopicPartition
 from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster, Restores
 from state_support.texts import Managing, Texts
-from streams.app.kafka_streams import ClientState, KafkaStreams
+from streams.app.kafka_streams import KafkaStreams
+from streams.app.states import ClientState
 from streams.kafka.offset_metadata import TopicPartitionMetadata
 from streams.kafka.ports import OffsetAndMetadata
 

@@ -15,7 +15,7 @@ from processor_api.stores.factory import Stores
 from processor_api.task_id import TopicPartition
 from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster
-from streams.app.kafka_streams import ClientState
+from streams.app.states import ClientState
 
 S = Serdes.STRING
 GUARANTEES = ["at_least_once", "exactly_once_v2"]

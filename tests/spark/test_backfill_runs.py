@@ -35,6 +35,7 @@ from streams import (
     TimeWindows,
     Topology,
 )
+from streams.runtime.runner.columns import UnsupportedContextError
 from streams.spark.errors import (
     NaiveTimestampError,
     NullTimestampError,
@@ -51,7 +52,6 @@ from streams.spark.executor.errors import (
     OffsetGapError,
     RunDirConflict,
     TopologyNotPicklable,
-    UnsupportedContextError,
     UnsupportedForBackfill,
 )
 from streams.spark.executor.shipped_topology import ship

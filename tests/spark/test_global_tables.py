@@ -16,7 +16,9 @@ import pytest
 
 from backfill_kit import SETTINGS, Row, results_of, run_driver, write_history
 from processor_api.serde import Serdes
-from processor_api.stores.factory import MEMORY, ROCKSDB, StoreBuilder, Stores
+from processor_api.stores.builder import StoreBuilder
+from processor_api.stores.factory import Stores
+from processor_api.stores.suppliers import MEMORY, ROCKSDB
 from state.engine.registry import register_engine
 from state.rocksdb.engine import RocksEngine
 from state_contract.kinds import KINDS, Kind

@@ -15,7 +15,7 @@ from processor_api.task_id import TopicPartition
 from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster
 from spark_support.finished_runs import Sent, run_directory, send_all
-from streams.app.kafka_streams import ClientState
+from streams.app.states import ClientState
 from streams.spark.handover.bootstrap import bootstrap
 from streams.spark.handover.check import check_handover
 from streams.spark.handover.errors import InternalTopicMismatch

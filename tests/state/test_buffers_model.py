@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from processor_api.serde import Serdes
 from processor_api.stores.buffers import change_buffer_builder, join_buffer_builder
-from processor_api.stores.factory import MEMORY, ROCKSDB
+from processor_api.stores.suppliers import MEMORY, ROCKSDB
 from state.row_format.record_context import OffsetOnly
 from state_support.store_kit import StoreKit, restored
 

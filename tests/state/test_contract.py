@@ -12,7 +12,8 @@ import pytest
 from processor_api.errors import StoreError, TopologyError
 from processor_api.serde import Serde, Serdes
 from processor_api.stores.buffers import join_buffer_builder
-from processor_api.stores.factory import StoreBuilder, Stores
+from processor_api.stores.builder import StoreBuilder
+from processor_api.stores.factory import Stores
 from state.guards.guard import guarded
 from state.guards.policies import OneThread
 from state.registry.kinds import BUILT_IN, kind_name

@@ -21,8 +21,9 @@ from processor_api.task_id import TaskId, TopicPartition
 from state.custom.offsets_file import CHECKPOINT, OffsetsFile
 from state.directory.errors import directory_error, explained
 from state.directory.file_lock import FileLock
+from state.directory.metadata import METADATA_FILE
 from state.directory.room import has_room
-from state.directory.state_directory import METADATA_FILE, ProcessIdentity, StateDirectory
+from state.directory.state_directory import ProcessIdentity, StateDirectory
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 TASK = TaskId(0, 1)

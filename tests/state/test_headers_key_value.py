@@ -15,8 +15,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from processor_api.errors import StoreError
 from processor_api.serde import Serdes
+from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.contracts import ValueTimestampHeaders
-from processor_api.stores.factory import StoreBuilder, Stores
+from processor_api.stores.factory import Stores
 from state_support.store_kit import StoreKit, restored
 from streams.serdes import json_serde
 

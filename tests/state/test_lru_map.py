@@ -16,8 +16,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from dsl import Materialized, StreamsBuilder
 from processor_api.errors import StoreError, TopologyError
 from processor_api.serde import Serdes
+from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.contracts import ValueAndTimestamp
-from processor_api.stores.factory import StoreBuilder, Stores
+from processor_api.stores.factory import Stores
 from state_support.store_kit import StoreKit, restored
 
 KEYS = list(range(8))

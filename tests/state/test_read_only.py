@@ -10,14 +10,16 @@ import pytest
 
 from processor_api.errors import StoreError
 from processor_api.serde import Serdes
+from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.contracts import StateStore, ValueAndTimestamp
-from processor_api.stores.factory import StoreBuilder, Stores
+from processor_api.stores.factory import Stores
 from state.engine.memory import MemoryEngine
-from state.registry.kinds import OpenStore, family_of, open_store
+from state.registry.kinds import family_of, open_store
 from state.registry.read_only import read_only
 from state.rocksdb.engine import RocksEngine
 from state.row_format.record_context import Cursor
 from state.write_buffer.memory_budget import Budget
+from state.write_buffer.store_kind import OpenStore
 
 S = Serdes.STRING
 

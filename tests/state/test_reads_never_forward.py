@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from processor_api.serde import Serdes
-from processor_api.stores.factory import StoreBuilder, Stores
+from processor_api.stores.builder import StoreBuilder
+from processor_api.stores.factory import Stores
 from state.write_buffer.fast_path import make_get
 from state.write_buffer.read_check import checked_read
 from state_support.store_kit import StoreKit

@@ -17,8 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from processor_api.serde import Serdes
+from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.custom import ChangelogRecord
-from processor_api.stores.factory import StoreBuilder, Stores
+from processor_api.stores.factory import Stores
 from processor_api.stores.suppliers import as_supplier
 from state_support.bytes_stores import PlainBytesSupplier
 from state_support.restorable import KEYS, RESTORABLE, Restorable, Step, all_of

@@ -11,11 +11,12 @@ from processor_api.errors import ProductionError
 from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
 from state.engine.memory import MemoryEngine
-from state.registry.kinds import OpenStore, open_store
+from state.registry.kinds import open_store
 from state.row_format.record_context import Cursor
 from state.write_buffer.buffer import Rows
 from state.write_buffer.fast_path import make_put
 from state.write_buffer.memory_budget import Budget
+from state.write_buffer.store_kind import OpenStore
 
 Log = Callable[[bytes, "bytes | None", int], None]
 

@@ -20,13 +20,15 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from processor_api.errors import StoreError
 from processor_api.serde import Serde, Serdes
+from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.contracts import ValueAndTimestamp
-from processor_api.stores.factory import StoreBuilder, Stores
+from processor_api.stores.factory import Stores
 from state.engine.memory import MemoryEngine
-from state.registry.kinds import OpenStore, families_of, open_store
+from state.registry.kinds import families_of, open_store
 from state.rocksdb.engine import RocksEngine
 from state.row_format.record_context import Cursor
 from state.write_buffer.memory_budget import Budget
+from state.write_buffer.store_kind import OpenStore
 
 JSON: Serde[Any] = Serde(lambda value: json.dumps(value).encode(), json.loads, name="json")
 KEY_SERDES: dict[str, tuple[Serde[Any], st.SearchStrategy[Any]]] = {

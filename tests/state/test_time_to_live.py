@@ -12,8 +12,10 @@ import pytest
 
 from processor_api.errors import StateError, TopologyError
 from processor_api.serde import Serdes
+from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.contracts import ValueAndTimestamp, ValueTimestampHeaders
-from processor_api.stores.factory import StoreBuilder, Stores, StoreSupplier
+from processor_api.stores.factory import Stores
+from processor_api.stores.suppliers import StoreSupplier
 from processor_api.stores.time_to_live import TimeToLive
 from processor_api.topology.topology import Topology
 from state.registry.kinds import open_store

@@ -11,16 +11,18 @@ import pytest
 
 from processor_api.errors import StateError, StoreError, TopologyError
 from processor_api.serde import Serdes
+from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.contracts import ValueAndTimestamp
-from processor_api.stores.factory import StoreBuilder, Stores
+from processor_api.stores.factory import Stores
 from processor_api.stores.windowed import Window, Windowed, window_of
 from state.engine.memory import MemoryEngine
 from state.formats.keys import session_key, window_key
-from state.registry.kinds import OpenStore, family_of, open_store, restore_of
+from state.registry.kinds import family_of, open_store, restore_of
 from state.rocksdb.engine import RocksEngine
 from state.row_format.record_context import Cursor
 from state.windowed.segments import FACTS_KEY
 from state.write_buffer.memory_budget import Budget
+from state.write_buffer.store_kind import OpenStore
 
 S = Serdes.STRING
 

@@ -10,8 +10,9 @@ import pytest
 
 from processor_api.errors import StoreError, TopologyError
 from processor_api.serde import Serdes
+from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.contracts import AggregationWithHeaders, ValueAndTimestamp, ValueTimestampHeaders
-from processor_api.stores.factory import StoreBuilder, Stores
+from processor_api.stores.factory import Stores
 from processor_api.stores.isolation import IsolationLevel
 from processor_api.stores.windowed import Window, Windowed
 from state.read_views.view import open_view

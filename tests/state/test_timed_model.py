@@ -20,14 +20,17 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from processor_api.errors import StoreError
 from processor_api.serde import Serdes
+from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.contracts import AggregationWithHeaders, ValueAndTimestamp, ValueTimestampHeaders
-from processor_api.stores.factory import StoreBuilder, Stores, StoreSupplier
+from processor_api.stores.factory import Stores
+from processor_api.stores.suppliers import StoreSupplier
 from processor_api.stores.windowed import Window, Windowed, window_of
 from state.engine.memory import MemoryEngine
-from state.registry.kinds import OpenStore, family_of, open_store, restore_of
+from state.registry.kinds import family_of, open_store, restore_of
 from state.rocksdb.engine import RocksEngine
 from state.row_format.record_context import Cursor
 from state.write_buffer.memory_budget import Budget
+from state.write_buffer.store_kind import OpenStore
 
 KEYS = st.sampled_from([b"", b"\0", b"a", b"a\0", b"a\0\0", b"ab", b"b", b"\xff", b"\xff\xff" * 6])
 VALUES = {"string": (Serdes.STRING, st.text(max_size=20)), "long": (Serdes.LONG, st.integers(-5, 5))}

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from processor_api.serde import Serdes
-from processor_api.stores.factory import StoreBuilder, Stores
+from processor_api.stores.builder import StoreBuilder
+from processor_api.stores.factory import Stores
 from processor_api.stores.windowed import Window, Windowed
 from state_support.store_kit import StoreKit, restored
 

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from processor_api.errors import StateError
 from processor_api.serde import Serdes
+from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.contracts import AggregationWithHeaders, ValueAndTimestamp, ValueTimestampHeaders
-from processor_api.stores.factory import StoreBuilder, Stores
+from processor_api.stores.factory import Stores
 from processor_api.stores.windowed import Window, Windowed
 from state.engine.port import OFFSETS
 from state.formats.offsets import read_offset

@@ -15,8 +15,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from processor_api.errors import StateError
 from processor_api.serde import Serdes
+from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.contracts import ValueAndTimestamp, ValueTimestampHeaders
-from processor_api.stores.factory import StoreBuilder, Stores
+from processor_api.stores.factory import Stores
 from state.engine.port import OFFSETS
 from state.formats.offsets import read_offset
 from state.registry.kinds import families_held

@@ -14,8 +14,10 @@ from processor_api.errors import StateError, StoreError, TopologyError
 from processor_api.processor import Processor
 from processor_api.record import Record
 from processor_api.serde import Serde, Serdes
+from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.contracts import PUT_RETURN_CODE_NOT_PUT, PUT_RETURN_CODE_VALID_TO_UNDEFINED, VersionedRecord
-from processor_api.stores.factory import StoreBuilder, Stores, StoreSupplier
+from processor_api.stores.factory import Stores
+from processor_api.stores.suppliers import StoreSupplier
 from processor_api.topology.topology import Topology
 from state_support.store_kit import StoreKit, restored
 from streams.serdes import json_serde

@@ -19,7 +19,8 @@ import pytest
 from processor_api.clock import SystemClock
 from processor_api.errors import StoreError
 from processor_api.serde import Serdes
-from processor_api.stores.factory import StoreBuilder, Stores
+from processor_api.stores.builder import StoreBuilder
+from processor_api.stores.factory import Stores
 from processor_api.stores.isolation import IsolationLevel
 from state.read_views.view import open_view
 from state_support.store_kit import StoreKit

@@ -9,7 +9,8 @@ import pytest
 
 from processor_api.errors import ProductionError
 from processor_api.serde import Serdes
-from processor_api.stores.factory import StoreBuilder, Stores
+from processor_api.stores.builder import StoreBuilder
+from processor_api.stores.factory import Stores
 from state.formats.keys import window_key
 from state.row_format.codec import TIMESTAMPED
 from state.write_buffer.shared_rows import Logged

@@ -15,7 +15,8 @@ import pytest
 
 from processor_api.errors import StateDirectoryError
 from runtime_support.task_kit import TaskKit
-from state.directory.state_directory import METADATA_FILE, StateDirectory
+from state.directory.metadata import METADATA_FILE
+from state.directory.state_directory import StateDirectory
 from state.engine.port import OFFSETS
 from state.formats.offsets import complete_at_key
 from state.rocksdb.engine import RocksEngine

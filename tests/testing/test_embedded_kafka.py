@@ -10,7 +10,7 @@ import pytest
 from processor_api.errors import MissingTopicError, ProductionError, StreamsError
 from processor_api.serde import Serdes
 from streams import Consumed, Materialized, Produced, StreamsBuilder, StreamsConfig
-from streams.app.kafka_streams import ClientState
+from streams.app.states import ClientState
 from streams.testing import TestRecord
 from streams.testing.embedded_kafka import EmbeddedKafka
 

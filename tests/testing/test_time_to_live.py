@@ -11,8 +11,9 @@ from processor_api.errors import TopologyError
 from processor_api.processor import Processor
 from processor_api.record import Record
 from processor_api.serde import Serdes
+from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.contracts import ValueAndTimestamp
-from processor_api.stores.factory import StoreBuilder, Stores
+from processor_api.stores.factory import Stores
 from processor_api.stores.time_to_live import TimeToLive
 from processor_api.topology.topology import Topology
 from streams import Consumed, Grouped, Materialized, StreamsBuilder, TopologyTestDriver

@@ -20,19 +20,6 @@ from processor_api.texts import repr_of
 from processor_api.topology.partitioner import StreamPartitioner
 from state.formats.foreign_keys import read_response, response
 
-__all__ = [
-    "ANSWER_ALWAYS",
-    "ANSWER_IF_FOUND",
-    "DELETE_AND_ANSWER",
-    "DELETE_SILENTLY",
-    "Answer",
-    "AnswerPartitioner",
-    "AnswerSerde",
-    "KeyPartitioner",
-    "OwnSerdes",
-    "bound_serde",
-]
-
 DELETE_SILENTLY, DELETE_AND_ANSWER, ANSWER_ALWAYS, ANSWER_IF_FOUND = range(4)
 """Instructions of a subscription."""
 

@@ -23,8 +23,6 @@ from processor_api.record import Forward, HeaderList
 from processor_api.serde import Serde
 from state.formats.foreign_keys import murmur3_128, subscription
 
-__all__ = ["ForeignKeyAnswers", "ForeignKeySubscribe"]
-
 NULL_FOREIGN_KEY = "null foreign key"
 CHANGED_MEANWHILE = "an answer to an older value of the left row"
 

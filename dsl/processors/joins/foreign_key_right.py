@@ -23,8 +23,6 @@ from processor_api.record import Forward, HeaderList
 from processor_api.serde import Serde
 from state.formats.foreign_keys import read_subscription, subscription_key, subscription_prefix
 
-__all__ = ["ForeignKeyAnswer", "ForeignKeyReceive", "ForeignKeyRightChanges"]
-
 NULL_FOREIGN_KEY = "a subscription without a foreign key"
 
 

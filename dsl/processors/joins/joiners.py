@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["reversed_joiner", "with_key"]
-
 
 def with_key(joiner: Callable[..., Any], takes_key: bool) -> Callable[[Any, Any, Any], Any]:
     """Returns a function ``(key, left, right)``, whether the user's joiner takes the key or not."""

@@ -25,8 +25,6 @@ from state.formats.foreign_keys import (
     unanswered_key,
 )
 
-__all__ = ["RightAnswers", "RightChange"]
-
 log = logging.getLogger("streams.runtime")
 
 

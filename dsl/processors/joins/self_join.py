@@ -12,8 +12,6 @@ from dsl.user_functions import user_function
 from processor_api.context import OperatorContext
 from processor_api.record import Forward, HeaderList
 
-__all__ = ["JoinResults", "SelfJoin"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class SelfJoin:

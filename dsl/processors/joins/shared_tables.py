@@ -14,8 +14,6 @@ from dsl.table_view import LookUp
 from processor_api.context import OperatorContext
 from processor_api.record import Forward, HeaderList
 
-__all__ = ["JoinRules", "bind_shared"]
-
 
 class JoinRules:
     """The rules of one side of a join: its joiner, with this side's value first, and which values a result needs."""

@@ -11,8 +11,6 @@ from dsl.user_functions import user_function
 from processor_api.context import OperatorContext
 from processor_api.record import Forward, HeaderList
 
-__all__ = ["StreamGlobalJoin"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class StreamGlobalJoin:

@@ -9,8 +9,6 @@ from typing import Any
 from dsl.processors.joins.stream_global import StreamGlobalJoin
 from dsl.user_functions import user_function
 
-__all__ = ["StreamGlobalMappedJoin"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class StreamGlobalMappedJoin(StreamGlobalJoin):

@@ -14,8 +14,6 @@ from dsl.user_functions import user_function
 from processor_api.context import OperatorContext
 from processor_api.record import Forward, HeaderList
 
-__all__ = ["NULL", "StreamTableJoin"]
-
 NULL = "null key or value"
 
 

@@ -18,8 +18,6 @@ from dsl.user_functions import user_function
 from processor_api.context import OperatorContext
 from processor_api.record import Forward, HeaderList
 
-__all__ = ["JoinView", "TableJoinResult", "TableJoinSide"]
-
 Joiner = Callable[[Any, Any], Any]
 """The user's joiner: ``(left value, right value)`` to the joined value."""
 

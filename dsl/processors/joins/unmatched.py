@@ -11,8 +11,6 @@ from processor_api.context import OperatorContext
 from processor_api.record import HeaderList
 from state.formats.keys import MAX_TIME
 
-__all__ = ["EMIT_INTERVAL", "Release", "Unmatched"]
-
 EMIT_INTERVAL = "__emit.interval.ms.kstreams.outer.join.spurious.results.fix__"
 
 

@@ -12,8 +12,6 @@ from processor_api.stores.windowed import Windowed
 from state.formats.keys import MAX_TIME
 from state.windowed.segments import sent_name
 
-__all__ = ["EMIT_INTERVAL", "PART_ROWS", "FinalResults", "final_results", "kept_stream_time", "rows_of_part"]
-
 EMIT_INTERVAL = "__emit.interval.ms.kstreams.windowed.aggregation__"
 
 PART_ROWS = "final.results.part.rows"

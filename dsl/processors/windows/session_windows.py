@@ -18,8 +18,6 @@ from processor_api.context import OperatorContext
 from processor_api.record import NO_TIMESTAMP, Forward, HeaderList
 from processor_api.stores.windowed import Window, Windowed, window_of
 
-__all__ = ["SessionAggregate"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class SessionAggregate(TableOperator):

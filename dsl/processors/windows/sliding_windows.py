@@ -19,8 +19,6 @@ from processor_api.context import OperatorContext
 from processor_api.record import NO_TIMESTAMP, Forward, HeaderList
 from processor_api.stores.windowed import Window, Windowed, window_of
 
-__all__ = ["SlidingAggregate"]
-
 NULL = "null key or value"
 
 Seed = tuple[Any, int] | None

@@ -18,8 +18,6 @@ from processor_api.record import NO_TIMESTAMP, Forward, HeaderList
 from processor_api.stores.windowed import Window, Windowed, window_of
 from state.formats.keys import MAX_TIME
 
-__all__ = ["LATE", "NULL_KEY", "TimeWindowedAggregate"]
-
 NULL_KEY = "null key"
 LATE = "its window has closed"
 

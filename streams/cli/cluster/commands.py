@@ -8,8 +8,6 @@ from typing import Any
 
 from streams.cli import completion
 
-__all__ = ["add_parser"]
-
 _HELPS = {
     "topics": "show the topics of an application, and create those that are missing",
     "produce": "write records to a topic of an application",

@@ -25,8 +25,6 @@ if TYPE_CHECKING:  # pydantic and the client are not needed to print the help
     from streams.config import StreamsConfig
     from streams.kafka.ports import Admin, Consumer, KafkaClients, Producer, TopicInfo
 
-__all__ = ["Connection", "Target", "outages_said", "partitions_of", "target_of"]
-
 REACH_S = 10.0
 DELIVERY_MS = 30_000
 """The time for which a record is tried to be delivered; the client's own, two minutes to five, is long for a person."""

@@ -29,8 +29,6 @@ from streams.kafka.producing.zero_timestamps import as_written
 if TYPE_CHECKING:
     from streams.kafka.ports import Consumer, KafkaClients
 
-__all__ = ["add_parser", "run"]
-
 WAIT_S = 0.2
 BATCH = 500
 _EXAMPLES = """

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from streams.config import StreamsConfig
     from streams.kafka.ports import Admin, KafkaClients, NewTopic, TopicInfo
 
-__all__ = ["create_missing", "made_line", "make_topics"]
-
 log = logging.getLogger("streams.cli")
 
 BROKERS_DEFAULT = -1

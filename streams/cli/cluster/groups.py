@@ -25,8 +25,6 @@ from streams.kafka.topics.readers import matching_topics
 if TYPE_CHECKING:
     from streams.kafka.ports import Admin, Consumer, GroupInfo, GroupMember, KafkaClients, TopicInfo
 
-__all__ = ["add_parser", "run"]
-
 _EXAMPLES = """
 examples:
   streams groups

@@ -14,8 +14,6 @@ from streams.cli.records.times import time_ms
 if TYPE_CHECKING:
     from streams.kafka.ports import Consumer
 
-__all__ = ["Start", "start_of", "start_offsets"]
-
 
 @dataclass(frozen=True)
 class Start:

@@ -33,8 +33,6 @@ from streams.cli.topology_function import APP_HELP
 if TYPE_CHECKING:
     from streams.kafka.ports import KafkaClients, Producer
 
-__all__ = ["add_parser", "add_serde_options", "format_and_target", "run"]
-
 ROOM_S = 0.1
 AWAY = "_MSG_TIMED_OUT"
 """The client's name of the failure of a record that no broker took in time."""

@@ -34,8 +34,6 @@ from streams.cli.topology_function import APP_HELP
 if TYPE_CHECKING:
     from streams.kafka.ports import Admin, Consumer, KafkaClients
 
-__all__ = ["add_parser", "run"]
-
 GONE_S = 60.0
 """How long topics may take to be deleted, and members to leave."""
 REJOIN_S = 5.0

@@ -17,8 +17,6 @@ from streams.kafka.topics.left_behind import looking_own
 if TYPE_CHECKING:
     from streams.kafka.ports import Consumer, TopicInfo
 
-__all__ = ["OffsetChange", "ResetPlan", "ResetTopics", "Target", "new_offsets", "offsets_of_file", "reset_topics"]
-
 
 @dataclass(frozen=True)
 class OffsetChange:

@@ -31,8 +31,6 @@ from streams.kafka.topics.application import dead_letter_topic
 from streams.kafka.topics.internal import changelog_name, full_name, topic_prefix
 from streams.kafka.topics.readers import reader_of
 
-__all__ = ["TopicFormat", "format_of"]
-
 Reader = Callable[[bytes], Any]
 """A function from bytes to what JSON can write."""
 

@@ -18,8 +18,6 @@ from streams.kafka.topics.application import ApplicationTopic, application_topic
 if TYPE_CHECKING:
     from streams.kafka.ports import Admin, KafkaClients
 
-__all__ = ["add_creation_options", "add_parser", "found_topics", "run"]
-
 _EXAMPLES = """
 examples:
   streams topics app.py

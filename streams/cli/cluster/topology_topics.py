@@ -30,8 +30,6 @@ from streams.kafka.topics.readers import matching_topics
 if TYPE_CHECKING:
     from streams.kafka.ports import TopicInfo
 
-__all__ = ["FoundTopics", "copartitioned", "find_topics", "restored_from"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class FoundTopics:

@@ -8,8 +8,6 @@ from typing import Any
 
 from streams.cli.run.signals import on_stop_signals
 
-__all__ = ["add_parser", "run"]
-
 
 def add_parser(commands: Any) -> None:
     parser = commands.add_parser(

@@ -32,8 +32,6 @@ from streams.testing.broker import EmbeddedBroker, EmbeddedClients
 from streams.testing.broker.server import BrokerServer
 from streams.testing.settings import config_for_tests
 
-__all__ = ["Crash", "Order", "expected"]
-
 ORDERS = 1000
 PARTITIONS = 2
 CUSTOMERS = 40

@@ -22,8 +22,6 @@ from streams.cli.trial.output import Table
 from streams.cli.trial.session import Session
 from streams.testing.settings import config_for_tests
 
-__all__ = ["Tour", "code_of"]
-
 START = "2025-01-01T12:00:00Z"
 """The time at which the applications run: that of the machine would make each tour another one."""
 

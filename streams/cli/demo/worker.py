@@ -15,8 +15,6 @@ from streams.config import StreamsConfig
 from streams.testing.broker.remote import RemoteClients
 from streams.threads import SYSTEM_THREADS
 
-__all__ = ["APPLICATION_ID", "main"]
-
 APPLICATION_ID = "shop"
 
 

@@ -24,8 +24,6 @@ from streams.kafka.wire.describe import (
     find_transaction_coordinator,
 )
 
-__all__ = ["Cluster", "check_cluster"]
-
 OWN_PROTOCOLS = ("", "cooperative-sticky")
 
 

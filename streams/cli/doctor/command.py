@@ -21,8 +21,6 @@ from streams.cli.topology_function import APP_HELP, load_topology
 if TYPE_CHECKING:  # pydantic is not needed to print the help
     from streams.config import StreamsConfig
 
-__all__ = ["add_parser", "run"]
-
 _STAND_INS = {"application.id": "doctor", "bootstrap.servers": "localhost:9092"}
 _CLIENT_ID = "streams-doctor"
 

@@ -14,8 +14,6 @@ from streams.cli.output.failures import CannotRun
 from streams.cli.output.findings import Finding, fail, fails, ok, warn
 from streams.cli.run.command import refuse_free_threading
 
-__all__ = ["check_open_files", "check_state_directory", "check_versions"]
-
 LITTLE_SPACE_BYTES = 1 << 30
 NO_SPACE_BYTES = 64 << 20
 

@@ -13,8 +13,6 @@ from streams.kafka.membership.group_topology import control_topic
 from streams.kafka.topics.application import application_topics
 from streams.kafka.topics.internal import TopicRole, internal_topics, topic_prefix
 
-__all__ = ["RightsOfClient", "needed_rights", "right_findings"]
-
 Operations = frozenset[str] | None
 
 _OF_ROLE = {

@@ -14,8 +14,6 @@ from streams.cli.output.terminal import say_error, say_lines
 from streams.cli.settings_options import add_settings_options, given_settings
 from streams.cli.topology_function import APP_HELP, load_topology
 
-__all__ = ["add_parser", "run"]
-
 
 def add_parser(commands: Any) -> None:
     parser = commands.add_parser(

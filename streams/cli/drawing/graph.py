@@ -10,8 +10,6 @@ from processor_api.topology.nodes import Node, ProcessorNode, SinkNode, SourceNo
 from processor_api.topology.subtopology import subtopologies
 from processor_api.topology.topology import Topology
 
-__all__ = ["Box", "Graph", "Kind", "Link", "graph_of"]
-
 
 class Kind(enum.StrEnum):
     """The kind of a box; each has a shape of its own."""

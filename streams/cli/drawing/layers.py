@@ -10,8 +10,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-__all__ = ["Edge", "Layout", "Point", "place"]
-
 Point = tuple[float, float]
 
 _SWEEPS = 12

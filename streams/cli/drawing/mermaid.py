@@ -6,8 +6,6 @@ import re
 
 from streams.cli.drawing.graph import Box, Graph, Kind
 
-__all__ = ["mermaid"]
-
 _SHAPES = {
     Kind.SOURCE: ("[/", "\\]"),
     Kind.PROCESSOR: ("[", "]"),

@@ -10,8 +10,6 @@ from xml.sax.saxutils import escape, quoteattr
 from streams.cli.drawing.graph import Box, Graph, Kind
 from streams.cli.drawing.layers import Edge, Layout, Point, place
 
-__all__ = ["svg"]
-
 _CHARACTER = 7.3
 _LINE = 15.0
 _LONGEST_LINE = 30

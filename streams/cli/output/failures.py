@@ -24,24 +24,6 @@ from processor_api.texts import MOST_MESSAGE, cut, error_text, printable, shown
 from processor_api.user_code.lines import user_frames
 from streams.cli.output.terminal import say_lines
 
-__all__ = [
-    "CANNOT_RUN",
-    "CLEAN",
-    "FAILED",
-    "MOST_TRACE",
-    "READER_GONE",
-    "CannotRun",
-    "described",
-    "give_up_output",
-    "indented",
-    "is_reader_gone",
-    "kind_and_text",
-    "place_of",
-    "report",
-    "trace_of",
-    "user_trace",
-]
-
 CLEAN = 0
 FAILED = 1
 CANNOT_RUN = 2

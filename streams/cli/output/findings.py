@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from processor_api.errors import StreamsError
 from streams.cli.output.failures import described
 
-__all__ = ["Finding", "Verdict", "fail", "fails", "ok", "warn"]
-
 
 class Verdict(enum.StrEnum):
     """The verdict of a check: whether an application will run."""

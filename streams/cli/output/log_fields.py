@@ -10,8 +10,6 @@ import structlog
 from processor_api.texts import MOST_TEXT, plain_str, repr_of, shown
 from streams.cli.output.failures import indented, kind_and_text, place_of, trace_of
 
-__all__ = ["ErrorFields", "bounded"]
-
 _INDENT = "    "
 _PLAIN = (bool, int, float, type(None))
 _OF_ERRORS = ("exc_info", "stack_info")

@@ -15,8 +15,6 @@ from streams.cli.output.failures import described
 from streams.cli.output.log_fields import ErrorFields, bounded
 from streams.log import in_work
 
-__all__ = ["FORMATS", "LEVELS", "configure", "name_application"]
-
 FORMATS = ("text", "json")
 LEVELS = ("debug", "info", "warning", "error")
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 
-__all__ = ["add_log_options", "configure_logs", "name_application"]
-
 
 def add_log_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("logs", "on standard error")

@@ -7,8 +7,6 @@ from typing import Any
 
 from processor_api.standard_files import hold_standard_files
 
-__all__ = ["is_output_closed", "open_standard_streams"]
-
 _closed: set[int] = set()
 
 

@@ -22,21 +22,6 @@ from processor_api.texts import printable
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = [
-    "GAP",
-    "ask",
-    "console",
-    "has_colour",
-    "json_text",
-    "live_view",
-    "say",
-    "say_error",
-    "say_lines",
-    "say_title",
-    "table",
-    "write_line",
-]
-
 MEASURED = 500
 """Rows of a table that its columns are measured by; the table is written while later rows are still read."""
 WIDEST = 60

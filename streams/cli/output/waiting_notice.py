@@ -12,8 +12,6 @@ from typing import Self
 
 from streams.cli.output.terminal import say_error
 
-__all__ = ["WaitingNotice", "standard_input", "with_notice"]
-
 
 class WaitingNotice:
     """Writes a line after some seconds without an answer, and then again and again; a context manager.

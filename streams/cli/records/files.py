@@ -18,8 +18,6 @@ from streams.cli.records.json_lines import BadRecord, GivenRecord
 from streams.cli.records.typed_lines import Item, LineReader, RowReader, record_of_row
 from streams.cli.records.values import as_json
 
-__all__ = ["items_of_file", "merged"]
-
 _JSON_LINES = (".jsonl", ".ndjson", ".json")
 _PARQUET_BATCH = 1000
 NOW = 1 << 63

@@ -13,21 +13,6 @@ from streams.cli.output.terminal import json_text
 from streams.cli.records.times import iso, time_ms
 from streams.cli.records.values import bytes_as_json, bytes_of_json, parsed_json
 
-__all__ = [
-    "BadRecord",
-    "GivenRecord",
-    "NotARecord",
-    "header_of_text",
-    "headers_as_json",
-    "headers_of_json",
-    "is_record",
-    "json_object",
-    "record_line",
-    "record_of",
-    "text_lines",
-    "writable",
-]
-
 NAMES = ("topic", "key", "value", "timestamp", "headers")
 """The fields of a record, in the order in which they are printed."""
 PLACE = ("partition", "offset")

@@ -8,8 +8,6 @@ from typing import Any
 
 from processor_api.texts import cut, shown
 
-__all__ = ["duration_ms", "iso", "time_ms"]
-
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MS = timedelta(milliseconds=1)
 _PART = re.compile(r"([0-9]{1,19})(ms|s|m|h|d)")

@@ -23,8 +23,6 @@ from streams.cli.records.json_lines import (
 )
 from streams.cli.records.times import duration_ms, time_ms
 
-__all__ = ["Item", "LineReader", "RowReader", "TimeStep", "record_of_row"]
-
 
 @dataclass(frozen=True)
 class TimeStep:

@@ -22,19 +22,6 @@ from processor_api.texts import error_text, printable, shown
 from state.formats.windowed_serdes import SessionWindowedSerde, TimeWindowedSerde
 from streams.cli.records.times import iso, time_ms
 
-__all__ = [
-    "DoesNotFit",
-    "Fitted",
-    "as_json",
-    "as_text",
-    "bytes_as_json",
-    "bytes_of_json",
-    "fitted",
-    "form_of",
-    "json_reader",
-    "parsed_json",
-]
-
 MOST_SHOWN = 80
 """Characters of a key or value in the text of an error."""
 BASE64 = "base64"

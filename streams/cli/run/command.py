@@ -19,22 +19,13 @@ from streams.cli.run.readiness import Readiness, shown_readiness
 from streams.cli.run.signals import on_stop_signals
 from streams.cli.run.supervision import SupervisorLine
 from streams.cli.run.worker import Application, Stopped, StopRequest, run_until_stopped, stop_with_supervisor
-from streams.cli.settings_options import Given, add_settings_options, given_settings
+from streams.cli.settings_options import add_settings_options, given_settings
 from streams.cli.topology_function import APP_HELP, load_topology
+from streams.config.sources import Given
 
 if TYPE_CHECKING:  # pydantic is not needed to print the help
     from streams.config import StreamsConfig
     from streams.kafka.ports import KafkaClients
-
-__all__ = [
-    "Runner",
-    "add_parser",
-    "kafka_streams",
-    "keep_files_private",
-    "refuse_free_threading",
-    "run",
-    "say_derived_id",
-]
 
 log = logging.getLogger("streams.cli")
 

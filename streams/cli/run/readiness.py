@@ -16,8 +16,6 @@ from pathlib import Path
 
 from streams.cli.output.failures import CannotRun
 
-__all__ = ["Readiness", "ReadyFile", "ServiceManager", "shown_readiness"]
-
 log = logging.getLogger("streams.cli")
 
 _MARK = "ready "

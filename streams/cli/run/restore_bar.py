@@ -16,8 +16,6 @@ from streams.cli.output.terminal import console, live_view
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-__all__ = ["RestoreBar"]
-
 
 class RestoreBar:
     """A listener for :meth:`KafkaStreams.set_global_state_restore_listener`; one or more stream threads call it.

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from streams.config import StreamsConfig
     from streams.kafka.ports import KafkaClients
 
-__all__ = ["run", "script_config"]
-
 
 def run(
     topology: TopologyLike,

@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-__all__ = ["on_stop_signals"]
-
 
 @contextmanager
 def on_stop_signals(handler: Callable[[signal.Signals], None]) -> Iterator[None]:

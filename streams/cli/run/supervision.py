@@ -20,8 +20,6 @@ from typing import Any
 from processor_api.errors import RetryableError
 from streams.cli.output.failures import described
 
-__all__ = ["SupervisorLine", "WorkerLine", "without_settings"]
-
 _CHUNK = 65536
 
 

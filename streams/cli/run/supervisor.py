@@ -23,8 +23,6 @@ from streams.cli.run.signals import on_stop_signals
 from streams.cli.run.supervision import WorkerLine, without_settings
 from streams.cli.working_directory import from_start
 
-__all__ = ["Command", "RestartPolicy", "Supervisor", "worker_command"]
-
 log = logging.getLogger("streams.cli.supervisor")
 
 _SLICE_S = 0.05

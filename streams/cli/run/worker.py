@@ -18,8 +18,6 @@ from streams.cli.run.readiness import Readiness
 from streams.cli.run.supervision import SupervisorLine
 from streams.user_exits import as_error
 
-__all__ = ["Application", "StopRequest", "Stopped", "run_until_stopped", "stop_with_supervisor"]
-
 log = logging.getLogger("streams.cli")
 
 _SLICE_MS = 200

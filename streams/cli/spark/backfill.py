@@ -11,23 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from streams.cli.output.failures import CLEAN, CannotRun
 from streams.cli.output.terminal import say_lines
-from streams.cli.settings_options import Given, add_settings_options
+from streams.cli.settings_options import add_settings_options
 from streams.cli.spark.settings import APPLICATION_ID, spark_settings
 from streams.cli.topology_function import APP_HELP, import_path_of, load_topology
+from streams.config.sources import Given
 
 if TYPE_CHECKING:
     from streams.spark import Cut, History
-
-__all__ = [
-    "absolute",
-    "add_parser",
-    "add_run_arguments",
-    "add_session_option",
-    "checked_topology",
-    "read_cut",
-    "run",
-    "spark_of",
-]
 
 KAFKA = "kafka"
 PARTS = ("key", "value", "timestamp", "partition", "offset", "headers")

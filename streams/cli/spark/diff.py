@@ -15,8 +15,6 @@ from streams.cli.spark.settings import spark_settings
 if TYPE_CHECKING:
     from streams.spark import BackfillResult, OffsetRanges
 
-__all__ = ["add_parser", "run"]
-
 
 def add_parser(commands: Any) -> None:
     parser = commands.add_parser(

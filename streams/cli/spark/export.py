@@ -10,8 +10,6 @@ from streams.cli.output.terminal import say
 from streams.cli.settings_options import add_settings_options, given_settings
 from streams.cli.spark.backfill import absolute, add_run_arguments, add_session_option, checked_topology, spark_of
 
-__all__ = ["add_parser", "run"]
-
 
 def add_parser(commands: Any) -> None:
     parser = commands.add_parser(

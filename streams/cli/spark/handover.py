@@ -14,8 +14,6 @@ from streams.cli.spark.backfill import read_cut
 from streams.cli.spark.settings import spark_settings
 from streams.cli.topology_function import APP_HELP, load_topology
 
-__all__ = ["add_parser"]
-
 
 def add_parser(commands: Any) -> None:
     _add_bootstrap(commands)

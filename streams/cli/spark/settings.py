@@ -6,9 +6,8 @@ import argparse
 
 from streams.cli.output.failures import CannotRun
 from streams.cli.run.command import say_derived_id
-from streams.cli.settings_options import Given, given_settings
-
-__all__ = ["APPLICATION_ID", "spark_settings"]
+from streams.cli.settings_options import given_settings
+from streams.config.sources import Given
 
 APPLICATION_ID = "application.id"
 

@@ -23,19 +23,6 @@ from streams.cli.stored.where import (
     place_of,
 )
 
-__all__ = [
-    "add_parser",
-    "add_range_options",
-    "add_serde_options",
-    "as_json_value",
-    "cell",
-    "columns_for",
-    "entries",
-    "families_of",
-    "readable_for",
-    "run",
-]
-
 _TIMES = frozenset({
     "session_end", "session_start", "timestamp", "valid_from", "valid_to", "window_end", "window_start",
 })  # fmt: skip

@@ -22,8 +22,6 @@ from streams.cli.stored.dump import (
 )
 from streams.cli.stored.where import Place, add_place_options, add_store_argument, place_of
 
-__all__ = ["add_parser", "run"]
-
 _BATCH = 10_000
 _LIST = "list"
 """Values of such a family are lists, which are JSON."""

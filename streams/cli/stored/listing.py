@@ -12,8 +12,6 @@ from streams.cli.output.failures import CLEAN, FAILED, described
 from streams.cli.output.terminal import json_text, say, say_error, table
 from streams.cli.stored.where import add_format_option, add_place_options, place_of
 
-__all__ = ["add_parser", "run"]
-
 _COLUMNS = ("application", "task", "store", "kind", "format", "rows", "size", "changelog", "input")
 
 

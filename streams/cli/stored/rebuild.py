@@ -15,8 +15,6 @@ from streams.cli.output.failures import CLEAN, FAILED, CannotRun
 from streams.cli.output.terminal import ask, say
 from streams.cli.stored.where import Place, add_place_options, add_store_argument, place_of
 
-__all__ = ["add_parser", "run"]
-
 
 def add_parser(commands: Any) -> None:
     parser = commands.add_parser(

@@ -8,13 +8,11 @@ from typing import Any
 
 from processor_api.errors import ConfigError, StoreError
 from processor_api.serde import Serde, Serdes
-from processor_api.stores.factory import StoreBuilder
+from processor_api.stores.builder import StoreBuilder
 from processor_api.topology.topology import Topology
 from state.formats.keys import ends_of
 from streams.cli.output.failures import CannotRun
 from streams.cli.records.values import fitted
-
-__all__ = ["Readable", "readable_of"]
 
 _TYPES: Mapping[Serde[Any], type] = {
     Serdes.STRING: str,

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from state.offline.stores import StoredStore
     from state.rocksdb.reader import DatabaseReader
 
-__all__ = ["add_parser", "run"]
-
 
 def add_parser(commands: object) -> None:
     parser = commands.add_parser(  # type: ignore[attr-defined]

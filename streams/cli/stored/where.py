@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from state.rocksdb.reader import DatabaseReader
     from streams.config import StreamsConfig
 
-__all__ = ["Place", "add_format_option", "add_place_options", "add_store_argument", "add_topology_option", "place_of"]
-
 
 class Place:
     """A state directory, and the tasks and store requested in it."""

@@ -8,8 +8,6 @@ from typing import Any
 from streams.cli.settings_options import add_settings_options
 from streams.cli.topology_function import APP_HELP
 
-__all__ = ["add_parser", "run"]
-
 _EXAMPLES = """
 examples:
   streams try app.py                               type records, one a line, and Ctrl-D at the end

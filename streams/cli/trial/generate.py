@@ -15,8 +15,6 @@ from streams.cli.records.json_lines import GivenRecord
 from streams.cli.records.typed_lines import Item, TimeStep
 from streams.cli.records.values import DoesNotFit, fitted, form_of
 
-__all__ = ["Inventor", "made_up"]
-
 STEP_MS = 1000
 """Time between two made-up records."""
 _NAMES = ("ann", "bob", "cid", "dan", "eve")

@@ -21,9 +21,6 @@ from processor_api.topology.nodes import ProcessorNode
 from processor_api.topology.topology import Topology
 from state.formats.keys import MAX_TIME
 
-__all__ = ["HeldBack", "held_back"]
-
-
 WINDOW = ("result of an open window", "results of open windows")
 SUPPRESSED = ("suppressed result", "suppressed results")
 ALONE = ("record without a partner", "records without a partner")

@@ -14,8 +14,6 @@ from streams.cli.records.times import iso
 from streams.cli.records.values import as_text, bytes_as_json
 from streams.cli.trial.session import Output
 
-__all__ = ["JsonLines", "Printer", "Table", "json_line", "printer_of"]
-
 MOST_CELL = 60
 """Characters of a key in a table."""
 _GAP = "  "

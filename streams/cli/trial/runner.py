@@ -30,8 +30,6 @@ from streams.cli.trial.tables import show_tables
 from streams.config import StreamsConfig
 from streams.testing.settings import with_defaults
 
-__all__ = ["run_trial"]
-
 MOST_BAD = 10
 """Records that do not fit, after which the rest is not read."""
 _STANDARD_INPUT = "-"

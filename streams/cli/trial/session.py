@@ -25,8 +25,6 @@ from streams.runtime.processing.environment import resolve_serde
 from streams.testing.driver import TopologyTestDriver
 from streams.testing.record_trace import RecordTrace
 
-__all__ = ["Output", "Refused", "Session", "Topics"]
-
 LAST_MS = 253_402_300_799_999
 """The end of the year 9999."""
 

@@ -14,8 +14,6 @@ from streams.config import StreamsConfig
 from streams.runtime.processing.environment import resolve_serde
 from streams.runtime.tracing.steps import TraceStep, value_text
 
-__all__ = ["RowKeys", "show_steps"]
-
 MOST_CELL = 60
 """Characters of a key or a value."""
 _LEFT_OUT = frozenset(("changelog", "commit", "stop"))

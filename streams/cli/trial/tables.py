@@ -17,8 +17,6 @@ from streams.cli.records.times import iso
 from streams.cli.records.values import as_json
 from streams.cli.trial.output import Printer
 
-__all__ = ["show_tables"]
-
 
 def show_tables(printer: Printer, stores: Mapping[str, Any]) -> None:
     """Prints the rows of each store."""

@@ -41,8 +41,6 @@ from streams.kafka.ports import (
 )
 from streams.kafka.wire.cluster_queries import ClusterQueries
 
-__all__ = ["ConfluentAdmin"]
-
 T = TypeVar("T")
 
 log = logging.getLogger("streams.kafka.client")

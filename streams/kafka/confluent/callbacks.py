@@ -10,8 +10,6 @@ from collections.abc import Callable
 from typing import Any
 from weakref import WeakMethod
 
-__all__ = ["weakly"]
-
 
 def weakly(method: Callable[..., None]) -> Callable[..., None]:
     """Returns a function that calls a method while its object exists, and does nothing afterwards."""

@@ -14,8 +14,6 @@ from streams.kafka.confluent.producer import ConfluentProducer
 from streams.kafka.ports import Admin, Consumer, Producer
 from streams.log import watch_outage
 
-__all__ = ["ConfluentClients"]
-
 
 class ConfluentClients:
     """Implements `streams.kafka.ports.KafkaClients`.

@@ -12,8 +12,6 @@ from processor_api.task_id import TopicPartition
 from streams.kafka.offset_metadata import TopicPartitionMetadata
 from streams.kafka.ports import OffsetAndMetadata
 
-__all__ = ["committed_offsets", "exact_offsets"]
-
 log = logging.getLogger("streams.kafka.client")
 
 Ask = Callable[[Collection[TopicPartition]], Mapping[TopicPartition, str]]

@@ -54,8 +54,6 @@ from streams.kafka.wire.error_codes import NONE
 from streams.kafka.wire.offset_commits import CommittingMember, OffsetCommits
 from streams.kafka.wire.offset_texts import fetched_offsets, first_error, offset_texts
 
-__all__ = ["ConfluentConsumer"]
-
 log = logging.getLogger("streams.kafka.client")
 
 TIMEOUT_S = 30.0

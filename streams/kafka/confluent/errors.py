@@ -25,20 +25,6 @@ from streams.kafka.ports import (
     UnknownPartitionError,
 )
 
-__all__ = [
-    "AUTHENTICATION",
-    "UNKNOWN",
-    "Resources",
-    "caught",
-    "fatal_error",
-    "instance_fenced",
-    "kafka_error",
-    "mapped",
-    "mapping",
-    "offsets_error",
-    "session_ended",
-]
-
 P = ParamSpec("P")
 T = TypeVar("T")
 

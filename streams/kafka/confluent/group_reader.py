@@ -20,8 +20,6 @@ from streams.kafka.confluent.committed_texts import committed_offsets
 from streams.kafka.confluent.outage import ClientLog, OutageLog
 from streams.kafka.ports import OffsetAndMetadata
 
-__all__ = ["GroupReader"]
-
 
 class GroupReader:
     """Reads the committed offsets of groups of one cluster; may be used by any thread. Clients are made when they are

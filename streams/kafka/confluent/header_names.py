@@ -17,8 +17,6 @@ from typing import Any
 
 from confluent_kafka import Message as ClientMessage
 
-__all__ = ["decode_headers", "replacing"]
-
 _HALF = re.compile(b"\xed[\xa0-\xbf][\x80-\xbf]")
 """Half of a surrogate pair as three bytes, which Java replaces together."""
 _lock = threading.Lock()

@@ -12,8 +12,6 @@ from typing import Any
 
 from confluent_kafka import KafkaException
 
-__all__ = ["learn_topics"]
-
 log = logging.getLogger("streams.kafka.client")
 
 TIMEOUT_S = 2.0

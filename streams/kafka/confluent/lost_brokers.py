@@ -19,8 +19,6 @@ from streams.kafka.confluent.outage import ClientLog, OutageLog
 from streams.kafka.ports import ClientUnusable
 from streams.kafka.wire.describe import describe_group
 
-__all__ = ["GivenUpClient", "LostBrokers", "answers_members", "lost_after_s", "reaches_brokers"]
-
 CHECK_INTERVAL_S = 1.0
 OWN_ANSWER_S = 1.0
 NEW_ANSWER_S = 10.0

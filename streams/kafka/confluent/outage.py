@@ -10,8 +10,6 @@ from confluent_kafka import KafkaError, KafkaException
 
 from processor_api.clock import Clock, SystemClock
 
-__all__ = ["ClientLog", "OutageLog", "failure_of_request"]
-
 log = logging.getLogger("streams.kafka.client")
 
 REPEAT_S = 10.0

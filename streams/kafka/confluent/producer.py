@@ -31,8 +31,6 @@ from streams.kafka.ports import (
     UnknownTopicError,
 )
 
-__all__ = ["ConfluentProducer"]
-
 log = logging.getLogger("streams.kafka.client")
 
 TIMEOUT_S = 10.0

@@ -16,8 +16,6 @@ from typing import Any
 from processor_api.task_id import TopicPartition
 from state.row_format.record_context import message_bytes
 
-__all__ = ["MESSAGE_BYTES", "ReadAhead"]
-
 MESSAGE_BYTES = 256
 """Bytes that a message takes beside its key, value and headers: 220 were measured with one byte each."""
 SIZES_LOOKED_AT = 16

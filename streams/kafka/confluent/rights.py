@@ -14,8 +14,6 @@ from processor_api.errors import RetryableError
 from streams.kafka.confluent.errors import kafka_error, mapped
 from streams.kafka.confluent.outage import ClientLog
 
-__all__ = ["Rights", "read_rights"]
-
 TIMEOUT_S = 10.0
 
 Operations = frozenset[str] | None

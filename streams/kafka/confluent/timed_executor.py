@@ -7,9 +7,6 @@ import threading
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
 
-__all__ = ["CallTimedOutError", "TimedExecutor"]
-
-
 WAITING_INTERVAL_S = 5.0
 
 

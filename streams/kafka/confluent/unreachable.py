@@ -7,8 +7,6 @@ import re
 
 from processor_api.clock import Clock
 
-__all__ = ["UnreachableNotice", "plain_reason"]
-
 log = logging.getLogger("streams.kafka.client")
 
 FIRST_S = 3.0

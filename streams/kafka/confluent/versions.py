@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import confluent_kafka
 
-__all__ = ["librdkafka_version"]
-
 
 def librdkafka_version() -> str:
     """Returns the version of the library itself, which need not be that of the Python package around it."""

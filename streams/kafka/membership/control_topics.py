@@ -34,8 +34,6 @@ from streams.kafka.ports import Admin, Consumer, GroupMember, NewTopic, OffsetAn
 from streams.log import RepeatedLines
 from streams.user_exits import as_error, passes
 
-__all__ = ["ControlTopicMembership", "Membership", "Owner", "Tasks", "topology_hash"]
-
 log = logging.getLogger("streams.membership")
 
 CONTROL_CONFIGS = {"cleanup.policy": "delete", "retention.ms": "-1"}

@@ -14,8 +14,6 @@ from processor_api.task_id import TopicPartition
 from streams.kafka.ports import Consumer
 from streams.threads import SYSTEM_THREADS, Threads
 
-__all__ = ["ShutdownRequested", "ShutdownRequests"]
-
 KEY = b"shutdown"
 
 

@@ -19,8 +19,6 @@ from typing import NamedTuple
 
 from processor_api.task_id import TaskId
 
-__all__ = ["spread"]
-
 COMPARED_MAX = 50
 """Largest number of members of which each pair is compared, to find the exchange that costs least; of more members only
 those with the most and the fewest tasks of a subtopology are compared."""

@@ -36,8 +36,6 @@ from streams.kafka.membership.spread import spread
 from streams.kafka.ports import Admin, Consumer, GroupMember, OffsetAndMetadata
 from streams.log import RepeatedLines
 
-__all__ = ["Plan", "TaskSlots"]
-
 T = TypeVar("T")
 
 log = logging.getLogger("streams.membership")

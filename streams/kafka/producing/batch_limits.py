@@ -16,8 +16,6 @@ from processor_api.handlers import ProducerRecord
 from streams.kafka.ports import Admin
 from streams.threads import SYSTEM_THREADS, Threads
 
-__all__ = ["BatchLimits", "ProducerBatches", "limited", "topic_limits"]
-
 log = logging.getLogger("streams.kafka")
 
 BATCH_SIZE = "batch.size"

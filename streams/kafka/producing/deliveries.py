@@ -13,8 +13,6 @@ from processor_api.record import TimestampType
 from processor_api.texts import error_text
 from streams.kafka.ports import BatchTooLarge, NotDelivered
 
-__all__ = ["batch_too_large", "is_fatal", "is_purged", "is_too_large", "not_delivered", "produced_record"]
-
 FENCED = frozenset({
     "_FENCED", "INVALID_PRODUCER_EPOCH", "INVALID_PRODUCER_ID_MAPPING", "OUT_OF_ORDER_SEQUENCE_NUMBER",
     "PRODUCER_FENCED",

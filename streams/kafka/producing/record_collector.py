@@ -43,8 +43,6 @@ from streams.kafka.producing.deliveries import (
 )
 from streams.kafka.producing.zero_timestamps import ZERO_SENT, looks_marked, with_time
 
-__all__ = ["Changelog", "RecordCollector", "SinkErrors"]
-
 log = logging.getLogger("streams.kafka")
 
 QUEUE_FULL_WAIT_S = 0.1

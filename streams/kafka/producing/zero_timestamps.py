@@ -12,8 +12,6 @@ from struct import Struct
 
 from processor_api.record import HeaderList
 
-__all__ = ["TIME_HEADER", "ZERO_SENT", "as_written", "looks_marked", "with_time"]
-
 TIME_HEADER = "streams.timestamp"
 """Header of a changelog record with the timestamp in ms that it was written with (i64)."""
 ZERO_SENT = 1

@@ -20,16 +20,6 @@ from streams.kafka.topics.internal import (
 )
 from streams.kafka.topics.readers import matching_topics
 
-__all__ = [
-    "DEAD_LETTERS",
-    "ApplicationTopic",
-    "Use",
-    "application_topics",
-    "dead_letter_topic",
-    "readable_topics",
-    "topology_sources",
-]
-
 DEAD_LETTERS = "errors.dead.letter.queue.topic.name"
 """The setting that names the topic of dead letters."""
 

@@ -14,10 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from processor_api.record import NO_TIMESTAMP
-from processor_api.stores.factory import StoreBuilder
+from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.suppliers import CustomStoreSupplier
-
-__all__ = ["Needed", "is_cut_by_tasks", "needed_by"]
 
 DAY_MS = 86_400_000
 RETENTION, LAG, POLICY = "retention.ms", "min.compaction.lag.ms", "cleanup.policy"

@@ -13,26 +13,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from processor_api.errors import MissingTopicError, TopologyError
-from processor_api.stores.factory import StoreBuilder
+from processor_api.stores.builder import StoreBuilder
 from processor_api.topology.data import TopologyData
 from processor_api.topology.nodes import RepartitionTopic, SourceNode
 from processor_api.topology.subtopology import Subtopology, task_subtopologies
 from streams.kafka.topics.changelog_keeping import is_cut_by_tasks
 from streams.kafka.topics.readers import source_topics
-
-__all__ = [
-    "RESET_HINT",
-    "InternalTopic",
-    "TopicRole",
-    "changelog_name",
-    "check_existing_topics",
-    "full_name",
-    "internal_topic_counts",
-    "internal_topics",
-    "repartition_counts",
-    "task_counts",
-    "topic_prefix",
-]
 
 DAY_MS = 86_400_000
 LONGEST_MS = (1 << 63) - 1

@@ -21,8 +21,6 @@ from streams.kafka.topics.application import application_topics
 from streams.kafka.topics.internal import topic_prefix
 from streams.threads import Threads
 
-__all__ = ["DeployCheck", "LeftTopics", "find_left_topics", "left_names", "looking_own"]
-
 log = logging.getLogger("streams.topics")
 
 CHANGELOG = "-changelog"

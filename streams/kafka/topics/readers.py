@@ -13,8 +13,6 @@ from processor_api.topology.data import TopologyData
 from processor_api.topology.nodes import SourceNode
 from processor_api.user_code.lines import at
 
-__all__ = ["matching_topics", "reader_of", "source_topics"]
-
 
 def matching_topics(topology: TopologyData, source: SourceNode, existing: Iterable[str]) -> tuple[str, ...]:
     """Returns the topics that a source names, or the existing ones that its pattern matches; another pattern may match

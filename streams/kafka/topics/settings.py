@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-__all__ = ["harmful_settings"]
-
 POLICY = "cleanup.policy"
 TIMESTAMP_TYPE = "message.timestamp.type"
 AT_LEAST = ("retention.ms", "min.compaction.lag.ms")

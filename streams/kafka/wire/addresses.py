@@ -7,8 +7,6 @@ from typing import Any, NamedTuple
 
 from processor_api.errors import ConfigError
 
-__all__ = ["Address", "bootstrap_servers"]
-
 _DEFAULT_PORT = 9092
 
 

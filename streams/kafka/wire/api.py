@@ -9,8 +9,6 @@ from typing import Generic, TypeVar
 
 from streams.kafka.wire.codec import MalformedMessage, Reader, codec_of
 
-__all__ = ["Api", "correlation_id_of"]
-
 Q = TypeVar("Q")
 R = TypeVar("R")
 

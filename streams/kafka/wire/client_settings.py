@@ -12,8 +12,6 @@ from streams.kafka.wire.addresses import Address, bootstrap_servers
 from streams.kafka.wire.sasl import Login, login_of
 from streams.kafka.wire.tls import tls_context
 
-__all__ = ["ClientSettings"]
-
 _PROTOCOLS = ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")
 
 

@@ -51,8 +51,6 @@ from streams.kafka.wire.messages import (
 )
 from streams.kafka.wire.offset_texts import fetched_offsets, offsets_request
 
-__all__ = ["ClusterQueries"]
-
 Q = TypeVar("Q")
 R = TypeVar("R", bound=Answer)
 

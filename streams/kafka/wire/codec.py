@@ -23,23 +23,6 @@ from typing import Annotated, Any, Generic, TypeVar, Union, get_args, get_origin
 from processor_api.errors import StreamsError
 from processor_api.texts import repr_of
 
-__all__ = [
-    "MOST_ELEMENTS",
-    "AtMost",
-    "Codec",
-    "Int8",
-    "Int16",
-    "Int32",
-    "Int64",
-    "MalformedMessage",
-    "Reader",
-    "Since",
-    "Tag",
-    "Uuid",
-    "codec_of",
-    "write_varint",
-]
-
 T = TypeVar("T")
 
 MOST_ELEMENTS = 1_000

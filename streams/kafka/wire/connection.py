@@ -28,8 +28,6 @@ from streams.kafka.wire.messages import (
 )
 from streams.kafka.wire.sasl import Login
 
-__all__ = ["Connection", "connect"]
-
 Q = TypeVar("Q")
 R = TypeVar("R")
 

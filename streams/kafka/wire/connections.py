@@ -13,8 +13,6 @@ from streams.kafka.wire.client_settings import ClientSettings
 from streams.kafka.wire.connection import Connection, connect
 from streams.kafka.wire.deadline import Deadline
 
-__all__ = ["Connections"]
-
 T = TypeVar("T")
 
 

@@ -17,8 +17,6 @@ from streams.kafka.wire.connections import Connections
 from streams.kafka.wire.deadline import Deadline
 from streams.kafka.wire.messages import FIND_COORDINATOR, GROUP_KEY, TRANSACTION_KEY, FindCoordinatorRequest
 
-__all__ = ["LATER", "Answer", "Coordinator", "through_any_server"]
-
 LATER = frozenset(
     (error_codes.COORDINATOR_LOAD_IN_PROGRESS, error_codes.COORDINATOR_NOT_AVAILABLE, error_codes.NOT_COORDINATOR)
 )

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from processor_api.clock import Clock
 
-__all__ = ["Deadline"]
-
 
 class Deadline:
     """A deadline in a clock's monotonic time."""

@@ -25,14 +25,6 @@ from streams.kafka.wire.messages import (
     FindCoordinatorRequest,
 )
 
-__all__ = [
-    "ClusterDescription",
-    "GroupDescription",
-    "describe_cluster",
-    "describe_group",
-    "find_transaction_coordinator",
-]
-
 _RELEASES = {
     7: "3.3",
     8: "3.4",

@@ -8,8 +8,6 @@ from typing import Annotated
 from processor_api.task_id import TopicPartition
 from streams.kafka.wire.codec import AtMost, Int16, Int32
 
-__all__ = ["AssignedTopic", "ConsumerAssignment"]
-
 
 @dataclass(frozen=True)
 class AssignedTopic:

@@ -17,8 +17,6 @@ from streams.kafka.wire.client_settings import ClientSettings
 from streams.kafka.wire.coordinator import Coordinator
 from streams.kafka.wire.messages import LEAVE_GROUP, LeaveGroupRequest, LeavingMember
 
-__all__ = ["leave_group", "remove_members"]
-
 _GONE = frozenset(
     (
         error_codes.NONE,

@@ -25,18 +25,6 @@ from streams.kafka.wire.coordinator import Coordinator
 from streams.kafka.wire.messages import OffsetFetchResponse
 from streams.kafka.wire.offset_texts import TEXT_END, offsets_request
 
-__all__ = [
-    "OFFSET_COMMIT",
-    "AnsweredPartition",
-    "AnsweredTopic",
-    "CommittedPartition",
-    "CommittedTopic",
-    "CommittingMember",
-    "OffsetCommitRequest",
-    "OffsetCommitResponse",
-    "OffsetCommits",
-]
-
 _NO_EPOCH = -1
 
 

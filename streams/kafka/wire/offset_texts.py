@@ -27,8 +27,6 @@ from streams.kafka.wire.messages import (
     OffsetFetchTopic,
 )
 
-__all__ = ["TEXT_END", "fetched_offsets", "first_error", "offset_texts", "offsets_request"]
-
 TEXT_END = "\0"
 """The byte that librdkafka's Python client sends behind each text that it commits."""
 

@@ -9,8 +9,6 @@ from typing import Any, Protocol
 from processor_api.errors import ConfigError, StreamsError, UserCodeError
 from streams.kafka.wire.scram import HASHES, ScramLogin
 
-__all__ = ["Login", "OAuthBearerLogin", "PlainLogin", "login_of"]
-
 _LIBRDKAFKAS_DEFAULT = "GSSAPI"
 
 

@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 
 from processor_api.errors import StreamsError
 
-__all__ = ["HASHES", "ScramLogin"]
-
 HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 
 _LEAST_ITERATIONS = 4096

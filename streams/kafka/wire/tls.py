@@ -14,8 +14,6 @@ from typing import Any
 
 from processor_api.errors import ConfigError
 
-__all__ = ["USUAL_PLACES", "tls_context"]
-
 _REFUSED = {
     "ssl.curves.list": "OpenSSL's choice of curves cannot be set from Python",
     "ssl.engine.location": "engines of OpenSSL cannot be used from Python",

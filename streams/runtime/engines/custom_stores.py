@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
-from processor_api.stores.factory import StoreBuilder
+from processor_api.stores.builder import StoreBuilder
 from processor_api.task_id import TopicPartition
 from state.custom.context import StoreContext, StoreEnvironment
 from state.custom.engine import DIRECTORY
 from state.engine.port import Engine
 from state.registry.custom_opening import custom_engine
 from streams.runtime.processing.environment import Environment
-
-__all__ = ["open_custom_store"]
 
 
 def open_custom_store(

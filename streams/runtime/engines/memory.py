@@ -6,8 +6,6 @@ import threading
 
 from state.write_buffer.memory_budget import Budget
 
-__all__ = ["BufferMemory"]
-
 
 class BufferMemory:
     """Divides the memory for buffers of a process among its stream threads. May be used by any thread.

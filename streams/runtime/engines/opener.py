@@ -9,23 +9,19 @@ from typing import TYPE_CHECKING, Any, cast
 
 from processor_api.clock import Clock
 from processor_api.errors import ConfigError, StreamsError
-from processor_api.stores.factory import MEMORY, ROCKSDB
-from processor_api.stores.suppliers import CustomStoreSupplier
+from processor_api.stores.suppliers import MEMORY, ROCKSDB, CustomStoreSupplier
 from processor_api.texts import kind_and_text
 from processor_api.topology.data import TopologyData
 from state.directory.metadata import DATABASE
 from state.engine.memory import MemoryEngine
-from state.engine.port import Engine
+from state.engine.port import Engine, store_of
 from state.engine.registry import check_engine, open_registered
 from state.engine.spilling import ROWS_IN_MEMORY_BYTES, SpillingEngine
-from state.registry.kinds import store_of
 from streams.platform import OpenEngine
 
 if TYPE_CHECKING:
     from state.rocksdb.options import SharedMemory
     from streams.config import StreamsConfig
-
-__all__ = ["Engines", "check_engines", "rocksdb_memory", "spilling"]
 
 
 def rocksdb_memory(config: StreamsConfig) -> dict[str, Any]:

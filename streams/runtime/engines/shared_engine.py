@@ -10,8 +10,6 @@ from typing import Any
 from state.engine.memory import MemoryEngine, MemoryFamily
 from state.engine.port import Snapshot
 
-__all__ = ["SharedMemoryEngine"]
-
 
 class _Family:
     """A family of a shared engine. Single rows are read without the lock: a dictionary is consistent at any moment."""

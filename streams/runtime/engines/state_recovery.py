@@ -12,14 +12,12 @@ from traceback import clear_frames
 from typing import Literal
 
 from processor_api.errors import DamagedStateError, StreamsError
-from processor_api.stores.factory import ROCKSDB
+from processor_api.stores.suppliers import ROCKSDB
 from processor_api.task_id import TaskId
 from state.directory.inspect import StoredTask
 from state.directory.state_directory import Slot, StateDirectory, TaskLock
 from state.engine.repair_hints import without_hint
 from streams.runtime.plan.task_plan import TaskPlan
-
-__all__ = ["OnDamage", "StateRecovery", "clear_tracebacks"]
 
 log = logging.getLogger("streams.restore")
 

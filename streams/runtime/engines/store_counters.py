@@ -14,8 +14,6 @@ from state.guards.guard import Policy, guarded
 from state.write_buffer.iterators import RowIterator
 from streams.metrics.registry import Metrics
 
-__all__ = ["OPERATIONS", "Measured", "OperationCounter", "StoreCounters"]
-
 TIMED_ONE_IN = 16
 
 OPERATIONS = {

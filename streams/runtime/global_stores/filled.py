@@ -17,8 +17,6 @@ from streams.runtime.processing.environment import TaskSettings, TaskThread
 if TYPE_CHECKING:
     from streams.config import StreamsConfig
 
-__all__ = ["FilledGlobals"]
-
 
 class FilledGlobals(GlobalReaders):
     """Opens global stores for reading, each engine when a node asks for the first store on it.

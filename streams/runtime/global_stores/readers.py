@@ -11,13 +11,12 @@ from processor_api.stores.global_store import GlobalStore
 from processor_api.topology.data import TopologyData
 from state.engine.port import Engine
 from state.guards.guard import Policy, guarded
-from state.registry.kinds import OpenStore, families_of, open_store
+from state.registry.kinds import families_of, open_store
 from state.registry.read_only import read_only
 from state.row_format.record_context import Cursor
 from state.write_buffer.memory_budget import Budget
+from state.write_buffer.store_kind import OpenStore
 from streams.runtime.processing.environment import Environment
-
-__all__ = ["GlobalReaders", "global_families"]
 
 READ_ONLY = "a global store is written only by the processor that was added with it"
 

@@ -22,8 +22,6 @@ from streams.restore.restorer import StateRestoreListener
 from streams.runtime.global_stores.task import GlobalTask
 from streams.runtime.global_stores.topic_reader import TopicReader
 
-__all__ = ["GlobalRestore"]
-
 log = logging.getLogger("streams.restore")
 
 

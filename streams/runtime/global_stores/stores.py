@@ -14,21 +14,20 @@ from pathlib import Path
 from typing import Any, cast
 
 from processor_api.errors import DamagedStateError
-from processor_api.stores.factory import MEMORY
 from processor_api.stores.global_store import GlobalStore
+from processor_api.stores.suppliers import MEMORY
 from processor_api.task_id import TopicPartition
 from processor_api.topology.data import TopologyData
 from state.directory.metadata import DATABASE
 from state.engine.port import OFFSETS, Engine
 from state.formats.offsets import read_offset, topic_id_key
-from state.registry.kinds import OpenStore, families_held, family_of, restore_of
+from state.registry.kinds import families_held, family_of, restore_of
+from state.write_buffer.store_kind import OpenStore
 from streams.runtime.engines.shared_engine import SharedMemoryEngine
 from streams.runtime.engines.store_counters import StoreCounters
 from streams.runtime.global_stores.readers import GlobalReaders, global_families
 from streams.runtime.processing.environment import Environment
 from streams.runtime.tasks.task_stores import EngineOpener
-
-__all__ = ["GlobalStores"]
 
 OFFSET = struct.Struct(">q")
 

@@ -14,7 +14,7 @@ from processor_api.handlers import ProducerRecord, log_and_fail, log_and_fail_pr
 from processor_api.punctuation import PunctuationType, Punctuator
 from processor_api.task_id import TaskId, TopicPartition
 from processor_api.topology.data import TopologyData
-from state.registry.kinds import OpenStore
+from state.write_buffer.store_kind import OpenStore
 from streams.metrics.registry import Metrics
 from streams.runtime.global_stores.stores import GlobalStores
 from streams.runtime.plan.task_plan import plan_globals
@@ -29,8 +29,6 @@ from streams.runtime.tracing.tracer import Tracer
 
 if TYPE_CHECKING:
     from streams.config import StreamsConfig
-
-__all__ = ["NO_TASK", "GlobalTask", "TracedGlobalTask", "global_assembly"]
 
 log = logging.getLogger("streams.global")
 

@@ -31,8 +31,6 @@ from streams.runtime.threads.parent_only import ParentOnly
 from streams.runtime.threads.process_resources import ProcessResources
 from streams.user_exits import as_error, passes
 
-__all__ = ["GlobalStreamThread", "GlobalThreadState", "GlobalTopics"]
-
 log = logging.getLogger("streams.global")
 
 RESTORE_BATCH = 10_000

@@ -22,8 +22,6 @@ from streams.runtime.tasks.retry import Retry
 from streams.runtime.threads.client_events import client_event
 from streams.threads import Event
 
-__all__ = ["Polled", "Stopped", "TopicReader"]
-
 log = logging.getLogger("streams.global")
 
 T = TypeVar("T")

@@ -7,8 +7,6 @@ from collections import defaultdict
 from processor_api.topology.data import TopologyData
 from processor_api.topology.nodes import SourceNode
 
-__all__ = ["Branches"]
-
 
 class Branches:
     """The branches of a topology. The tasks of a plan share it: each node is looked at once."""

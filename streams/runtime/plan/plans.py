@@ -13,8 +13,6 @@ from streams.kafka.membership.group_topology import GroupTopology
 from streams.runtime.plan.task_plan import TaskPlan
 from streams.threads import SYSTEM_THREADS, Threads
 
-__all__ = ["PlanBook", "Plans"]
-
 
 @dataclass(frozen=True)
 class Plans:

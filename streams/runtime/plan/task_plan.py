@@ -24,8 +24,6 @@ from streams.kafka.topics.internal import (
 from streams.kafka.topics.readers import source_topics
 from streams.runtime.plan.branches import Branches
 
-__all__ = ["TaskPlan", "plan_all", "plan_globals", "plan_tasks"]
-
 
 @dataclass(frozen=True)
 class TaskPlan:

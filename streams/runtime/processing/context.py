@@ -28,13 +28,11 @@ from processor_api.user_code.durations import LAST_MS, Duration, to_ms
 from processor_api.user_code.given_values import with_prefix
 from state.guards.guard import GuardedStore, guarded
 from state.guards.policies import OneThread
-from state.registry.kinds import OpenStore
+from state.write_buffer.store_kind import OpenStore
 from streams.runtime.processing.environment import Environment, NodeErrors
 from streams.runtime.processing.held_records import HoldingNode, TracedHoldingNode
 from streams.runtime.processing.punctuations import Punctuations
 from streams.runtime.tracing.traced_stores import TracedOperator, traced_store
-
-__all__ = ["NodeContext", "UserContext", "forward_to", "run_processor"]
 
 
 def forward_to(children: list[Forward]) -> Forward:

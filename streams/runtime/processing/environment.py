@@ -18,8 +18,8 @@ from processor_api.serde import Serde, with_default
 from processor_api.task_id import TaskId
 from processor_api.texts import kind_and_text
 from processor_api.timestamps import TimestampExtractor
-from state.registry.kinds import OpenStore
 from state.row_format.record_context import Cursor
+from state.write_buffer.store_kind import OpenStore
 from streams.kafka.ports import NotDelivered
 from streams.metrics.registry import Metrics, ThreadMetrics
 from streams.metrics.windows import Windows
@@ -34,17 +34,6 @@ from streams.runtime.tracing.tracer import Tracer
 
 if TYPE_CHECKING:
     from streams.config import StreamsConfig
-
-__all__ = [
-    "Environment",
-    "GlobalStoreReader",
-    "NodeErrors",
-    "TaskMetrics",
-    "TaskSettings",
-    "TaskThread",
-    "no_global_store",
-    "resolve_serde",
-]
 
 
 @dataclass

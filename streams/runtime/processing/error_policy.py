@@ -48,8 +48,6 @@ if TYPE_CHECKING:
     from streams.config import StreamsConfig
     from streams.kafka.producing.record_collector import RecordCollector
 
-__all__ = ["ErrorPolicy", "ExceptionHandlers", "error_policy_for"]
-
 PASS_THROUGH = (
     DeserializationError,
     InternalError,

@@ -17,8 +17,6 @@ from streams.runtime.processing.pace import Pace
 from streams.runtime.processing.punctuations import NEVER
 from streams.runtime.tracing.task_trace import TaskTrace
 
-__all__ = ["HeldRecords", "HoldingNode", "TracedHoldingNode"]
-
 
 class HoldingNode:
     """Holds the records of one node.

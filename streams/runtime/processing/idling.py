@@ -16,8 +16,6 @@ from processor_api.task_id import TopicPartition
 from streams.kafka.ports import Consumer, UnknownPartitionError
 from streams.runtime.processing.inputs import InputQueue
 
-__all__ = ["Idling"]
-
 log = logging.getLogger("streams.idling")
 
 ASK_INTERVAL_S = 1.0

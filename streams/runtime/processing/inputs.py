@@ -30,8 +30,6 @@ from streams.runtime.processing.environment import Environment
 from streams.runtime.processing.pace import Pace
 from streams.runtime.processing.punctuations import Punctuations
 
-__all__ = ["BoundSource", "Head", "InputQueue"]
-
 log = logging.getLogger("streams.tasks")
 
 SIZES_SAMPLED = 16

@@ -13,8 +13,8 @@ from processor_api.processor import FixedKeyProcessor, Operator, Processor
 from processor_api.record import Forward
 from processor_api.texts import kind_and_text, plain_str, repr_of
 from processor_api.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
-from state.registry.kinds import OpenStore
 from state.registry.read_only import read_only
+from state.write_buffer.store_kind import OpenStore
 from streams.kafka.producing.record_collector import RecordCollector
 from streams.runtime.plan.task_plan import TaskPlan
 from streams.runtime.processing.context import NodeContext, forward_to, run_processor
@@ -22,8 +22,6 @@ from streams.runtime.processing.environment import Environment, NodeErrors
 from streams.runtime.processing.inputs import BoundSource
 from streams.runtime.processing.punctuations import Punctuations
 from streams.user_exits import as_error, passes
-
-__all__ = ["NodeChain", "build_chain"]
 
 log = logging.getLogger("streams.tasks")
 

@@ -16,8 +16,6 @@ from collections.abc import Callable, Iterable, Mapping
 from processor_api.record import NO_TIMESTAMP
 from streams.kafka.offset_metadata import MOST_TIMES, time_mark
 
-__all__ = ["OperatorTimes"]
-
 log = logging.getLogger("streams.runtime")
 
 

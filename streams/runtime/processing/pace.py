@@ -13,8 +13,6 @@ from processor_api.clock import Clock
 from processor_api.errors import ProcessingError
 from processor_api.task_id import TaskId, TopicPartition
 
-__all__ = ["Pace", "SlowCall"]
-
 CHECK_INTERVAL_S = 200e-6
 """How much work to do between two checks of the clock, which cost about a microsecond each."""
 RUN_MAX = 128

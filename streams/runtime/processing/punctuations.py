@@ -10,8 +10,6 @@ from processor_api.punctuation import PunctuationType, Punctuator, check_schedul
 from processor_api.record import NO_TIMESTAMP
 from processor_api.user_code.checks import check_function
 
-__all__ = ["NEVER", "Punctuations", "Schedule"]
-
 NEVER = 1 << 62
 
 

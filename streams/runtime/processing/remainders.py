@@ -11,8 +11,6 @@ from collections.abc import Callable
 
 from streams.runtime.processing.pace import Pace
 
-__all__ = ["Remainders"]
-
 
 class Remainders:
     """The operators of one task that have more to send on.

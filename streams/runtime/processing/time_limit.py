@@ -13,8 +13,6 @@ from typing import Any
 from processor_api.clock import Clock, SystemClock
 from processor_api.errors import UserCodeError
 
-__all__ = ["DROP", "FAIL", "TAKE", "TimeLimit"]
-
 log = logging.getLogger("streams.tasks")
 
 FAIL, DROP, TAKE = "fail", "drop", "take"

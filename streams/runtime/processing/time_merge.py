@@ -16,8 +16,6 @@ from streams.runtime.processing.idling import Idling
 from streams.runtime.processing.inputs import InputQueue
 from streams.runtime.processing.punctuations import NEVER, Punctuations
 
-__all__ = ["TimeMerge", "run_one"]
-
 
 def run_one(queue: InputQueue, cursor: Cursor, punctuations: Punctuations, punctuate: Callable[[], bool]) -> int:
     """Processes the head of a queue; returns 1 (:meth:`TimeMerge.run`)."""

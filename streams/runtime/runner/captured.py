@@ -14,8 +14,6 @@ from streams.kafka.headers import UnsendableHeaders, sendable
 from streams.kafka.ports import OffsetAndMetadata
 from streams.runtime.runner.changelog_capture import ChangelogCapture
 
-__all__ = ["CapturingProducer", "Output"]
-
 Output = tuple[str, bytes | None, bytes | None, int, HeaderList | None, int]
 """``(topic, key, value, timestamp_ms, headers, partition)`` of a record that a sink wrote; the partition is -1 where it
 was left to the hash of the key."""

@@ -19,8 +19,6 @@ from processor_api.record import HeaderList
 from state.engine.port import Batch, Engine
 from state.formats.keys import window_start
 
-__all__ = ["CAPTURE_BYTES", "ChangelogCapture", "ChangelogRow"]
-
 ChangelogRow = tuple[bytes, bytes | None, int, HeaderList | None]
 """``(key, value, timestamp_ms, headers)`` of the last record of a changelog key."""
 

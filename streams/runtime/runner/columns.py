@@ -7,8 +7,6 @@ from collections.abc import Iterable, Sequence
 from processor_api.errors import StreamsError
 from processor_api.record import HeaderList, RecordMetadata, TimestampType
 
-__all__ = ["HistoryRecord", "UnplacedRecord", "UnsupportedContextError", "history_records"]
-
 _CREATE_TIME = int(TimestampType.CREATE_TIME)
 
 

@@ -15,8 +15,6 @@ from streams.kafka.producing.zero_timestamps import as_written
 from streams.runtime.runner.changelog_capture import ChangelogCapture, ChangelogRow
 from streams.runtime.tasks.task import Task
 
-__all__ = ["load_rows", "start_offsets"]
-
 LOAD_ROWS = 10_000
 
 

@@ -11,8 +11,6 @@ from state.engine.spilling import ROWS_IN_MEMORY_BYTES
 from streams.platform import OpenEngine
 from streams.runtime.runner.changelog_capture import CAPTURE_BYTES, ChangelogRow
 
-__all__ = ["HistoryRow", "RunnerOptions"]
-
 HistoryRow = tuple[bytes | None, bytes | None, int, HeaderList | None, int]
 """``(key, value, timestamp_ms, headers, offset)``"""
 

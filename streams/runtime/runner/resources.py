@@ -23,8 +23,6 @@ from streams.runtime.runner.columns import history_records
 from streams.runtime.runner.options import HistoryRow, RunnerOptions
 from streams.runtime.tasks.assembly import topology_to_run
 
-__all__ = ["RunnerResources"]
-
 GLOBAL_ROWS = 10_000
 """Rows that are written to global stores at once."""
 

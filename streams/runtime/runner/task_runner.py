@@ -15,7 +15,7 @@ from typing import Any
 from processor_api.clock import ManualClock
 from processor_api.errors import StreamsError, TopologyError
 from processor_api.record import HeaderList
-from processor_api.stores.factory import ROCKSDB
+from processor_api.stores.suppliers import ROCKSDB
 from processor_api.task_id import TaskId, TopicPartition
 from processor_api.topology.function import TopologyLike
 from processor_api.topology.topology import Topology
@@ -33,12 +33,10 @@ from streams.runtime.runner.captured import CapturingProducer, Output
 from streams.runtime.runner.changelog_capture import ChangelogCapture, ChangelogRow
 from streams.runtime.runner.columns import HistoryRecord, UnplacedRecord, history_records
 from streams.runtime.runner.earlier_state import load_rows, start_offsets
-from streams.runtime.runner.options import HistoryRow, RunnerOptions
+from streams.runtime.runner.options import RunnerOptions
 from streams.runtime.runner.resources import RunnerResources
 from streams.runtime.tasks.assembly import TaskAssembly
 from streams.runtime.tasks.task import Task, TaskState
-
-__all__ = ["HistoryRow", "RunnerOptions", "TaskRunner"]
 
 COUNTED_PART = 6
 """Bytes in memory for each byte that the write buffers of small rows count: they count as Kafka Streams does, without

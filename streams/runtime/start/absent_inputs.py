@@ -11,8 +11,6 @@ from processor_api.topology.nodes import SourceNode
 from streams.kafka.ports import Consumer, UnknownPartitionError
 from streams.runtime.tasks.task import Task
 
-__all__ = ["AbsentInputs"]
-
 log = logging.getLogger("streams.task")
 
 CHECK_INTERVAL_S = 1.0

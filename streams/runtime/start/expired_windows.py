@@ -21,8 +21,6 @@ from streams.kafka.topics.changelog_keeping import Needed, is_cut_by_tasks, need
 from streams.log import retry_level
 from streams.runtime.tasks.task import Task
 
-__all__ = ["CutChangelogs", "ExpiredWindows", "Expiry"]
-
 log = logging.getLogger("streams.purge")
 
 STEPS = 8

@@ -16,8 +16,6 @@ from processor_api.task_id import TopicPartition
 from streams.kafka.ports import Admin
 from streams.runtime.tasks.task import Task
 
-__all__ = ["ForgottenDeletions"]
-
 log = logging.getLogger("streams.restore")
 
 ASKED_FROM_MS = 60_000

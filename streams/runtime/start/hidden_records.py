@@ -16,8 +16,6 @@ from processor_api.task_id import TaskId, TopicPartition
 from streams.kafka.ports import Consumer
 from streams.runtime.tasks.task import Task
 
-__all__ = ["HiddenRecords"]
-
 log = logging.getLogger("streams.restore")
 
 CHECK_INTERVAL_S = 0.1

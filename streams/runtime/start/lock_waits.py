@@ -9,8 +9,6 @@ from collections.abc import Callable, Collection
 from processor_api.clock import Clock
 from processor_api.task_id import TaskId
 
-__all__ = ["LockWaits"]
-
 log = logging.getLogger("streams.tasks")
 
 QUIET_S = 5.0

@@ -17,8 +17,6 @@ from streams.kafka.ports import AT_BEGINNING, Consumer
 from streams.runtime.start.start_offsets import offsets_by_policy, reset_policy
 from streams.runtime.tasks.task import Task
 
-__all__ = ["LostOffsets"]
-
 log = logging.getLogger("streams.thread")
 
 

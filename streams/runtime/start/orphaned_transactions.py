@@ -19,8 +19,6 @@ from processor_api.clock import Clock
 from processor_api.errors import StreamsError
 from streams.kafka.ports import Admin, GroupMember
 
-__all__ = ["OrphanedTransactions", "orphans"]
-
 log = logging.getLogger("streams.restore")
 
 CHECK_INTERVAL_S = 1.0

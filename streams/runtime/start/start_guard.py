@@ -18,8 +18,6 @@ from streams.kafka.ports import Consumer, OffsetAndMetadata
 from streams.kafka.topics.internal import changelog_name
 from streams.runtime.plan.task_plan import TaskPlan
 
-__all__ = ["PlannedTask", "check_changelogs", "check_complete", "check_handed_over"]
-
 Committed = Mapping[TopicPartition, OffsetAndMetadata]
 
 

@@ -23,8 +23,6 @@ from streams.runtime.tasks.commit import Committer
 from streams.runtime.tasks.task import Task
 from streams.runtime.tasks.thread_clients import ThreadClients
 
-__all__ = ["StartOffsets", "offsets_by_policy", "reset_policy"]
-
 log = logging.getLogger("streams.restore")
 
 

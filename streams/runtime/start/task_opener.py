@@ -8,8 +8,6 @@ from streams.runtime.plan.task_plan import TaskPlan
 from streams.runtime.tasks.assembly import TaskAssembly
 from streams.runtime.tasks.task import Task
 
-__all__ = ["TaskOpener"]
-
 
 class TaskOpener:
     """Opens the tasks of one stream thread, and holds the locks of their directories."""

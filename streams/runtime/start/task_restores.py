@@ -19,8 +19,6 @@ from streams.runtime.tasks.task import Task
 from streams.runtime.tasks.task_snapshots import TaskSnapshots
 from streams.runtime.tasks.thread_clients import ThreadClients
 
-__all__ = ["TaskRestores"]
-
 log = logging.getLogger("streams.tasks")
 
 BULK_RECORDS = 100_000

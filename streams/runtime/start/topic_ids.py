@@ -17,8 +17,6 @@ from streams.kafka.offset_metadata import TopicPartitionMetadata
 from streams.kafka.ports import OffsetAndMetadata
 from streams.runtime.tasks.task import Task
 
-__all__ = ["check_committed", "check_same", "keep_changelog_ids", "topics_of", "with_ids"]
-
 log = logging.getLogger("streams.restore")
 
 

@@ -28,8 +28,6 @@ from streams.runtime.tasks.traced_task import make_task
 if TYPE_CHECKING:
     from streams.config import StreamsConfig
 
-__all__ = ["TaskAssembly", "topology_to_run"]
-
 
 def topology_to_run(given: TopologyLike, config: StreamsConfig) -> Topology:
     """Returns the topology that runs under a configuration: built, and wrapped by ``processor.wrapper.class``.

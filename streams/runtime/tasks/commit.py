@@ -26,8 +26,6 @@ from streams.log import retry_level, working_on
 from streams.runtime.processing.pace import Pace
 from streams.runtime.tasks.task import Task, TaskState
 
-__all__ = ["Committer"]
-
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 
 log = logging.getLogger("streams.commit")

@@ -16,8 +16,6 @@ from streams.platform import Platform
 from streams.runtime.engines.state_recovery import clear_tracebacks
 from streams.runtime.tasks.retry import Retry
 
-__all__ = ["FullDisk", "Waiting"]
-
 log = logging.getLogger("streams.state")
 
 LOOK_S = 0.1

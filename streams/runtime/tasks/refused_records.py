@@ -13,8 +13,6 @@ from streams.log import retry_level
 from streams.runtime.tasks.retry import Retry
 from streams.runtime.tasks.task import Task
 
-__all__ = ["RefusedRecords"]
-
 log = logging.getLogger("streams.task")
 
 LONGEST_WAIT_MS = 10_000

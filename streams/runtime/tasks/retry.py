@@ -7,8 +7,6 @@ from processor_api.errors import StreamsError
 from streams.config import StreamsConfig
 from streams.config import clients as client_configs
 
-__all__ = ["Retry", "TaskTimeoutError"]
-
 MOST_OF_ONE_TRY = 0.5
 """Part of the time-out that counts between two errors: a process that stood still for hours has not tried for hours."""
 

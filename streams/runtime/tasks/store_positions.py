@@ -13,8 +13,6 @@ from types import MappingProxyType
 from processor_api.task_id import TopicPartition
 from streams.runtime.processing.inputs import InputQueue
 
-__all__ = ["StorePositions"]
-
 Offsets = Mapping[TopicPartition, int]
 """The next offset of each input partition."""
 

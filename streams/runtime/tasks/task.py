@@ -31,8 +31,6 @@ from streams.runtime.processing.time_merge import TimeMerge
 from streams.runtime.tasks.store_positions import StorePositions
 from streams.runtime.tasks.task_stores import TaskStores
 
-__all__ = ["Task", "TaskState"]
-
 log = logging.getLogger("streams.tasks")
 
 

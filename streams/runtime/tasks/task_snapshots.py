@@ -27,8 +27,6 @@ from streams.restore.restorer import RestoreJob
 from streams.restore.snapshot_files import SnapshotCopy, SnapshotError, StoreSnapshot, snapshot_path
 from streams.runtime.tasks.task import Task
 
-__all__ = ["TaskSnapshots"]
-
 log = logging.getLogger("streams.restore")
 
 DIRECTORY = "snapshot"

@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 
 from processor_api.errors import DamagedStateError, InternalError, StoreError
 from processor_api.record import NO_TIMESTAMP
-from processor_api.stores.factory import StoreBuilder
+from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.suppliers import CustomStoreSupplier
 from processor_api.task_id import TaskId, TopicPartition
 from state.directory.metadata import DATABASE
@@ -27,26 +27,17 @@ from state.formats.offsets import (
     write_time,
 )
 from state.read_views.queryable import why_unreadable
-from state.registry.kinds import (
-    OpenStore,
-    check_kind,
-    families_held,
-    families_of,
-    family_of,
-    open_store,
-    restores_blindly,
-)
+from state.registry.kinds import check_kind, families_held, families_of, family_of, open_store, restores_blindly
 from state.row_format.record_context import Cursor
 from state.windowed.segments import stored_time
 from state.write_buffer.memory_budget import Budget
+from state.write_buffer.store_kind import OpenStore
 from streams.kafka.offset_metadata import changelog_mark
 from streams.kafka.producing.record_collector import Changelog, RecordCollector
 from streams.runtime.engines.custom_stores import open_custom_store
 from streams.runtime.engines.store_counters import StoreCounters
 from streams.runtime.plan.task_plan import TaskPlan
 from streams.runtime.processing.environment import Environment
-
-__all__ = ["EngineOpener", "TaskStores"]
 
 EngineOpener = Callable[[str, Path, list[str]], Engine]
 """``(engine name, task directory, families)`` to an open engine."""

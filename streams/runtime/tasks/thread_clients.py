@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from streams.kafka.ports import Admin, Consumer, Producer
 
-__all__ = ["ThreadClients"]
-
 
 @dataclass(frozen=True)
 class ThreadClients:

@@ -13,8 +13,6 @@ from streams.runtime.tasks.task import Task
 from streams.runtime.tasks.task_stores import TaskStores
 from streams.runtime.tracing.task_trace import TaskTrace
 
-__all__ = ["make_task"]
-
 
 class _TracedTask(Task):
     def __init__(self, plan: TaskPlan, environment: Environment, stores: TaskStores, trace: TaskTrace) -> None:

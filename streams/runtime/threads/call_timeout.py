@@ -9,8 +9,6 @@ from streams.runtime.processing.pace import DRAIN, Pace, SlowCall
 from streams.runtime.tasks.commit import Committer
 from streams.runtime.tasks.task import Task
 
-__all__ = ["CallTimeout"]
-
 TRANSACTION = "producer.transaction.timeout.ms"
 POLL = "consumer.max.poll.interval.ms"
 

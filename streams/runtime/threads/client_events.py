@@ -10,8 +10,6 @@ from streams.kafka.client_errors import HEALED, Renewal, renewal
 from streams.kafka.ports import ClientUnusable, InstanceFenced
 from streams.log import RepeatedLines
 
-__all__ = ["client_event", "is_event"]
-
 
 def is_event(message: Any) -> bool:
     """Whether a message is an event of the client or of a partition, and no record."""

@@ -12,8 +12,6 @@ from processor_api.task_id import TaskId
 from streams.runtime.processing.punctuations import NEVER
 from streams.runtime.tasks.task import Task
 
-__all__ = ["DueTasks"]
-
 
 class DueTasks:
     """The tasks of one thread that have records, wait for the wall clock, or need a commit. Used by that thread."""

@@ -13,8 +13,6 @@ from collections.abc import Callable
 
 from processor_api.clock import Clock
 
-__all__ = ["LIKELY", "MANY", "Gathering"]
-
 LIKELY = 4
 """A moment is worth its while if so many records are likely to come in it, by how many came since the turn before."""
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import gc
 
-__all__ = ["relax_collector", "restore_collector"]
-
 RELAXED = (50_000, 20, 100)
 
 

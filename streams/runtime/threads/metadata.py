@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 
 from processor_api.task_id import TaskId, TopicPartition
 
-__all__ = ["TaskMetadata", "ThreadMetadata"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class TaskMetadata:

@@ -8,8 +8,6 @@ import sys
 from contextlib import suppress
 from types import TracebackType
 
-__all__ = ["ParentOnly"]
-
 log = logging.getLogger("streams.thread")
 
 

@@ -18,8 +18,6 @@ from streams.runtime.start.topic_ids import check_same
 from streams.runtime.tasks.task import Task
 from streams.threads import SYSTEM_THREADS, Helper, Pending, Threads
 
-__all__ = ["PartitionWatch", "partition_count_changed"]
-
 log = logging.getLogger("streams.topics")
 
 

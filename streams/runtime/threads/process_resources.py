@@ -19,8 +19,6 @@ from streams.runtime.engines.opener import Engines
 from streams.runtime.engines.state_recovery import StateRecovery
 from streams.runtime.plan.plans import PlanBook
 
-__all__ = ["ClusterAccess", "LocalState", "ProcessResources"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterAccess:

@@ -14,8 +14,6 @@ from streams.runtime.start.expired_windows import ExpiredWindows, Expiry
 from streams.runtime.tasks.task import Task
 from streams.threads import SYSTEM_THREADS, Helper, Threads
 
-__all__ = ["RepartitionPurge"]
-
 log = logging.getLogger("streams.purge")
 
 

@@ -45,8 +45,6 @@ from streams.runtime.threads.thread_resources import ThreadResources
 from streams.runtime.threads.thread_state import ThreadState, check_step
 from streams.user_exits import as_error, passes
 
-__all__ = ["StreamThread", "ThreadCallbacks"]
-
 log = logging.getLogger("streams.thread")
 
 RESTORE_WAIT_S = 0.02

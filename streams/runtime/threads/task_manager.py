@@ -34,8 +34,6 @@ from streams.runtime.tasks.task_snapshots import TaskSnapshots
 from streams.runtime.tasks.thread_clients import ThreadClients
 from streams.user_exits import as_error, passes
 
-__all__ = ["OwnedTask", "TaskManager"]
-
 log = logging.getLogger("streams.tasks")
 
 STARTING_S = 0.1

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from streams.metrics.registry import Metrics
 
-__all__ = ["ThreadCounters"]
-
 
 class ThreadCounters:
     """Counts since the start of the thread. Written by the thread, read by any. Times are in seconds."""

@@ -49,8 +49,6 @@ from streams.runtime.tracing.tracer import Tracer
 from streams.threads import Event
 from streams.user_exits import as_error, passes
 
-__all__ = ["ThreadIdentity", "ThreadResources"]
-
 log = logging.getLogger("streams.thread")
 
 OTHER_TOPOLOGY_WAIT_S = 0.25

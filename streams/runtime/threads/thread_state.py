@@ -7,8 +7,6 @@ from collections.abc import Mapping, Set
 
 from processor_api.errors import InternalError
 
-__all__ = ["NEXT", "ThreadState", "check_step"]
-
 
 class ThreadState(enum.StrEnum):
     """The state of one stream thread."""

@@ -13,8 +13,6 @@ from processor_api.topology.partitioner import partition_for_key
 from streams.kafka.ports import OffsetAndMetadata, OnDelivery, Producer
 from streams.runtime.tracing.tracer import Tracer
 
-__all__ = ["TracedProducer"]
-
 
 class TracedProducer:
     """Implements `streams.kafka.ports.Producer` over another one.

@@ -10,8 +10,6 @@ from processor_api.stores.windowed import Windowed
 if TYPE_CHECKING:
     from streams.config import StreamsConfig
 
-__all__ = ["TraceRules"]
-
 
 class TraceRules:
     """The settings ``trace.keys``, ``trace.every`` and ``trace.topics``.

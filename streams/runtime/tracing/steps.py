@@ -10,8 +10,6 @@ from typing import Any
 from processor_api.texts import MOST_VALUE, repr_of, shown
 from streams.config.secrets import MASK, is_secret
 
-__all__ = ["ABSENT", "Texts", "TraceStep", "log_step", "value_text"]
-
 log = logging.getLogger("streams.trace")
 
 DEPTH_MAX = 5

@@ -14,8 +14,6 @@ from streams.kafka.producing.record_collector import Changelog
 from streams.runtime.tracing.steps import ABSENT, TraceStep, value_text
 from streams.runtime.tracing.tracer import Followed, Held, Tracer
 
-__all__ = ["StoreTrace"]
-
 BUFFERED_MAX = 10_000
 """Records in buffers of suppressions and joins that are remembered: they may wait for days."""
 ROWS_MAX = 100

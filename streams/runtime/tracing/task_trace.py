@@ -17,8 +17,6 @@ from state.row_format.record_context import NO_SOURCE, Cursor
 from streams.runtime.tracing.store_trace import StoreTrace
 from streams.runtime.tracing.tracer import Followed, Tracer
 
-__all__ = ["HEADER", "TaskTrace"]
-
 HEADER = "streams.trace"
 """The header of followed records in repartition topics, which says what they are followed as. It is taken off where the
 topic is read (docs/decisions/0058-following-one-record.md)."""

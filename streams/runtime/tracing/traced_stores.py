@@ -10,8 +10,6 @@ from state.guards.guard import Policy, guarded
 from streams.runtime.tracing.steps import ABSENT
 from streams.runtime.tracing.store_trace import StoreTrace
 
-__all__ = ["TracedOperator", "traced_store"]
-
 _SILENT = frozenset(("approximate_num_entries", "close", "commit", "flush", "init", "num_records", "buffer_size"))
 _FORMS = frozenset(("without_headers", "without_timestamps"))
 _WITH_VALUES = frozenset(("put", "put_if_absent"))

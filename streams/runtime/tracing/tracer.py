@@ -13,8 +13,6 @@ from streams.runtime.tracing.steps import ABSENT, Texts, TraceStep, log_step
 if TYPE_CHECKING:
     from streams.config import StreamsConfig
 
-__all__ = ["Followed", "Held", "Tracer", "warn_if_unseen"]
-
 log = logging.getLogger("streams.trace")
 
 

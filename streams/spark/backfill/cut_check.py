@@ -12,8 +12,6 @@ from streams.spark.handover.errors import CutError, HistoryBeyondCutError, Histo
 from streams.spark.sources.ranges import OffsetRanges
 from streams.spark.tables.read import offsets_of
 
-__all__ = ["check_cut"]
-
 
 def check_cut(cut: Cut, histories: Mapping[str, History], counts: Mapping[str, int]) -> None:
     """Refuses histories that have records behind the cut, and pinned offsets that end before it.

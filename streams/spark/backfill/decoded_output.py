@@ -14,8 +14,6 @@ from streams.spark.rows.shipping import packed, unpacked
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["decoded"]
-
 
 def decoded(rows: DataFrame, topic: str, key: SerdeLike[Any] | None, value: SerdeLike[Any] | None) -> DataFrame:
     """Returns the rows of an output with the values that their bytes stand for; other columns stay as they are.

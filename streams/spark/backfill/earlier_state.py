@@ -8,8 +8,6 @@ from streams.spark.errors import SparkBridgeError
 from streams.spark.executor.errors import CopartitionError, UnsupportedForBackfill
 from streams.spark.executor.stage_job import EarlierState
 
-__all__ = ["earlier_state"]
-
 
 def earlier_state(result: BackfillResult, stage: Stage) -> EarlierState:
     """Returns the state with which the tasks of a stage begin.

@@ -26,8 +26,6 @@ from streams.spark.rows.table_layout import KEY_VALUE, SESSION, WINDOW
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["GivenTable", "given_rows", "given_tables", "write_given_rows"]
-
 
 class GivenTable:
     """The table of one store, checked: a DataFrame as ``read_table(..., raw=True)`` returns it.

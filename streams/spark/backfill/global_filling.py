@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from processor_api.stores.factory import MEMORY, ROCKSDB
+from processor_api.stores.suppliers import MEMORY, ROCKSDB
 from state.engine.port import Engine
 from state.engine.spilling import ROWS_IN_MEMORY_BYTES, SpillingEngine
 from streams.runtime.global_stores.readers import global_families
@@ -24,8 +24,6 @@ from streams.spark.executor.shipped_topology import ShippedTopology
 from streams.spark.executor.task_directory import local_directory
 from streams.spark.executor.task_errors import passed_to_driver
 from streams.spark.executor.task_input import rows_of_files
-
-__all__ = ["FillingJob", "fill_globals"]
 
 WRITE_ROWS = 10_000
 

@@ -12,8 +12,6 @@ from streams.spark.executor.rows import COLUMNS, RowWriter
 from streams.spark.executor.task_errors import passed_to_driver
 from streams.spark.executor.task_input import check_unit
 
-__all__ = ["write_global_rows"]
-
 
 def write_global_rows(
     topic: str, attempts: str, *, guesses_unit: bool = False

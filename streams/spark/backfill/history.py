@@ -17,8 +17,6 @@ from streams.spark.time_units import as_ms, check_time_unit
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-__all__ = ["History"]
-
 INTEGERS = ("tinyint", "smallint", "int", "bigint")
 BINARY = "binary"
 HEADERS = "array<struct<key:string,value:binary>>"

@@ -20,8 +20,6 @@ from streams.spark.executor.source_serdes import source_serdes
 from streams.spark.executor.task_errors import passed_to_driver
 from streams.spark.rows.values import python_values, writer_of, written
 
-__all__ = ["Preparation", "prepared"]
-
 
 @dataclass(frozen=True)
 class Preparation:

@@ -14,8 +14,6 @@ from streams.threads import SYSTEM_THREADS
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["progress_of"]
-
 log = logging.getLogger("streams.spark")
 
 WIDTH = 30

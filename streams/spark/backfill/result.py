@@ -29,8 +29,6 @@ from streams.spark.tables.diff import diff_tables
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["BackfillResult", "StageReport"]
-
 
 @dataclass(frozen=True)
 class StageReport:

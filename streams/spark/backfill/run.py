@@ -47,8 +47,6 @@ from streams.spark.session import check_version, check_workers, is_connect
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Backfill", "BackfillPlan"]
-
 Order = Literal["auto", "offset", "time"]
 
 

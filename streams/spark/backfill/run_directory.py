@@ -31,8 +31,6 @@ from state.directory.file_lock import FileLock
 from state.directory.own_files import write_own
 from streams.spark.executor.errors import RunDirConflict
 
-__all__ = ["RunDirectory", "local_path"]
-
 VERSION = 1
 ATTEMPTS = "_attempts"
 DONE = "_DONE.json"

@@ -17,8 +17,6 @@ from streams.spark.backfill.history import History
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["InputRows", "history_rows", "order_by_time", "placed_rows", "written_rows"]
-
 OFFSET = "offset"
 TIME = "time"
 

@@ -20,8 +20,6 @@ from streams.runtime.plan.task_plan import TaskPlan, plan_tasks
 from streams.spark.errors import UnknownPartitionCount
 from streams.spark.executor.errors import CopartitionError, CyclicTopologyError, MissingHistoryError
 
-__all__ = ["Stage", "StageInput", "plan_stages"]
-
 
 @dataclass(frozen=True)
 class StageInput:

@@ -13,8 +13,6 @@ from streams.spark.backfill.history import History
 from streams.spark.executor.errors import HistorySchemaError
 from streams.spark.executor.source_serdes import source_serdes
 
-__all__ = ["check_values"]
-
 _TYPED = (
     Serdes.STRING, Serdes.BYTES, Serdes.INTEGER, Serdes.LONG, Serdes.SHORT, Serdes.FLOAT, Serdes.DOUBLE, Serdes.BOOLEAN,
     Serdes.UUID,

@@ -2,21 +2,7 @@
 
 from __future__ import annotations
 
-from streams.runtime.runner.columns import UnsupportedContextError
 from streams.spark.errors import SparkBridgeError
-
-__all__ = [
-    "CopartitionError",
-    "CyclicTopologyError",
-    "HistorySchemaError",
-    "MissingHistoryError",
-    "OffsetGapError",
-    "RunDirConflict",
-    "StageFailed",
-    "TopologyNotPicklable",
-    "UnsupportedContextError",
-    "UnsupportedForBackfill",
-]
 
 
 class TopologyNotPicklable(SparkBridgeError):

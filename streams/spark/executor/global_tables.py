@@ -15,12 +15,10 @@ from typing import Any, cast
 
 import pyarrow.parquet as pq
 
-from processor_api.stores.factory import MEMORY
+from processor_api.stores.suppliers import MEMORY
 from state.engine.memory import MemoryEngine
 from state.engine.port import Engine, Ingesting
 from streams.platform import OpenEngine
-
-__all__ = ["EngineFiles", "GlobalTables"]
 
 LOAD_ROWS = 10_000
 ARRIVED = "arrived"

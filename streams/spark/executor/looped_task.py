@@ -28,8 +28,6 @@ from streams.spark.executor.task_input import InputColumns, TaskInput
 from streams.spark.executor.task_output import TaskOutput
 from streams.spark.executor.task_report import report_of
 
-__all__ = ["LoopedTask"]
-
 OUTPUTS = 10_000
 """Records of sinks that wait to be written together."""
 

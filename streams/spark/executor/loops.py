@@ -7,8 +7,6 @@ from collections.abc import Collection, Iterable, Iterator
 from processor_api.topology.nodes import SinkNode
 from streams.runtime.plan.task_plan import TaskPlan
 
-__all__ = ["loop_of", "topics_that_go_round"]
-
 
 def topics_that_go_round(plans: Collection[TaskPlan], looped: Collection[str]) -> frozenset[str]:
     """Returns the topics whose records may go round: those from whose source a sink of a looped topic is reached.

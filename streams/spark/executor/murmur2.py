@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-__all__ = ["partitions_of_keys"]
-
 _M = np.uint32(0x5BD1E995)
 _SEED = np.uint32(0x9747B28C)
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from hashlib import blake2b
 
-__all__ = ["hash_of_rows"]
-
 MASK = (1 << 64) - 1
 
 

@@ -13,8 +13,6 @@ from processor_api.record import HeaderList
 from streams.runtime.runner.captured import Output
 from streams.runtime.runner.changelog_capture import ChangelogRow
 
-__all__ = ["COLUMNS", "SPARK_COLUMNS", "RowWriter", "headers_column", "output_rows", "state_rows"]
-
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 COLUMNS = pa.schema([

@@ -23,8 +23,6 @@ from streams.config.settings import kafka_name
 from streams.spark.errors import SparkBridgeError
 from streams.spark.executor.errors import TopologyNotPicklable
 
-__all__ = ["ShippedTopology", "backfill_config", "checked_topology", "dead_letter_topic", "ship"]
-
 
 def _dumps(value: Any) -> bytes:
     """Pickles a value; functions that no module has are pickled with their code."""

@@ -10,8 +10,6 @@ from streams.config import StreamsConfig
 from streams.kafka.topics.readers import reader_of
 from streams.runtime.processing.environment import resolve_serde
 
-__all__ = ["source_serdes"]
-
 
 def source_serdes(topology: Topology, config: StreamsConfig, topic: str) -> tuple[Serde[Any], Serde[Any]]:
     """Returns the serdes of keys and values with which a source of the topology, or a global table, reads a topic.

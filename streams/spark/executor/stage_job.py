@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from streams.spark.executor.global_tables import GlobalTables
 from streams.spark.executor.shipped_topology import ShippedTopology
 
-__all__ = ["EarlierState", "JobInput", "StageJob"]
-
 
 @dataclass(frozen=True)
 class JobInput:

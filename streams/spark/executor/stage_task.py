@@ -14,8 +14,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from streams.runtime.runner.options import RunnerOptions
 from streams.runtime.runner.resources import RunnerResources
-from streams.runtime.runner.task_runner import RunnerOptions, TaskRunner
+from streams.runtime.runner.task_runner import TaskRunner
 from streams.runtime.threads.gc_tuning import relax_collector
 from streams.spark.executor.looped_task import LoopedTask
 from streams.spark.executor.stage_job import StageJob
@@ -24,8 +25,6 @@ from streams.spark.executor.task_errors import passed_to_driver
 from streams.spark.executor.task_input import TaskInput, rows_of_files
 from streams.spark.executor.task_output import TaskOutput
 from streams.spark.executor.task_report import report_of
-
-__all__ = ["run_attempt", "run_missing_tasks", "run_stage_task"]
 
 
 def run_stage_task(job: StageJob) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

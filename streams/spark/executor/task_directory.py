@@ -6,8 +6,6 @@ import os
 import tempfile
 from pathlib import Path
 
-__all__ = ["local_directory"]
-
 
 def local_directory() -> Path:
     """Returns the directory for a task's stores: Spark's own, which it cleans after executors that were killed."""

@@ -13,11 +13,10 @@ from typing import Any
 from processor_api import errors as common_errors
 from processor_api.errors import StreamsError
 from processor_api.texts import kind_and_text
+from streams.runtime.runner.columns import UnsupportedContextError
 from streams.spark import errors
 from streams.spark.executor import errors as backfill_errors
-from streams.spark.executor.errors import StageFailed, UnsupportedContextError
-
-__all__ = ["error_of", "passed_to_driver"]
+from streams.spark.executor.errors import StageFailed
 
 MARK = "streams-task-error:"
 """The text before the data of an error."""

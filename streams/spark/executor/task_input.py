@@ -16,8 +16,6 @@ from streams.spark.executor.errors import OffsetGapError
 from streams.spark.executor.stage_job import StageJob
 from streams.spark.time_units import another_unit_row, refuse_other_unit
 
-__all__ = ["InputColumns", "TaskInput", "check_unit", "header_lists", "rows_of_files"]
-
 
 class InputColumns(NamedTuple):
     """Some records of one input, in order."""

@@ -18,8 +18,6 @@ from streams.spark.executor.rows import RowWriter, output_rows, state_rows
 from streams.spark.executor.shipped_topology import dead_letter_topic
 from streams.spark.executor.stage_job import StageJob
 
-__all__ = ["TaskOutput"]
-
 STATE_ROWS = 10_000
 MASK = (1 << 64) - 1
 

@@ -7,8 +7,6 @@ from typing import Any
 
 from streams.runtime.runner.task_runner import TaskRunner
 
-__all__ = ["report_of"]
-
 
 def report_of(
     runner: TaskRunner, attempt: int, checksums: Mapping[str, str], counts: Mapping[str, int]

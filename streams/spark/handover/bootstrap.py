@@ -61,8 +61,6 @@ from streams.spark.handover.report import HandoverReport, StoreHandover
 from streams.spark.handover.rows import Sender, Sum, live_rows, read, sums_in_kafka
 from streams.spark.handover.snapshots import SnapshotWriter
 
-__all__ = ["BackfillRun", "bootstrap"]
-
 log = logging.getLogger("streams.spark")
 
 MEMBERS_S = 10.0

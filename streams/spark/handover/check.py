@@ -20,8 +20,6 @@ from streams.spark.handover.plan import HandoverPlan, has_offsets, lost_by_time,
 from streams.spark.handover.report import HandoverReport, StoreHandover
 from streams.spark.handover.rows import read
 
-__all__ = ["check_handover", "progress_beside"]
-
 
 def check_handover(
     config: StreamsConfig | Mapping[str, Any], topology: TopologyLike, *, clients: KafkaClients | None = None

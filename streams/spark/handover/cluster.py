@@ -15,8 +15,6 @@ from streams.config import clients as client_configs
 from streams.kafka.ports import Admin, Consumer, KafkaClients, NewTopic, Producer, UnknownPartitionError
 from streams.kafka.producing.batch_limits import limited
 
-__all__ = ["Cluster"]
-
 KNOWN_S = 30.0
 """How long topics may take to be deleted, or to be known by all brokers."""
 PAUSE_S = 0.1

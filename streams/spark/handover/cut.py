@@ -17,8 +17,6 @@ from streams.spark.handover.cluster import Cluster
 from streams.spark.handover.errors import CutError
 from streams.spark.time_units import refuse_other_unit
 
-__all__ = ["Cut"]
-
 VERSION = 1
 
 

@@ -4,17 +4,6 @@ from __future__ import annotations
 
 from streams.spark.errors import SparkBridgeError
 
-__all__ = [
-    "ApplicationRunningError",
-    "BackfillMismatchError",
-    "BootstrapVerificationError",
-    "ChangelogNotEmptyError",
-    "CutError",
-    "HistoryBeyondCutError",
-    "HistoryShortOfCutError",
-    "InternalTopicMismatch",
-]
-
 
 class ApplicationRunningError(SparkBridgeError):
     """Workers of the application run; a bootstrap needs them all to be stopped."""

@@ -14,8 +14,6 @@ from processor_api.record import HeaderList
 from processor_api.task_id import TopicPartition
 from streams.spark.handover.errors import BackfillMismatchError
 
-__all__ = ["FinishedRun", "FinishedTask", "RunRow"]
-
 BATCH_ROWS = 10_000
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from processor_api.errors import TopologyError
 from processor_api.record import NO_TIMESTAMP
-from processor_api.stores.factory import StoreBuilder
+from processor_api.stores.builder import StoreBuilder
 from processor_api.task_id import TopicPartition
 from processor_api.topology.nodes import SourceNode
 from processor_api.topology.topology import Topology
@@ -30,21 +30,6 @@ from streams.spark.handover.cluster import Cluster
 from streams.spark.handover.cut import Cut
 from streams.spark.handover.errors import BackfillMismatchError, CutError, HistoryBeyondCutError, InternalTopicMismatch
 from streams.spark.handover.finished_run import FinishedRun
-
-__all__ = [
-    "Changelog",
-    "HandoverPlan",
-    "check_run",
-    "committed_offsets",
-    "complete_cut",
-    "cut_of",
-    "has_offsets",
-    "kept_topics",
-    "lost_by_time",
-    "name_in_run",
-    "plan_handover",
-    "source_topics_of",
-]
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,6 @@ from streams.spark.handover.finished_run import FinishedRun, RunRow
 from streams.spark.handover.plan import HandoverPlan
 from streams.spark.handover.rows import Sender
 
-__all__ = ["OutputPublisher"]
-
 CHUNK_ROWS = 50_000
 
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 
 from processor_api.task_id import TopicPartition
 
-__all__ = ["HandoverReport", "StoreHandover"]
-
 
 @dataclass(frozen=True)
 class StoreHandover:

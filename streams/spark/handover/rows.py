@@ -10,15 +10,13 @@ from typing import Any
 from processor_api.clock import Clock, SystemClock
 from processor_api.errors import RetryableError, StreamsError
 from processor_api.record import HeaderList
-from processor_api.stores.factory import StoreBuilder
+from processor_api.stores.builder import StoreBuilder
 from processor_api.task_id import TopicPartition
 from state.windowed.segments import Retention
 from streams.kafka.ports import Consumer, Producer
 from streams.kafka.producing.deliveries import not_delivered
 from streams.spark.handover.finished_run import FinishedTask, RunRow
 from streams.spark.handover.plan import Changelog
-
-__all__ = ["Sender", "Sum", "live_rows", "read", "sums_in_kafka"]
 
 MASK = (1 << 64) - 1
 READ_ROWS = 10_000

@@ -12,7 +12,7 @@ from typing import cast
 from uuid import uuid4
 
 from processor_api.clock import Clock
-from processor_api.stores.factory import ROCKSDB
+from processor_api.stores.suppliers import ROCKSDB
 from processor_api.task_id import TopicPartition
 from processor_api.texts import error_text
 from state.directory.own_files import write_own
@@ -28,8 +28,6 @@ from streams.spark.handover.finished_run import FinishedTask, RunRow
 from streams.spark.handover.plan import Changelog
 from streams.spark.handover.rows import Sum, live_rows
 from streams.spark.rows.compaction import TaskFolder
-
-__all__ = ["SnapshotWriter"]
 
 LOAD_ROWS = 10_000
 PART = ".part-"

@@ -20,8 +20,6 @@ from streams.spark.rows.versions import Records, version_entries
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["table_of_rows"]
-
 
 @dataclass(frozen=True)
 class RowsPlan:

@@ -20,18 +20,6 @@ from processor_api.texts import kind_and_text, repr_of
 from streams.serdes.json import json_serde
 from streams.spark.errors import SparkBridgeError
 
-__all__ = [
-    "HEADERS",
-    "HEADERS_TYPE",
-    "TIME",
-    "TIME_TYPE",
-    "Column",
-    "Place",
-    "column_of",
-    "headers_array",
-    "time_array",
-]
-
 TIME = "timestamp"
 TIME_TYPE = pa.timestamp("us", "UTC")
 """The only type of times that Spark takes for a column ``timestamp``."""

@@ -16,11 +16,9 @@ from typing import Any
 
 from processor_api.clock import SystemClock
 from processor_api.record import HeaderList
-from processor_api.stores.factory import ROCKSDB
+from processor_api.stores.suppliers import ROCKSDB
 from state.engine.port import Engine
 from state.formats.headers_value import read_headers, write_headers
-
-__all__ = ["MEMORY_BYTES", "LatestByKey", "Row", "TaskFolder"]
 
 MEMORY_BYTES = 64 << 20
 """How much a task holds in memory before it writes to disk, by default."""

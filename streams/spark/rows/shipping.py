@@ -10,8 +10,6 @@ from pyspark import cloudpickle
 from processor_api.texts import kind_and_text
 from streams.spark.errors import SerdeNotPicklable
 
-__all__ = ["PLAN", "packed", "unpacked"]
-
 _dumps: Any = cloudpickle.dumps
 _loads: Any = cloudpickle.loads
 

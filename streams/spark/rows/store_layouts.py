@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from processor_api.errors import ConfigError
-from processor_api.stores.factory import StoreBuilder
+from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.time_to_live import RECORD_TIME
 from processor_api.topology.function import topology_of
 from processor_api.topology.topology import Topology
@@ -18,8 +18,6 @@ from streams.runtime.processing.environment import resolve_serde
 from streams.spark.errors import SparkBridgeError, UnsupportedStore
 from streams.spark.rows.columns import Column, column_of
 from streams.spark.rows.table_layout import KEY_VALUE, LIST, OTHER, SESSION, VERSIONED, WINDOW, TableLayout
-
-__all__ = ["load_topology", "table_layout"]
 
 _FORMS = {
     "versioned-key-value": VERSIONED,

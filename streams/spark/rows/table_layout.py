@@ -16,8 +16,6 @@ from state.formats.list_value import read_items
 from state.windowed.segments import Retention
 from streams.spark.rows.columns import HEADERS, HEADERS_TYPE, TIME_TYPE, Column, headers_array, time_array
 
-__all__ = ["Entries", "TableLayout", "version_limit"]
-
 KEY_VALUE, WINDOW, SESSION, VERSIONED, LIST, OTHER = "key-value", "window", "session", "versioned", "list", "other"
 _WINDOW_TAIL, _SESSION_TAIL = 12, 16
 """Bytes behind the key: start and sequence number of a window, end and start of a session (formats 9)."""

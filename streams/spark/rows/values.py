@@ -22,8 +22,6 @@ from streams.serdes.functions import MadeSerde
 from streams.serdes.pydantic_model import ModelSerde
 from streams.spark.rows.columns import TEXT, column_of
 
-__all__ = ["Write", "python_values", "writer_of", "written"]
-
 Write = Callable[[Any], bytes | None]
 Convert = Callable[[Any], Any]
 

@@ -6,14 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from processor_api.stores.factory import ROCKSDB, StoreBuilder
-from processor_api.stores.suppliers import StoreSupplier
+from processor_api.stores.builder import StoreBuilder
+from processor_api.stores.suppliers import ROCKSDB, StoreSupplier
 from state.registry.kinds import families_of, kind_of, restore_of
 from state.versioned.history import VERSIONS
 from streams.spark.rows.compaction import CHUNK, TaskFolder
 from streams.spark.rows.table_layout import Entries, version_limit
-
-__all__ = ["Records", "version_entries"]
 
 Records = tuple[Sequence[bytes], Sequence[bytes | None], Sequence[int], Sequence[int], Sequence[Any] | None]
 """Keys, values, timestamps, offsets and headers of changelog records."""

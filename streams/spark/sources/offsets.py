@@ -24,15 +24,6 @@ from streams.spark.sources.ranges import OffsetRange, OffsetRanges, check_isolat
 from streams.spark.sources.times import first_records
 from streams.spark.time_units import refuse_other_unit
 
-__all__ = [
-    "ClusterConfig",
-    "Place",
-    "check_ranges",
-    "cluster_settings",
-    "consumer_settings",
-    "pin_offsets",
-]
-
 ClusterConfig = StreamsConfig | Mapping[str, Any] | str
 """The application's configuration, settings under Kafka's names, or just the addresses of brokers."""
 

@@ -13,8 +13,6 @@ from streams.kafka.ports import Consumer
 from streams.spark.errors import OffsetRangeLost
 from streams.spark.sources.ranges import OffsetRange
 
-__all__ = ["BATCH", "is_not_compacted", "read_range", "read_with"]
-
 BATCH = 10_000
 BATCH_BYTES = 32 << 20
 """Bytes of values after which a list is yielded though it is shorter."""

@@ -10,8 +10,6 @@ from typing import NamedTuple
 from processor_api.task_id import TopicPartition
 from streams.spark.errors import SparkBridgeError
 
-__all__ = ["OffsetRange", "OffsetRanges", "check_isolation"]
-
 ISOLATION = ("read_committed", "read_uncommitted")
 
 

@@ -10,8 +10,6 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from streams.spark.sources.ranges import OffsetRange
 
-__all__ = ["RangesReader"]
-
 
 class RangesPlan(Protocol):
     """The plan of what is read; sent to the executors."""

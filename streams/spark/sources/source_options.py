@@ -9,8 +9,6 @@ from streams.config import StreamsConfig
 from streams.spark.errors import SparkBridgeError
 from streams.spark.sources.offsets import cluster_settings
 
-__all__ = ["settings_of"]
-
 _SHORT = {"key.serde": "default.key.serde", "value.serde": "default.value.serde"}
 
 

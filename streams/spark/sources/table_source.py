@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from streams.config import StreamsConfig
     from streams.spark.rows.versions import Records
 
-__all__ = ["FORMAT", "TablePlan", "TableSource", "table_plan"]
-
 FORMAT = "streams_table"
 LATEST, ALL = "latest", "all"
 """The timestamp that is sent in place of 0."""

@@ -18,8 +18,6 @@ from streams.kafka.client_errors import HEALED, LOST
 from streams.kafka.ports import Consumer
 from streams.spark.errors import OffsetRangeLost
 
-__all__ = ["first_records"]
-
 BATCH = 10_000
 WAIT_S = 0.1
 

@@ -20,8 +20,6 @@ from streams.spark.sources.ranges_reader import RangesReader
 if TYPE_CHECKING:
     from streams.config import StreamsConfig
 
-__all__ = ["FORMAT", "TopicPlan", "TopicSource", "plan_of"]
-
 FORMAT = "streams_topic"
 TIME_TYPES = (None, "CreateTime", "LogAppendTime")
 TIMES = ("timestamp", "ms")

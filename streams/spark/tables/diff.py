@@ -12,8 +12,6 @@ from streams.spark.errors import SparkBridgeError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["diff_tables"]
-
 
 def diff_tables(
     left: DataFrame,

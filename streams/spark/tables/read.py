@@ -24,8 +24,6 @@ from streams.spark.tables.registration import register
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["offsets_of", "read_table", "read_topic"]
-
 _pinned: WeakKeyDictionary[DataFrame, OffsetRanges] = WeakKeyDictionary()
 
 

@@ -12,8 +12,6 @@ from streams.spark.sources.topic_source import TopicSource
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["register"]
-
 _registered: WeakSet[SparkSession] = WeakSet()
 
 

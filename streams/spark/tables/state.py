@@ -39,8 +39,6 @@ from streams.spark.tables.registration import register
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["read_state"]
-
 RUN, DONE = "run.json", "_DONE.json"
 _ROWS = (
     "topic string, partition int, seq bigint, key binary, value binary, ts bigint,"

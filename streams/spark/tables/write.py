@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-__all__ = ["WriteReport", "write_topic"]
-
 QUEUE_FULL_WAIT_S = 0.1
 DELIVERY_S = 300.0
 """Time that the last records of a task may take to be delivered."""

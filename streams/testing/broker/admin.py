@@ -9,8 +9,6 @@ from processor_api.task_id import TopicPartition
 from streams.kafka.ports import GroupInfo, GroupMember, NewTopic, OffsetAndMetadata, TopicInfo, UnknownPartitionError
 from streams.testing.broker.broker import EmbeddedBroker
 
-__all__ = ["EmbeddedAdmin"]
-
 
 class EmbeddedAdmin:
     """Implements `streams.kafka.ports.Admin`. Replication factors mean nothing here."""

@@ -13,8 +13,6 @@ from typing import NamedTuple
 
 from processor_api.task_id import TopicPartition
 
-__all__ = ["MemberState", "assign"]
-
 
 class MemberState(NamedTuple):
     """The input of the assignment for one member."""

@@ -15,8 +15,6 @@ from streams.testing.broker.topics import Topic
 from streams.testing.broker.transactions import TransactionalId, TransactionCoordinator
 from streams.threads import SYSTEM_THREADS, Threads
 
-__all__ = ["EmbeddedBroker"]
-
 FIRST_TOPIC_NUMBER = 2
 """Kafka keeps the ids 0 and 1 for itself."""
 _LONGEST_NAP_S = 0.05

@@ -10,8 +10,6 @@ from streams.testing.broker.broker import EmbeddedBroker
 from streams.testing.broker.consumer import EmbeddedConsumer
 from streams.testing.broker.producer import EmbeddedProducer
 
-__all__ = ["EmbeddedClients"]
-
 
 class EmbeddedClients:
     """Implements `streams.kafka.ports.KafkaClients` over one broker. Settings that have no meaning here are ignored."""

@@ -22,8 +22,6 @@ from streams.testing.broker.membership import Membership
 from streams.testing.broker.messages import PARTITION_EOF, ErrorInfo, Event
 from streams.testing.broker.partition_log import PartitionLog
 
-__all__ = ["EmbeddedConsumer"]
-
 T = TypeVar("T")
 
 _RESETS = {"earliest": AT_BEGINNING, "smallest": AT_BEGINNING, "beginning": AT_BEGINNING, "latest": AT_END,

@@ -10,8 +10,6 @@ from streams.testing.broker.broker import EmbeddedBroker
 from streams.testing.broker.messages import ErrorInfo, Event
 from streams.testing.broker.partition_log import PartitionLog
 
-__all__ = ["Fetch"]
-
 
 class Fetch:
     """Reads one assigned partition. Nothing here takes a lock: the consumer holds the broker's around every call.

@@ -20,8 +20,6 @@ from processor_api.task_id import TopicPartition
 from streams.kafka.ports import OffsetAndMetadata
 from streams.testing.broker.assignment import MemberState, assign
 
-__all__ = ["Group", "GroupCoordinator", "GroupIdentity", "Member", "Step"]
-
 
 class GroupIdentity(NamedTuple):
     """The member that commits; generation -1 without a member is a client outside of the group."""

@@ -8,8 +8,6 @@ from streams.kafka.ports import InstanceFenced, RebalanceListener
 from streams.testing.broker.broker import EmbeddedBroker
 from streams.testing.broker.groups import Group, GroupIdentity, Member, Step
 
-__all__ = ["Membership"]
-
 
 class Membership:
     """One subscription of one consumer. The listener is called without the broker's lock."""

@@ -11,17 +11,6 @@ from typing import Any
 
 from processor_api.record import HeaderList
 
-__all__ = [
-    "ERROR_CODES",
-    "PARTITION_EOF",
-    "ErrorInfo",
-    "Event",
-    "Record",
-    "RefusedRecord",
-    "as_bytes",
-    "check_time",
-]
-
 PARTITION_EOF = -191
 _MOST = 2**63 - 1
 

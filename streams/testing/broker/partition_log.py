@@ -14,8 +14,6 @@ from operator import attrgetter
 from streams.testing.broker.messages import Record
 from streams.testing.broker.segments import Segments
 
-__all__ = ["PartitionLog"]
-
 _offset_of = attrgetter("log_offset")
 
 

@@ -27,8 +27,6 @@ from streams.testing.broker.segments import BATCH_OVERHEAD, record_bytes
 from streams.testing.broker.topics import Topic
 from streams.testing.broker.transactions import TransactionalId
 
-__all__ = ["EmbeddedProducer"]
-
 CLIENT_OVERHEAD = 27
 """Bytes that the client counts for a record above those that it takes: as many as it could take."""
 _CREATE_TIME = int(TimestampType.CREATE_TIME)

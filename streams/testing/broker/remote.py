@@ -25,8 +25,6 @@ from streams.testing.broker.messages import PARTITION_EOF, as_bytes
 from streams.testing.broker.producer import EmbeddedProducer
 from streams.threads import SYSTEM_THREADS, Threads
 
-__all__ = ["RemoteClients"]
-
 
 class RemoteClients:
     """Implements `streams.kafka.ports.KafkaClients` over a :class:`~streams.testing.broker.server.BrokerServer`.

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 
 from streams.testing.broker.messages import Record
 
-__all__ = ["BATCH_OVERHEAD", "Segment", "Segments", "record_bytes"]
-
 BATCH_OVERHEAD = 61
 """Bytes of a batch beside its records."""
 

@@ -24,8 +24,6 @@ from streams.testing.broker.clients import EmbeddedClients
 from streams.testing.broker.consumer import EmbeddedConsumer
 from streams.threads import SYSTEM_THREADS, Threads
 
-__all__ = ["BrokerServer"]
-
 Answer = tuple[str, Any, list[tuple[int, Any, Any]]]
 """``(kind, value, delivery reports)``: kind is ``result``, ``error``, or the name of a call of the listener."""
 

@@ -15,8 +15,6 @@ from streams.testing.broker.messages import ErrorInfo, Record
 from streams.testing.broker.partition_log import PartitionLog
 from streams.testing.broker.segments import BATCH_OVERHEAD, Segments, record_bytes
 
-__all__ = ["Topic"]
-
 _DAY_MS = 24 * 60 * 60 * 1000
 _NO_LIMIT = 2**63 - 1
 SETTINGS = frozenset({

@@ -13,8 +13,6 @@ from processor_api.task_id import TopicPartition
 from streams.kafka.ports import OffsetAndMetadata
 from streams.testing.broker.partition_log import PartitionLog
 
-__all__ = ["TransactionCoordinator", "TransactionalId"]
-
 
 class TransactionalId:
     """The state of one transactional id. A producer of an older epoch is fenced."""

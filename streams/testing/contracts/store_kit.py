@@ -9,17 +9,18 @@ from typing import Any
 from processor_api.clock import ManualClock
 from processor_api.record import HeaderList
 from processor_api.serde import Serdes
+from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.custom import ChangelogRecord
-from processor_api.stores.factory import StoreBuilder
 from processor_api.task_id import TaskId, TopicPartition
 from state.custom.context import StoreContext, StoreEnvironment
 from state.custom.engine import DIRECTORY
 from state.engine.port import OFFSETS, POSITIONS
 from state.formats.offsets import offset_key, write_offset
 from state.registry.custom_opening import custom_engine
-from state.registry.kinds import OpenStore, open_store, restore_of
+from state.registry.kinds import open_store, restore_of
 from state.row_format.record_context import Cursor
 from state.write_buffer.memory_budget import Budget
+from state.write_buffer.store_kind import OpenStore
 from streams.metrics.registry import Metrics, ThreadMetrics
 
 __all__ = ["CHANGELOG", "INPUT", "StoreKit"]

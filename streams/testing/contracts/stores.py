@@ -30,7 +30,8 @@ from typing import Any
 
 from processor_api.errors import StreamsError
 from processor_api.serde import Serdes
-from processor_api.stores.factory import StoreBuilder, Stores
+from processor_api.stores.builder import StoreBuilder
+from processor_api.stores.factory import Stores
 from processor_api.stores.suppliers import lacks
 from streams.testing.contracts.store_kit import CHANGELOG, INPUT, StoreKit
 

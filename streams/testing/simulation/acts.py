@@ -11,9 +11,6 @@ from streams.testing.simulation.scheduler import SimulatedThread
 from streams.testing.simulation.stage import Stage
 from streams.testing.simulation.worker import Crew, Worker
 
-__all__ = ["Acts"]
-
-
 MOST_WORKERS = 5
 
 

@@ -20,8 +20,6 @@ from streams.testing.broker.producer import EmbeddedProducer
 from streams.testing.simulation.network import ClientGivenUp, GivenUpNetwork, Network
 from streams.testing.simulation.scheduler import Process, Scheduler
 
-__all__ = ["ClientsOfSimulation", "SimulatedConsumer"]
-
 R = TypeVar("R")
 
 

@@ -18,8 +18,6 @@ from state.engine.port import OFFSETS, POSITIONS, Batch, Engine, Family, Snapsho
 from state.time_ordered.index import FACTS_KEY
 from streams.testing.simulation.scheduler import Process, Scheduler
 
-__all__ = ["Disk", "DiskEngine", "FileLocksOfSimulation"]
-
 MARKER = "SIMULATED"
 CLOSED = "the engine is closed"
 INDEX, BUFFER = ".suppressed-times", ".join-buffer"

@@ -12,8 +12,6 @@ from streams.kafka.client_errors import error_of
 from streams.kafka.ports import CommitAgain, OffsetAndMetadata, TransactionAborted
 from streams.testing.simulation.scheduler import Process, Scheduler
 
-__all__ = ["FAULTS", "ClientGivenUp", "Fault", "GivenUpNetwork", "Network"]
-
 R = TypeVar("R")
 
 API_TIMEOUT_S = 10.0

@@ -21,8 +21,6 @@ from streams.testing.simulation.scheduler import SimulationStuck
 from streams.testing.simulation.watch import RealWorld, Watch
 from streams.testing.simulation.world import World
 
-__all__ = ["Report", "Run", "SimulationError", "SimulationFailure", "run_seed", "simulate"]
-
 SHRINKING_RUNS = 60
 
 

@@ -8,8 +8,6 @@ from typing import Any, Literal, NamedTuple
 
 from processor_api.record import HeaderList
 
-__all__ = ["Check", "InputRecord", "Outcome", "OutputRecord", "Scenario"]
-
 
 class InputRecord(NamedTuple):
     """A record to be written to an input topic; key and value are bytes, or texts that are encoded as UTF-8."""

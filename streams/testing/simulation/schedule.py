@@ -8,8 +8,6 @@ from random import Random
 
 from streams.testing.simulation.network import FAULTS, UNKNOWN_ERROR
 
-__all__ = ["KINDS", "Action", "Shape", "draw_actions", "draw_shape"]
-
 HOUR_S = 3600.0
 
 KINDS = {

@@ -20,8 +20,6 @@ from zlib import crc32
 
 from streams.threads import ThreadKilled
 
-__all__ = ["ClockOfSimulation", "Process", "ProcessKilled", "Scheduler", "SimulatedThread", "SimulationStuck"]
-
 FOREVER = float("inf")
 TRACED_STEPS = 60
 STUCK_S = 60.0

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from processor_api.stores.factory import MEMORY, ROCKSDB
+from processor_api.stores.suppliers import MEMORY, ROCKSDB
 from streams.platform import Platform
 from streams.testing.broker import EmbeddedBroker
 from streams.testing.simulation.clients import ClientsOfSimulation
@@ -17,8 +17,6 @@ from streams.testing.simulation.schedule import Shape
 from streams.testing.simulation.scheduler import ClockOfSimulation, Scheduler
 from streams.testing.simulation.threads import ThreadsOfSimulation
 from streams.testing.simulation.user_code import UserCode
-
-__all__ = ["Broken", "Stage"]
 
 START_MS = 1_700_000_000_000
 TASK_TIMEOUT_MS = 300_000

@@ -8,8 +8,6 @@ from typing import Any
 from streams.testing.simulation.scheduler import FOREVER, ProcessKilled, Scheduler, SimulatedThread, SimulationStuck
 from streams.threads import Condition, Event, Helper, Thread
 
-__all__ = ["ThreadsOfSimulation"]
-
 
 class ThreadsOfSimulation:
     """Makes simulated threads and locks; a new thread belongs to the process of the thread that makes it."""

@@ -8,8 +8,6 @@ from typing import Any
 from processor_api.processor import FixedKeyProcessor, Processor
 from streams.testing.simulation.scheduler import Process, Scheduler
 
-__all__ = ["SimulatedFailure", "UserCode"]
-
 
 class SimulatedFailure(Exception):
     """Raised in the user's code when the schedule makes it fail."""

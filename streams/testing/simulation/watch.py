@@ -8,8 +8,6 @@ import time
 from types import FrameType
 from typing import Any
 
-__all__ = ["RealWorld", "Watch"]
-
 _OURS = {"streams", "state", "dsl", "processor_api", "streams_pytest"}
 _FREE = {"warnings", "traceback", "linecache"}
 """Modules that may read the time for their own use, besides those that log."""

@@ -10,13 +10,12 @@ from typing import Any, cast
 
 from processor_api.errors import RetryableError, StreamsError
 from state.directory.metadata import FORMAT_VERSION, METADATA_FILE
-from streams.app.kafka_streams import ClientState, KafkaStreams
+from streams.app.kafka_streams import KafkaStreams
+from streams.app.states import ClientState
 from streams.app.uncaught import StreamThreadExceptionResponse
 from streams.kafka.ports import KafkaClients
 from streams.testing.simulation.scheduler import Process, SimulatedThread
 from streams.testing.simulation.stage import Stage
-
-__all__ = ["Crew", "Worker"]
 
 RESTART_S = 2.0
 

@@ -14,8 +14,6 @@ from streams.testing.simulation.scheduler import SimulatedThread
 from streams.testing.simulation.stage import Broken, Stage
 from streams.testing.simulation.worker import Crew
 
-__all__ = ["World"]
-
 PATIENCE_S = 1800.0
 """How long, in simulated time, everything may take after the schedule has ended."""
 CHECK_S = 0.25

@@ -8,7 +8,8 @@ from typing import Any
 
 from dsl import Consumed, Grouped, KGroupedStream, KStream, KTable, Materialized, Produced, StreamsBuilder
 from processor_api.serde import Serde, Serdes
-from processor_api.stores.factory import MEMORY, Stores
+from processor_api.stores.factory import Stores
+from processor_api.stores.suppliers import MEMORY
 from processor_api.topology.topology import Topology
 
 S, L = Serdes.STRING, Serdes.LONG

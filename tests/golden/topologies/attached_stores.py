@@ -8,7 +8,8 @@ from typing import Any
 from processor_api.processor import Processor
 from processor_api.record import Record
 from processor_api.serde import Serdes
-from processor_api.stores.factory import StoreBuilder, Stores
+from processor_api.stores.builder import StoreBuilder
+from processor_api.stores.factory import Stores
 from processor_api.topology.topology import Topology
 
 S = Serdes.STRING

@@ -11,7 +11,9 @@ from golden_support.user_code import StringProcessor, StringRecord
 from processor_api.processor import Processor
 from processor_api.record import Record
 from processor_api.serde import Serdes
-from processor_api.stores.factory import ROCKSDB, StoreBuilder, Stores, StoreSupplier
+from processor_api.stores.builder import StoreBuilder
+from processor_api.stores.factory import Stores
+from processor_api.stores.suppliers import ROCKSDB, StoreSupplier
 from processor_api.topology.topology import Topology
 from processor_api.user_code.offset_reset import AutoOffsetReset
 

@@ -23,7 +23,8 @@ from dsl import (
 from processor_api.processor import Processor
 from processor_api.record import Record
 from processor_api.serde import Serdes
-from processor_api.stores.factory import StoreBuilder, Stores
+from processor_api.stores.builder import StoreBuilder
+from processor_api.stores.factory import Stores
 from processor_api.topology.topology import Topology
 from state.formats.windowed_serdes import WindowedSerdes
 

@@ -14,8 +14,9 @@ from processor_api.processor import FixedKeyProcessor, Processor
 from processor_api.punctuation import PunctuationType
 from processor_api.record import FixedKeyRecord, Record
 from processor_api.serde import Serdes
+from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.contracts import ValueAndTimestamp
-from processor_api.stores.factory import StoreBuilder, Stores
+from processor_api.stores.factory import Stores
 from processor_api.topology.topology import Topology
 
 S, L = Serdes.STRING, Serdes.LONG

@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 from first_hour_support import BUILDER, DERIVED, streams
-from state.directory.state_directory import METADATA_FILE, StateDirectory
+from state.directory.metadata import METADATA_FILE
+from state.directory.state_directory import StateDirectory
 
 STATES = [
     "info streams.client: state [state=REBALANCING, before=CREATED]",

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from processor_api.clock import Clock, SystemClock
 from processor_api.record import Forward, HeaderList
 from processor_api.serde import Serde, Serdes
-from processor_api.stores.factory import StoreBuilder
+from processor_api.stores.builder import StoreBuilder
 from processor_api.topology.nodes import ProcessorNode, RecordContext, SinkNode, SourceNode
 from processor_api.topology.topology import Topology
 

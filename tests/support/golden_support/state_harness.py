@@ -10,9 +10,10 @@ from golden_support.store_calls import plain_key
 from golden_support.store_traces import Change, LogRecord
 from processor_api.record import HeaderList
 from processor_api.serde import Serdes
-from processor_api.stores.factory import StoreBuilder, Stores, StoreSupplier
+from processor_api.stores.builder import StoreBuilder
+from processor_api.stores.factory import Stores
 from processor_api.stores.isolation import IsolationLevel
-from processor_api.stores.suppliers import CustomStoreSupplier, as_supplier
+from processor_api.stores.suppliers import CustomStoreSupplier, StoreSupplier, as_supplier
 from state.engine.memory import MemoryEngine
 from state.read_views.view import open_view
 from state.registry.kinds import families_of, open_store, restore_of

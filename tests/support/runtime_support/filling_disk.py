@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from processor_api.clock import Clock, SystemClock
 from processor_api.errors import DiskFullError
-from processor_api.stores.factory import ROCKSDB
+from processor_api.stores.suppliers import ROCKSDB
 from state.directory.errors import explained
 from state.directory.file_lock import FileLock, FileLocks
 from state.engine.passing_on import PassingEngine

@@ -19,7 +19,8 @@ from processor_api.record import HeaderList, Record
 from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
 from processor_api.topology.topology import Topology
-from streams.app.kafka_streams import ClientState, KafkaStreams
+from streams.app.kafka_streams import KafkaStreams
+from streams.app.states import ClientState
 from streams.kafka.ports import KafkaClients
 from streams.platform import Platform
 from streams.testing.broker import EmbeddedBroker, EmbeddedClients

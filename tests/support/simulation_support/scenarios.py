@@ -16,7 +16,8 @@ from processor_api.processor import Processor
 from processor_api.punctuation import PunctuationType
 from processor_api.record import Record
 from processor_api.serde import Serdes
-from processor_api.stores.factory import StoreBuilder, Stores
+from processor_api.stores.builder import StoreBuilder
+from processor_api.stores.factory import Stores
 from processor_api.stores.windowed import Window, Windowed
 from processor_api.topology.topology import Topology
 from simulation_support.join_scenarios import JOIN_SCENARIOS

@@ -11,8 +11,10 @@ from typing import Any
 
 from processor_api.serde import Serde
 from processor_api.stores.buffers import change_buffer_builder, join_buffer_builder
+from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.contracts import AggregationWithHeaders, ValueAndTimestamp, ValueTimestampHeaders
-from processor_api.stores.factory import MEMORY, ROCKSDB, StoreBuilder, Stores
+from processor_api.stores.factory import Stores
+from processor_api.stores.suppliers import MEMORY, ROCKSDB
 from processor_api.stores.windowed import Windowed, window_of
 from state_support.store_kit import StoreKit
 

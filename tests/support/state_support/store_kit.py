@@ -8,7 +8,7 @@ from typing import Any
 
 from processor_api.record import HeaderList
 from processor_api.serde import Serde, Serdes
-from processor_api.stores.factory import StoreBuilder
+from processor_api.stores.builder import StoreBuilder
 from state.engine.memory import MemoryEngine
 from state.engine.port import Engine
 from state.registry.kinds import check_kind, families_of, open_store, restore_of

@@ -9,8 +9,9 @@ from typing import Any
 from hypothesis import strategies as st
 
 from processor_api.serde import Serdes
+from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.contracts import AggregationWithHeaders, ValueAndTimestamp, ValueTimestampHeaders
-from processor_api.stores.factory import StoreBuilder, Stores
+from processor_api.stores.factory import Stores
 from processor_api.stores.windowed import Window, Windowed
 
 __all__ = ["CASES", "Case", "Read", "keyed", "result"]
