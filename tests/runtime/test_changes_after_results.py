@@ -14,7 +14,7 @@ import pytest
 
 from processor_api.clock import ManualClock
 from processor_api.task_id import TopicPartition
-from processor_api.topology import Topology
+from processor_api.topology.topology import Topology
 from runtime_support.task_kit import TaskKit
 from streams import (
     BufferConfig,
