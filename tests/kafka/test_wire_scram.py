@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from processor_api.errors import StreamsError
-from streams.kafka.wire.scram import ScramLogin
+from streams.kafka.wire.sasl import ScramLogin
 from wire_support.scram_server import ScramServer
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=20)

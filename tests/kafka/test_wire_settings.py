@@ -12,10 +12,8 @@ import pytest
 
 from processor_api.errors import ConfigError, StreamsError, UserCodeError
 from streams.kafka.wire.addresses import Address, bootstrap_servers
-from streams.kafka.wire.client_settings import ClientSettings
-from streams.kafka.wire.sasl import OAuthBearerLogin, PlainLogin, login_of
-from streams.kafka.wire.scram import ScramLogin
-from streams.kafka.wire.tls import USUAL_PLACES, tls_context
+from streams.kafka.wire.client_settings import USUAL_PLACES, ClientSettings, tls_context
+from streams.kafka.wire.sasl import OAuthBearerLogin, PlainLogin, ScramLogin, login_of
 from wire_support.fake_broker import CERTIFICATES
 
 

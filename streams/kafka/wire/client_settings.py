@@ -2,15 +2,138 @@
 
 from __future__ import annotations
 
+import os
 import ssl
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from processor_api.errors import ConfigError
 from streams.kafka.wire.addresses import Address, bootstrap_servers
 from streams.kafka.wire.sasl import Login, login_of
-from streams.kafka.wire.tls import tls_context
+
+# TLS, from librdkafka's settings.
+#
+# The trust is librdkafka's: the certificates of the settings, or else those of the system, and the host's name must
+# be in the broker's certificate unless the settings say otherwise. A setting that cannot be applied is refused and
+# not ignored.
+
+_REFUSED = {
+    "ssl.curves.list": "OpenSSL's choice of curves cannot be set from Python",
+    "ssl.engine.location": "engines of OpenSSL cannot be used from Python",
+    "ssl.keystore.location": "Python cannot read PKCS#12: set ssl.certificate.location and ssl.key.location (PEM)",
+    "ssl.providers": "providers of OpenSSL cannot be chosen from Python",
+    "ssl.sigalgs.list": "OpenSSL's choice of signature algorithms cannot be set from Python",
+}
+
+# Paths of certificates of authorities on several systems, for a Python that was built for another system.
+USUAL_PLACES = (
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+)
+
+
+def tls_context(settings: Mapping[str, Any]) -> ssl.SSLContext:
+    """Returns the TLS context that the settings under ``ssl.`` describe.
+
+    :raises ConfigError: if a file cannot be read, or a setting has no counterpart here.
+    """
+    for name, reason in _REFUSED.items():
+        if settings.get(name):
+            raise ConfigError(f"{name} works for librdkafka only, not for the connections made here: {reason}")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    _trust(context, settings)
+    _revocations(context, settings)
+    _own_certificate(context, settings)
+    if settings.get("ssl.cipher.suites"):
+        try:
+            context.set_ciphers(str(settings["ssl.cipher.suites"]))
+        except ssl.SSLError:
+            raise ConfigError("ssl.cipher.suites names no cipher that OpenSSL knows") from None
+    return context
+
+
+def _trust(context: ssl.SSLContext, settings: Mapping[str, Any]) -> None:
+    # Only a plain "false" switches it off: in doubt a check stays on.
+    if str(settings.get("enable.ssl.certificate.verification", True)).strip().lower() == "false":
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        return
+    if str(settings.get("ssl.endpoint.identification.algorithm", "https")).lower() != "https":
+        context.check_hostname = False
+    place, pem = settings.get("ssl.ca.location"), settings.get("ssl.ca.pem")
+    if place and place != "probe":
+        _load("ssl.ca.location", place, lambda: _load_authorities(context, str(place)))
+    if pem:
+        _load("ssl.ca.pem", None, lambda: context.load_verify_locations(cadata=str(pem)))
+    if not pem and (not place or place == "probe"):
+        _trust_the_system(context)
+
+
+def _trust_the_system(context: ssl.SSLContext) -> None:
+    context.load_default_certs()
+    folder = ssl.get_default_verify_paths().capath
+    if context.cert_store_stats()["x509_ca"] or (folder and os.listdir(folder)):
+        return
+    for place in USUAL_PLACES:
+        if os.path.exists(place):
+            context.load_verify_locations(place)
+            return
+
+
+def _load_authorities(context: ssl.SSLContext, place: str) -> None:
+    if os.path.isdir(place):
+        context.load_verify_locations(capath=place)
+    else:
+        context.load_verify_locations(cafile=place)
+
+
+def _revocations(context: ssl.SSLContext, settings: Mapping[str, Any]) -> None:
+    place = settings.get("ssl.crl.location")
+    if place:
+        _load("ssl.crl.location", place, lambda: _load_authorities(context, str(place)))
+        context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
+
+
+def _own_certificate(context: ssl.SSLContext, settings: Mapping[str, Any]) -> None:
+    certificate, chain = settings.get("ssl.certificate.location"), settings.get("ssl.certificate.pem")
+    key, key_text = settings.get("ssl.key.location"), settings.get("ssl.key.pem")
+    if not (certificate or chain):
+        return
+    # An empty password for a key without one; without any, OpenSSL would ask for it on the terminal.
+    password = str(settings.get("ssl.key.password") or "")
+    made: list[str] = []
+    try:
+        certificate_file = str(certificate) if certificate else _written(str(chain), made)
+        key_file = str(key) if key else _written(str(key_text), made) if key_text else None
+        names = f"{'ssl.certificate.location' if certificate else 'ssl.certificate.pem'} with its key"
+        _load(names, None, lambda: context.load_cert_chain(certificate_file, key_file, password))
+    finally:
+        for path in made:
+            os.unlink(path)
+
+
+def _written(text: str, made: list[str]) -> str:
+    """Python reads certificates of our own from files only; this one is readable by us alone, and for a moment."""
+    descriptor, path = tempfile.mkstemp(suffix=".pem")
+    made.append(path)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+    return path
+
+
+def _load(name: str, place: Any, load: Callable[[], None]) -> None:
+    try:
+        load()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and not isinstance(error, ssl.SSLError) else None
+        detail = reason or getattr(error, "reason", None) or type(error).__name__
+        what = f"{name} {str(place)!r}" if place else name
+        raise ConfigError(f"{what} cannot be used: {detail}") from error
+
 
 _PROTOCOLS = ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")
 

@@ -13,7 +13,8 @@ import threading
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeVar
 
 from processor_api.clock import Clock, SystemClock
 from processor_api.errors import AuthorizationError, RetryableError, StreamsError
@@ -23,12 +24,11 @@ from streams.kafka.wire import error_codes
 from streams.kafka.wire.addresses import Address
 from streams.kafka.wire.api import Api
 from streams.kafka.wire.client_settings import ClientSettings
-from streams.kafka.wire.codec import Reader, codec_of
+from streams.kafka.wire.codec import AtMost, Int16, Int32, Reader, codec_of
 from streams.kafka.wire.connection import Connection
 from streams.kafka.wire.connections import Connections
 from streams.kafka.wire.coordinator import Answer, Coordinator
 from streams.kafka.wire.deadline import Deadline
-from streams.kafka.wire.group_messages import ConsumerAssignment
 from streams.kafka.wire.messages import (
     DESCRIBE_GROUPS,
     INIT_PRODUCER_ID,
@@ -50,6 +50,29 @@ from streams.kafka.wire.messages import (
     NamedTopic,
 )
 from streams.kafka.wire.offset_texts import fetched_offsets, offsets_request
+
+# The bytes that the members of a group exchange, which the protocol passes on as they are.
+
+
+@dataclass(frozen=True)
+class AssignedTopic:
+    """The partitions of one topic that a member is assigned."""
+
+    topic: str
+    partitions: Annotated[tuple[Int32, ...], AtMost(100_000)]
+
+
+@dataclass(frozen=True)
+class ConsumerAssignment:
+    """Kafka's ``ConsumerProtocolAssignment``, as far as all of its versions have it."""
+
+    version: Int16
+    assigned: Annotated[tuple[AssignedTopic, ...], AtMost(100_000)]
+
+    def partitions(self) -> frozenset[TopicPartition]:
+        """Returns the partitions of all topics."""
+        return frozenset(TopicPartition(one.topic, number) for one in self.assigned for number in one.partitions)
+
 
 Q = TypeVar("Q")
 R = TypeVar("R", bound=Answer)

@@ -2,12 +2,101 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
+import hashlib
+import hmac
+import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from processor_api.errors import ConfigError, StreamsError, UserCodeError
-from streams.kafka.wire.scram import HASHES, ScramLogin
+
+# Login by SCRAM (RFC 5802, with SHA-256 by RFC 7677): the password is proved, not sent, and the broker proves that it
+# knows it too.
+
+HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
+
+_LEAST_ITERATIONS = 4096
+_MOST_ITERATIONS = 1_000_000
+"""A broker may not have us compute for minutes; Kafka itself allows 16384."""
+_NONCE_BYTES = 24
+
+
+@dataclass(frozen=True)
+class ScramLogin:
+    """A user and a password for one of the SCRAM mechanisms."""
+
+    mechanism: str
+    username: str
+    password: str = field(repr=False)
+    make_nonce: Callable[[], str] = lambda: secrets.token_urlsafe(_NONCE_BYTES)
+
+    def log_in(self, exchange: Callable[[bytes], bytes]) -> None:
+        """Logs in; both sides prove that they know the password.
+
+        :raises StreamsError: if the broker does not prove that it knows the password."""
+        nonce = self.make_nonce()
+        name = self.username.replace("=", "=3D").replace(",", "=2C")
+        client_first = f"n={name},r={nonce}"
+        server_first = exchange(f"n,,{client_first}".encode())
+        attributes = self._attributes(server_first)
+        full_nonce = attributes.get("r", "")
+        if not full_nonce.startswith(nonce):
+            raise self._refusal("answered a nonce that is not ours")
+        if full_nonce == nonce:  # then an answer to an earlier login would do
+            raise self._refusal("added no part of its own to the nonce")
+        salted = self._salted_password(attributes)
+        client_final = f"c=biws,r={full_nonce}"  # "n,,": no channel binding
+        signed = b",".join((client_first.encode(), server_first, client_final.encode()))
+        proof = base64.b64encode(self._proof(salted, signed)).decode()
+        server_final = self._attributes(exchange(f"{client_final},p={proof}".encode()))
+        if "e" in server_final:
+            raise self._refusal(f"refused the login of {self.username!r}: {server_final['e']}")
+        signature = self._mac(self._mac(salted, b"Server Key"), signed)
+        if not hmac.compare_digest(self._decoded(server_final.get("v", "")), signature):
+            raise self._refusal("did not prove that it knows the password, so it may not be the broker it should be")
+
+    def _attributes(self, message: bytes) -> dict[str, str]:
+        try:
+            parts = [part.partition("=") for part in message.decode().split(",")]
+        except UnicodeDecodeError:
+            raise self._refusal("sent an answer that is not SCRAM") from None
+        found = {name: value for name, _, value in parts}
+        if "m" in found:  # RFC 5802: a later version of SCRAM, which a client that does not know it must refuse
+            raise self._refusal("asked for an extension that is not known here")
+        if len(found) != len(parts):
+            raise self._refusal("sent an answer that is not SCRAM")
+        return found
+
+    def _salted_password(self, attributes: dict[str, str]) -> bytes:
+        text = attributes.get("i", "")
+        iterations = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+        if not _LEAST_ITERATIONS <= iterations <= _MOST_ITERATIONS:
+            raise self._refusal(
+                f"asked for {text!r} iterations, which are not between {_LEAST_ITERATIONS} and {_MOST_ITERATIONS}"
+            )
+        salt = self._decoded(attributes.get("s", ""))
+        return hashlib.pbkdf2_hmac(HASHES[self.mechanism], self.password.encode(), salt, iterations)
+
+    def _proof(self, salted: bytes, signed: bytes) -> bytes:
+        client_key = self._mac(salted, b"Client Key")
+        signature = self._mac(hashlib.new(HASHES[self.mechanism], client_key).digest(), signed)
+        return bytes(ours ^ theirs for ours, theirs in zip(client_key, signature, strict=True))
+
+    def _mac(self, key: bytes, message: bytes) -> bytes:
+        return hmac.digest(key, message, HASHES[self.mechanism])
+
+    def _decoded(self, text: str) -> bytes:
+        try:
+            return base64.b64decode(text, validate=True)
+        except (binascii.Error, ValueError):
+            raise self._refusal("sent an answer that is not SCRAM") from None
+
+    def _refusal(self, what: str) -> StreamsError:
+        return StreamsError(f"the login by {self.mechanism} failed: the broker {what}")
+
 
 _LIBRDKAFKAS_DEFAULT = "GSSAPI"
 
