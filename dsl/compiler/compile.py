@@ -7,13 +7,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import assert_never
 
-from dsl.compiler.copartition import copartition_groups
 from dsl.compiler.default_serdes import NO_DEFAULTS, DefaultSerdes
 from dsl.compiler.explicit_names import check_explicit_names
 from dsl.compiler.merge_repartitions import merge_repartitions
 from dsl.compiler.merge_sources import merge_sources
-from dsl.compiler.null_keys import repartitions_with_null_keys
-from dsl.compiler.self_joins import single_store_self_joins
 from dsl.compiler.shared_tables import NOTHING_SHARED, SharedTables, shared_tables
 from dsl.compiler.table_metadata import TableMetadata, table_metadata, with_old_values
 from dsl.compiler.table_views import table_view
@@ -34,6 +31,7 @@ from dsl.plan.nodes import (
 )
 from dsl.plan.window_stores import window_store_builder
 from dsl.processors.announced import AnnouncedTable
+from dsl.processors.joins.self_join import JoinResults, SelfJoin
 from dsl.processors.stateless import DropNullKeys, PassThrough
 from dsl.processors.suppress import Suppress
 from dsl.settings import BuildSettings
@@ -44,6 +42,77 @@ from processor_api.timestamps import fail_on_invalid_timestamp
 from processor_api.topology.nodes import ProcessorNode, RepartitionTopic
 from processor_api.topology.topology import Topology
 from processor_api.user_code.lines import Line
+
+# The pass that lets a stream joined with itself do with one store (``single.store.self.join``, semantics 62).
+
+
+def single_store_self_joins(plan: Plan) -> Plan:
+    """Returns a plan in which joins of a stream with itself have one side, and one store."""
+    nodes, turns = dict(plan.nodes), dict(plan.turns)
+    for number, results, alone in _self_joins(plan):
+        this_join, other_join = results.parents
+        this_kept, other_kept = plan.nodes[this_join].parents[0], plan.nodes[other_join].parents[0]
+        nodes[number] = replace(
+            results,
+            supplier=alone,
+            parents=(this_kept,),
+            stores=(alone.store,),
+            takes_null_keys=alone.keeps_left,
+        )
+        for gone in (this_join, other_join, other_kept):
+            del nodes[gone], turns[gone]
+    return Plan(nodes, turns)
+
+
+def _self_joins(plan: Plan) -> Iterator[tuple[int, Process, SelfJoin]]:
+    for number, node in plan.nodes.items():
+        if isinstance(node, Process) and isinstance(node.supplier, JoinResults) and node.supplier.alone is not None:
+            this_join, other_join = (plan.nodes[parent] for parent in node.parents)
+            if _above(plan, this_join) == _above(plan, other_join):
+                yield number, node, node.supplier.alone
+
+
+def _above(plan: Plan, join: PlanNode) -> tuple[int, ...]:
+    """Returns the nodes from which one side of a join comes."""
+    return plan.nodes[join.parents[0]].parents
+
+
+def repartitions_with_null_keys(plan: Plan) -> frozenset[int]:
+    """Returns the numbers of the repartition nodes with an operator below that has a use for records without a key."""
+    found: set[int] = set()
+    waiting = [number for number, node in plan.nodes.items() if isinstance(node, Process) and node.takes_null_keys]
+    seen = set(waiting)
+    while waiting:
+        for parent in plan.nodes[waiting.pop()].parents:
+            if parent not in seen:
+                seen.add(parent)
+                waiting.append(parent)
+                if isinstance(plan.nodes[parent], Repartition):
+                    found.add(parent)
+    return frozenset(found)
+
+
+def copartition_groups(plan: Plan) -> Iterator[frozenset[str]]:
+    """Yields the names of the sources of each group: those from which the two sides of a join come, or
+    the streams that are aggregated together.
+
+    It looks at the plan as it will be written, so that it knows the sources of merged repartition topics.
+    """
+    for node in plan.nodes.values():
+        if isinstance(node, Process | TableStep) and node.copartitions:
+            reads = node.reads if isinstance(node, Process) else ()
+            yield frozenset().union(*(_sources(plan, number) for number in (*node.parents, *reads)))
+
+
+def _sources(plan: Plan, number: int) -> frozenset[str]:
+    node = plan.nodes[number]
+    match node:
+        case TableSource():
+            return frozenset((node.source,))
+        case StreamSource() | Repartition() | TableRepartition():
+            return frozenset((node.name,))
+        case _:
+            return frozenset().union(*(_sources(plan, parent) for parent in node.parents))
 
 
 def compile_plan(plan: Plan, settings: BuildSettings, serdes: DefaultSerdes = NO_DEFAULTS) -> Topology:

@@ -18,15 +18,13 @@ from processor_api.serde import Serdes
 from state.engine.port import Batch
 from state.formats.keys import MAX_TIME
 from state.row_format.row_format import Entry
-from state.windowed.appended_lookup import AddRow, make_add_row, make_find
-from state.windowed.appended_rows import AppendedRows
+from state.windowed.appended_lookup import AddRow, AppendedRows, make_add_row, make_find
 from state.windowed.index import IndexReads, IndexRows, open_index
 from state.windowed.key_layout import Found, KeyFirst, RowLayout, TimeFirst
 from state.windowed.key_lookup import Find, KnownLookup, sessions_until
-from state.windowed.known_rows import KnownRows
+from state.windowed.known_rows import BufferedRows, KnownRows
 from state.windowed.row_functions import logged_key_reader, logged_together, make_get_row, make_put_row
 from state.windowed.segments import Retention, Segments, SegmentTimes
-from state.windowed.timed_buffer import BufferedRows
 from state.write_buffer.buffer import Rows
 from state.write_buffer.fast_path import make_get, make_put
 from state.write_buffer.row_reader import RowReader

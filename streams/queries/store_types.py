@@ -18,8 +18,12 @@ from processor_api.texts import repr_of
 from processor_api.user_code.given_values import check_flags
 from state.registry.kinds import kind_of
 from streams.queries.composite import CompositeStore
-from streams.queries.composite_key_value import CompositeKeyValueStore, CompositeVersionedStore
-from streams.queries.composite_timed import CompositeSessionStore, CompositeWindowStore
+from streams.queries.composite_timed import (
+    CompositeKeyValueStore,
+    CompositeSessionStore,
+    CompositeVersionedStore,
+    CompositeWindowStore,
+)
 
 S_co = TypeVar("S_co", covariant=True)
 

@@ -8,7 +8,7 @@ import pytest
 
 from processor_api.clock import ManualClock
 from processor_api.errors import RetryableError
-from streams.kafka.confluent.lost_brokers import CHECK_INTERVAL_S, DOUBT_S, LostBrokers, lost_after_s
+from streams.kafka.confluent.outage import CHECK_INTERVAL_S, DOUBT_S, LostBrokers, lost_after_s
 from waiting import wait_until
 
 LOST_AFTER_S = 4.0

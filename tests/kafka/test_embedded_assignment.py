@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from processor_api.task_id import TopicPartition
-from streams.testing.broker.assignment import MemberState, assign
+from streams.testing.broker.groups import MemberState, assign
 
 NAMES = st.sampled_from(["a", "b", "c", "d", "e"])
 TOPICS = ["t", "u", "v"]

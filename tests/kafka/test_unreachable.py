@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from processor_api.clock import ManualClock
-from streams.kafka.confluent.unreachable import UnreachableNotice, plain_reason
+from streams.kafka.confluent.outage import UnreachableNotice, plain_reason
 
 
 def test_it_is_said_after_three_seconds_and_then_every_ten(caplog: pytest.LogCaptureFixture) -> None:

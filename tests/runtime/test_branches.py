@@ -8,7 +8,7 @@ import pytest
 
 from processor_api.topology.topology import Topology
 from streams import Processor, Stores
-from streams.runtime.plan.branches import Branches
+from streams.runtime.plan.task_plan import Branches
 
 
 class Passed(Processor[Any, Any, Any, Any]):

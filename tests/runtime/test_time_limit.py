@@ -12,7 +12,7 @@ import pytest
 from processor_api.clock import ManualClock
 from processor_api.errors import ProcessingError, UserCodeError
 from streams import Consumed, Materialized, StreamsBuilder, TimeToLive, TimeWindows, TopologyTestDriver
-from streams.runtime.processing.time_limit import DROP, FAIL, TAKE, TimeLimit
+from streams.runtime.processing.environment import DROP, FAIL, TAKE, TimeLimit
 
 HOUR = 3_600_000
 NOW = int(time.time() * 1000)

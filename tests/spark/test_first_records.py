@@ -8,7 +8,7 @@ import pytest
 
 from processor_api.errors import RetryableError
 from processor_api.task_id import TopicPartition
-from streams.spark.sources.times import first_records
+from streams.spark.sources.offsets import first_records
 from streams.testing.broker import EmbeddedBroker, EmbeddedClients
 
 PLACES = [TopicPartition("events", number) for number in range(3)]

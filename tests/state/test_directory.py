@@ -18,7 +18,7 @@ import pytest
 
 from processor_api.errors import DiskFullError, RetryableError, StateDirectoryError
 from processor_api.task_id import TaskId, TopicPartition
-from state.custom.offsets_file import CHECKPOINT, OffsetsFile
+from state.custom.engine import CHECKPOINT, OffsetsFile
 from state.directory.errors import directory_error, explained
 from state.directory.file_lock import FileLock
 from state.directory.metadata import METADATA_FILE

@@ -18,8 +18,7 @@ import pytest
 from integration_support.workers import alive
 from processor_api.clock import SystemClock
 from processor_api.task_id import TaskId
-from state.directory.file_lock import FileLock
-from state.directory.lock_holders import holder_of
+from state.directory.file_lock import FileLock, holder_of
 from state.directory.state_directory import StateDirectory
 from waiting import DEADLINE_S, wait_until
 

@@ -17,9 +17,15 @@ from processor_api.errors import ConfigError, StreamsError
 from processor_api.task_id import TopicPartition
 from processor_api.topology.topology import Topology
 from streams import StreamsBuilder
-from streams.cli.doctor.cluster_checks import Cluster, check_cluster, group_finding, topic_findings
+from streams.cli.doctor.cluster_checks import (
+    Cluster,
+    check_cluster,
+    group_finding,
+    needed_rights,
+    right_findings,
+    topic_findings,
+)
 from streams.cli.doctor.machine_checks import open_files, space
-from streams.cli.doctor.right_checks import needed_rights, right_findings
 from streams.cli.output.failures import CannotRun
 from streams.cli.output.findings import fail, fails, ok, warn
 from streams.kafka.confluent.rights import Rights

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable, Generator
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from itertools import islice
+from typing import Any, NamedTuple
 
 from dsl.processors.joins.foreign_key import (
     ANSWER_ALWAYS,
@@ -14,14 +18,223 @@ from dsl.processors.joins.foreign_key import (
     OwnSerdes,
     bound_serde,
 )
-from dsl.processors.joins.right_answers import RightAnswers, RightChange
+from dsl.processors.windows.emission import rows_of_part
 from dsl.table_operator import ChangeReader, dropping_late_changes
 from dsl.table_view import TableView
 from processor_api.context import OperatorContext
+from processor_api.errors import StoreError
 from processor_api.processor import Operator
 from processor_api.record import Forward, HeaderList
 from processor_api.serde import Serde
-from state.formats.foreign_keys import read_subscription, subscription_key, subscription_prefix
+from state.formats.foreign_keys import (
+    UNANSWERED,
+    Subscription,
+    Unanswered,
+    read_subscription,
+    read_unanswered,
+    subscription_key,
+    subscription_prefix,
+    subscriptions_end,
+    unanswered,
+    unanswered_key,
+)
+
+# The answers of a foreign-key join to one change of the right table: there may be a million (semantics 161).
+
+log = logging.getLogger("streams.runtime")
+
+
+class RightChange(NamedTuple):
+    """A change of the right table, as it is forwarded."""
+
+    key: Any
+    value: Any
+    """The new value and the old one."""
+    timestamp: int
+    headers: HeaderList | None
+
+
+NONE = RightChange(None, (None, None), 0, None)
+
+
+class RightAnswers:
+    """The answers to one change, and how far they are sent.
+
+    What a part leaves is a row in the store of the subscriptions, which has the change, and a number beside the
+    committed offsets, which says how many have their answers. The row outlives the commit behind the last answer: a
+    changelog may have its deletion while a killed producer had not delivered the answers.
+
+    Subscriptions do not change before all are answered: the task takes no other record before.
+
+    :param store: the name of the store of the subscriptions.
+    :param keys: the serde of the left table's keys.
+    """
+
+    def __init__(
+        self,
+        context: OperatorContext,
+        store: str,
+        *,
+        keys: Serde[Any],
+        right_keys: Serde[Any],
+        right_values: Serde[Any],
+    ) -> None:
+        self._context, self._name = context, store
+        self._put = context.store(store).put
+        self._range = context.processing_context().get_state_store(store).range
+        self._read_left, self._read_right, self._values = keys.deserialize, right_keys.deserialize, right_values
+        self._part_rows = rows_of_part(context)
+        self._change = NONE
+        self._start = self._end = b""
+        """The keys between which no subscription has an answer."""
+        self._send: Callable[[], bool] = self._answer
+        self.begun = False
+        """Whether some may have no answer."""
+        self._kept = False
+        """Whether the store has the change."""
+        self._ended: list[bytes] = []
+        """Keys of rows of changes that have all their answers, which are not committed yet."""
+        self._done = -1
+        """The number of the last change that was answered in parts."""
+        self._sent = 0
+        """1 and how many have their answers, while the store has the change."""
+        self._done = context.keep_time(f"{store}/answered", lambda: self._done)
+        self._sent = context.keep_progress(f"{store}/answers", lambda: self._sent, since=f"{store}/answered")
+        self._old = self._rows_of_former_lives()
+        """Keys of rows that are not needed any more."""
+        context.on_commit(self._committed)
+
+    def begin(self, prefix: bytes, change: RightChange) -> None:
+        """Begins to answer the subscriptions whose keys have a prefix."""
+        self._change, self._start, self._end, self.begun = change, prefix, subscriptions_end(prefix), True
+        self._sent = 0
+        if self._old:
+            for key in self._old:
+                self._put(key, None, change.timestamp, change.headers)
+            self._old = []
+
+    def keep_rest(self) -> None:
+        """Keeps what a part of the answers to the current record has left."""
+        if not self.begun:
+            return
+        _, (value, _), timestamp, headers = self._change
+        try:
+            written = None if value is None else self._values.serialize(value)
+        except Exception:  # that of each answer, where it is reported
+            self.send_rest()
+            return
+        row = unanswered(self._foreign_key(), headers, written)
+        self._put(unanswered_key(self._done + 1), row, timestamp, headers)
+        self._kept, self._sent = True, self._sent + 1
+        self._send = self._context.with_record(self._answer)
+
+    def send_part(self) -> bool:
+        """Sends a part of the answers; returns whether there are more."""
+        if not self.begun:
+            return False
+        if self._send():
+            return True
+        self._end_it()
+        return False
+
+    def send_rest(self) -> None:
+        """Sends all that are left."""
+        while self._send():
+            pass
+        self._end_it()
+
+    def _answer(self, skipped: int = 0) -> bool:
+        key, value, timestamp, headers = self._change
+        forward, fail, right, left = self._context.forward, self._context.fail, value[0], self._part_rows
+        with closing(self._subscriptions(skipped)) as found:
+            while True:  # one after the other: they are not held in memory
+                try:
+                    one = next(found, None)
+                except Exception as error:
+                    fail(error, key, value, timestamp, headers)
+                    return False
+                if one is None:
+                    return False
+                if not left:
+                    return True
+                left -= 1
+                raw, read, left_key = one
+                self._start = raw + b"\0"
+                self._sent += 1
+                forward(left_key, (read.hash, right, read.partition), timestamp, headers)
+
+    def _subscriptions(self, skipped: int) -> Generator[tuple[bytes, Subscription, Any]]:
+        end, read_left = self._end, self._read_left
+        with self._range(self._start, end) as rows:
+            for raw, row in islice(rows, skipped, None):
+                if raw == end:
+                    return
+                read = read_subscription(row[0])
+                yield raw, read, read_left(read.key)
+
+    def _foreign_key(self) -> bytes:
+        length = int.from_bytes(self._start[:4], "big")
+        return self._start[4 : 4 + length]
+
+    def _end_it(self) -> None:
+        if self._kept:
+            self._done += 1
+            self._ended.append(unanswered_key(self._done))
+        self.begun = self._kept = False
+        self._sent = 0
+        self._change, self._send = NONE, self._answer
+
+    def _committed(self) -> None:
+        self._old += self._ended
+        self._ended = []
+
+    # ------------------------------------------------------------------ after a restart
+
+    def _rows_of_former_lives(self) -> list[bytes]:
+        """Goes on with the change that was being answered; returns the keys of the other rows."""
+        with self._range(UNANSWERED, None) as rows:
+            found = {raw: (row[0], row[1]) for raw, row in rows}
+        if self._sent:
+            row = found.pop(unanswered_key(self._done + 1), None)
+            if row is None:
+                self._warn()
+            else:
+                self._resume(self._read(row[0]), row[1])
+        return list(found)
+
+    def _warn(self) -> None:
+        log.warning(
+            "the rest of the answers to a change of the right table is not sent, since the store of subscriptions has"
+            " lost the change: send the row of the right table again, or the results of its left rows stay as they are",
+            extra={"node": self._context.node, "store": self._name, "answered": self._sent - 1},
+        )
+        self._sent = 0
+
+    def _read(self, row: bytes) -> Unanswered:
+        try:
+            return read_unanswered(row)
+        except ValueError as error:
+            raise StoreError(f"store {self._name!r} has a damaged row: {error}", store=self._name) from error
+
+    def _resume(self, rest: Unanswered, timestamp: int) -> None:
+        self._start = subscription_prefix(rest.foreign_key)
+        self._end = subscriptions_end(self._start)
+        self._change = RightChange(None, (None, None), timestamp, rest.headers or None)
+        self.begun = self._kept = True
+
+        def read_and_answer() -> bool:
+            try:
+                key = self._read_right(rest.foreign_key)
+                value = None if rest.value is None else self._values.deserialize(rest.value)
+            except Exception as error:
+                self._context.fail(error, *self._change)
+                return False
+            self._change = self._change._replace(key=key, value=(value, None))
+            self._send = self._answer
+            return self._answer(self._sent - 1)
+
+        self._send = read_and_answer
+
 
 NULL_FOREIGN_KEY = "a subscription without a foreign key"
 

@@ -24,13 +24,51 @@ from processor_api.serde import Serdes
 from processor_api.task_id import TopicPartition
 from processor_api.topology.function import topology_of
 from streams.cli.demo import shop
-from streams.cli.demo.worker import APPLICATION_ID
 from streams.cli.records.times import iso
 from streams.cli.records.values import as_json
+from streams.cli.run.script import run
 from streams.cli.trial.session import Topics
+from streams.config import StreamsConfig
 from streams.testing.broker import EmbeddedBroker, EmbeddedClients
+from streams.testing.broker.remote import RemoteClients
 from streams.testing.broker.server import BrokerServer
 from streams.testing.settings import config_for_tests
+from streams.threads import SYSTEM_THREADS
+
+# The process that the tour kills: it runs the shop on the broker of another process, with its state on disk.
+#
+# The first line of standard input is a list in JSON: the address of the broker, its key, and the folder of the state.
+
+APPLICATION_ID = "shop"
+
+
+def main() -> None:
+    """Runs until it is killed, asked to stop, or the tour has ended."""
+    address, key, state_dir = json.loads(sys.stdin.readline())
+    if isinstance(address, list):  # of host and port
+        address = tuple(address)
+    SYSTEM_THREADS.thread(_end_with_the_tour, "end-with-tour").start()
+    config = StreamsConfig.of(
+        {
+            "application.id": APPLICATION_ID,
+            "bootstrap.servers": "embedded:9092",
+            "state.dir": state_dir,
+            "processing.guarantee": "exactly_once_v2",
+            "commit.interval.ms": 50,
+        }
+    )
+    run(shop.builder, config, clients=RemoteClients(address, bytes.fromhex(key)), log_level="warning")
+
+
+def _end_with_the_tour() -> None:
+    """Ends the process when the tour is gone, which holds the other end of standard input."""
+    sys.stdin.read()
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    main()
+
 
 ORDERS = 1000
 PARTITIONS = 2
@@ -146,7 +184,7 @@ class Crash:
     def _start(self) -> subprocess.Popen[str]:
         log = self._opened.enter_context((self._directory / "log").open("a"))
         process = subprocess.Popen(
-            [sys.executable, "-m", "streams.cli.demo.worker"],
+            [sys.executable, "-m", "streams.cli.demo.crash"],
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=log,

@@ -3,17 +3,79 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import re
 import sys
-from typing import TextIO
+from typing import Any, TextIO
 
 import structlog
 
+from processor_api.texts import MOST_TEXT, plain_str, repr_of, shown
 from streams.cli.output import terminal
-from streams.cli.output.failures import described
-from streams.cli.output.log_fields import ErrorFields, bounded
+from streams.cli.output.failures import described, indented, kind_and_text, place_of, trace_of
 from streams.log import in_work
+
+# Prepares the fields of a log line: errors become words, texts are escaped and cut.
+
+_INDENT = "    "
+_PLAIN = (bool, int, float, type(None))
+_OF_ERRORS = ("exc_info", "stack_info")
+
+
+class ErrorFields:
+    """Turns the exception of a line into fields.
+
+    :param traces: adds its traceback, which is plain and without local variables; else ``error`` says in words what
+        failed, and ``raised_at`` where in the user's code.
+    :param indent: indents the traceback, which is for text.
+    """
+
+    def __init__(self, *, traces: bool, indent: bool) -> None:
+        self._traces = traces
+        self._indent = _INDENT if indent else ""
+
+    def __call__(self, _logger: object, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+        exc_info = event.pop("exc_info", None)
+        stack = event.pop("stack_info", None)
+        if stack and self._traces:
+            event["stack"] = indented(str(stack), self._indent)
+        error = exc_info[1] if isinstance(exc_info, tuple) else exc_info
+        if not isinstance(error, BaseException):
+            return event
+        event.setdefault("error", kind_and_text(error))
+        if self._traces:
+            event["exception"] = trace_of(error, indent=self._indent)
+        elif place := place_of(_first_cause(error)):
+            event.setdefault("raised_at", place.strip(" ()"))
+        return event
+
+
+def _first_cause(error: BaseException) -> BaseException:
+    seen = {id(error)}
+    while error.__cause__ is not None and id(error.__cause__) not in seen:
+        error = error.__cause__
+        seen.add(id(error))
+    return error
+
+
+def bounded(_logger: object, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """Escapes and cuts each field but those that :class:`ErrorFields` reads, which has to come after."""
+    for name, value in event.items():
+        if name not in _OF_ERRORS and not isinstance(value, _PLAIN):
+            event[name] = _bounded(value)
+    return event
+
+
+def _bounded(value: Any) -> Any:
+    if not isinstance(value, (list, tuple, dict)):
+        return shown(plain_str(value))
+    try:
+        text = json.dumps(value, default=plain_str)
+    except Exception:  # keys of a type that JSON does not have, or a value that contains itself
+        return repr_of(value, MOST_TEXT)
+    return value if len(text) <= MOST_TEXT else shown(text)
+
 
 FORMATS = ("text", "json")
 LEVELS = ("debug", "info", "warning", "error")
@@ -30,7 +92,7 @@ def configure(log_format: str | None, level: str, stream: TextIO | None = None, 
 
     The packages log by the standard library, with fields in ``extra``, which become fields of the line. Every line has
     the application, the thread and the task; in JSON they are null where there is none. Texts are escaped and cut
-    (:mod:`streams.cli.output.log_fields`), the error that ends the application is left to the last line on a terminal,
+    (:mod:`streams.cli.output.logs`), the error that ends the application is left to the last line on a terminal,
     and tracebacks are shown at level ``debug`` only. In text, names of threads are without those of the application and
     the process; JSON has the whole name, which is also that of the Kafka clients.
 

@@ -103,7 +103,7 @@ def json_text(value: Any, default: Callable[[Any], Any] | None = None) -> str:
 
 def write_line(stream: TextIO, line: str) -> None:
     """Writes a line of the log, above the live view if one is drawn on the stream. May be called by any thread. It may
-    have colours, so that its fields are escaped before (:mod:`streams.cli.output.log_fields`).
+    have colours, so that its fields are escaped before (:mod:`streams.cli.output.logs`).
 
     :raises OSError: if it cannot be written.
     """

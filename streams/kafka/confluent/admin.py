@@ -29,8 +29,7 @@ from processor_api.task_id import TopicPartition
 from streams.kafka.confluent.callbacks import weakly
 from streams.kafka.confluent.errors import AUTHENTICATION, Resources, kafka_error, mapped, mapping, offsets_error
 from streams.kafka.confluent.group_reader import GroupReader
-from streams.kafka.confluent.outage import ClientLog, OutageLog
-from streams.kafka.confluent.unreachable import UnreachableNotice, plain_reason
+from streams.kafka.confluent.outage import ClientLog, OutageLog, UnreachableNotice, plain_reason
 from streams.kafka.ports import (
     GroupInfo,
     GroupMember,
@@ -142,7 +141,7 @@ class ConfluentAdmin:
 
     def _asked(self) -> AdminClient:
         """Returns the client for a request: another one after it had no broker, had no answer in time, or asked for a
-        coordinator that was away. It may never find one again (`streams.kafka.confluent.lost_brokers`)."""
+        coordinator that was away. It may never find one again (`streams.kafka.confluent.outage`)."""
         self._client.poll(0)
         if self._stale:
             now = self._clock.monotonic()

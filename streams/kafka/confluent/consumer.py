@@ -18,7 +18,6 @@ from processor_api.errors import ConfigError, RetryableError, StreamsError, Task
 from processor_api.forks import belongs_to_this_process, never_free
 from processor_api.task_id import TopicPartition
 from streams.kafka.confluent.callbacks import weakly
-from streams.kafka.confluent.committed_texts import exact_offsets
 from streams.kafka.confluent.errors import (
     Resources,
     caught,
@@ -30,16 +29,19 @@ from streams.kafka.confluent.errors import (
     offsets_error,
     session_ended,
 )
+from streams.kafka.confluent.group_reader import exact_offsets
 from streams.kafka.confluent.header_names import decode_headers
 from streams.kafka.confluent.known_topics import learn_topics
-from streams.kafka.confluent.lost_brokers import (
+from streams.kafka.confluent.outage import (
+    ClientLog,
     GivenUpClient,
     LostBrokers,
+    OutageLog,
     answers_members,
+    failure_of_request,
     lost_after_s,
     reaches_brokers,
 )
-from streams.kafka.confluent.outage import ClientLog, OutageLog, failure_of_request
 from streams.kafka.confluent.read_ahead import ReadAhead
 from streams.kafka.confluent.timed_executor import CallTimedOutError, TimedExecutor
 from streams.kafka.ports import (

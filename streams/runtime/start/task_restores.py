@@ -3,21 +3,148 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from processor_api.clock import Clock
+from processor_api.errors import RetryableError
 from processor_api.task_id import TaskId, TopicPartition
 from state.registry.kinds import restore_of
 from state.windowed.segments import sent_name
 from streams.kafka.offset_metadata import TopicPartitionMetadata, time_mark
-from streams.kafka.ports import OffsetAndMetadata
+from streams.kafka.ports import Admin, Consumer, OffsetAndMetadata
 from streams.restore.restorer import RestoreJob, Restorer, plan_restore
 from streams.runtime.start.expired_windows import CutChangelogs
-from streams.runtime.start.forgotten_deletions import ForgottenDeletions
-from streams.runtime.start.hidden_records import HiddenRecords
 from streams.runtime.tasks.task import Task
 from streams.runtime.tasks.task_snapshots import TaskSnapshots
 from streams.runtime.tasks.thread_clients import ThreadClients
+
+# Changelogs that hide committed records behind an open transaction.
+#
+# A reader of committed records stops before the first record of an open transaction. In a changelog, such a
+# transaction belongs to a former owner of the task that has died or has not noticed yet that it lost the task; or it
+# is committed and its marker is not written yet. Records that later owners committed come after it in the log, so a
+# store that is restored now would lack them: its task waits until the transaction has ended, which takes
+# ``transaction.timeout.ms`` at most.
+
+CHECK_INTERVAL_S = 0.1
+
+
+class HiddenRecords:
+    """Finds the tasks of a stream thread whose changelogs can be read to their ends.
+
+    :param log_ends: see :meth:`streams.kafka.ports.Admin.log_ends`.
+    :param consumer: reads committed records.
+    """
+
+    def __init__(
+        self,
+        log_ends: Callable[[Collection[TopicPartition]], Mapping[TopicPartition, int]],
+        consumer: Consumer,
+        clock: Clock,
+    ) -> None:
+        self._log_ends = log_ends
+        self._consumer = consumer
+        self._clock = clock
+        self._next_check = 0.0
+        self._logged: set[TaskId] = set()
+
+    def readable(self, tasks: Collection[Task]) -> list[Task]:
+        """Returns those tasks that need not wait; none for a short time after some had to."""
+        now = self._clock.monotonic()
+        if now < self._next_check:
+            return []
+        changelogs = {
+            partition: task
+            for task in tasks
+            for partition, store in task.stores.changelog_partitions().items()
+            if store not in task.plan.source_changelogs
+        }
+        if not changelogs:
+            return list(tasks)
+        ends = self._log_ends(changelogs)
+        readable = self._consumer.end_offsets(changelogs)
+        hidden = {name: task for name, task in changelogs.items() if readable[name] < ends.get(name, 0)}
+        waiting = {task.id for task in hidden.values()}
+        if waiting:
+            self._next_check = now + CHECK_INTERVAL_S
+        for name, task in hidden.items():
+            if task.id not in self._logged:
+                log.info(
+                    "task waits for an open transaction in its changelog, which hides what was committed after it",
+                    extra={"task": str(task.id), "changelog": str(name), "from": readable[name], "to": ends[name]},
+                )
+        self._logged = waiting
+        return [task for task in tasks if task.id not in waiting]
+
+
+ASKED_FROM_MS = 60_000
+"""Stores that were complete a minute ago are taken as they are: most starts ask the cluster nothing."""
+MARGIN = 0.9
+"""The part of ``delete.retention.ms`` that state may be old: the restore takes time, and clocks differ."""
+
+
+class ForgottenDeletions:
+    """Finds the stores of tasks which may hold keys that were deleted.
+
+    :param admin: is asked for the settings of the changelogs of old state.
+    """
+
+    def __init__(self, admin: Admin, clock: Clock) -> None:
+        self._admin = admin
+        self._clock = clock
+
+    def stores(
+        self, task: Task, changelogs: Mapping[TopicPartition, str], ends: Mapping[TopicPartition, int]
+    ) -> frozenset[str]:
+        """Returns the stores of a task that must be restored from the beginning, and logs them.
+
+        :param ends: of the changelogs; what has nothing behind its offset misses no deletion.
+        :raises RetryableError: if no broker answers.
+        """
+        now = self._clock.time_ms()
+        ages: dict[TopicPartition, int] = {}
+        for partition, store in changelogs.items():
+            complete_at, stored = task.stores.complete_at(store), task.stores.stored_offset(store)
+            if complete_at is None or stored is None or stored + 1 >= ends[partition]:
+                continue
+            if now - complete_at >= ASKED_FROM_MS:
+                ages[partition] = now - complete_at
+        kept = self._kept_ms({partition.topic for partition in ages})
+        found = {one: age for one, age in ages.items() if one.topic in kept and age > MARGIN * kept[one.topic]}
+        for partition, age in found.items():
+            log.warning(
+                "store is rebuilt from its changelog: it is older than the deletions that the changelog still has",
+                extra={
+                    "task": str(task.id),
+                    "store": changelogs[partition],
+                    "changelog": str(partition),
+                    "age_ms": age,
+                    "delete.retention.ms": kept[partition.topic],
+                },
+            )
+        return frozenset(changelogs[partition] for partition in found)
+
+    def _kept_ms(self, topics: Collection[str]) -> dict[str, int]:
+        """Returns how long topics keep deletions, of those that are compacted and whose settings can be read."""
+        if not topics:
+            return {}
+        try:
+            settings = self._admin.topic_settings(topics)
+        except RetryableError:
+            raise
+        except Exception as error:
+            log.warning(
+                "old state is used as it is: the settings of its changelogs cannot be read",
+                extra={"topics": ", ".join(sorted(topics)), "error": str(error)},
+            )
+            return {}
+        found: dict[str, int] = {}
+        for topic, values in settings.items():
+            kept = values.get("delete.retention.ms", "")
+            if "compact" in values.get("cleanup.policy", "") and kept.isdecimal():
+                found[topic] = int(kept)
+        return found
+
 
 log = logging.getLogger("streams.tasks")
 

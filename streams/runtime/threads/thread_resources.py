@@ -32,7 +32,7 @@ from streams.runtime.processing.environment import GlobalStoreReader, TaskSettin
 from streams.runtime.processing.error_policy import error_policy_for
 from streams.runtime.processing.idling import Idling
 from streams.runtime.processing.pace import Pace
-from streams.runtime.start.expired_windows import CutChangelogs, ExpiredWindows
+from streams.runtime.start.expired_windows import CutChangelogs, ExpiredWindows, RepartitionPurge
 from streams.runtime.start.lost_offsets import LostOffsets
 from streams.runtime.start.task_opener import TaskOpener
 from streams.runtime.tasks.assembly import TaskAssembly
@@ -42,7 +42,6 @@ from streams.runtime.tasks.thread_clients import ThreadClients
 from streams.runtime.threads.metadata import TaskMetadata, ThreadMetadata
 from streams.runtime.threads.partition_watch import PartitionWatch
 from streams.runtime.threads.process_resources import ProcessResources
-from streams.runtime.threads.purge import RepartitionPurge
 from streams.runtime.threads.task_manager import TaskManager
 from streams.runtime.tracing.producer import TracedProducer
 from streams.runtime.tracing.tracer import Tracer

@@ -21,7 +21,7 @@ from streams.runtime.runner.resources import RunnerResources
 from streams.runtime.threads.gc_tuning import relax_collector
 from streams.spark.executor.rows import RowWriter, state_rows
 from streams.spark.executor.shipped_topology import ShippedTopology
-from streams.spark.executor.task_directory import local_directory
+from streams.spark.executor.stage_task import local_directory
 from streams.spark.executor.task_errors import passed_to_driver
 from streams.spark.executor.task_input import rows_of_files
 

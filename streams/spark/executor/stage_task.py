@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -20,11 +22,18 @@ from streams.runtime.runner.task_runner import TaskRunner
 from streams.runtime.threads.gc_tuning import relax_collector
 from streams.spark.executor.looped_task import LoopedTask
 from streams.spark.executor.stage_job import StageJob
-from streams.spark.executor.task_directory import local_directory
 from streams.spark.executor.task_errors import passed_to_driver
 from streams.spark.executor.task_input import TaskInput, rows_of_files
 from streams.spark.executor.task_output import TaskOutput
 from streams.spark.executor.task_report import report_of
+
+# The directory for what a task keeps on its executor while it runs.
+
+
+def local_directory() -> Path:
+    """Returns the directory for a task's stores: Spark's own, which it cleans after executors that were killed."""
+    local = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
+    return Path(local or tempfile.gettempdir())
 
 
 def run_stage_task(job: StageJob) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,6 @@ import pyarrow as pa
 from streams.runtime.runner.captured import Output
 from streams.runtime.runner.task_runner import TaskRunner
 from streams.spark.executor.murmur2 import partitions_of_keys
-from streams.spark.executor.row_hash import hash_of_rows
 from streams.spark.executor.rows import RowWriter, output_rows, state_rows
 from streams.spark.executor.shipped_topology import dead_letter_topic
 from streams.spark.executor.stage_job import StageJob
@@ -117,3 +117,20 @@ class TaskOutput:
 def _chunks(rows: Iterator[Any]) -> Iterator[list[Any]]:
     while chunk := list(islice(rows, STATE_ROWS)):
         yield chunk
+
+
+# A checksum of the rows of a table that does not depend on their order.
+
+
+def hash_of_rows(rows: Iterable[tuple[bytes, bytes | None]]) -> int:
+    """Returns the sum of the 64-bit hashes of keys with their values, modulo 2^64.
+
+    The sums of the parts of a table add up to that of the table. A null value differs from an empty one.
+    """
+    total = 0
+    for key, value in rows:
+        digest = blake2b(len(key).to_bytes(4, "big"), digest_size=8)
+        digest.update(key)
+        digest.update(b"\0" if value is None else b"\1" + value)
+        total += int.from_bytes(digest.digest(), "big")
+    return total & MASK

@@ -13,7 +13,7 @@ def report_of(
 ) -> dict[str, Any]:
     """Returns what a task did, and what a live task needs to go on where it stopped.
 
-    :param checksums: of the rows of each changelog (`streams.spark.executor.row_hash`).
+    :param checksums: of the rows of each changelog (`streams.spark.executor.task_output`).
     :param counts: records of sinks by topic, and rows of changelogs.
     """
     return {

@@ -21,7 +21,7 @@ from state.rocksdb.engine import RocksEngine
 from state.row_format.record_context import Cursor
 from state.write_buffer.memory_budget import Budget
 from state_support.bytes_stores import PlainBytesSupplier
-from streams.queries.answers import ask, level_of
+from streams.queries.queries import ask, level_of
 from streams.testing.contracts.store_kit import StoreKit
 
 __all__ = ["StateHarness", "is_built", "on_every_engine"]

@@ -19,7 +19,7 @@ from processor_api.stores.queries import (
     WindowKeyQuery,
     WindowRangeQuery,
 )
-from streams.queries.answers import UnknownQueryType
+from streams.queries.queries import UnknownQueryType
 
 __all__ = ["run_query"]
 

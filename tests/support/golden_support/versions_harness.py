@@ -9,7 +9,7 @@ from golden_support.store_traces import Change, LogRecord
 from processor_api.stores.contracts import VersionedRecord
 from processor_api.stores.queries import MultiVersionedKeyQuery, ResultOrder, VersionedKeyQuery
 from state_support.versions_model import Defects, VersionsModel
-from streams.queries.answers import UnknownQueryType
+from streams.queries.queries import UnknownQueryType
 
 __all__ = ["VersionsHarness"]
 
