@@ -37,7 +37,7 @@ from dsl.plan.cogroup_nodes import Cogrouping
 from dsl.plan.group_nodes import Grouping
 from dsl.plan.table_nodes import TableGrouping
 from dsl.printed import Printed
-from dsl.record_id_serde import RecordId
+from dsl.processors.record_id_serde import RecordId
 from dsl.shown import Shown
 from dsl.suppressed import Suppressed
 from dsl.value_transformer import ValueTransformerWithKey

@@ -34,8 +34,8 @@ from dsl.processors.announced import AnnouncedTable
 from dsl.processors.joins.self_join import JoinResults, SelfJoin
 from dsl.processors.stateless import DropNullKeys, PassThrough
 from dsl.processors.suppress import Suppress
+from dsl.processors.table_operator import ChangeReader, TableOperator
 from dsl.settings import BuildSettings
-from dsl.table_operator import ChangeReader, TableOperator
 from processor_api.errors import TopologyError
 from processor_api.processor import Operator
 from processor_api.timestamps import fail_on_invalid_timestamp

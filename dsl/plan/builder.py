@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from dsl.naming import Names
 from dsl.plan.nodes import Plan, PlanNode, Process, TableSource, TableStep
-from dsl.user_functions import check_user_functions
+from dsl.processors.user_functions import check_user_functions
 from processor_api.errors import TopologyError
 from processor_api.serde import Serde
 from processor_api.user_code.lines import at

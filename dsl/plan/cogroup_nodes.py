@@ -13,7 +13,7 @@ from dsl.plan.materialization import MaterializedLike, materialize
 from dsl.plan.nodes import Answer, Materialization, TableStep
 from dsl.processors.aggregate import Aggregate
 from dsl.processors.table_merge import TableMerge
-from dsl.table_operator import TableOperator
+from dsl.processors.table_operator import TableOperator
 from processor_api.user_code.checks import check_function
 
 COGROUP = "COGROUPKSTREAM-AGGREGATE-"

@@ -13,7 +13,7 @@ from dsl.plan.nodes import Materialization, Process, WindowStore
 from dsl.plan.stream_nodes import new_repartition
 from dsl.plan.window_stores import window_store_builder
 from dsl.processors.deduplicate import Deduplicate, DeduplicateById
-from dsl.record_id_serde import RecordIdSerde
+from dsl.processors.record_id_serde import RecordIdSerde
 from dsl.settings import BuildSettings
 from processor_api.errors import TopologyError
 from processor_api.serde import Serdes

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from dsl.options import Consumed, Produced
+from dsl.processors.table_operator import TableOperator
 from dsl.settings import BuildSettings
-from dsl.table_operator import TableOperator
 from processor_api.serde import Serde
 from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.defaults import DslStoreSuppliers

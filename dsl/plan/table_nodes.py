@@ -16,10 +16,10 @@ from dsl.plan.nodes import Answer, Ask, Materialization, Process, TableRepartiti
 from dsl.plan.stream_nodes import SINK, SOURCE, check_store_names
 from dsl.processors.stateless import ToStream
 from dsl.processors.table_aggregate import TableAggregate, TableGroupBy, TableReduce
+from dsl.processors.table_operator import TableOperator
 from dsl.processors.table_source import TableSourceOperator
 from dsl.processors.table_stateless import TableFilter, TableMapValues
 from dsl.processors.table_transform import TableTransformValues
-from dsl.table_operator import TableOperator
 from dsl.value_transformer import ValueTransformerWithKey
 from processor_api.errors import StreamsError, TopologyError
 from processor_api.serde import Serdes

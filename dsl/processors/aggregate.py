@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from dsl.table_operator import TableOperator, is_versioned, marking_late_puts, send_on_flush
-from dsl.user_functions import user_function
+from dsl.processors.table_operator import TableOperator, is_versioned, marking_late_puts, send_on_flush
+from dsl.processors.user_functions import user_function
 from processor_api.context import OperatorContext
 from processor_api.record import Forward, HeaderList
 

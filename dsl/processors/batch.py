@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dsl.batch_processor import BatchProcessor, BatchProcessorSupplier
-from dsl.user_functions import no_iterable, user_function
+from dsl.processors.user_functions import no_iterable, user_function
 from processor_api.context import BatchLimits, HeldRecord, OperatorContext
 from processor_api.errors import ProcessingError, StreamsError, TopologyError
 from processor_api.processor import Operator, connected_stores

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from dsl.processors.user_functions import user_function
 from dsl.processors.windows.emission import kept_stream_time
-from dsl.user_functions import user_function
 from processor_api.context import OperatorContext
 from processor_api.processor import Operator
 from processor_api.record import NO_TIMESTAMP, Forward, HeaderList

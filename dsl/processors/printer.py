@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dsl.user_functions import user_function
+from dsl.processors.user_functions import user_function
 from processor_api.context import OperatorContext
 from processor_api.errors import ConfigError
 from processor_api.processor import Operator

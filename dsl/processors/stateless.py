@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from dsl.user_functions import NoPairError, no_iterable, no_pair, user_function
+from dsl.processors.user_functions import NoPairError, no_iterable, no_pair, user_function
 from processor_api.context import OperatorContext
 from processor_api.processor import Operator
 from processor_api.record import Forward, HeaderList

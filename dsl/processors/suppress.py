@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from dsl.processors.ending import in_parts
+from dsl.processors.table_operator import TableOperator
+from dsl.processors.table_view import LookUp, LookUpAsOf, Row, TableView
 from dsl.processors.windows.emission import kept_stream_time, rows_of_part
-from dsl.table_operator import TableOperator
-from dsl.table_view import LookUp, LookUpAsOf, Row, TableView
 from processor_api.context import OperatorContext
 from processor_api.errors import StateError, StoreError
 from processor_api.record import NO_TIMESTAMP, Forward, HeaderList

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dsl.table_operator import TableOperator
-from dsl.table_view import TableView
+from dsl.processors.table_operator import TableOperator
+from dsl.processors.table_view import TableView
 from processor_api.context import OperatorContext
 from processor_api.record import Forward
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dsl.table_operator import TableOperator, keeping_lateness, marking_late_puts, send_on_flush
-from dsl.table_view import ComputedView, TableView
-from dsl.user_functions import user_function
+from dsl.processors.table_operator import TableOperator, keeping_lateness, marking_late_puts, send_on_flush
+from dsl.processors.table_view import ComputedView, TableView
+from dsl.processors.user_functions import user_function
 from processor_api.context import OperatorContext
 from processor_api.record import Forward, HeaderList
 

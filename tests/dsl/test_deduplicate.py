@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dsl import Consumed, KStream, Materialized, StreamsBuilder
-from dsl.record_id_serde import RecordIdSerde
+from dsl.processors.record_id_serde import RecordIdSerde
 from processor_api.errors import ProcessingError, TopologyError
 from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores

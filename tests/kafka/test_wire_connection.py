@@ -14,11 +14,9 @@ import pytest
 
 from processor_api.clock import SystemClock
 from processor_api.errors import RetryableError, StreamsError
-from streams.kafka.wire.addresses import Address
-from streams.kafka.wire.client_settings import ClientSettings
+from streams.kafka.wire.client_settings import Address, ClientSettings
 from streams.kafka.wire.codec import MalformedMessage
-from streams.kafka.wire.connection import Connection, connect
-from streams.kafka.wire.deadline import Deadline
+from streams.kafka.wire.connection import Connection, Deadline, connect
 from streams.kafka.wire.messages import (
     API_VERSIONS,
     DESCRIBE_GROUPS,

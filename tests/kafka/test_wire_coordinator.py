@@ -10,10 +10,9 @@ import pytest
 
 from processor_api.clock import ManualClock
 from processor_api.errors import RetryableError, StreamsError
-from streams.kafka.wire.addresses import Address
-from streams.kafka.wire.client_settings import ClientSettings
+from streams.kafka.wire.client_settings import Address, ClientSettings
+from streams.kafka.wire.connection import Deadline
 from streams.kafka.wire.coordinator import Coordinator, through_any_server
-from streams.kafka.wire.deadline import Deadline
 from streams.kafka.wire.messages import (
     FIND_COORDINATOR,
     LEAVE_GROUP,

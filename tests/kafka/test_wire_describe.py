@@ -8,7 +8,7 @@ import pytest
 
 from processor_api.clock import ManualClock
 from processor_api.errors import ConfigError, RetryableError, StreamsError
-from streams.kafka.wire.addresses import Address
+from streams.kafka.wire.client_settings import Address
 from streams.kafka.wire.describe import (
     ClusterDescription,
     GroupDescription,

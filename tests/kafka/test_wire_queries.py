@@ -11,7 +11,7 @@ from processor_api.clock import ManualClock
 from processor_api.errors import AuthorizationError, ConfigError, RetryableError
 from processor_api.task_id import TopicPartition
 from streams.kafka.ports import GroupMember, OffsetAndMetadata, UnknownPartitionError
-from streams.kafka.wire.addresses import Address
+from streams.kafka.wire.client_settings import Address
 from streams.kafka.wire.cluster_queries import AssignedTopic, ClusterQueries, ConsumerAssignment
 from streams.kafka.wire.codec import codec_of
 from streams.kafka.wire.messages import (

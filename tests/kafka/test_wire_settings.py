@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from processor_api.errors import ConfigError, StreamsError, UserCodeError
-from streams.kafka.wire.addresses import Address, bootstrap_servers
-from streams.kafka.wire.client_settings import USUAL_PLACES, ClientSettings, tls_context
+from streams.kafka.wire.client_settings import USUAL_PLACES, Address, ClientSettings, bootstrap_servers, tls_context
 from streams.kafka.wire.sasl import OAuthBearerLogin, PlainLogin, ScramLogin, login_of
 from wire_support.fake_broker import CERTIFICATES
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dsl.user_functions import user_function
+from dsl.processors.user_functions import user_function
 from processor_api.context import OperatorContext
 from processor_api.errors import ConfigError
 from processor_api.record import HeaderList

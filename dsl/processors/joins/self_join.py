@@ -8,7 +8,7 @@ from typing import Any
 
 from dsl.processors.joins.joiners import with_key
 from dsl.processors.joins.stream_stream import NULL
-from dsl.user_functions import user_function
+from dsl.processors.user_functions import user_function
 from processor_api.context import OperatorContext
 from processor_api.record import Forward, HeaderList
 

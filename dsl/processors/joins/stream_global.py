@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dsl.processors.joins.stream_table import NULL
-from dsl.user_functions import user_function
+from dsl.processors.user_functions import user_function
 from processor_api.context import OperatorContext
 from processor_api.record import Forward, HeaderList
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dsl.processors.joins.stream_global import StreamGlobalJoin
-from dsl.user_functions import user_function
+from dsl.processors.user_functions import user_function
 
 
 @dataclass(frozen=True, kw_only=True)

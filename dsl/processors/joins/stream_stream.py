@@ -12,7 +12,7 @@ from typing import Any
 
 from dsl.processors.joins.joiners import reversed_joiner, with_key
 from dsl.processors.joins.unmatched import Release, Unmatched
-from dsl.user_functions import user_function
+from dsl.processors.user_functions import user_function
 from processor_api.context import OperatorContext
 from processor_api.record import Forward, HeaderList
 

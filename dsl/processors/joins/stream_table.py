@@ -8,9 +8,9 @@ from typing import Any
 
 from dsl.processors.ending import in_parts
 from dsl.processors.joins.joiners import with_key
+from dsl.processors.table_view import TableView
+from dsl.processors.user_functions import user_function
 from dsl.processors.windows.emission import rows_of_part
-from dsl.table_view import TableView
-from dsl.user_functions import user_function
 from processor_api.context import OperatorContext
 from processor_api.record import Forward, HeaderList
 

@@ -11,9 +11,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dsl.processors.announced import Announced, Announcement
-from dsl.table_operator import ChangeReader, TableOperator, dropping_late_changes, marking_late_puts, send_on_flush
-from dsl.table_view import LookUp, LookUpAsOf, Row, TableView
-from dsl.user_functions import user_function
+from dsl.processors.table_operator import (
+    ChangeReader,
+    TableOperator,
+    dropping_late_changes,
+    marking_late_puts,
+    send_on_flush,
+)
+from dsl.processors.table_view import LookUp, LookUpAsOf, Row, TableView
+from dsl.processors.user_functions import user_function
 from processor_api.context import OperatorContext
 from processor_api.record import Forward, HeaderList
 

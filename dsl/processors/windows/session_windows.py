@@ -10,10 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from dsl.processors.table_operator import TableOperator
+from dsl.processors.user_functions import user_function
 from dsl.processors.windows.emission import FinalResults, final_results, kept_stream_time
 from dsl.processors.windows.time_windows import LATE, NULL_KEY
-from dsl.table_operator import TableOperator
-from dsl.user_functions import user_function
 from processor_api.context import OperatorContext
 from processor_api.record import NO_TIMESTAMP, Forward, HeaderList
 from processor_api.stores.windowed import Window, Windowed, window_of

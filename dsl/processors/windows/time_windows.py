@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from dsl.processors.table_operator import TableOperator, send_on_flush
+from dsl.processors.user_functions import user_function
 from dsl.processors.windows.emission import FinalResults, final_results, kept_stream_time
-from dsl.table_operator import TableOperator, send_on_flush
-from dsl.user_functions import user_function
 from processor_api.context import OperatorContext
 from processor_api.record import NO_TIMESTAMP, Forward, HeaderList
 from processor_api.stores.windowed import Window, Windowed, window_of

@@ -21,14 +21,12 @@ from processor_api.errors import AuthorizationError, RetryableError, StreamsErro
 from processor_api.task_id import TopicPartition
 from streams.kafka.ports import GroupInfo, GroupMember, OffsetAndMetadata, UnknownPartitionError
 from streams.kafka.wire import error_codes
-from streams.kafka.wire.addresses import Address
 from streams.kafka.wire.api import Api
-from streams.kafka.wire.client_settings import ClientSettings
+from streams.kafka.wire.client_settings import Address, ClientSettings
 from streams.kafka.wire.codec import AtMost, Int16, Int32, Reader, codec_of
-from streams.kafka.wire.connection import Connection
+from streams.kafka.wire.connection import Connection, Deadline
 from streams.kafka.wire.connections import Connections
 from streams.kafka.wire.coordinator import Answer, Coordinator
-from streams.kafka.wire.deadline import Deadline
 from streams.kafka.wire.messages import (
     DESCRIBE_GROUPS,
     INIT_PRODUCER_ID,

@@ -10,14 +10,13 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Self, TypeVar
 
+from processor_api.clock import Clock
 from processor_api.errors import RetryableError, StreamsError
 from processor_api.forks import belongs_to_this_process
 from streams.kafka.wire import error_codes
-from streams.kafka.wire.addresses import Address
 from streams.kafka.wire.api import Api, correlation_id_of
-from streams.kafka.wire.client_settings import ClientSettings
+from streams.kafka.wire.client_settings import Address, ClientSettings
 from streams.kafka.wire.codec import MalformedMessage
-from streams.kafka.wire.deadline import Deadline
 from streams.kafka.wire.messages import (
     API_VERSIONS,
     SASL_AUTHENTICATE,
@@ -27,6 +26,32 @@ from streams.kafka.wire.messages import (
     SaslHandshakeRequest,
 )
 from streams.kafka.wire.sasl import Login
+
+# A time limit for a call with several steps.
+
+
+class Deadline:
+    """A deadline in a clock's monotonic time."""
+
+    def __init__(self, timeout_s: float, clock: Clock) -> None:
+        self._clock = clock
+        self._end_s = clock.monotonic() + timeout_s
+
+    def left_s(self) -> float:
+        """The seconds until the deadline; 0 when it is over."""
+        return max(0.0, self._end_s - self._clock.monotonic())
+
+    def share(self, steps: int) -> Deadline:
+        """Returns an earlier deadline, for the first of so many steps that divide the rest of the time."""
+        return Deadline(self.left_s() / steps, self._clock)
+
+    def wait(self, seconds: float) -> bool:
+        """Waits, and returns whether any time is left; returns at once if none would be."""
+        if self.left_s() <= seconds:
+            return False
+        self._clock.wait(seconds)
+        return True
+
 
 Q = TypeVar("Q")
 R = TypeVar("R")

@@ -8,10 +8,8 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from processor_api.errors import RetryableError, StreamsError
-from streams.kafka.wire.addresses import Address
-from streams.kafka.wire.client_settings import ClientSettings
-from streams.kafka.wire.connection import Connection, connect
-from streams.kafka.wire.deadline import Deadline
+from streams.kafka.wire.client_settings import Address, ClientSettings
+from streams.kafka.wire.connection import Connection, Deadline, connect
 
 T = TypeVar("T")
 

@@ -9,12 +9,10 @@ from typing import Protocol, Self, TypeVar
 from processor_api.clock import Clock, SystemClock
 from processor_api.errors import RetryableError, StreamsError
 from streams.kafka.wire import error_codes
-from streams.kafka.wire.addresses import Address
 from streams.kafka.wire.api import Api
-from streams.kafka.wire.client_settings import ClientSettings
-from streams.kafka.wire.connection import Connection, connect
+from streams.kafka.wire.client_settings import Address, ClientSettings
+from streams.kafka.wire.connection import Connection, Deadline, connect
 from streams.kafka.wire.connections import Connections
-from streams.kafka.wire.deadline import Deadline
 from streams.kafka.wire.messages import FIND_COORDINATOR, GROUP_KEY, TRANSACTION_KEY, FindCoordinatorRequest
 
 LATER = frozenset(

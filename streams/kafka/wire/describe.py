@@ -9,11 +9,9 @@ from typing import Any
 from processor_api.clock import Clock, SystemClock
 from processor_api.errors import StreamsError
 from streams.kafka.wire import error_codes
-from streams.kafka.wire.addresses import Address
-from streams.kafka.wire.client_settings import ClientSettings
-from streams.kafka.wire.connection import Connection
+from streams.kafka.wire.client_settings import Address, ClientSettings
+from streams.kafka.wire.connection import Connection, Deadline
 from streams.kafka.wire.coordinator import LATER, Coordinator, through_any_server
-from streams.kafka.wire.deadline import Deadline
 from streams.kafka.wire.messages import (
     DESCRIBE_CLUSTER,
     DESCRIBE_GROUPS,

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from streams.kafka.wire import messages
-from streams.kafka.wire.addresses import Address
 from streams.kafka.wire.api import Api
+from streams.kafka.wire.client_settings import Address
 from streams.kafka.wire.codec import Reader, codec_of
 from streams.kafka.wire.messages import (
     API_VERSIONS,
