@@ -34,7 +34,7 @@ from dsl.processors.announced import AnnouncedTable
 from dsl.processors.joins.self_join import JoinResults, SelfJoin
 from dsl.processors.stateless import DropNullKeys, PassThrough
 from dsl.processors.suppress import Suppress
-from dsl.processors.table_operator import ChangeReader, TableOperator
+from dsl.processors.tables.operator import ChangeReader, TableOperator
 from dsl.settings import BuildSettings
 from processor_api.errors import TopologyError
 from processor_api.processor import Operator

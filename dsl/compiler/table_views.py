@@ -7,7 +7,7 @@ from collections.abc import Container
 from dsl.compiler.table_metadata import TableMetadata
 from dsl.plan.nodes import Plan, Process, TableSource, TableStep
 from dsl.processors.announced import BeforeView
-from dsl.processors.table_view import StoreView, TableView
+from dsl.processors.tables.view import StoreView, TableView
 from processor_api.errors import InternalError
 
 

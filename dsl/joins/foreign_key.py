@@ -17,7 +17,7 @@ from dsl.plan.nodes import Answer, Ask, Materialization, Process, TableRepartiti
 from dsl.processors.joins.foreign_key import AnswerPartitioner, AnswerSerde, KeyPartitioner
 from dsl.processors.joins.foreign_key_left import ForeignKeyAnswers, ForeignKeySubscribe
 from dsl.processors.joins.foreign_key_right import ForeignKeyAnswer, ForeignKeyReceive, ForeignKeyRightChanges
-from dsl.processors.table_source import TableSourceOperator
+from dsl.processors.tables.source import TableSourceOperator
 from dsl.settings import BuildSettings
 from processor_api.serde import Serde, Serdes
 from processor_api.stores.builder import StoreBuilder

@@ -12,7 +12,7 @@ from dsl.plan.materialization import MaterializedLike, as_materialized, material
 from dsl.plan.nodes import GlobalSource
 from dsl.plan.stream_nodes import SOURCE
 from dsl.plan.table_nodes import TABLE_SOURCE
-from dsl.processors.table_source import TableSourceOperator
+from dsl.processors.tables.source import TableSourceOperator
 from processor_api.errors import TopologyError
 from processor_api.processor import Processor, check_supplier
 from processor_api.serde import Serde

@@ -12,7 +12,7 @@ from dsl.plan.materialization import MaterializedLike, as_materialized, material
 from dsl.plan.nodes import Answer, Materialization, TableStep
 from dsl.plan.stream_nodes import new_repartition, select_key
 from dsl.processors.aggregate import Aggregate, Count, Reduce
-from dsl.processors.table_operator import TableOperator
+from dsl.processors.tables.operator import TableOperator
 from processor_api.serde import Serdes
 
 AGGREGATE = "KSTREAM-AGGREGATE-"

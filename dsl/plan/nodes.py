@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from dsl.options import Consumed, Produced
-from dsl.processors.table_operator import TableOperator
+from dsl.processors.tables.operator import TableOperator
 from dsl.settings import BuildSettings
 from processor_api.serde import Serde
 from processor_api.stores.builder import StoreBuilder

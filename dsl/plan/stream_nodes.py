@@ -28,7 +28,7 @@ from dsl.processors.stateless import (
     Peek,
     SelectKey,
 )
-from dsl.processors.table_source import TableSourceOperator
+from dsl.processors.tables.source import TableSourceOperator
 from processor_api.errors import TopologyError
 from processor_api.processor import check_supplier
 from processor_api.serde import Serde

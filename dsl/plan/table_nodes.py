@@ -15,11 +15,11 @@ from dsl.plan.materialization import MaterializedLike, as_materialized, material
 from dsl.plan.nodes import Answer, Ask, Materialization, Process, TableRepartition, TableSource, TableStep
 from dsl.plan.stream_nodes import SINK, SOURCE, check_store_names
 from dsl.processors.stateless import ToStream
-from dsl.processors.table_aggregate import TableAggregate, TableGroupBy, TableReduce
-from dsl.processors.table_operator import TableOperator
-from dsl.processors.table_source import TableSourceOperator
-from dsl.processors.table_stateless import TableFilter, TableMapValues
-from dsl.processors.table_transform import TableTransformValues
+from dsl.processors.tables.aggregate import TableAggregate, TableGroupBy, TableReduce
+from dsl.processors.tables.operator import TableOperator
+from dsl.processors.tables.source import TableSourceOperator
+from dsl.processors.tables.stateless import TableFilter, TableMapValues
+from dsl.processors.tables.transform import TableTransformValues
 from dsl.value_transformer import ValueTransformerWithKey
 from processor_api.errors import StreamsError, TopologyError
 from processor_api.serde import Serdes

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from dsl.processors.table_operator import TableOperator, is_versioned, marking_late_puts, send_on_flush
+from dsl.processors.tables.operator import TableOperator, is_versioned, marking_late_puts, send_on_flush
 from dsl.processors.user_functions import user_function
 from processor_api.context import OperatorContext
 from processor_api.record import Forward, HeaderList

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dsl.processors.table_operator import TableOperator
-from dsl.processors.table_view import LookUp, LookUpAsOf, Row, StoreView
+from dsl.processors.tables.operator import TableOperator
+from dsl.processors.tables.view import LookUp, LookUpAsOf, Row, StoreView
 from processor_api.context import OperatorContext
 from processor_api.processor import Operator, own_serdes
 from processor_api.record import NO_TIMESTAMP, Forward, HeaderList

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from dsl.processors.ending import in_parts
-from dsl.processors.table_operator import TableOperator
-from dsl.processors.table_view import LookUp, LookUpAsOf, Row, TableView
+from dsl.processors.tables.operator import TableOperator
+from dsl.processors.tables.view import LookUp, LookUpAsOf, Row, TableView
 from dsl.processors.windows.emission import kept_stream_time, rows_of_part
 from processor_api.context import OperatorContext
 from processor_api.errors import StateError, StoreError

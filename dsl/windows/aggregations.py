@@ -11,7 +11,7 @@ from dsl.plan.builder import Place
 from dsl.plan.group_nodes import AGGREGATE, REDUCE, Grouping, repartitioned
 from dsl.plan.materialization import MaterializedLike, as_materialized, materialize
 from dsl.plan.nodes import Answer, Materialization, TableStep, WindowStore
-from dsl.processors.table_operator import TableOperator
+from dsl.processors.tables.operator import TableOperator
 from dsl.processors.windows.session_windows import SessionAggregate
 from dsl.processors.windows.sliding_windows import SlidingAggregate
 from dsl.processors.windows.time_windows import TimeWindowedAggregate

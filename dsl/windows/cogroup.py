@@ -9,7 +9,7 @@ from dsl.options import NamedLike
 from dsl.plan.builder import Place
 from dsl.plan.cogroup_nodes import COGROUP, Cogrouping, one_table
 from dsl.plan.materialization import MaterializedLike
-from dsl.processors.table_operator import TableOperator
+from dsl.processors.tables.operator import TableOperator
 from dsl.windows.aggregations import (
     Functions,
     WindowedGrouping,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from heapq import merge
 from itertools import islice
@@ -11,12 +11,44 @@ from processor_api.errors import StateError
 from state.directory.inspect import StoredTask
 from state.engine.port import OFFSETS, POSITIONS, store_of
 from state.formats.offsets import COMPLETE_AT, TOPIC_ID, read_offset
-from state.offline.rows import UNKNOWN, family_reader, kind_of_families
+from state.registry.kinds import KINDS
 from state.rocksdb.commit_numbers import COMMIT_PREFIX
 from state.rocksdb.errors import damaged
 from state.rocksdb.metadata import FAMILIES_KEY, FORMAT_KEY, check_format
 from state.rocksdb.reader import DatabaseReader
 from state.write_buffer.stored_rows import StoredFamily, StoredRow
+
+# Finds by the suffix of a family on disk how its rows are read; the kinds of stores say it.
+
+UNKNOWN = StoredFamily(StoredRow)
+"""A family that no kind of this release has: bytes."""
+
+
+def family_reader(suffix: str) -> StoredFamily | None:
+    """Returns how the rows of a family are read; ``None`` if no kind has such a family."""
+    return next((kind.offline[suffix] for kind in KINDS.values() if suffix in kind.offline), None)
+
+
+def columns_of(suffixes: Collection[str]) -> list[str]:
+    """Returns the columns of a store's entries besides key and value, also of older kinds that the store takes over.
+
+    :param suffixes: those of all its families, also in several tasks.
+    """
+    kind = KINDS.get(kind_of_families(suffixes) or "")
+    every = dict.fromkeys([*suffixes, *(() if kind is None else (kind.codec.family_suffix, *kind.families))])
+    known = [family for suffix in every if (family := family_reader(suffix)) is not None]
+    return list(dict.fromkeys(column for family in known for column in family.columns))
+
+
+def kind_of_families(suffixes: Collection[str]) -> str | None:
+    """Returns the kind that has all of these families of one store, older ones that it takes over included."""
+    wanted = set(suffixes)
+    for name, kind in KINDS.items():
+        own = {kind.codec.family_suffix, *kind.families}
+        if kind.has_rows and own & wanted and wanted <= own | set(kind.older) | set(kind.notes):
+            return name
+    return None
+
 
 BESIDE_OFFSETS = (TOPIC_ID, COMPLETE_AT)
 """The prefixes of rows that say something about offsets, and are named by the topic."""

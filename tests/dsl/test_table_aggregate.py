@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dsl import Grouped, KTable, Materialized, StreamsBuilder
-from dsl.processors.table_aggregate import TableGroupBy
+from dsl.processors.tables.aggregate import TableGroupBy
 from dsl_support.fake_task import FakeTask
 from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores

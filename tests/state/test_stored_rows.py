@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from state.offline.rows import columns_of, family_reader, kind_of_families
+from state.offline.stores import columns_of, family_reader, kind_of_families
 from state.registry.kinds import BUILT_IN, KINDS
 from state.time_to_live.store import KINDS as EXPIRING
 from state.versioned.history import read_version_row

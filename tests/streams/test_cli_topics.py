@@ -15,7 +15,7 @@ from cluster_cli import ClusterCommands, commands
 from processor_api.errors import ConfigError, MissingTopicError
 from processor_api.topology.topology import Topology
 from streams import StreamsBuilder, StreamsConfig
-from streams.cli.cluster.create_topics import make_topics
+from streams.cli.cluster.topics import make_topics
 
 ROOT = Path(__file__).resolve().parents[2]
 SHOP = """

@@ -14,8 +14,8 @@ from dsl.processors.joins.foreign_key import (
     OwnSerdes,
     bound_serde,
 )
-from dsl.processors.table_operator import ChangeReader, dropping_late_changes
-from dsl.processors.table_view import Row, TableView
+from dsl.processors.tables.operator import ChangeReader, dropping_late_changes
+from dsl.processors.tables.view import Row, TableView
 from dsl.processors.user_functions import user_function
 from processor_api.context import OperatorContext
 from processor_api.processor import Operator

@@ -18,8 +18,8 @@ from dsl.processors.joins.foreign_key import (
     OwnSerdes,
     bound_serde,
 )
-from dsl.processors.table_operator import ChangeReader, dropping_late_changes
-from dsl.processors.table_view import TableView
+from dsl.processors.tables.operator import ChangeReader, dropping_late_changes
+from dsl.processors.tables.view import TableView
 from dsl.processors.windows.emission import rows_of_part
 from processor_api.context import OperatorContext
 from processor_api.errors import StoreError

@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dsl.processors.announced import Announced, Announcement
-from dsl.processors.table_operator import (
+from dsl.processors.tables.operator import (
     ChangeReader,
     TableOperator,
     dropping_late_changes,
     marking_late_puts,
     send_on_flush,
 )
-from dsl.processors.table_view import LookUp, LookUpAsOf, Row, TableView
+from dsl.processors.tables.view import LookUp, LookUpAsOf, Row, TableView
 from dsl.processors.user_functions import user_function
 from processor_api.context import OperatorContext
 from processor_api.record import Forward, HeaderList

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from dsl.processors.table_operator import TableOperator, send_on_flush
+from dsl.processors.tables.operator import TableOperator, send_on_flush
 from dsl.processors.user_functions import user_function
 from dsl.processors.windows.emission import FinalResults, final_results, kept_stream_time
 from dsl.processors.windows.time_windows import LATE

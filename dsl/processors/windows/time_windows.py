@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from dsl.processors.table_operator import TableOperator, send_on_flush
+from dsl.processors.tables.operator import TableOperator, send_on_flush
 from dsl.processors.user_functions import user_function
 from dsl.processors.windows.emission import FinalResults, final_results, kept_stream_time
 from processor_api.context import OperatorContext

@@ -55,7 +55,7 @@ def _warn_of_missing_serdes(topology: Topology, config: Any) -> None:
 
 def _mermaid(topology: Topology) -> str:
     from streams.cli.drawing.graph import graph_of
-    from streams.cli.drawing.svg import mermaid
+    from streams.cli.drawing.mermaid import mermaid
 
     return mermaid(graph_of(topology))
 

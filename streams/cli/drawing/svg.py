@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,56 +9,6 @@ from xml.sax.saxutils import escape, quoteattr
 
 from streams.cli.drawing.graph import Box, Graph, Kind
 from streams.cli.drawing.layers import Edge, Layout, Point, place
-
-# A topology as a Mermaid flowchart: text that many wikis and code hosts draw.
-
-_SHAPES = {
-    Kind.SOURCE: ("[/", "\\]"),
-    Kind.PROCESSOR: ("[", "]"),
-    Kind.SINK: ("[\\", "/]"),
-    Kind.STORE: ("[(", ")]"),
-    Kind.TOPIC: ("([", "])"),
-    Kind.INTERNAL_TOPIC: ("([", "])"),
-}
-_CLASSES = {
-    Kind.STORE: ("store", "fill:#fdf1d6,stroke:#b07d12"),
-    Kind.TOPIC: ("topic", "fill:#e3eefc,stroke:#2f67b1"),
-    Kind.INTERNAL_TOPIC: ("internal", "fill:#e3eefc,stroke:#2f67b1,stroke-dasharray:4 3"),
-}
-_SPECIAL = re.compile(r"[^\w .:/()-]")
-
-
-def mermaid(graph: Graph) -> str:
-    """Returns the graph as text, ending with a newline. Names are quoted, whatever they contain."""
-    lines = ["flowchart TD"]
-    lines += [f"    {_box(topic)}" for topic in graph.topics]
-    for number, (title, boxes) in enumerate(graph.groups.items()):
-        lines.append(f'    subgraph g{number}["{_text(title)}"]')
-        lines += [f"        {_box(box)}" for box in boxes]
-        lines.append("    end")
-    lines += [f"    {link.source} {'-->' if link.flows else '-.-'} {link.target}" for link in graph.links]
-    lines += _classes(graph)
-    return "\n".join(lines) + "\n"
-
-
-def _box(box: Box) -> str:
-    start, end = _SHAPES[box.kind]
-    return f'{box.id}{start}"{_text(box.name)}"{end}'
-
-
-def _text(name: str) -> str:
-    return _SPECIAL.sub(lambda found: f"#{ord(found[0])};", name)
-
-
-def _classes(graph: Graph) -> list[str]:
-    boxes = [*graph.topics, *(box for group in graph.groups.values() for box in group)]
-    lines = []
-    for kind, (name, style) in _CLASSES.items():
-        ids = [box.id for box in boxes if box.kind is kind]
-        if ids:
-            lines += [f"    classDef {name} {style}", f"    class {','.join(ids)} {name}"]
-    return lines
-
 
 _CHARACTER = 7.3
 _LINE = 15.0

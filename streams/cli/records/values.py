@@ -276,7 +276,7 @@ def json_reader(serde: Serde[Any]) -> Callable[[bytes], Any]:
     The function raises what the serde raises for bytes that it cannot read. What it returns, :func:`fitted` takes.
     """
     from dsl.change import ChangeSerde
-    from dsl.joins.outer_join_serdes import SideValueSerde, TimedSideKeySerde
+    from dsl.joins.stores import SideValueSerde, TimedSideKeySerde
     from dsl.processors.joins.foreign_key import AnswerSerde
 
     read = serde.deserialize

@@ -154,7 +154,7 @@ def _load(arguments: argparse.Namespace) -> Application:
 
 
 def _create_topics(topology: Topology, config: StreamsConfig) -> None:
-    from streams.cli.cluster.create_topics import make_topics
+    from streams.cli.cluster.topics import make_topics
 
     make_topics(topology, config)
 

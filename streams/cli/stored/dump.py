@@ -243,7 +243,7 @@ def families_of(place: Place, store: str) -> list[str]:
 
 def columns_for(families: Collection[str], readable: Readable) -> list[str]:
     """Returns the columns of a store besides task, key and value: those of its kind, whatever its entries are."""
-    from state.offline.rows import columns_of
+    from state.offline.stores import columns_of
 
     columns = columns_of(families)
     if readable.window_end is not None and "window_start" in columns:

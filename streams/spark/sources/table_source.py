@@ -21,7 +21,7 @@ from streams.spark.sources.ranges_reader import RangesReader
 
 if TYPE_CHECKING:
     from streams.config import StreamsConfig
-    from streams.spark.rows.versions import Records
+    from streams.spark.rows.changelog_rows import Records
 
 FORMAT = "streams_table"
 LATEST, ALL = "latest", "all"
@@ -45,7 +45,7 @@ class TablePlan:
         records = map(self._records, read_range(self.settings, wanted))
         with TaskFolder() as folder:
             if self.layout.form == VERSIONED:
-                from streams.spark.rows.versions import version_entries  # loads all kinds of stores
+                from streams.spark.rows.changelog_rows import version_entries  # loads all kinds of stores
 
                 entries = version_entries(self.layout.store, self.layout.parameters, records, folder,
                                           all_versions=self.all_versions, expired=self.expired)  # fmt: skip

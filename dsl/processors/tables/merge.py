@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dsl.processors.table_operator import TableOperator
-from dsl.processors.table_view import TableView
+from dsl.processors.tables.operator import TableOperator
+from dsl.processors.tables.view import TableView
 from processor_api.context import OperatorContext
 from processor_api.record import Forward
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dsl.processors.table_operator import TableOperator, keeping_lateness, marking_late_puts, send_on_flush
-from dsl.processors.table_view import ComputedView, TableView
+from dsl.processors.tables.operator import TableOperator, keeping_lateness, marking_late_puts, send_on_flush
+from dsl.processors.tables.view import ComputedView, TableView
 from dsl.processors.user_functions import user_function
 from processor_api.context import OperatorContext
 from processor_api.record import Forward, HeaderList

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dsl.processors.stateless import paired
-from dsl.processors.table_operator import ChangeReader, TableOperator, is_versioned, marking_late_puts, send_on_flush
+from dsl.processors.tables.operator import ChangeReader, TableOperator, is_versioned, marking_late_puts, send_on_flush
 from dsl.processors.user_functions import NoPairError, no_pair, user_function
 from processor_api.context import OperatorContext
 from processor_api.record import Forward, HeaderList

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dsl.processors.table_view import TableView
+from dsl.processors.tables.view import TableView
 from processor_api.context import OperatorContext
 from processor_api.errors import InternalError
 from processor_api.processor import Operator

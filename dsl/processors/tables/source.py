@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from dsl.processors.table_operator import TableOperator, marking_late_puts, send_on_flush
+from dsl.processors.tables.operator import TableOperator, marking_late_puts, send_on_flush
 from processor_api.context import OperatorContext
 from processor_api.record import Forward, HeaderList
 

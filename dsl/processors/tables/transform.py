@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from dsl.processors.table_operator import TableOperator
-from dsl.processors.table_stateless import bind_computed
-from dsl.processors.table_view import LookUp, LookUpAsOf, Row, TableView
+from dsl.processors.tables.operator import TableOperator
+from dsl.processors.tables.stateless import bind_computed
+from dsl.processors.tables.view import LookUp, LookUpAsOf, Row, TableView
 from dsl.processors.user_functions import user_function
 from dsl.value_transformer import CurrentRow, ValueTransformerContext, ValueTransformerWithKeySupplier
 from processor_api.context import OperatorContext
