@@ -34,7 +34,7 @@ from streams.runtime.processing.error_policy import error_policy_for
 from streams.runtime.tasks.task import Task
 from streams.runtime.tasks.task_stores import TaskStores
 from streams.testing.broker import EmbeddedBroker, EmbeddedClients
-from streams.testing.broker.messages import Record
+from streams.testing.broker.messages import LogRecord
 
 ROUNDS = 3
 LIMIT, COMMIT = 2000, 20_000
@@ -112,12 +112,12 @@ def make_task(make: Callable[[KStream[str, str]], Any], directory: Path) -> tupl
     return task, collector
 
 
-def messages(records: int, first: int, new_keys: bool) -> list[Record]:
+def messages(records: int, first: int, new_keys: bool) -> list[LogRecord]:
     """Records of a thousand a second."""
     made = []
     for number in range(first, first + records):
         key = b"%020d" % (number if new_keys else number % 100)
-        message = Record("in", 0, key, VALUE, (1, number), None)
+        message = LogRecord("in", 0, key, VALUE, (1, number), None)
         message.log_offset = number
         made.append(message)
     return made

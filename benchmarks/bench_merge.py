@@ -23,7 +23,7 @@ from processor_api.serde import Serdes
 from processor_api.topology.topology import Topology
 from streams.runtime.processing.idling import Idling
 from streams.runtime.tasks.task import Task
-from streams.testing.broker.messages import Record
+from streams.testing.broker.messages import LogRecord
 
 ROUNDS = 7
 CASES = [(1, 1), (2, 2), (2, 1), (20, 20), (20, 1), (200, 200), (200, 1)]
@@ -41,7 +41,7 @@ def make_task(inputs: int, directory: Path) -> Task:
     return TaskRig(topology, directory / str(inputs)).task
 
 
-def messages(topic: str, records: int, step: int, first: int) -> list[Record]:
+def messages(topic: str, records: int, step: int, first: int) -> list[LogRecord]:
     return [message(topic, number, (b"k", b"value", first + number * step)) for number in range(records)]
 
 

@@ -25,7 +25,7 @@ from streams.runtime.processing.error_policy import error_policy_for
 from streams.runtime.processing.idling import Idling
 from streams.runtime.tasks.assembly import TaskAssembly
 from streams.testing.broker import EmbeddedBroker
-from streams.testing.broker.messages import Record
+from streams.testing.broker.messages import LogRecord
 from streams.testing.broker.producer import EmbeddedProducer
 
 __all__ = ["TaskRig", "message"]
@@ -45,10 +45,10 @@ class _Nowhere(EmbeddedProducer):
         self.sent += 1
 
 
-def message(topic: str, offset: int, record: Input) -> Record:
+def message(topic: str, offset: int, record: Input) -> LogRecord:
     """Returns a record as a consumer delivers it."""
     key, value, timestamp = record
-    made = Record(topic, 0, key, value, (1, timestamp), None)
+    made = LogRecord(topic, 0, key, value, (1, timestamp), None)
     made.log_offset = offset
     return made
 

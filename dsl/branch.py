@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from dsl.options import Branched, NamedLike, chosen, name_of
-from dsl.plan.builder import Place
+from dsl.plan.builder import PlanPlace
 from dsl.plan.nodes import Process
 from dsl.processors.stateless import Branch, PassThrough
 from processor_api.errors import TopologyError
@@ -33,7 +33,7 @@ class BranchedKStream(Generic[K, V, S]):
 
     __slots__ = ("_branches", "_finished", "_make", "_operator", "_place", "_splitter")
 
-    def __init__(self, place: Place, make: Callable[[Place], S], named: NamedLike) -> None:
+    def __init__(self, place: PlanPlace, make: Callable[[PlanPlace], S], named: NamedLike) -> None:
         plan_builder = place.plan_builder
         name = plan_builder.names.choose(name_of(named), "KSTREAM-BRANCH-")
         self._operator = Branch()

@@ -12,7 +12,7 @@ from dsl.global_ktable import GlobalKTable
 from dsl.options import Consumed, Materialized
 from dsl.plan import global_nodes, stream_nodes, table_nodes
 from dsl.plan.builder import PlanBuilder
-from dsl.plan.nodes import StateStore
+from dsl.plan.nodes import PlannedStore
 from dsl.settings import Dotted, read_settings
 from dsl.streams import KStream, KTable
 from processor_api.processor import Processor
@@ -205,7 +205,7 @@ class StreamsBuilder:
 
         :raises TopologyError: if it is no builder of a store.
         """
-        self._plan_builder.add(StateStore(builder=as_builder(builder)))
+        self._plan_builder.add(PlannedStore(builder=as_builder(builder)))
         return self
 
     def build(self, config: Mapping[str, Any] | Dotted | None = None) -> Topology:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Generic, TypeVar
 
 from dsl.plan.global_nodes import GlobalTable
-from dsl.shown import Shown
+from dsl.shown import ShownChain
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 
-class GlobalKTable(Shown, Generic[K, V]):
+class GlobalKTable(ShownChain, Generic[K, V]):
     """A table of the latest values of a topic, with all partitions of it in every process.
 
     It is filled before the application's tasks start and follows the topic from then on, on a thread of its own, which

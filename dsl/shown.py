@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from dsl.plan.builder import Place
+from dsl.plan.builder import PlanPlace
 from dsl.plan.cogroup_nodes import Cogrouping
 from dsl.plan.global_nodes import GlobalTable
 from dsl.plan.group_nodes import Grouping
@@ -15,7 +15,7 @@ from dsl.windows.cogroup import WindowedCogrouping
 from dsl.windows.definitions import EmitStrategy
 
 
-class Shown:
+class ShownChain:
     """The base of what a user chains calls on. Its ``repr`` says which node it is and what is known of it.
 
     ::
@@ -35,7 +35,7 @@ class Shown:
 
 def _parts(of: Any) -> Iterator[str]:
     match of:
-        case Place():
+        case PlanPlace():
             yield from _named(of, of.store)
         case GlobalTable():
             yield from _named(of, of.store if of.queryable else None)
@@ -54,7 +54,7 @@ def _parts(of: Any) -> Iterator[str]:
             yield str(of.windowed.windows)
 
 
-def _named(of: Place | GlobalTable, store: str | None) -> Iterator[str]:
+def _named(of: PlanPlace | GlobalTable, store: str | None) -> Iterator[str]:
     yield of.name
     for what, serde in (("key", of.key_serde), ("value", of.value_serde)):
         if serde is not None:

@@ -32,13 +32,13 @@ from dsl.plan import (
     suppress_nodes,
     table_nodes,
 )
-from dsl.plan.builder import Place
+from dsl.plan.builder import PlanPlace
 from dsl.plan.cogroup_nodes import Cogrouping
 from dsl.plan.group_nodes import Grouping
 from dsl.plan.table_nodes import TableGrouping
 from dsl.printed import Printed
 from dsl.processors.record_id_serde import RecordId
-from dsl.shown import Shown
+from dsl.shown import ShownChain
 from dsl.suppressed import Suppressed
 from dsl.value_transformer import ValueTransformerWithKey
 from dsl.windows import aggregations
@@ -69,7 +69,7 @@ TableOptions = Joined[K, V, V2] | str | None
 StoreOptions = Materialized[K, V] | str | None
 
 
-class KStream(Shown, Generic[K, V]):
+class KStream(ShownChain, Generic[K, V]):
     """A stream of records, each of which stands for itself.
 
     Operators keep timestamps and headers. After one that may change keys (``map``, ``flat_map``, ``select_key``,
@@ -90,7 +90,7 @@ class KStream(Shown, Generic[K, V]):
 
     __slots__ = ("_place",)
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: PlanPlace) -> None:
         self._place = place
 
     # ------------------------------------------------------------------ record by record
@@ -752,7 +752,7 @@ class KStream(Shown, Generic[K, V]):
         return KGroupedStream(group_nodes.group_by(self._place, selector, grouped))
 
 
-class KTable(Shown, Generic[K, V]):
+class KTable(ShownChain, Generic[K, V]):
     """The latest value of each key, and the changes that lead there.
 
     Without a store a table is only its changes; it gets one if it is named by ``materialized`` or if an operator needs
@@ -776,11 +776,11 @@ class KTable(Shown, Generic[K, V]):
 
     __slots__ = ("_place",)
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: PlanPlace) -> None:
         self._place = place
 
     @staticmethod
-    def _place_of(other: object, call: str) -> Place:
+    def _place_of(other: object, call: str) -> PlanPlace:
         if not isinstance(other, KTable):
             raise TopologyError(f"{call} of a table takes another table, got {repr_of(other)}")
         return other._place
@@ -1085,7 +1085,7 @@ class KTable(Shown, Generic[K, V]):
         return KGroupedTable(table_nodes.group_by(self._place, selector, grouped))
 
 
-class KGroupedStream(Shown, Generic[K, V]):
+class KGroupedStream(ShownChain, Generic[K, V]):
     """A stream grouped by key. Records with a null key or value are dropped (semantics 23).
 
     A result has the largest timestamp of its records. With a cache (the default) only the last result of a key is sent
@@ -1188,7 +1188,7 @@ class KGroupedStream(Shown, Generic[K, V]):
         return CogroupedKStream(cogroup_nodes.cogroup(None, self._grouping, aggregator))
 
 
-class CogroupedKStream(Shown, Generic[K, V]):
+class CogroupedKStream(ShownChain, Generic[K, V]):
     """Grouped streams that are aggregated into one table. Their topics must have equal numbers of partitions.
 
     ::
@@ -1259,7 +1259,7 @@ class CogroupedKStream(Shown, Generic[K, V]):
         return TimeWindowedCogroupedKStream(windowed)
 
 
-class TimeWindowedCogroupedKStream(Shown, Generic[K, V]):
+class TimeWindowedCogroupedKStream(ShownChain, Generic[K, V]):
     """Grouped streams that are aggregated into one table, in windows of time.
 
     ::
@@ -1293,7 +1293,7 @@ class TimeWindowedCogroupedKStream(Shown, Generic[K, V]):
         return KTable(windowed_cogroup.aggregate(self._windowed, functions, materialized, name))
 
 
-class SessionWindowedCogroupedKStream(Shown, Generic[K, V]):
+class SessionWindowedCogroupedKStream(ShownChain, Generic[K, V]):
     """Grouped streams that are aggregated into one table, in sessions.
 
     ::
@@ -1334,7 +1334,7 @@ class SessionWindowedCogroupedKStream(Shown, Generic[K, V]):
         return KTable(windowed_cogroup.aggregate(self._windowed, functions, materialized, name))
 
 
-class WindowedKStream(Shown, Generic[K, V]):
+class WindowedKStream(ShownChain, Generic[K, V]):
     """A stream grouped by key and by windows of any kind: the part that windows of time and sessions share.
 
     The tables have keys that are :class:`~processor_api.stores.windowed.Windowed`: ``key`` and ``window.start``,
@@ -1480,7 +1480,7 @@ class SessionWindowedKStream(WindowedKStream[K, V]):
         return KTable(aggregations.aggregate(self._windowed, functions, materialized, name))
 
 
-class KGroupedTable(Shown, Generic[K, V]):
+class KGroupedTable(ShownChain, Generic[K, V]):
     """A table grouped by new keys. Every change takes the old value out of its group and puts the new one in.
 
     ::

@@ -19,14 +19,14 @@ from dsl.plan.nodes import (
     GlobalSource,
     Materialization,
     Plan,
+    PlannedStore,
     PlanNode,
     Process,
     Repartition,
     Sink,
-    StateStore,
     StreamSource,
     TableRepartition,
-    TableSource,
+    TableSourceNode,
     TableStep,
 )
 from dsl.plan.window_stores import window_store_builder
@@ -107,7 +107,7 @@ def copartition_groups(plan: Plan) -> Iterator[frozenset[str]]:
 def _sources(plan: Plan, number: int) -> frozenset[str]:
     node = plan.nodes[number]
     match node:
-        case TableSource():
+        case TableSourceNode():
             return frozenset((node.source,))
         case StreamSource() | Repartition() | TableRepartition():
             return frozenset((node.name,))
@@ -188,11 +188,11 @@ class _Writer:
         match node:
             case StreamSource():
                 self._stream_source(node)
-            case TableSource():
+            case TableSourceNode():
                 self._table_source(number, node)
             case GlobalSource():
                 self._global_source(node)
-            case StateStore():
+            case PlannedStore():
                 self.topology.add_state_store(self._serdes.of_store(node.builder))
             case Process():
                 self._process(number, node)
@@ -220,7 +220,7 @@ class _Writer:
             offset_reset=node.consumed.offset_reset,
         )
 
-    def _table_source(self, number: int, node: TableSource) -> None:
+    def _table_source(self, number: int, node: TableSourceNode) -> None:
         self.topology.add_source(
             node.source,
             node.topic,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from dsl.compiler.table_metadata import TableMetadata
-from dsl.plan.nodes import Plan, Process, Repartition, TableRepartition, TableSource, TableStep
+from dsl.plan.nodes import Plan, Process, Repartition, TableRepartition, TableSourceNode, TableStep
 from processor_api.errors import TopologyError
 from processor_api.user_code.lines import at
 
@@ -20,7 +20,7 @@ def check_explicit_names(plan: Plan, metadata: TableMetadata) -> None:
     stores = [
         node.store.name + at(node.made_at)
         for number, node in plan.nodes.items()
-        if isinstance(node, TableSource | TableStep)
+        if isinstance(node, TableSourceNode | TableStep)
         and number in metadata.materialized
         and node.store is not None
         and not node.store.queryable

@@ -13,7 +13,16 @@ from dataclasses import replace
 from typing import Any
 
 from dsl.naming import repartition_topic
-from dsl.plan.nodes import GlobalSource, Plan, PlanNode, Process, Repartition, StateStore, StreamSource, TableSource
+from dsl.plan.nodes import (
+    GlobalSource,
+    Plan,
+    PlannedStore,
+    PlanNode,
+    Process,
+    Repartition,
+    StreamSource,
+    TableSourceNode,
+)
 from processor_api.serde import Serde
 
 log = logging.getLogger("streams.topology")
@@ -164,7 +173,7 @@ class _Graph:
         return Plan({number: self._rewired(number, node) for number, node in self.nodes.items()}, self._turns)
 
     def _rewired(self, number: int, node: PlanNode) -> PlanNode:
-        if isinstance(node, StreamSource | TableSource | GlobalSource | StateStore):
+        if isinstance(node, StreamSource | TableSourceNode | GlobalSource | PlannedStore):
             return node
         return replace(node, parents=tuple(self._parents[number]))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dsl.plan.nodes import GlobalSource, Plan, PlanNode, StateStore, StreamSource, TableSource
+from dsl.plan.nodes import GlobalSource, Plan, PlannedStore, PlanNode, StreamSource, TableSourceNode
 from processor_api.errors import TopologyError
 from processor_api.user_code.lines import at, text_of
 
@@ -58,7 +58,7 @@ def _check(known: StreamSource, node: StreamSource) -> None:
 
 
 def _reparented(node: PlanNode, merged: dict[int, int]) -> PlanNode:
-    if isinstance(node, StreamSource | TableSource | GlobalSource | StateStore):
+    if isinstance(node, StreamSource | TableSourceNode | GlobalSource | PlannedStore):
         return node
     parents = list(node.parents)
     for parent in node.parents:

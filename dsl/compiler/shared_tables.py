@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dsl.compiler.table_metadata import TableMetadata
 from dsl.compiler.table_views import table_view
-from dsl.plan.nodes import Plan, Process, Repartition, TableRepartition, TableSource, TableStep
+from dsl.plan.nodes import Plan, Process, Repartition, TableRepartition, TableSourceNode, TableStep
 from dsl.processors.announced import Announced
 from dsl.processors.joins.table_table import TableJoinSide
 
@@ -30,7 +30,7 @@ def shared_tables(plan: Plan, metadata: TableMetadata) -> SharedTables:
     stores = {
         node.store.name: number
         for number, node in plan.nodes.items()
-        if isinstance(node, TableSource | TableStep) and node.store is not None and number in metadata.materialized
+        if isinstance(node, TableSourceNode | TableStep) and node.store is not None and number in metadata.materialized
     }
     sides: dict[int, Announced] = {}
     used: set[str] = set()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from dsl.plan.nodes import Answer, Ask, Plan, Process, TableSource, TableStep
+from dsl.plan.nodes import Answer, Ask, Plan, Process, TableSourceNode, TableStep
 from processor_api.errors import InternalError, TopologyError
 from processor_api.user_code.lines import text_of
 
@@ -33,7 +33,7 @@ def table_metadata(plan: Plan) -> TableMetadata:
     asking = _Asking(plan)
     for number, node in plan.nodes.items():
         match node:
-            case TableSource():
+            case TableSourceNode():
                 asking.enter(number, node.store.queryable)
             case TableStep():
                 asking.enter(number, _has_store(node))
@@ -80,7 +80,7 @@ def _read_versioned(plan: Plan) -> frozenset[int]:
                     node=node.name,
                     made_at=text_of(node.made_at),
                 )
-        elif isinstance(node, TableSource | TableStep):
+        elif isinstance(node, TableSourceNode | TableStep):
             if node.store is None:
                 own = reads
             else:
@@ -144,7 +144,7 @@ class _Asking:
         if isinstance(node, TableStep) and node.answers is Answer.OWN_STORE_OR_PARENT:
             answers = [self.ask(parent, force) for parent in node.parents]
             return all(answers)
-        if isinstance(node, TableSource | TableStep):
+        if isinstance(node, TableSourceNode | TableStep):
             if force:
                 self.materialized.add(number)
             return force

@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from dsl.naming import validate_name
 from dsl.options import chosen
-from dsl.plan.builder import Place
+from dsl.plan.builder import PlanPlace
 from dsl.plan.materialization import MaterializedLike, as_materialized, key_value_builder, materialize
 from dsl.plan.nodes import Answer, Ask, Materialization, Process, TableRepartition, TableStep
 from dsl.processors.joins.foreign_key import AnswerPartitioner, AnswerSerde, KeyPartitioner
@@ -116,7 +116,7 @@ class _Names:
     result: str
 
     @classmethod
-    def chosen(cls, place: Place, name: str | None) -> _Names:
+    def chosen(cls, place: PlanPlace, name: str | None) -> _Names:
         def named(suffix: str, prefix: str) -> str:
             return place.plan_builder.names.suffixed(name, suffix, prefix)
 
@@ -139,8 +139,8 @@ class _Names:
 
 
 def join(
-    left: Place,
-    right: Place,
+    left: PlanPlace,
+    right: PlanPlace,
     extractor: Callable[..., Any],
     joiner: Callable[[Any, Any], Any],
     joined: TableJoinedLike,
@@ -148,7 +148,7 @@ def join(
     *,
     with_key: bool,
     left_join: bool,
-) -> Place:
+) -> PlanPlace:
     """Adds a foreign-key join.
 
     :param with_key: whether the extractor takes the left row's key too.
@@ -189,7 +189,7 @@ def join(
     )
 
 
-def _received(subscribed: Place, right: Place, how: TableJoined[Any, Any], names: _Names) -> Place:
+def _received(subscribed: PlanPlace, right: PlanPlace, how: TableJoined[Any, Any], names: _Names) -> PlanPlace:
     """The topic of subscriptions, and the node that keeps them."""
     topic = TableRepartition(
         name=names.source,
@@ -207,8 +207,8 @@ def _received(subscribed: Place, right: Place, how: TableJoined[Any, Any], names
 
 
 def _answered(
-    received: Place, right: Place, key_serde: Serde[Any] | None, how: TableJoined[Any, Any], names: _Names
-) -> Place:
+    received: PlanPlace, right: PlanPlace, key_serde: Serde[Any] | None, how: TableJoined[Any, Any], names: _Names
+) -> PlanPlace:
     """The nodes that answer, and the topic of answers."""
     answer = ForeignKeyAnswer(topic=names.topic, key_serde=key_serde)
     answered = received.then(

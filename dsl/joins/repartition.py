@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from dsl.plan.builder import Place
+from dsl.plan.builder import PlanPlace
 from dsl.plan.stream_nodes import new_repartition
 from processor_api.serde import Serde
 
 
 def repartitioned(
-    place: Place, name: str | None, key_serde: Serde[Any] | None, value_serde: Serde[Any] | None
-) -> Place:
+    place: PlanPlace, name: str | None, key_serde: Serde[Any] | None, value_serde: Serde[Any] | None
+) -> PlanPlace:
     """Returns the place from which a join reads: below an internal topic if keys have changed.
 
     :param name: the beginning of the topic's name; without one it is named after the stream, and all joins of the

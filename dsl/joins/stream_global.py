@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dsl.joins.arguments import JoinArguments, JoinKind
 from dsl.options import name_of
-from dsl.plan.builder import Place
+from dsl.plan.builder import PlanPlace
 from dsl.plan.global_nodes import GlobalTable
 from dsl.plan.nodes import Process
 from dsl.processors.joins.stream_global import StreamGlobalJoin
@@ -12,7 +12,7 @@ from dsl.processors.joins.stream_global_mapped import StreamGlobalMappedJoin
 from processor_api.errors import TopologyError
 
 
-def join(stream: Place, table: GlobalTable, kind: JoinKind, given: JoinArguments) -> Place:
+def join(stream: PlanPlace, table: GlobalTable, kind: JoinKind, given: JoinArguments) -> PlanPlace:
     """Adds a join of a stream with a global table; equal keys need not be in one place for it.
 
     :raises TopologyError: if the table comes from another builder, or no key is selected.

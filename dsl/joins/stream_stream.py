@@ -11,7 +11,7 @@ from dsl.joins.options import StreamJoined
 from dsl.joins.repartition import repartitioned
 from dsl.joins.stores import JoinWindowStore, UnmatchedStore, check_supplier
 from dsl.options import chosen
-from dsl.plan.builder import Place
+from dsl.plan.builder import PlanPlace
 from dsl.plan.nodes import Process
 from dsl.processors.joins.self_join import JoinResults, SelfJoin
 from dsl.processors.joins.stream_stream import StreamJoinSide, StreamJoinStore
@@ -30,8 +30,8 @@ class _Sides:
     kind: JoinKind
     windows: JoinWindows
     how: StreamJoined[Any, Any, Any]
-    left: Place
-    right: Place
+    left: PlanPlace
+    right: PlanPlace
     this_name: str
     """The name that the left side would have without one of the user's; the right side's is ``other_name``."""
     other_name: str
@@ -52,7 +52,7 @@ class _Sides:
         supplier = self.how.other_store_supplier
         return self._store(self.other_name, self.other_suffix, supplier, self.right)
 
-    def _store(self, generated: str, suffix: str, supplier: StoreSupplier | None, side: Place) -> JoinWindowStore:
+    def _store(self, generated: str, suffix: str, supplier: StoreSupplier | None, side: PlanPlace) -> JoinWindowStore:
         how = self.how
         if supplier is not None:
             check_supplier(supplier, self.windows)
@@ -87,7 +87,7 @@ class _Sides:
         )
 
 
-def join(left: Place, right: Place, kind: JoinKind, given: JoinArguments) -> Place:
+def join(left: PlanPlace, right: PlanPlace, kind: JoinKind, given: JoinArguments) -> PlanPlace:
     """Adds a join of two streams, with repartition topics where keys have changed.
 
     :raises TopologyError: if the streams come from different builders, there are no windows, or a store that the user
@@ -123,7 +123,7 @@ def _options(joined: Any) -> StreamJoined[Any, Any, Any]:
     return StreamJoined(name=joined) if isinstance(joined, str) else chosen(joined, StreamJoined)
 
 
-def _add(sides: _Sides, given: JoinArguments, windowed: tuple[str, str], merge: str) -> Place:
+def _add(sides: _Sides, given: JoinArguments, windowed: tuple[str, str], merge: str) -> PlanPlace:
     kind, windows, left = sides.kind, sides.windows, sides.left
     builder, name = left.plan_builder, sides.how.name
     this, other = sides.this_store(), sides.other_store()

@@ -9,8 +9,8 @@ from dsl.joins.options import Joined
 from dsl.joins.repartition import repartitioned
 from dsl.joins.stores import GraceBuffer
 from dsl.options import chosen
-from dsl.plan.builder import Place, PlanBuilder
-from dsl.plan.nodes import Process, TableSource, TableStep
+from dsl.plan.builder import PlanBuilder, PlanPlace
+from dsl.plan.nodes import Process, TableSourceNode, TableStep
 from dsl.processors.joins.stream_table import StreamTableJoin
 from processor_api.errors import TopologyError
 from processor_api.user_code.durations import to_ms
@@ -18,7 +18,7 @@ from processor_api.user_code.durations import to_ms
 JoinedLike = Joined[Any, Any, Any] | str | None
 
 
-def join(stream: Place, table: Place, kind: JoinKind, given: JoinArguments) -> Place:
+def join(stream: PlanPlace, table: PlanPlace, kind: JoinKind, given: JoinArguments) -> PlanPlace:
     """Adds a join of a stream with a table, with its repartition topic if keys have changed.
 
     :raises TopologyError: if the table comes from another builder, or is not versioned though there is a grace period.
@@ -51,7 +51,7 @@ def _options(joined: JoinedLike) -> Joined[Any, Any, Any]:
     return Joined(name=joined) if isinstance(joined, str) else chosen(joined, Joined)
 
 
-def _buffer(stream: Place, table: Place, how: Joined[Any, Any, Any], node: str) -> GraceBuffer:
+def _buffer(stream: PlanPlace, table: PlanPlace, how: Joined[Any, Any, Any], node: str) -> GraceBuffer:
     grace_ms = to_ms(how.grace or 0, "grace")
     history_ms = _history(stream.plan_builder, table.node)
     if history_ms is None:
@@ -78,7 +78,7 @@ def _buffer(stream: Place, table: Place, how: Joined[Any, Any, Any], node: str) 
 def _history(plan_builder: PlanBuilder, number: int) -> int | None:
     """Returns for how many ms a table keeps older versions; ``None`` if it is not versioned (semantics 39)."""
     node = plan_builder.node(number)
-    if not isinstance(node, TableSource | TableStep):
+    if not isinstance(node, TableSourceNode | TableStep):
         return None
     if node.store is None:
         return _history(plan_builder, node.parents[0]) if len(node.parents) == 1 else None

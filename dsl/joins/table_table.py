@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dsl.options import NamedLike, name_of
-from dsl.plan.builder import Place
+from dsl.plan.builder import PlanPlace
 from dsl.plan.materialization import MaterializedLike, as_materialized, materialize
 from dsl.plan.nodes import Answer, Ask, Process, TableStep
 from dsl.processors.joins.table_table import TableJoinResult, TableJoinSide
@@ -17,15 +17,15 @@ JOIN_OTHER = "KTABLE-JOINOTHER-"
 
 
 def join(
-    left: Place,
-    right: Place,
+    left: PlanPlace,
+    right: PlanPlace,
     joiner: Callable[[Any, Any], Any],
     materialized: MaterializedLike,
     named: NamedLike,
     *,
     keeps_left: bool = False,
     keeps_right: bool = False,
-) -> Place:
+) -> PlanPlace:
     """Adds a join of two tables.
 
     :param keeps_left: whether rows of the left table stay that have none on the right: a left join, and an outer one.

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dsl.options import NamedLike, name_of
-from dsl.plan.builder import Place
+from dsl.plan.builder import PlanPlace
 from dsl.plan.nodes import Process
 from dsl.plan.stream_nodes import check_store_names
 from dsl.processors.batch import MapValuesBatch, ProcessBatch
@@ -28,8 +28,8 @@ def _limits(node: str, max_records: Any, max_wait: Duration | None) -> BatchLimi
 
 
 def map_values_batch(
-    place: Place, function: Callable[..., Any], max_records: int, max_wait: Duration | None, named: NamedLike
-) -> Place:
+    place: PlanPlace, function: Callable[..., Any], max_records: int, max_wait: Duration | None, named: NamedLike
+) -> PlanPlace:
     """Adds a node that changes the values of many records in one call."""
     name = place.plan_builder.names.choose(name_of(named), "KSTREAM-MAPVALUESBATCH-")
     operator = MapValuesBatch(function=function, limits=_limits(name, max_records, max_wait))
@@ -38,13 +38,13 @@ def map_values_batch(
 
 
 def process_batch(
-    place: Place,
+    place: PlanPlace,
     supplier: Callable[[], Any],
     stores: tuple[str, ...],
     max_records: int,
     max_wait: Duration | None,
     named: NamedLike,
-) -> Place:
+) -> PlanPlace:
     """Adds a node with a user's processor of batches."""
     name = place.plan_builder.names.choose(name_of(named), "KSTREAM-PROCESSBATCH-")
     check_store_names(name, stores)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from dsl.naming import Names
-from dsl.plan.nodes import Plan, PlanNode, Process, TableSource, TableStep
+from dsl.plan.nodes import Plan, PlanNode, Process, TableSourceNode, TableStep
 from dsl.processors.user_functions import check_user_functions
 from processor_api.errors import TopologyError
 from processor_api.serde import Serde
@@ -30,7 +30,7 @@ class PlanBuilder:
         :raises TopologyError: if a function of the user that its operator calls cannot be called.
         """
         match node:
-            case TableSource() | TableStep():
+            case TableSourceNode() | TableStep():
                 check_user_functions(node.operator, node.name)
             case Process():
                 check_user_functions(node.supplier, node.name)
@@ -79,7 +79,7 @@ class InPlan(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class PlanPlace:
     """The place of a stream or table in the plan, and what is known of its records."""
 
     plan_builder: PlanBuilder
@@ -94,7 +94,7 @@ class Place:
     store: str | None = None
     """The name under which a table can be queried."""
 
-    def then(self, node: PlanNode, **changes: Any) -> Place:
+    def then(self, node: PlanNode, **changes: Any) -> PlanPlace:
         """Adds a node; returns its place, which is like this one but for the changes."""
         return replace(self, node=self.plan_builder.add(node), name=node.name, **changes)
 

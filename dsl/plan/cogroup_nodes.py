@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dsl.options import NamedLike, name_of
-from dsl.plan.builder import Place
+from dsl.plan.builder import PlanPlace
 from dsl.plan.group_nodes import Grouping, repartitioned
 from dsl.plan.materialization import MaterializedLike, materialize
 from dsl.plan.nodes import Answer, Materialization, TableStep
@@ -50,7 +50,7 @@ def cogroup(before: Cogrouping | None, grouping: Grouping, aggregator: Aggregato
 
 def aggregate(
     cogrouping: Cogrouping, initializer: Callable[[], Any], materialized: MaterializedLike, named: NamedLike
-) -> Place:
+) -> PlanPlace:
     """Adds an aggregation of all records of a key."""
     check_function(initializer, "initializer", "aggregate", (), returns=True)
     place = cogrouping.first.place
@@ -68,7 +68,7 @@ def one_table(
     store: Materialization,
     named: NamedLike,
     grace_ms: int | None = None,
-) -> Place:
+) -> PlanPlace:
     """Adds a node for each stream, all with one store, and the node below them that makes one table of their changes.
 
     :param operator_of: makes the operator of a stream of its aggregator.

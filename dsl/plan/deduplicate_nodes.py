@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dsl.options import NamedLike, name_of
-from dsl.plan.builder import Place
+from dsl.plan.builder import PlanPlace
 from dsl.plan.materialization import MaterializedLike, as_materialized, materialize
-from dsl.plan.nodes import Materialization, Process, WindowStore
+from dsl.plan.nodes import Materialization, PlannedWindowStore, Process
 from dsl.plan.stream_nodes import new_repartition
 from dsl.plan.window_stores import window_store_builder
 from dsl.processors.deduplicate import Deduplicate, DeduplicateById
@@ -29,7 +29,7 @@ class KeptRecords:
     """The store of the records that were kept, for as long as others may be compared with them."""
 
     store: Materialization
-    windows: WindowStore
+    windows: PlannedWindowStore
 
     @property
     def name(self) -> str:
@@ -52,13 +52,13 @@ class KeptRecords:
 
 
 def deduplicate(
-    place: Place,
+    place: PlanPlace,
     within: Duration,
     grace: Duration | None,
     id_selector: Callable[[Any, Any], Any] | None,
     materialized: MaterializedLike,
     named: NamedLike,
-) -> Place:
+) -> PlanPlace:
     """Adds a node that keeps the first of equal records, with its repartition topic if the key changed."""
     name = place.plan_builder.names.choose(name_of(named), DEDUPLICATE)
     within_ms = _checked(name, "within", within, 1)
@@ -73,7 +73,7 @@ def deduplicate(
     if id_selector is not None:
         store = replace(store, key_serde=RecordIdSerde(store.key_serde))
     retention_ms = min(2 * within_ms + grace_ms, MAX_TIME)
-    windows = WindowStore(retention_ms=retention_ms, size_ms=within_ms, caching=False)
+    windows = PlannedWindowStore(retention_ms=retention_ms, size_ms=within_ms, caching=False)
     operator = Deduplicate(**options) if id_selector is None else DeduplicateById(id_selector=id_selector, **options)
     node = Process(
         name=name,
@@ -91,7 +91,7 @@ def _checked(node: str, what: str, duration: Duration, least: int) -> int:
     return found
 
 
-def _store(place: Place, node: str, materialized: MaterializedLike) -> Materialization:
+def _store(place: PlanPlace, node: str, materialized: MaterializedLike) -> Materialization:
     given = as_materialized(materialized)
     for what, value in (
         ("supplier", given.supplier),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dsl.options import Grouped, NamedLike, chosen, name_of
-from dsl.plan.builder import Place
+from dsl.plan.builder import PlanPlace
 from dsl.plan.materialization import MaterializedLike, as_materialized, materialize
 from dsl.plan.nodes import Answer, Materialization, TableStep
 from dsl.plan.stream_nodes import new_repartition, select_key
@@ -25,9 +25,9 @@ GroupedLike = Grouped[Any, Any] | str | None
 class Grouping:
     """A grouped stream. A repartition topic that the user named serves all its aggregations (semantics 102)."""
 
-    place: Place
+    place: PlanPlace
     name: str | None
-    repartitioned: Place | None = None
+    repartitioned: PlanPlace | None = None
 
 
 def as_grouped(grouped: GroupedLike) -> Grouped[Any, Any]:
@@ -35,7 +35,7 @@ def as_grouped(grouped: GroupedLike) -> Grouped[Any, Any]:
     return Grouped(name=grouped) if isinstance(grouped, str) else chosen(grouped, Grouped)
 
 
-def _grouping(place: Place, grouped: Grouped[Any, Any]) -> Grouping:
+def _grouping(place: PlanPlace, grouped: Grouped[Any, Any]) -> Grouping:
     place = replace(
         place,
         key_serde=grouped.key_serde or place.key_serde,
@@ -44,18 +44,18 @@ def _grouping(place: Place, grouped: Grouped[Any, Any]) -> Grouping:
     return Grouping(place, grouped.name)
 
 
-def group_by_key(place: Place, grouped: GroupedLike) -> Grouping:
+def group_by_key(place: PlanPlace, grouped: GroupedLike) -> Grouping:
     """Groups a stream by its keys; adds no node."""
     return _grouping(place, as_grouped(grouped))
 
 
-def group_by(place: Place, selector: Callable[[Any, Any], Any], grouped: GroupedLike) -> Grouping:
+def group_by(place: PlanPlace, selector: Callable[[Any, Any], Any], grouped: GroupedLike) -> Grouping:
     """Adds a node that selects keys, and groups by them."""
     how = as_grouped(grouped)
     return _grouping(select_key(place, selector, how.name), how)
 
 
-def count(grouping: Grouping, materialized: MaterializedLike, named: NamedLike) -> Place:
+def count(grouping: Grouping, materialized: MaterializedLike, named: NamedLike) -> PlanPlace:
     """Adds a count, with its repartition topic if the key changed."""
     place = grouping.place
     if materialized is not None and as_materialized(materialized).store_name is None:
@@ -66,7 +66,7 @@ def count(grouping: Grouping, materialized: MaterializedLike, named: NamedLike) 
 
 def reduce(
     grouping: Grouping, reducer: Callable[[Any, Any], Any], materialized: MaterializedLike, named: NamedLike
-) -> Place:
+) -> PlanPlace:
     """Adds a reduction, with its repartition topic if the key changed."""
     place = grouping.place
     store = materialize(
@@ -81,7 +81,7 @@ def aggregate(
     aggregator: Callable[[Any, Any, Any], Any],
     materialized: MaterializedLike,
     named: NamedLike,
-) -> Place:
+) -> PlanPlace:
     """Adds an aggregation, with its repartition topic if the key changed."""
     store = materialize(materialized, grouping.place.plan_builder, AGGREGATE, key_serde=grouping.place.key_serde)
     operator = Aggregate(initializer=initializer, aggregator=aggregator)
@@ -90,7 +90,7 @@ def aggregate(
 
 def _aggregated(
     grouping: Grouping, operator: TableOperator, store: Materialization, prefix: str, named: NamedLike
-) -> Place:
+) -> PlanPlace:
     name = grouping.place.plan_builder.names.choose(name_of(named), prefix)
     place = repartitioned(grouping, store.name)
     table = TableStep(name=name, parents=(place.node,), operator=operator, store=store, answers=Answer.ALWAYS)
@@ -102,7 +102,7 @@ def _aggregated(
     )
 
 
-def repartitioned(grouping: Grouping, store: str) -> Place:
+def repartitioned(grouping: Grouping, store: str) -> PlanPlace:
     """Returns the place from which an aggregation reads: below a repartition topic if the key changed."""
     place = grouping.place
     if not place.repartition_required:

@@ -28,7 +28,7 @@ from processor_api.user_code.lines import Line, user_line
 
 
 @dataclass(frozen=True, kw_only=True)
-class WindowStore:
+class PlannedWindowStore:
     """The needs of a windowed table for its store; durations are in ms."""
 
     retention_ms: int
@@ -58,7 +58,7 @@ class Materialization:
     caching: bool = True
     retention_ms: int | None = None
     time_to_live: TimeToLive | None = None
-    windows: WindowStore | None = None
+    windows: PlannedWindowStore | None = None
     """``None`` for tables whose keys are not windowed."""
 
     @property
@@ -148,7 +148,7 @@ class StreamSource(_Made):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableSource(_Made):
+class TableSourceNode(_Made):
     """The nodes that ``table(...)`` added: a source, and the processor that turns its records into changes."""
 
     name: str
@@ -184,7 +184,7 @@ class GlobalSource(_Made):
 
 
 @dataclass(frozen=True, kw_only=True)
-class StateStore(_Made):
+class PlannedStore(_Made):
     """A store that ``add_state_store(...)`` added."""
 
     builder: StoreBuilder[Any, Any]
@@ -290,7 +290,15 @@ class Sink(_Made):
 
 
 PlanNode = (
-    StreamSource | TableSource | GlobalSource | StateStore | Process | TableStep | Repartition | TableRepartition | Sink
+    StreamSource
+    | TableSourceNode
+    | GlobalSource
+    | PlannedStore
+    | Process
+    | TableStep
+    | Repartition
+    | TableRepartition
+    | Sink
 )
 
 

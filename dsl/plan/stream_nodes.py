@@ -12,7 +12,7 @@ from typing import Any
 
 from dsl.naming import looks_generated, repartition_topic
 from dsl.options import Consumed, Materialized, NamedLike, Produced, Repartitioned, chosen, name_of
-from dsl.plan.builder import Place, PlanBuilder
+from dsl.plan.builder import PlanBuilder, PlanPlace
 from dsl.plan.materialization import MaterializedLike, as_materialized, materialize
 from dsl.plan.nodes import Answer, Process, Repartition, Sink, StreamSource, TableStep
 from dsl.printed import Printed
@@ -46,7 +46,7 @@ SINK = "KSTREAM-SINK-"
 FILTER = "KSTREAM-FILTER-"
 
 
-def stream(plan_builder: PlanBuilder, topics: Any, consumed: Consumed[Any, Any] | None) -> Place:
+def stream(plan_builder: PlanBuilder, topics: Any, consumed: Consumed[Any, Any] | None) -> PlanPlace:
     """Adds a source of topics, or of every topic that a pattern matches.
 
     :raises TopologyError: if no topic is given.
@@ -60,7 +60,7 @@ def stream(plan_builder: PlanBuilder, topics: Any, consumed: Consumed[Any, Any] 
     names = () if pattern is not None else _topic_names(topics)
     name = plan_builder.names.choose(how.name, SOURCE)
     node = plan_builder.add(StreamSource(name=name, consumed=how, topics=names, pattern=pattern))
-    return Place(
+    return PlanPlace(
         plan_builder=plan_builder,
         node=node,
         name=name,
@@ -89,64 +89,64 @@ def _all(given: Any) -> tuple[Any, ...]:
         return ()
 
 
-def filter_(place: Place, predicate: Callable[[Any, Any], object], negate: bool, named: NamedLike) -> Place:
+def filter_(place: PlanPlace, predicate: Callable[[Any, Any], object], negate: bool, named: NamedLike) -> PlanPlace:
     """Adds a filter."""
     name = place.plan_builder.names.choose(name_of(named), FILTER)
     return place.then(Process(name=name, parents=(place.node,), supplier=Filter(predicate, negate)))
 
 
-def select_key(place: Place, mapper: Callable[[Any, Any], Any], named: NamedLike) -> Place:
+def select_key(place: PlanPlace, mapper: Callable[[Any, Any], Any], named: NamedLike) -> PlanPlace:
     """Adds a node that changes keys."""
     name = place.plan_builder.names.choose(name_of(named), "KSTREAM-KEY-SELECT-")
     node = Process(name=name, parents=(place.node,), supplier=SelectKey(mapper), changes_key=True)
     return place.then(node, key_serde=None, repartition_required=True)
 
 
-def map_(place: Place, mapper: Callable[[Any, Any], Any], named: NamedLike) -> Place:
+def map_(place: PlanPlace, mapper: Callable[[Any, Any], Any], named: NamedLike) -> PlanPlace:
     """Adds a node that changes keys and values."""
     return _new_records(place, Map(mapper), "KSTREAM-MAP-", named)
 
 
-def flat_map(place: Place, mapper: Callable[[Any, Any], Any], named: NamedLike) -> Place:
+def flat_map(place: PlanPlace, mapper: Callable[[Any, Any], Any], named: NamedLike) -> PlanPlace:
     """Adds a node that makes any number of records of one."""
     return _new_records(place, FlatMap(mapper), "KSTREAM-FLATMAP-", named)
 
 
-def _new_records(place: Place, operator: Any, prefix: str, named: NamedLike) -> Place:
+def _new_records(place: PlanPlace, operator: Any, prefix: str, named: NamedLike) -> PlanPlace:
     name = place.plan_builder.names.choose(name_of(named), prefix)
     node = Process(name=name, parents=(place.node,), supplier=operator, changes_key=True)
     return place.then(node, key_serde=None, value_serde=None, repartition_required=True)
 
 
-def map_values(place: Place, mapper: Callable[..., Any], with_key: bool, named: NamedLike) -> Place:
+def map_values(place: PlanPlace, mapper: Callable[..., Any], with_key: bool, named: NamedLike) -> PlanPlace:
     """Adds a node that changes values."""
     return _new_values(place, MapValues(mapper, with_key), "KSTREAM-MAPVALUES-", named)
 
 
-def flat_map_values(place: Place, mapper: Callable[..., Any], with_key: bool, named: NamedLike) -> Place:
+def flat_map_values(place: PlanPlace, mapper: Callable[..., Any], with_key: bool, named: NamedLike) -> PlanPlace:
     """Adds a node that makes any number of records of one, with its key."""
     return _new_values(place, FlatMapValues(mapper, with_key), "KSTREAM-FLATMAPVALUES-", named)
 
 
-def _new_values(place: Place, operator: Any, prefix: str, named: NamedLike) -> Place:
+def _new_values(place: PlanPlace, operator: Any, prefix: str, named: NamedLike) -> PlanPlace:
     name = place.plan_builder.names.choose(name_of(named), prefix)
     node = Process(name=name, parents=(place.node,), supplier=operator, changes_value=True)
     return place.then(node, value_serde=None)
 
 
-def peek(place: Place, action: Callable[[Any, Any], object], named: NamedLike) -> Place:
+def peek(place: PlanPlace, action: Callable[[Any, Any], object], named: NamedLike) -> PlanPlace:
     """Adds a node that calls a function for each record and passes it on."""
     name = place.plan_builder.names.choose(name_of(named), "KSTREAM-PEEK-")
     return place.then(Process(name=name, parents=(place.node,), supplier=Peek(action)))
 
 
-def foreach(place: Place, action: Callable[[Any, Any], object], named: NamedLike) -> None:
+def foreach(place: PlanPlace, action: Callable[[Any, Any], object], named: NamedLike) -> None:
     """Adds a node that calls a function for each record and ends the stream."""
     name = place.plan_builder.names.choose(name_of(named), "KSTREAM-FOREACH-")
     place.plan_builder.add(Process(name=name, parents=(place.node,), supplier=Foreach(action)))
 
 
-def print_(place: Place, printed: Printed[Any, Any] | None) -> None:
+def print_(place: PlanPlace, printed: Printed[Any, Any] | None) -> None:
     """Adds a node that prints each record and ends the stream."""
     how: Printed[Any, Any] = chosen(printed, Printed)
     name = place.plan_builder.names.choose(how.name, "KSTREAM-PRINTER-")
@@ -154,7 +154,7 @@ def print_(place: Place, printed: Printed[Any, Any] | None) -> None:
     place.plan_builder.add(Process(name=name, parents=(place.node,), supplier=operator))
 
 
-def merge(place: Place, other: Place, named: NamedLike) -> Place:
+def merge(place: PlanPlace, other: PlanPlace, named: NamedLike) -> PlanPlace:
     """Adds a node that joins the records of two streams into one."""
     place.same_builder(other)
     name = place.plan_builder.names.choose(name_of(named), "KSTREAM-MERGE-")
@@ -169,8 +169,8 @@ def merge(place: Place, other: Place, named: NamedLike) -> Place:
 
 
 def process(
-    place: Place, supplier: Callable[[], Any], stores: tuple[str, ...], fixed_key: bool, named: NamedLike
-) -> Place:
+    place: PlanPlace, supplier: Callable[[], Any], stores: tuple[str, ...], fixed_key: bool, named: NamedLike
+) -> PlanPlace:
     """Adds a node with a user's processor."""
     prefix = "KSTREAM-PROCESSVALUES-" if fixed_key else "KSTREAM-PROCESSOR-"
     name = name_of(named) or place.plan_builder.names.processor(prefix)
@@ -197,7 +197,7 @@ def check_store_names(name: str, stores: tuple[Any, ...]) -> None:
 
 
 def to(
-    place: Place,
+    place: PlanPlace,
     topic: str | TopicNameExtractor,
     produced: Produced[Any, Any] | None,
     topics: Collection[str] = (),
@@ -224,7 +224,7 @@ def to(
 
 
 def new_repartition(
-    place: Place,
+    place: PlanPlace,
     prefix: str,
     *,
     key_serde: Serde[Any] | None,
@@ -256,7 +256,7 @@ def new_repartition(
     )
 
 
-def repartition(place: Place, repartitioned: Repartitioned[Any, Any] | None) -> Place:
+def repartition(place: PlanPlace, repartitioned: Repartitioned[Any, Any] | None) -> PlanPlace:
     """Adds an internal topic that the user asked for."""
     how: Repartitioned[Any, Any] = chosen(repartitioned, Repartitioned)
     prefix = how.name or place.plan_builder.names.processor("KSTREAM-REPARTITION-")
@@ -279,7 +279,7 @@ def repartition(place: Place, repartitioned: Repartitioned[Any, Any] | None) -> 
     )
 
 
-def to_table(place: Place, ttl: Duration | None, materialized: MaterializedLike, named: NamedLike) -> Place:
+def to_table(place: PlanPlace, ttl: Duration | None, materialized: MaterializedLike, named: NamedLike) -> PlanPlace:
     """Adds a node that reads records as updates of a table.
 
     :raises TopologyError: if there are two times to live.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dsl.plan.builder import Place, PlanBuilder
+from dsl.plan.builder import PlanBuilder, PlanPlace
 from dsl.plan.nodes import Answer, Ask, BufferStore, TableStep
 from dsl.processors.suppress import NO_LIMIT, Suppress
 from dsl.processors.windows.session_windows import SessionAggregate
@@ -13,7 +13,7 @@ from processor_api.texts import repr_of
 SUPPRESS = "KTABLE-SUPPRESS-"
 
 
-def suppress(place: Place, suppressed: Suppressed) -> Place:
+def suppress(place: PlanPlace, suppressed: Suppressed) -> PlanPlace:
     """Adds a suppression with its buffer.
 
     :raises TopologyError: if it waits for windows and there are none.

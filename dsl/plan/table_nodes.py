@@ -9,10 +9,10 @@ from typing import Any
 from dsl.change import ChangeSerde
 from dsl.naming import REPARTITION_SUFFIX
 from dsl.options import Consumed, NamedLike, chosen, name_of
-from dsl.plan.builder import Place, PlanBuilder
+from dsl.plan.builder import PlanBuilder, PlanPlace
 from dsl.plan.group_nodes import GroupedLike, as_grouped
 from dsl.plan.materialization import MaterializedLike, as_materialized, materialize, materialize_if_named
-from dsl.plan.nodes import Answer, Ask, Materialization, Process, TableRepartition, TableSource, TableStep
+from dsl.plan.nodes import Answer, Ask, Materialization, Process, TableRepartition, TableSourceNode, TableStep
 from dsl.plan.stream_nodes import SINK, SOURCE, check_store_names
 from dsl.processors.stateless import ToStream
 from dsl.processors.tables.aggregate import TableAggregate, TableGroupBy, TableReduce
@@ -37,7 +37,7 @@ TABLE_SOURCE = "KTABLE-SOURCE-"
 
 def table(
     plan_builder: PlanBuilder, topic: str, consumed: Consumed[Any, Any] | None, materialized: MaterializedLike
-) -> Place:
+) -> PlanPlace:
     """Adds a table of a topic: its source, its store and the operator that fills it.
 
     :raises TopologyError: if no topic is given.
@@ -54,9 +54,11 @@ def table(
     source = plan_builder.names.suffixed(how.name, "-source", SOURCE)
     name = plan_builder.names.choose(how.name, TABLE_SOURCE)
     node = plan_builder.add(
-        TableSource(name=name, source=source, topic=topic, consumed=how, operator=TableSourceOperator(), store=store)
+        TableSourceNode(
+            name=name, source=source, topic=topic, consumed=how, operator=TableSourceOperator(), store=store
+        )
     )
-    return Place(
+    return PlanPlace(
         plan_builder=plan_builder,
         node=node,
         name=name,
@@ -68,12 +70,12 @@ def table(
 
 
 def filter_(
-    place: Place,
+    place: PlanPlace,
     predicate: Callable[[Any, Any], object],
     negate: bool,
     materialized: MaterializedLike,
     named: NamedLike,
-) -> Place:
+) -> PlanPlace:
     """Adds a filter of a table."""
     given = as_materialized(materialized)
     store = materialize_if_named(
@@ -91,12 +93,12 @@ def filter_(
 
 
 def map_values(
-    place: Place,
+    place: PlanPlace,
     mapper: Callable[..., Any],
     with_key: bool,
     materialized: MaterializedLike,
     named: NamedLike,
-) -> Place:
+) -> PlanPlace:
     """Adds a node that changes a table's values."""
     given = as_materialized(materialized)
     store = materialize_if_named(materialized, place.plan_builder, MAPVALUES, key_serde=place.key_serde)
@@ -112,12 +114,12 @@ def map_values(
 
 
 def transform_values(
-    place: Place,
+    place: PlanPlace,
     supplier: Callable[[], Any],
     stores: tuple[str, ...],
     materialized: MaterializedLike,
     named: NamedLike,
-) -> Place:
+) -> PlanPlace:
     """Adds a node that transforms a table's values by a user's transformer.
 
     :raises TopologyError: if the supplier makes no transformers, or the same one twice.
@@ -173,8 +175,8 @@ def _check_transformers(supplier: Any, name: str) -> None:
 
 
 def _step(
-    place: Place, operator: TableOperator, store: Materialization | None, name: str, asks: Ask, **serdes: Any
-) -> Place:
+    place: PlanPlace, operator: TableOperator, store: Materialization | None, name: str, asks: Ask, **serdes: Any
+) -> PlanPlace:
     node = TableStep(
         name=name,
         parents=(place.node,),
@@ -186,7 +188,7 @@ def _step(
     return place.then(node, store=None if store is None else store.name, **serdes)
 
 
-def to_stream(place: Place, named: NamedLike) -> Place:
+def to_stream(place: PlanPlace, named: NamedLike) -> PlanPlace:
     """Adds a node that turns changes into records."""
     name = place.plan_builder.names.choose(name_of(named), "KTABLE-TOSTREAM-")
     node = Process(name=name, parents=(place.node,), supplier=ToStream())
@@ -197,13 +199,13 @@ def to_stream(place: Place, named: NamedLike) -> Place:
 class TableGrouping:
     """A grouped table. A repartition topic that the user named serves all its aggregations."""
 
-    place: Place
+    place: PlanPlace
     name: str | None
     repartition: int | None = None
 
 
 def group_by(
-    place: Place, selector: Callable[[Any, Any], tuple[Any, Any] | None], grouped: GroupedLike
+    place: PlanPlace, selector: Callable[[Any, Any], tuple[Any, Any] | None], grouped: GroupedLike
 ) -> TableGrouping:
     """Adds a node that selects groups, and groups by them."""
     how = as_grouped(grouped)
@@ -213,7 +215,7 @@ def group_by(
     return TableGrouping(below, how.name)
 
 
-def count(grouping: TableGrouping, materialized: MaterializedLike, named: NamedLike) -> Place:
+def count(grouping: TableGrouping, materialized: MaterializedLike, named: NamedLike) -> PlanPlace:
     """Adds a count of the rows of each group, with its repartition topic."""
     operator = TableAggregate(initializer=_zero, adder=_one_more, subtractor=_one_less)
     place = grouping.place
@@ -239,7 +241,7 @@ def reduce(
     subtractor: Callable[[Any, Any], Any],
     materialized: MaterializedLike,
     named: NamedLike,
-) -> Place:
+) -> PlanPlace:
     """Adds a reduction of each group, with its repartition topic."""
     place = grouping.place
     store = materialize(
@@ -255,7 +257,7 @@ def aggregate(
     subtractor: Callable[[Any, Any, Any], Any],
     materialized: MaterializedLike,
     named: NamedLike,
-) -> Place:
+) -> PlanPlace:
     """Adds an aggregation of each group, with its repartition topic."""
     store = materialize(materialized, grouping.place.plan_builder, AGGREGATE, key_serde=grouping.place.key_serde)
     operator = TableAggregate(initializer=initializer, adder=adder, subtractor=subtractor)
@@ -264,7 +266,7 @@ def aggregate(
 
 def _aggregated(
     grouping: TableGrouping, operator: TableOperator, store: Materialization, prefix: str, named: NamedLike
-) -> Place:
+) -> PlanPlace:
     place, given = grouping.place, name_of(named)
     names = place.plan_builder.names
     sink = names.suffixed(given, "-sink", SINK)
@@ -280,7 +282,7 @@ def _aggregated(
     )
 
 
-def _repartitioned(grouping: TableGrouping, sink: str, source: str, topic: str) -> Place:
+def _repartitioned(grouping: TableGrouping, sink: str, source: str, topic: str) -> PlanPlace:
     place = grouping.place
     number = grouping.repartition
     if number is not None:

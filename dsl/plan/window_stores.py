@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from dsl.plan.nodes import Materialization, WindowStore
+from dsl.plan.nodes import Materialization, PlannedWindowStore
 from dsl.plan.store_choice import chosen_supplier, logged
 from dsl.settings import BuildSettings
 from processor_api.stores.builder import StoreBuilder
@@ -15,7 +15,7 @@ from processor_api.stores.suppliers import StoreSupplier
 
 
 def window_store_builder(
-    store: Materialization, windows: WindowStore, settings: BuildSettings
+    store: Materialization, windows: PlannedWindowStore, settings: BuildSettings
 ) -> StoreBuilder[Any, Any]:
     """Returns a builder of a windowed table's store: by its supplier, or else by the application's settings.
 
@@ -49,7 +49,7 @@ def _with_parameter(builder: StoreBuilder[Any, Any], name: str, value: Any) -> S
     return replace(builder, supplier=replace(supplier, parameters={**supplier.parameters, name: value}))
 
 
-def _default_supplier(store: Materialization, windows: WindowStore, settings: BuildSettings) -> StoreSupplier:
+def _default_supplier(store: Materialization, windows: PlannedWindowStore, settings: BuildSettings) -> StoreSupplier:
     params: DslSessionParams | DslWindowParams
     if windows.size_ms is None:
         params = DslSessionParams(

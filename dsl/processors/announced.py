@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dsl.processors.tables.operator import TableOperator
-from dsl.processors.tables.view import LookUp, LookUpAsOf, Row, StoreView
+from dsl.processors.tables.view import LookUp, LookUpAsOf, Row, TableStoreView
 from processor_api.context import OperatorContext
 from processor_api.processor import Operator, own_serdes
 from processor_api.record import NO_TIMESTAMP, Forward, HeaderList
@@ -81,7 +81,7 @@ class _With:
 
 
 @dataclass(frozen=True)
-class BeforeView(StoreView):
+class BeforeView(TableStoreView):
     """The view of an announced table as it was before the change that it sends on."""
 
     def bind(self, context: OperatorContext, *, forwarded: bool = False) -> LookUp:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dsl.options import NamedLike, name_of
-from dsl.plan.builder import Place
+from dsl.plan.builder import PlanPlace
 from dsl.plan.group_nodes import AGGREGATE, REDUCE, Grouping, repartitioned
 from dsl.plan.materialization import MaterializedLike, as_materialized, materialize
-from dsl.plan.nodes import Answer, Materialization, TableStep, WindowStore
+from dsl.plan.nodes import Answer, Materialization, PlannedWindowStore, TableStep
 from dsl.processors.tables.operator import TableOperator
 from dsl.processors.windows.session_windows import SessionAggregate
 from dsl.processors.windows.sliding_windows import SlidingAggregate
@@ -83,7 +83,7 @@ def emit(windowed: WindowedGrouping, strategy: Any) -> WindowedGrouping:
     return replace(windowed, strategy=strategy)
 
 
-def count(windowed: WindowedGrouping, materialized: MaterializedLike, named: NamedLike) -> Place:
+def count(windowed: WindowedGrouping, materialized: MaterializedLike, named: NamedLike) -> PlanPlace:
     """Adds a count."""
     names = windowed.grouping.place.plan_builder.names
     unnamed = materialized is not None and as_materialized(materialized).store_name is None
@@ -112,7 +112,7 @@ def _sum(key: Any, one: int, other: int) -> int:
 
 def reduce(
     windowed: WindowedGrouping, reducer: Callable[[Any, Any], Any], materialized: MaterializedLike, named: NamedLike
-) -> Place:
+) -> PlanPlace:
     """Adds a reduction."""
     check_function(reducer, "reducer", "reduce", ("aggregate", "value"), returns=True)
     value_serde = windowed.grouping.place.value_serde
@@ -135,7 +135,7 @@ def _reducing(reducer: Callable[[Any, Any], Any]) -> Functions:
 
 def aggregate(
     windowed: WindowedGrouping, functions: Functions, materialized: MaterializedLike, named: NamedLike
-) -> Place:
+) -> PlanPlace:
     """Adds an aggregation by functions of the user."""
     store = windowed_store(windowed, materialized, AGGREGATE)
     return _aggregated(windowed, functions, store, AGGREGATE, named)
@@ -143,15 +143,15 @@ def aggregate(
 
 def _aggregated(
     windowed: WindowedGrouping, functions: Functions, store: Materialization, prefix: str, named: NamedLike
-) -> Place:
+) -> PlanPlace:
     name = windowed.grouping.place.plan_builder.names.choose(name_of(named), prefix)
     place = repartitioned(windowed.grouping, store.name)
     return windowed_table(place, windowed, functions, store, name)
 
 
 def windowed_table(
-    place: Place, windowed: WindowedGrouping, functions: Functions, store: Materialization, name: str
-) -> Place:
+    place: PlanPlace, windowed: WindowedGrouping, functions: Functions, store: Materialization, name: str
+) -> PlanPlace:
     """Adds the node that aggregates the records of a place."""
     node = TableStep(
         name=name,
@@ -241,7 +241,7 @@ def windowed_store(
     is_session = isinstance(windows, SessionWindows)
     return replace(
         store,
-        windows=WindowStore(
+        windows=PlannedWindowStore(
             retention_ms=least if store.retention_ms is None else store.retention_ms,
             size_ms=None if isinstance(windows, SessionWindows) else _size(windows),
             end_of=_end_of(windows),

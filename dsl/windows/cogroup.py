@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dsl.options import NamedLike
-from dsl.plan.builder import Place
+from dsl.plan.builder import PlanPlace
 from dsl.plan.cogroup_nodes import COGROUP, Cogrouping, one_table
 from dsl.plan.materialization import MaterializedLike
 from dsl.processors.tables.operator import TableOperator
@@ -39,7 +39,7 @@ def window_all(cogrouping: Cogrouping, windows: Any) -> WindowedCogrouping:
 
 def aggregate(
     cogrouped: WindowedCogrouping, functions: Functions, materialized: MaterializedLike, named: NamedLike
-) -> Place:
+) -> PlanPlace:
     """Adds an aggregation of all records of a key in each window.
 
     :param functions: the initializer, and for sessions the merger; each stream has an aggregator of its own.

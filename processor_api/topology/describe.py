@@ -136,7 +136,7 @@ def description(topology: TopologyData) -> TopologyDescription:
     parts: list[SubtopologyDescription] = []
     stores: list[GlobalStoreDescription] = []
     for part in subtopologies(topology):
-        order = _Order(topology, part)
+        order = _NodeOrder(topology, part)
         names = sorted(part.nodes, key=order.rank)
         nodes = tuple(_node(topology, topology.nodes[name], order) for name in names)
         if not part.is_global:
@@ -148,7 +148,7 @@ def description(topology: TopologyData) -> TopologyDescription:
     return TopologyDescription.of(describe(topology), tuple(parts), tuple(stores))
 
 
-def _node(topology: TopologyData, node: Node, order: _Order) -> NodeDescription:
+def _node(topology: TopologyData, node: Node, order: _NodeOrder) -> NodeDescription:
     above, below = tuple(order.predecessors[node.name]), tuple(order.successors[node.name])
     if isinstance(node, SourceNode):
         topics = None if node.pattern is not None else frozenset(node.topics)
@@ -182,7 +182,7 @@ def _spread(name: str) -> int:
 
 
 def _subtopology(topology: TopologyData, part: Subtopology, ties_by_name: bool) -> str:
-    order = _Order(topology, part)
+    order = _NodeOrder(topology, part)
     lines = [f"Sub-topology: {part.id}" + (GLOBAL if part.is_global else "")]
     for name in sorted(part.nodes, key=order.rank):
         node = topology.nodes[name]
@@ -216,7 +216,7 @@ def _head(topology: TopologyData, node: Node, ties_by_name: bool) -> str:
     return f"Sink: {node.name} (extractor class: {getattr(extractor, '__name__', type(extractor).__name__)})"
 
 
-class _Order:
+class _NodeOrder:
     """Sizes and neighbours of the nodes of a subtopology."""
 
     def __init__(self, topology: TopologyData, part: Subtopology) -> None:

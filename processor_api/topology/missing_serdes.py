@@ -15,7 +15,7 @@ from processor_api.user_code.lines import at
 _MOST_IN_LINE = 2
 
 
-class _Missing(NamedTuple):
+class _MissingSerde(NamedTuple):
     what: str
     parts: tuple[str, ...]
     place: dict[str, str]
@@ -50,7 +50,7 @@ def check_serdes(topology: TopologyData, key: Serde[Any] | None, value: Serde[An
     )
 
 
-def _missing(topology: TopologyData, key: Serde[Any] | None, value: Serde[Any] | None) -> Iterator[_Missing]:
+def _missing(topology: TopologyData, key: Serde[Any] | None, value: Serde[Any] | None) -> Iterator[_MissingSerde]:
     defaults = {"key": key, "value": value}
 
     def lacking(given: Any) -> tuple[str, ...]:
@@ -63,7 +63,7 @@ def _missing(topology: TopologyData, key: Serde[Any] | None, value: Serde[Any] |
             own = {name.removesuffix("_serde"): serde for name, serde in own_serdes(node.supplier).items()}
             parts = tuple(dict.fromkeys(n for n in own if not _is_known(own[n], defaults[n.rpartition("_")[2] or n])))
             if parts:
-                yield _Missing(f"processor {node.name!r}", tuple(p.replace("_", " ") for p in parts), place, line)
+                yield _MissingSerde(f"processor {node.name!r}", tuple(p.replace("_", " ") for p in parts), place, line)
             continue
         kind = "sink" if isinstance(node, SinkNode) else "source"
         topics = (node.topic,) if isinstance(node, SinkNode) else node.topics
@@ -71,13 +71,13 @@ def _missing(topology: TopologyData, key: Serde[Any] | None, value: Serde[Any] |
             continue  # its sink has the same
         if parts := lacking(node):
             topic = f" of topic {topics[0]!r}" if len(topics) == 1 and topics[0] is not None else ""
-            yield _Missing(f"{kind} {node.name!r}{topic}", parts, place, line)
+            yield _MissingSerde(f"{kind} {node.name!r}{topic}", parts, place, line)
     connected = {store for name in topology.nodes for store in topology.stores_of(name)}
     builders = [builder for name, builder in topology.stores.items() if name in connected]
     for builder in (*builders, *(one.builder for one in topology.global_stores.values())):
         if parts := lacking(builder):
             line = topology.line_of_store(builder.name)
-            yield _Missing(f"store {builder.name!r}", parts, {"store": builder.name}, line)
+            yield _MissingSerde(f"store {builder.name!r}", parts, {"store": builder.name}, line)
 
 
 def _is_known(given: Serde[Any] | None, default: Serde[Any] | None) -> bool:

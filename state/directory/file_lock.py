@@ -133,7 +133,7 @@ def has_process_locks() -> bool:
     return _fcntl is not None
 
 
-class Held(Protocol):
+class HeldLock(Protocol):
     """A lock that is held; a context manager that releases it."""
 
     def release(self) -> None:
@@ -148,9 +148,9 @@ class Held(Protocol):
 class FileLocks(Protocol):
     """Makes locks on files: :class:`FileLock` itself, or what a simulation puts in its place."""
 
-    def try_acquire(self, path: Path, mode: int = 0o640) -> Held | None: ...
+    def try_acquire(self, path: Path, mode: int = 0o640) -> HeldLock | None: ...
 
-    def acquire(self, path: Path, mode: int = 0o640) -> Held: ...
+    def acquire(self, path: Path, mode: int = 0o640) -> HeldLock: ...
 
     def holder(self, path: Path) -> str:
         """Returns in words who holds a lock that could not be had."""

@@ -29,7 +29,7 @@ from typing import Self
 from processor_api.errors import StateDirectoryError
 from processor_api.task_id import TaskId
 from state.directory.errors import explained
-from state.directory.file_lock import FileLock, FileLocks, Held
+from state.directory.file_lock import FileLock, FileLocks, HeldLock
 from state.directory.metadata import (
     DATABASE,
     FORMAT_VERSION,
@@ -62,7 +62,7 @@ class ProcessIdentity:
 class _Held:
     """Something that a lock protects; a context manager that releases it."""
 
-    def __init__(self, lock: Held) -> None:
+    def __init__(self, lock: HeldLock) -> None:
         self._lock = lock
 
     def release(self) -> None:
@@ -79,7 +79,7 @@ class _Held:
 class Slot(_Held):
     """The place of a process among those that share the directory."""
 
-    def __init__(self, number: int, lock: Held) -> None:
+    def __init__(self, number: int, lock: HeldLock) -> None:
         super().__init__(lock)
         self.number = number
 
@@ -87,7 +87,7 @@ class Slot(_Held):
 class TaskLock(_Held):
     """The right to open the stores of a task, whose directory exists."""
 
-    def __init__(self, task: TaskId, path: Path, lock: Held) -> None:
+    def __init__(self, task: TaskId, path: Path, lock: HeldLock) -> None:
         super().__init__(lock)
         self.task = task
         self.path = path
@@ -148,7 +148,7 @@ class StateDirectory:
         """
         if not self.is_new:
             return
-        held: list[Held] = []
+        held: list[HeldLock] = []
         try:
             with explained(self.path), self._locks.acquire(self.path / "locks" / "directory.lock", self._mode & 0o666):
                 names = {entry.name for entry in self.path.iterdir()}
@@ -289,7 +289,7 @@ class StateDirectory:
         :param own_slot: the slot this process holds, if any.
         :raises StateDirectoryError: if a task is open, or another process runs; nothing is deleted then.
         """
-        held: list[_Held | Held] = []
+        held: list[_Held | HeldLock] = []
         try:
             global_directories = self._lock_all(held, own_slot)
             with explained(self.path):
@@ -299,7 +299,7 @@ class StateDirectory:
             for lock in held:
                 lock.release()
 
-    def _lock_all(self, held: list[_Held | Held], own_slot: Slot | None) -> list[Path]:
+    def _lock_all(self, held: list[_Held | HeldLock], own_slot: Slot | None) -> list[Path]:
         for task in self.tasks():
             lock = self.try_lock_task(task)
             if lock is None:
@@ -331,7 +331,7 @@ class StateDirectory:
             return
         shutil.rmtree(aside)
 
-    def _try_lock(self, path: Path) -> Held | None:
+    def _try_lock(self, path: Path) -> HeldLock | None:
         return self._locks.try_acquire(path, self._mode & 0o666)
 
     def _task_lock(self, task: TaskId) -> Path:

@@ -136,11 +136,11 @@ READ_AT_ONCE = 100
 """Rows that a range reads at once afterwards."""
 
 
-class _Until(bytes):
+class _UntilKey(bytes):
     """The end of a range to delete, in place of a value."""
 
 
-class _Batch:
+class _MemoryBatch:
     """Operations in order; a value of ``None`` deletes."""
 
     def __init__(self) -> None:
@@ -153,7 +153,7 @@ class _Batch:
         self.operations.append((handle.rows, key, None, handle))
 
     def delete_range(self, low: bytes, high: bytes, handle: MemoryFamily) -> None:
-        self.operations.append((handle.rows, low, _Until(high), handle))
+        self.operations.append((handle.rows, low, _UntilKey(high), handle))
 
 
 class _Rest:
@@ -281,10 +281,10 @@ class MemoryEngine:
         with self._lock:
             return {name: family.rows.copy() for name, family in self._families.items()}
 
-    def batch(self) -> _Batch:
-        return _Batch()
+    def batch(self) -> _MemoryBatch:
+        return _MemoryBatch()
 
-    def write(self, batch: _Batch) -> None:
+    def write(self, batch: _MemoryBatch) -> None:
         with self._lock:
             for family in self._families.values():
                 family.freeze()
@@ -295,7 +295,7 @@ class MemoryEngine:
                 if value is None:
                     if rows.pop(key, None) is not None and index is not None:
                         index.remove(key)
-                elif type(value) is _Until:
+                elif type(value) is _UntilKey:
                     family.delete_range(key, value)
                 else:
                     if index is not None and key not in rows:
@@ -304,12 +304,12 @@ class MemoryEngine:
 
     load = write
 
-    def _keep(self, batch: _Batch) -> None:
+    def _keep(self, batch: _MemoryBatch) -> None:
         """Notes in the open snapshots what rows are before a batch changes them."""
         changed: dict[str, list[bytes]] = {}
         for _, key, value, family in batch.operations:
             keys = changed.setdefault(family.name, [])
-            if type(value) is _Until:
+            if type(value) is _UntilKey:
                 keys += family.index().irange(key, value, (True, False))
             else:
                 keys.append(key)

@@ -33,7 +33,7 @@ class _Until(bytes):
 _Operation = tuple["SpillingFamily", bytes, bytes | None]
 
 
-class _Batch:
+class _SpillingBatch:
     """A batch of operations in order; a value of ``None`` deletes."""
 
     __slots__ = ("deletes_ranges", "operations")
@@ -173,10 +173,10 @@ class SpillingEngine:
             return True
         return self._below is not None and self._below.holds(name)
 
-    def batch(self) -> _Batch:
-        return _Batch()
+    def batch(self) -> _SpillingBatch:
+        return _SpillingBatch()
 
-    def write(self, batch: _Batch) -> None:
+    def write(self, batch: _SpillingBatch) -> None:
         """Writes a batch; if the database cannot take the rows that are too many, the batch stays in memory like the
         rest."""
         if self._below is not None:
@@ -214,7 +214,7 @@ class SpillingEngine:
                 family.memory.freeze()
         self._read.clear()
 
-    def _write_behind(self, below: Engine, batch: _Batch) -> None:
+    def _write_behind(self, below: Engine, batch: _SpillingBatch) -> None:
         if batch.deletes_ranges:
             self.spill()
             _write_all(below, batch.operations)

@@ -20,7 +20,7 @@ def _no_serde(anything: Any) -> Any:
     raise ValueError("the key of the window has no serde; set one where the stream is grouped, or a default one")
 
 
-class _Missing(Serde[Any]):
+class _MissingInnerSerde(Serde[Any]):
     """Stands for a serde until the application's default takes its place."""
 
     def with_default(self, default: Serde[Any]) -> Serde[Any]:
@@ -31,7 +31,7 @@ class _Missing(Serde[Any]):
         return False
 
 
-_MISSING: Any = _Missing(_no_serde, _no_serde, name="default")
+_MISSING: Any = _MissingInnerSerde(_no_serde, _no_serde, name="default")
 
 
 class TimeWindowedSerde(Serde[Windowed[K]]):

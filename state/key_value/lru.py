@@ -67,7 +67,7 @@ def _next_number(known: list[tuple[int, bytes]]) -> Callable[[], int]:
     return count(known[-1][0] + 1 if known else 0).__next__
 
 
-class _Order:
+class _EvictionOrder:
     """Knows which key goes next, and makes the functions of the store that keep it up."""
 
     def __init__(self, rows: Rows, max_entries: int, keys: Iterable[bytes]) -> None:
@@ -110,7 +110,7 @@ class _Lru(KeyValueFacade):
     """
 
     def __init__(
-        self, rows: RowReader, order: _Order, *, get: Get | None = None, iterators: OpenIterators | None = None
+        self, rows: RowReader, order: _EvictionOrder, *, get: Get | None = None, iterators: OpenIterators | None = None
     ) -> None:
         put = order.put if get is None else refusing_put(rows.name)
         super().__init__(rows, put, get=get or order.get, iterators=iterators)
@@ -128,12 +128,12 @@ class _TimestampedLru(_Lru, TimestampedFacade):
     """An LRU map with timestamps."""
 
 
-def _open_with(facade: Callable[[Rows, _Order], _Lru]) -> Callable[[Opening], OpenStore]:
+def _open_with(facade: Callable[[Rows, _EvictionOrder], _Lru]) -> Callable[[Opening], OpenStore]:
     def opened(opening: Opening) -> OpenStore:
         known = _by_number(opening.engine, opening.builder.name)
         numbered = replace(opening, codec=_numbered(_next_number(known)))
         rows = open_rows(numbered, log_each=opening.log_each)
-        order = _Order(rows, opening.builder.supplier.parameters["max_entries"], [key for _, key in known])
+        order = _EvictionOrder(rows, opening.builder.supplier.parameters["max_entries"], [key for _, key in known])
         return OpenStore(
             kind=opening.kind,
             builder=opening.builder,

@@ -172,7 +172,7 @@ def _stored_time(family: Family) -> int:
     return -1 if found is None else _unpack(found)[0]
 
 
-class History(HistoryReads, CommitParticipant):
+class VersionHistory(HistoryReads, CommitParticipant):
     """The older versions of a store of a task: read, put and written with each commit.
 
     Other threads read `waiting_rows`, whose lists change with every put (:mod:`state.versioned.live_view`).

@@ -11,7 +11,7 @@ from state.engine.port import Snapshot
 from state.read_views.index import LiveIndex
 from state.read_views.rows import FrozenRows, LiveRows
 from state.read_views.snapshots import AtomicRead, SnapshotSource, families_shown, read_uncommitted, uncommitted_of
-from state.versioned.history import History, HistoryReads
+from state.versioned.history import HistoryReads, VersionHistory
 from state.versioned.versions import Found, LateWarnings, VersionReads, Versions
 from state.write_buffer.fast_path import make_get
 from state.write_buffer.open_views import OpenViews, ViewIterators, ViewSource
@@ -37,7 +37,7 @@ class VersionedView(ViewSource):
 class _LiveVersions(VersionReads):
     """The versions of a running store, each read as of one moment of its own."""
 
-    history: History
+    history: VersionHistory
 
     def __init__(self, versions: Versions, views: OpenViews, *, committed: bool) -> None:
         self._shared, self._committed = versions.latest.shared, committed

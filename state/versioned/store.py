@@ -21,7 +21,7 @@ from state.row_format.checked_serdes import key_writer, prefix_bounds, reader, v
 from state.row_format.codec import TIMESTAMPED, RowCodec
 from state.row_format.record_context import Cursor
 from state.row_format.row_format import RowFormat
-from state.versioned.history import VERSIONS, History, front_of, read_version_row
+from state.versioned.history import VERSIONS, VersionHistory, front_of, read_version_row
 from state.versioned.live_view import VersionedView
 from state.versioned.versions import Found, VersionReads, Versions
 from state.write_buffer.buffer import UNLOGGED, Rows
@@ -273,7 +273,7 @@ def _versions(
     latest = Rows(share_rows(format, engine, cursor), budget=budget, logging=UNLOGGED, caching=False)
     parameters = builder.supplier.parameters
     retention = parameters["history_retention_ms"]
-    history = History(engine, builder.name, budget, retention, parameters["segment_interval_ms"])
+    history = VersionHistory(engine, builder.name, budget, retention, parameters["segment_interval_ms"])
     return Versions(latest, history, keeps_history=retention > 0, drop=drop)
 
 

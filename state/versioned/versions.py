@@ -15,7 +15,7 @@ from operator import itemgetter
 from typing import Any
 
 from processor_api.stores.contracts import PUT_RETURN_CODE_NOT_PUT, PUT_RETURN_CODE_VALID_TO_UNDEFINED
-from state.versioned.history import History, HistoryReads
+from state.versioned.history import HistoryReads, VersionHistory
 from state.write_buffer.buffer import Rows
 from state.write_buffer.fast_path import make_put
 from state.write_buffer.row_reader import RowReader
@@ -133,9 +133,9 @@ class Versions(VersionReads):
     """
 
     latest: Rows
-    history: History
+    history: VersionHistory
 
-    def __init__(self, latest: Rows, history: History, *, keeps_history: bool, drop: Callable[[], None]) -> None:
+    def __init__(self, latest: Rows, history: VersionHistory, *, keeps_history: bool, drop: Callable[[], None]) -> None:
         super().__init__(latest, history, LateWarnings(latest.name))
         self._keeps = keeps_history
         self._drop = drop

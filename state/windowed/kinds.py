@@ -24,7 +24,7 @@ from state.windowed.key_layout import SESSION, KeyFirst, TimedKeys, TimeFirst
 from state.windowed.live_view import TimedView
 from state.windowed.rows import TimedRows
 from state.windowed.segments import FACTS, FACTS_KEY
-from state.windowed.with_headers import HeadersOperator, HeadersRows
+from state.windowed.with_headers import HeadersRows, HeadersWindowOperator
 from state.write_buffer.headers_codec import (
     HEADERS,
     HEADERS_ALONE,
@@ -132,7 +132,7 @@ WINDOWS: Mapping[str, Values] = {
         columns=("timestamp", "headers"),
         older={TIMESTAMPED.family_suffix: row_from_timestamped, PLAIN.family_suffix: headers_from_plain},
         rows=HeadersRows,
-        operator=HeadersOperator,
+        operator=HeadersWindowOperator,
         with_headers=True,
         forms={
             "window": _ALONE,

@@ -136,7 +136,7 @@ def _values_only(found: Iterator[Found]) -> Iterator[Found]:
     return ((key, time, rest, value[0], timestamp) for key, time, rest, value, timestamp in found)
 
 
-class HeadersOperator(TimedOperator):
+class HeadersWindowOperator(TimedOperator):
     """A store with headers as operators get it (:class:`ValuesOnly`)."""
 
     __slots__ = ()

@@ -16,7 +16,7 @@ from state.engine.port import Engine
 from state.registry.statistics import ROCKSDB_PROPERTIES, HasProperties, rocksdb_property, uncommitted
 from state.write_buffer.store_kind import OpenStore
 from streams.metrics.registry import Gauge
-from streams.metrics.windows import Windows
+from streams.metrics.windows import SampleWindows
 from streams.restore.counters import RestoreCounters
 from streams.runtime.engines.store_counters import OperationCounter, StoreCounters
 from streams.runtime.global_stores.thread import GlobalStreamThread
@@ -81,7 +81,7 @@ def _operation(name: str, counter: OperationCounter, tags: Mapping[str, str]) ->
 def _store_latency(
     name: str,
     what: str,
-    windows: Windows,
+    windows: SampleWindows,
     of: tuple[str, str, str],
     tags: Mapping[str, str],
     suffix: str = "-latency",
@@ -164,7 +164,7 @@ def _of_task(task: Task, thread: str) -> Iterator[Metric]:
             yield from rocksdb_metrics(store, engine, tags)
 
 
-def _of_counters(counters: TaskMetrics, windows: Windows | None, tags: Tags) -> Iterator[Metric]:
+def _of_counters(counters: TaskMetrics, windows: SampleWindows | None, tags: Tags) -> Iterator[Metric]:
     yield from _count("process", "records processed", TASK, tags, counters, "records_processed", windows)
     yield from _count("dropped-records", "records dropped", TASK, tags, counters, "dropped_records", windows)
     yield from _count("punctuate", "punctuations run", TASK, tags, counters, "punctuations", windows)
@@ -197,7 +197,7 @@ def global_metrics(thread: GlobalStreamThread) -> Iterator[Metric]:
 
 
 def _count(
-    name: str, what: str, group: str, tags: Tags, of: Any, total: str, windows: Windows | None
+    name: str, what: str, group: str, tags: Tags, of: Any, total: str, windows: SampleWindows | None
 ) -> Iterator[Metric]:
     """Yields a total, and its rate where windows are kept."""
     yield _gauge(f"{name}-total", what, group, tags, of, total)
@@ -206,7 +206,7 @@ def _count(
 
 
 def _latency(
-    name: str, of_what: str, group: str, tags: Tags, windows: Windows, of: tuple[str, str, str]
+    name: str, of_what: str, group: str, tags: Tags, windows: SampleWindows, of: tuple[str, str, str]
 ) -> Iterator[Metric]:
     """Yields the mean and the largest latency.
 

@@ -22,7 +22,7 @@ from streams.config import StreamsConfig
 from streams.config import clients as client_configs
 from streams.kafka.membership.shutdown_requests import ShutdownRequests
 from streams.kafka.ports import KafkaClients
-from streams.kafka.producing.batch_limits import BatchLimits
+from streams.kafka.producing.batch_limits import TopicBatchLimits
 from streams.kafka.topics.left_behind import DeployCheck
 from streams.metrics.registry import Metrics
 from streams.platform import Platform
@@ -183,7 +183,7 @@ def _open_cluster(config: StreamsConfig, clients: KafkaClients, platform: Platfo
         admin=admin,
         admin_client_id=admin_id,
         shutdown_requests=ShutdownRequests(writer.send, platform.threads),
-        batch_limits=BatchLimits(admin, platform.threads),
+        batch_limits=TopicBatchLimits(admin, platform.threads),
     )
 
 

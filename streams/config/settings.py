@@ -69,7 +69,7 @@ _KINDS = {"C": "consumer", "P": "producer", "A": "admin client"}
 _FIXED_STARTS = ("restore.consumer.", "global.consumer.")
 
 
-class Place(NamedTuple):
+class SettingPlace(NamedTuple):
     """The place of a setting in the model: a key of Kafka Streams, or a name under a prefix (``None``: for all
     clients)."""
 
@@ -106,7 +106,7 @@ def is_setting(name: str) -> bool:
 def sort_settings(given: Mapping[str, Any]) -> SortedSettings:
     """Sorts each setting to its field; the class describes what is collected."""
     result = SortedSettings()
-    places: dict[str, tuple[str, Place, Any]] = {}
+    places: dict[str, tuple[str, SettingPlace, Any]] = {}
     for name, value in _flat(given):
         place = _locate(name)
         if place is None:
@@ -140,27 +140,27 @@ def _flat(given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield name, value
 
 
-def _locate(name: str) -> Place | None:
+def _locate(name: str) -> SettingPlace | None:
     dotted = name if "." in name else name.replace("_", ".")
     if dotted in _OTHER_NAMES:
         name = dotted = _OTHER_NAMES[dotted]
     key = BY_NAME.get(name) or BY_FIELD.get(name) or BY_NAME.get(dotted)
     if key is not None:
         passed_on = key.field is None and key.status != REFUSED and key.name != _OLDER_CACHE_NAME
-        return Place(None if passed_on else key, None, key.name)
+        return SettingPlace(None if passed_on else key, None, key.name)
     for prefix in PREFIXES:
         if dotted.startswith(prefix.name) and len(dotted) > len(prefix.name):
             rest = name[len(prefix.name) :]
-            return Place(None, prefix, rest if prefix.scope == "-" else _dotted_client_name(rest))
+            return SettingPlace(None, prefix, rest if prefix.scope == "-" else _dotted_client_name(rest))
     client_name = _dotted_client_name(name)
-    return Place(None, None, client_name) if client_name in KNOWN else None
+    return SettingPlace(None, None, client_name) if client_name in KNOWN else None
 
 
 def _dotted_client_name(name: str) -> str:
     return name if name in KNOWN else name.replace("_", ".")
 
 
-def _identity(place: Place) -> str:
+def _identity(place: SettingPlace) -> str:
     """Returns the same for every spelling of one setting."""
     if place.key is not None:
         return place.key.name
@@ -183,7 +183,7 @@ def _sort_key(result: SortedSettings, key: Key, value: Any, also_given: Mapping[
     result.fields[key.field] = value
 
 
-def _sort_prefixed(result: SortedSettings, name: str, place: Place, value: Any, exactly_once: bool) -> None:
+def _sort_prefixed(result: SortedSettings, name: str, place: SettingPlace, value: Any, exactly_once: bool) -> None:
     prefix = place.prefix
     field = prefix.field if prefix else CLIENTS
     if prefix is not None and prefix.scope == "-":
@@ -198,7 +198,7 @@ def _sort_prefixed(result: SortedSettings, name: str, place: Place, value: Any, 
     result.fields.setdefault(field, {})[place.name] = value
 
 
-def _client_problem(name: str, place: Place, value: Any, exactly_once: bool) -> str:
+def _client_problem(name: str, place: SettingPlace, value: Any, exactly_once: bool) -> str:
     prefix = place.prefix
     if place.name not in KNOWN:
         assert prefix is not None

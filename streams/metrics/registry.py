@@ -8,7 +8,7 @@ from typing import Any
 
 from processor_api.metrics import Metric, MetricName, RecordingLevel, Sensor, Stat
 from streams.metrics.stats import DEFAULT_SAMPLES, DEFAULT_WINDOW_MS, Avg, CumulativeCount, Max, Rate, WindowedCount
-from streams.metrics.windows import Windows
+from streams.metrics.windows import SampleWindows
 
 
 class Gauge:
@@ -89,9 +89,9 @@ class Metrics:
         """Whether metrics of this level are recorded."""
         return level <= self._level
 
-    def windows(self, of: Any, totals: Sequence[str], maxima: Sequence[str] = ()) -> Windows:
-        """Returns :class:`~streams.metrics.windows.Windows`, as many and as long as configured."""
-        return Windows(of, totals, maxima, now_ms=self.now_ms, samples=self._samples, window_ms=self._window_ms)
+    def windows(self, of: Any, totals: Sequence[str], maxima: Sequence[str] = ()) -> SampleWindows:
+        """Returns :class:`~streams.metrics.windows.SampleWindows`, as many and as long as configured."""
+        return SampleWindows(of, totals, maxima, now_ms=self.now_ms, samples=self._samples, window_ms=self._window_ms)
 
     def sensor(self, name: str, level: RecordingLevel = RecordingLevel.INFO, *parents: Sensor) -> Sensor:
         """Returns the sensor of this name; makes it if there is none.

@@ -64,7 +64,7 @@ class _Sample:
         self.largest = -math.inf
 
 
-class _Windows:
+class _RateWindows:
     """The values of the last windows."""
 
     def __init__(self) -> None:
@@ -94,7 +94,7 @@ class _Windows:
         return [sample for sample in list(self.samples) if sample.start_ms > oldest]
 
 
-class Avg(_Windows):
+class Avg(_RateWindows):
     """The mean; not a number while there are no values."""
 
     def measure(self, now_ms: int) -> float:
@@ -103,28 +103,28 @@ class Avg(_Windows):
         return sum(sample.total for sample in samples) / count if count else math.nan
 
 
-class Max(_Windows):
+class Max(_RateWindows):
     """The largest; not a number while there are no values."""
 
     def measure(self, now_ms: int) -> float:
         return max((sample.largest for sample in self.current(now_ms)), default=math.nan)
 
 
-class Min(_Windows):
+class Min(_RateWindows):
     """The smallest; not a number while there are no values."""
 
     def measure(self, now_ms: int) -> float:
         return min((sample.least for sample in self.current(now_ms)), default=math.nan)
 
 
-class WindowedSum(_Windows):
+class WindowedSum(_RateWindows):
     """The sum over the windows."""
 
     def measure(self, now_ms: int) -> float:
         return float(sum(sample.total for sample in self.current(now_ms)))
 
 
-class WindowedCount(_Windows):
+class WindowedCount(_RateWindows):
     """The number of values in the windows."""
 
     def measure(self, now_ms: int) -> float:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 
-class Windows:
+class SampleWindows:
     """Keeps samples of the counters of one object, for the last windows of time. Samples are taken by the thread that
     counts, and read by any.
 

@@ -11,9 +11,9 @@ from state.guards.policies import RefusesWrites
 from state.read_views.view import StoreView
 from state.registry.kinds import kind_of
 from streams.queries.iterators import QueryIterator
-from streams.queries.local_stores import Readable, migrated
+from streams.queries.local_stores import ReadableStore, migrated
 
-Finder = Callable[[], Sequence[Readable]]
+Finder = Callable[[], Sequence[ReadableStore]]
 """The stores to ask, in order.
 
 :raises InvalidStateStoreError: if they cannot be asked now."""
@@ -67,11 +67,11 @@ class CompositeStore(RefusesWrites):
                 return self._shown(store)(value)
         return None
 
-    def _shown(self, store: Readable) -> Callable[[Any], Any]:
+    def _shown(self, store: ReadableStore) -> Callable[[Any], Any]:
         """Returns the function that converts a value of the store to the form of this view."""
         return kind_of(store.builder).forms[self._form].value
 
-    def _ask(self, store: Readable, call: Callable[[Any], Any]) -> Any:
+    def _ask(self, store: ReadableStore, call: Callable[[Any], Any]) -> Any:
         view = store.view(self.isolation_level)
         try:
             return call(view.store)
@@ -87,7 +87,7 @@ class CompositeStore(RefusesWrites):
 
         :param shown: makes the function that converts a row from the one that converts a value.
         """
-        opened: list[tuple[Readable, StoreView, Any]] = []
+        opened: list[tuple[ReadableStore, StoreView, Any]] = []
         try:
             for store in self._find():
                 view = store.view(self.isolation_level)
@@ -106,11 +106,11 @@ class _Joined(QueryIterator):
     def __init__(
         self,
         name: str,
-        opened: list[tuple[Readable, StoreView, Any]],
-        shown_of: Callable[[Readable], Callable[[Any], Any]],
+        opened: list[tuple[ReadableStore, StoreView, Any]],
+        shown_of: Callable[[ReadableStore], Callable[[Any], Any]],
     ) -> None:
         self._left = opened[::-1]
-        self._now: Readable | None = None
+        self._now: ReadableStore | None = None
         self._shown_of = shown_of
         super().__init__(self._next_store, name, lambda row: row, self._instead)
 

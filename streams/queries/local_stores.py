@@ -29,7 +29,7 @@ class LocalThread(Protocol):
     def list_tasks(self) -> list[OwnedTask]: ...
 
 
-class Readable(Protocol):
+class ReadableStore(Protocol):
     """A store that can be read now."""
 
     @property
@@ -76,7 +76,7 @@ class LocalStore:
         return _position(positions.committed(name) if committed else positions.uncommitted(name, self.task.queues))
 
     def view(self, level: IsolationLevel) -> StoreView:
-        """Opens a view of the store; see :class:`Readable`."""
+        """Opens a view of the store; see :class:`ReadableStore`."""
         try:
             return open_view(self.store, level if self.runs else IsolationLevel.READ_COMMITTED)
         except StoreError as error:
@@ -85,7 +85,7 @@ class LocalStore:
             raise
 
     def gone(self) -> bool:
-        """Whether the store has been closed; see :class:`Readable`."""
+        """Whether the store has been closed; see :class:`ReadableStore`."""
         return self.store.views.closed
 
 
@@ -107,7 +107,7 @@ def _position(offsets: Mapping[TopicPartition, int]) -> Position:
 
 
 @dataclass(frozen=True)
-class GlobalStore:
+class ReadableGlobalStore:
     """A global store of the process. Rows that its thread has not written to the engine yet are of an incomplete poll,
     and are shown at no level of isolation."""
 
@@ -119,11 +119,11 @@ class GlobalStore:
         return self.store.builder
 
     def view(self, level: IsolationLevel) -> StoreView:
-        """Opens a view of the store; see :class:`Readable`."""
+        """Opens a view of the store; see :class:`ReadableStore`."""
         return open_view(self.store, IsolationLevel.READ_COMMITTED)
 
     def gone(self) -> bool:
-        """Whether the store has been closed; see :class:`Readable`."""
+        """Whether the store has been closed; see :class:`ReadableStore`."""
         return not self.is_open()
 
 
@@ -160,12 +160,12 @@ class LocalStores:
     def is_global(self, name: str) -> bool:
         return name in self.topology.global_stores
 
-    def global_store(self, name: str) -> GlobalStore | None:
+    def global_store(self, name: str) -> ReadableGlobalStore | None:
         """Returns a global store; ``None`` until it is filled."""
         store = self._global_stores().get(name)
         if store is None:
             return None
-        return GlobalStore(store, lambda: self._global_stores().get(name) is store)
+        return ReadableGlobalStore(store, lambda: self._global_stores().get(name) is store)
 
     def partitions(self, name: str) -> int:
         """Returns the number of partitions of a store, in this process and elsewhere."""

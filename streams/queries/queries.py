@@ -25,7 +25,7 @@ from state.read_views.queryable import why_unreadable
 from state.read_views.view import StoreView
 from state.write_buffer.store_kind import OpenStore
 from streams.queries.iterators import QueryIterator
-from streams.queries.local_stores import LocalStore, LocalStores, Readable, migrated
+from streams.queries.local_stores import LocalStore, LocalStores, ReadableStore, migrated
 from streams.queries.request import StateQueryRequest
 from streams.queries.results import FailureReason, QueryResult, StateQueryResult
 from streams.queries.store_types import StoreQueryParameters
@@ -118,7 +118,7 @@ class Queries:
         if parameters.partition is not None and not self._stores.is_global(name):
             self._check_partition(name, parameters.partition)
 
-        def find() -> Sequence[Readable]:
+        def find() -> Sequence[ReadableStore]:
             self.check()
             return self._global(name) if self._stores.is_global(name) else self._local(parameters)
 
@@ -141,15 +141,15 @@ class Queries:
                 f"store {name!r} has no partition {partition}: it has {count}", store=name, partition=partition
             )
 
-    def _global(self, name: str) -> Sequence[Readable]:
+    def _global(self, name: str) -> Sequence[ReadableStore]:
         found = self._stores.global_store(name)
         if found is None:
             raise StreamsRebalancingError(f"global store {name!r} is not filled yet: ask again later", store=name)
         return [found]
 
-    def _local(self, parameters: StoreQueryParameters[Any]) -> Sequence[Readable]:
+    def _local(self, parameters: StoreQueryParameters[Any]) -> Sequence[ReadableStore]:
         name, partition, stale = parameters.store_name, parameters.partition, parameters.stale_stores_enabled
-        found: list[Readable] = []
+        found: list[ReadableStore] = []
         for _, owned in self._stores.tasks(name):
             if partition is not None and owned.id.partition != partition:
                 continue

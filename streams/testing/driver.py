@@ -570,7 +570,7 @@ class TopologyTestDriver:
         """
         return driver_queries(self._task, self._globals.stores, self.clock, self._check_open).store(parameters)
 
-    def _view(self, name: str, view: store_views.StoreView) -> Any:
+    def _view(self, name: str, view: store_views.DriverStoreView) -> Any:
         return view.of(self._open_store(name))
 
     def _open_store(self, name: str) -> Any:

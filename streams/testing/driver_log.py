@@ -21,7 +21,7 @@ from streams.kafka.headers import UnsendableHeaders, sendable
 from streams.kafka.ports import OffsetAndMetadata, OnDelivery
 from streams.runtime.processing.inputs import InputQueue
 from streams.testing.arrivals import Arrivals
-from streams.testing.broker.messages import Record, as_bytes, check_time
+from streams.testing.broker.messages import LogRecord, as_bytes, check_time
 
 Written = tuple[bytes | None, bytes | None, int, HeaderList | None, int]
 """``(key, value, timestamp_ms, headers, partition)``"""
@@ -55,9 +55,9 @@ class DriverTopic:
 
 def new_message(
     topic: DriverTopic, key: bytes | None, value: bytes | None, timestamp: int, headers: HeaderList | None
-) -> Record:
+) -> LogRecord:
     """Returns a record at the end of a topic."""
-    message = Record(topic.name, 0, key, value, (_CREATE_TIME, timestamp), headers)
+    message = LogRecord(topic.name, 0, key, value, (_CREATE_TIME, timestamp), headers)
     message.log_offset = offset = topic.end_offset
     topic.end_offset = offset + 1
     return message

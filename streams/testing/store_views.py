@@ -10,7 +10,7 @@ from state.write_buffer.store_kind import OpenStore
 
 
 @dataclass(frozen=True)
-class StoreView:
+class DriverStoreView:
     """A form in which a test asks for a store."""
 
     form: str
@@ -27,13 +27,13 @@ class StoreView:
         return form.facade(store.facade)
 
 
-KEY_VALUE = StoreView("key-value")
-TIMESTAMPED_KEY_VALUE = StoreView("timestamped-key-value")
-HEADERS_KEY_VALUE = StoreView("headers-key-value")
-VERSIONED_KEY_VALUE = StoreView("versioned-key-value")
-WINDOW = StoreView("window")
-TIMESTAMPED_WINDOW = StoreView("timestamped-window")
-HEADERS_WINDOW = StoreView("headers-window")
-SESSION = StoreView("session")
-TIMESTAMPED_SESSION = StoreView("timestamped-session")
-HEADERS_SESSION = StoreView("headers-session")
+KEY_VALUE = DriverStoreView("key-value")
+TIMESTAMPED_KEY_VALUE = DriverStoreView("timestamped-key-value")
+HEADERS_KEY_VALUE = DriverStoreView("headers-key-value")
+VERSIONED_KEY_VALUE = DriverStoreView("versioned-key-value")
+WINDOW = DriverStoreView("window")
+TIMESTAMPED_WINDOW = DriverStoreView("timestamped-window")
+HEADERS_WINDOW = DriverStoreView("headers-window")
+SESSION = DriverStoreView("session")
+TIMESTAMPED_SESSION = DriverStoreView("timestamped-session")
+HEADERS_SESSION = DriverStoreView("headers-session")

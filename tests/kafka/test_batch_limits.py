@@ -8,7 +8,7 @@ import pytest
 
 from processor_api.errors import AuthorizationError, RetryableError
 from processor_api.handlers import ProducerRecord
-from streams.kafka.producing.batch_limits import DEFAULT_BYTES, OVERHEAD, BatchLimits
+from streams.kafka.producing.batch_limits import DEFAULT_BYTES, OVERHEAD, TopicBatchLimits
 from streams.testing.broker import EmbeddedBroker, EmbeddedClients
 
 OUT, OTHER = "out", "other"
@@ -36,7 +36,7 @@ class Kit:
         self.broker.create_topic(OUT, 1, {"max.message.bytes": "2000"})
         self.broker.create_topic(OTHER, 1)
         self.admin: Any = Asked(self.broker)
-        self.limits = BatchLimits(self.admin)
+        self.limits = TopicBatchLimits(self.admin)
 
     def lower(self, topic: str, limit: int) -> None:
         self.broker.delete_topic(topic)

@@ -7,13 +7,13 @@ from collections.abc import Collection
 
 from processor_api.task_id import TopicPartition
 from streams.kafka.confluent.read_ahead import MESSAGE_BYTES, ReadAhead
-from streams.testing.broker.messages import ErrorInfo, Event, Record
+from streams.testing.broker.messages import ErrorInfo, LogRecord, PartitionEvent
 
 A, B, C = (TopicPartition("t", number) for number in range(3))
 
 
-def records(partition: TopicPartition, first: int, end: int, size: int = 0) -> list[Record]:
-    made = [Record(*partition, None, bytes(size), (1, 5), None) for _ in range(first, end)]
+def records(partition: TopicPartition, first: int, end: int, size: int = 0) -> list[LogRecord]:
+    made = [LogRecord(*partition, None, bytes(size), (1, 5), None) for _ in range(first, end)]
     for offset, record in enumerate(made, first):
         record.log_offset = offset
     return made
@@ -31,7 +31,7 @@ class Kit:
         return noted
 
 
-def places(messages: list[Record]) -> list[tuple[int, int]]:
+def places(messages: list[LogRecord]) -> list[tuple[int, int]]:
     return [(message.partition(), message.offset()) for message in messages]
 
 
@@ -57,7 +57,7 @@ def test_what_is_paused_is_kept_and_the_rest_passes() -> None:
 def test_events_keep_their_place() -> None:
     ahead = Kit().ahead
     ahead.pause([A])
-    end = Event(*A, 2, ErrorInfo("_PARTITION_EOF"))
+    end = PartitionEvent(*A, 2, ErrorInfo("_PARTITION_EOF"))
     assert ahead.keep([end, *records(A, 2, 4)]) == []
     assert ahead.next_offset(A) == 2
     ahead.resume([A])
@@ -67,7 +67,7 @@ def test_events_keep_their_place() -> None:
 def test_what_is_about_no_partition_passes() -> None:
     ahead = Kit().ahead
     ahead.pause([A])
-    event = Event(None, None, -1, ErrorInfo("UNKNOWN"))  # type: ignore[arg-type]
+    event = PartitionEvent(None, None, -1, ErrorInfo("UNKNOWN"))  # type: ignore[arg-type]
     assert ahead.keep([event]) == [event]
 
 

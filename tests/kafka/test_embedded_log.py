@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streams.testing.broker.messages import Record
+from streams.testing.broker.messages import LogRecord
 from streams.testing.broker.partition_log import PartitionLog
-from streams.testing.broker.segments import Segments
+from streams.testing.broker.segments import LogSegments
 
 KEYS = st.sampled_from([b"a", b"b", b"c"])
 OPERATIONS = st.one_of(
@@ -26,7 +26,7 @@ SEGMENT_BYTES, SEGMENT_MS = 220, 40
 @dataclass
 class Entry:
     offset: int
-    record: Record | None
+    record: LogRecord | None
     """``None``: a marker."""
     producer: int | None = None
     aborted: bool = False
@@ -44,7 +44,7 @@ class Part:
     largest: int = -1
 
 
-def size_of(record: Record) -> int:
+def size_of(record: LogRecord) -> int:
     """61 of its batch, 9 of its own, and what is in it."""
     return 70 + len(record.key() or b"") + len(record.value() or b"")
 
@@ -56,7 +56,7 @@ class Model:
         self.open: set[int] = set()
         self.parts = [Part(0)]
 
-    def append(self, record: Record, producer: int | None) -> None:
+    def append(self, record: LogRecord, producer: int | None) -> None:
         offset, time, size = len(self.entries), record.stamp[1], size_of(record)
         part = self.parts[-1]
         if part.size and (part.size + size > SEGMENT_BYTES or time - part.first > SEGMENT_MS):
@@ -134,13 +134,13 @@ class Model:
 
 
 def new_log() -> PartitionLog:
-    return PartitionLog("t", 0, Segments(SEGMENT_BYTES, SEGMENT_MS))
+    return PartitionLog("t", 0, LogSegments(SEGMENT_BYTES, SEGMENT_MS))
 
 
 def apply(operation: tuple, log: PartitionLog, model: Model) -> None:
     match operation:
         case ("append", producer, key, tombstone, timestamp):
-            record = Record("t", 0, key, None if tombstone else b"v", (1, timestamp), None)
+            record = LogRecord("t", 0, key, None if tombstone else b"v", (1, timestamp), None)
             log.append([record], producer)
             model.append(record, producer)
         case ("end", producer, commit) if producer in model.open:
@@ -199,9 +199,9 @@ def test_offsets_go_on_after_everything_was_deleted() -> None:
     """An offset is never used again."""
     log = PartitionLog("t", 0)
     for _ in range(3):
-        log.append([Record("t", 0, b"k", b"v", (1, 5), None)])
+        log.append([LogRecord("t", 0, b"k", b"v", (1, 5), None)])
     log.delete_before(3)
-    record = Record("t", 0, b"k", b"v", (1, 5), None)
+    record = LogRecord("t", 0, b"k", b"v", (1, 5), None)
     log.append([record])
     assert record.offset() == 3
     assert log.read(3, 10, True) == ([record], 4)

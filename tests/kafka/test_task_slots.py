@@ -14,7 +14,7 @@ from processor_api.errors import RetryableError, StreamsError
 from processor_api.task_id import TaskId, TopicPartition
 from streams.kafka.membership.control_topics import ControlTopicMembership, Tasks, client_id_with_hash
 from streams.kafka.membership.group_topology import GroupTopology
-from streams.kafka.membership.task_slots import Plan
+from streams.kafka.membership.task_slots import SlotPlan
 from streams.kafka.ports import CommitAgain
 from streams.testing.broker import EmbeddedBroker, EmbeddedClients
 
@@ -284,7 +284,7 @@ def exchanged() -> Group:
     group.member("b")
     group.rest()
     metadata = group.broker.groups.group("app").offsets[TopicPartition("app-0-tasks", 0)].metadata
-    assert Plan.decode(metadata).tasks, "the sequence needs an exchange"
+    assert SlotPlan.decode(metadata).tasks, "the sequence needs an exchange"
     return group
 
 
@@ -314,18 +314,18 @@ def test_a_member_that_comes_back_alone_goes_on_by_the_plan() -> None:
 
 
 def test_a_plan_is_read_back() -> None:
-    plan = Plan(3, ONE, {TaskId(0, 1): TaskId(1, 0), TaskId(1, 0): TaskId(0, 1)}, frozenset({TaskId(0, 1)}))
-    assert Plan.decode(plan.encode()) == plan
-    assert Plan.decode(Plan().encode()) == Plan.decode("") == Plan()
+    plan = SlotPlan(3, ONE, {TaskId(0, 1): TaskId(1, 0), TaskId(1, 0): TaskId(0, 1)}, frozenset({TaskId(0, 1)}))
+    assert SlotPlan.decode(plan.encode()) == plan
+    assert SlotPlan.decode(SlotPlan().encode()) == SlotPlan.decode("") == SlotPlan()
 
 
 def test_a_plan_of_many_tasks_fits_into_the_metadata_of_an_offset() -> None:
     """A broker takes 4,096 bytes; this is every task of six hundred in another's slot."""
     slots = [TaskId(part, number) for part in range(4) for number in range(150)]
     tasks = random.Random(1).sample(slots, len(slots))
-    plan = Plan(12, ONE, dict(zip(slots, tasks, strict=True)), frozenset(slots[:100]))
+    plan = SlotPlan(12, ONE, dict(zip(slots, tasks, strict=True)), frozenset(slots[:100]))
     assert len(plan.encode()) <= 4000
-    assert Plan.decode(plan.encode()) == plan
+    assert SlotPlan.decode(plan.encode()) == plan
 
 
 def test_no_task_is_exchanged_beside_members_of_another_topology() -> None:
@@ -342,4 +342,4 @@ def test_no_task_is_exchanged_beside_members_of_another_topology() -> None:
 def test_what_is_no_plan_is_refused(text: str) -> None:
     """Rather than taken for none, by which two members might own a task."""
     with pytest.raises(StreamsError, match="no plan of tasks"):
-        Plan.decode(text)
+        SlotPlan.decode(text)

@@ -20,7 +20,7 @@ from runtime_support.running_app import Cluster
 from streams.app.kafka_streams import KafkaStreams
 from streams.app.states import ClientState
 from streams.testing.broker import EmbeddedClients
-from streams.testing.broker.messages import ErrorInfo, Event
+from streams.testing.broker.messages import ErrorInfo, PartitionEvent
 from waiting import wait_until
 
 S = Serdes.STRING
@@ -59,7 +59,7 @@ class RestoringClients(EmbeddedClients):
 
     def __init__(self, broker: Any) -> None:
         super().__init__(broker)
-        self.told: list[Event] = []
+        self.told: list[PartitionEvent] = []
         self.waits = threading.Event()
 
     def consumer(self, config: Any) -> Any:
@@ -170,8 +170,8 @@ def test_a_changelog_that_ends_before_its_end_is_restored_anew(cluster: Cluster)
     assert finish(cluster, anew) == "a b"
 
 
-def told(name: str) -> Event:
-    return Event(CHANGELOG.topic, 0, -1, ErrorInfo(name, f"text of {name}"))
+def told(name: str) -> PartitionEvent:
+    return PartitionEvent(CHANGELOG.topic, 0, -1, ErrorInfo(name, f"text of {name}"))
 
 
 def test_errors_that_pass_hold_nobody_up(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:

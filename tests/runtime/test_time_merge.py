@@ -19,7 +19,7 @@ from streams.runtime.processing.inputs import InputQueue
 from streams.runtime.processing.pace import Pace
 from streams.runtime.processing.punctuations import Punctuations
 from streams.runtime.processing.time_merge import TimeMerge, run_one
-from streams.testing.broker.messages import Record
+from streams.testing.broker.messages import LogRecord
 
 
 class Slow:
@@ -66,7 +66,7 @@ class Run:
         for _ in range(count):
             bad = self.chance.random() < 0.1
             timestamp = self.chance.randrange(30)
-            message = Record(*queue.partition, b"k", b"\xff" if bad else b"v", (1, timestamp), None)
+            message = LogRecord(*queue.partition, b"k", b"\xff" if bad else b"v", (1, timestamp), None)
             message.log_offset = self.offsets[queue.partition]
             self.offsets[queue.partition] += 1
             made.append(message)
@@ -198,7 +198,7 @@ def notes_of(merge: type[TimeMerge], seed: int, directory: Path) -> list[Any]:
                 for _ in range(chance.choice((0, 1, 5, 30))):
                     time = chance.choice((time, time + 1, time + chance.randrange(-9, 15), chance.randrange(200)))
                     at = FAR if chance.random() < 0.02 else max(time, 0)
-                    message = Record(*partition, b"k", chance.choice(values), (1, at), None)
+                    message = LogRecord(*partition, b"k", chance.choice(values), (1, at), None)
                     message.log_offset = offsets[partition]
                     offsets[partition] += 1
                     made.append(message)

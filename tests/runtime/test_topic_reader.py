@@ -12,9 +12,9 @@ from processor_api.clock import ManualClock
 from processor_api.errors import AuthorizationError, RetryableError, StreamsError, TaskMigratedError
 from processor_api.task_id import TopicPartition
 from streams.kafka.ports import ClientUnusable
-from streams.runtime.global_stores.topic_reader import Stopped, TopicReader
+from streams.runtime.global_stores.topic_reader import ReaderStopped, TopicReader
 from streams.runtime.tasks.retry import Retry, TaskTimeoutError
-from streams.testing.broker.messages import PARTITION_EOF, ErrorInfo, Event
+from streams.testing.broker.messages import PARTITION_EOF, ErrorInfo, PartitionEvent
 
 ONE, TWO = TopicPartition("global", 0), TopicPartition("global", 1)
 TIMEOUT_MS = 10_000
@@ -59,7 +59,7 @@ def record(partition: TopicPartition, offset: int) -> Any:
 
 def event(name: str, partition: TopicPartition | None = None) -> Any:
     topic, number = ("", -1) if partition is None else partition
-    return Event(topic, number, -1, ErrorInfo(name, f"text of {name}"))
+    return PartitionEvent(topic, number, -1, ErrorInfo(name, f"text of {name}"))
 
 
 class Scripted:
@@ -218,7 +218,7 @@ def test_a_stop_ends_the_wait_for_errors_that_last() -> None:
     """The close of an application waited until ``task.timeout.ms`` where its global stores could not be filled."""
     kit = Kit(Scripted(calls={"end_offsets": RetryableError("not now")}))
     kit.stopping.set()
-    with pytest.raises(Stopped, match="not now"):
+    with pytest.raises(ReaderStopped, match="not now"):
         kit.reader.end_offsets([ONE])
 
 

@@ -10,12 +10,12 @@ from processor_api.task_id import TopicPartition
 from streams.spark.sources.partition_reader import read_with
 from streams.spark.sources.ranges import OffsetRange
 from streams.testing.broker import EmbeddedBroker, EmbeddedClients
-from streams.testing.broker.messages import Record
+from streams.testing.broker.messages import LogRecord
 
 PLACE = TopicPartition("t", 0)
 
 
-class Sized(Record):
+class Sized(LogRecord):
     """A record whose length is that of its value, as the client's messages have it."""
 
     def __len__(self) -> int:

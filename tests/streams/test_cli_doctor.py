@@ -18,7 +18,7 @@ from processor_api.task_id import TopicPartition
 from processor_api.topology.topology import Topology
 from streams import StreamsBuilder
 from streams.cli.doctor.cluster_checks import (
-    Cluster,
+    CheckedCluster,
     check_cluster,
     group_finding,
     needed_rights,
@@ -473,9 +473,9 @@ def no_admin() -> Admin:
     raise StreamsError("librdkafka is not to be asked")
 
 
-def cluster(bootstrap: str, make_admin: Callable[[], Admin] = embedded_admin, **given: Any) -> Cluster:
+def cluster(bootstrap: str, make_admin: Callable[[], Admin] = embedded_admin, **given: Any) -> CheckedCluster:
     fields: dict[str, Any] = {"settings": SETTINGS, "group": "g", "topology": None}
-    return Cluster(consumer={"bootstrap.servers": bootstrap}, make_admin=make_admin, **(fields | given))
+    return CheckedCluster(consumer={"bootstrap.servers": bootstrap}, make_admin=make_admin, **(fields | given))
 
 
 def answers(**given: Any) -> dict[Any, Any]:
@@ -531,7 +531,7 @@ def test_a_group_that_may_not_be_seen_fails(code: int, ending: str) -> None:
 def test_librdkafka_alone_is_asked_for_all_of_it() -> None:
     """Where our own connection cannot log in."""
     kerberos = {"bootstrap.servers": "kafka:1", "security.protocol": "sasl_plaintext"}
-    where = Cluster(kerberos, embedded_admin, SETTINGS, "g", None)
+    where = CheckedCluster(kerberos, embedded_admin, SETTINGS, "g", None)
     assert list(check_cluster(where)) == [
         warn(
             "broker",

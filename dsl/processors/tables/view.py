@@ -40,7 +40,7 @@ class TableView(Protocol):
 
 
 @dataclass(frozen=True)
-class StoreView:
+class TableStoreView:
     """The view of a table with a store."""
 
     store: str

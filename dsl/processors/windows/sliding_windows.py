@@ -39,7 +39,7 @@ class SlidingAggregate(TableOperator):
         store = context.store(str(self.store))
         drop, fail = context.drop, context.fail
         difference, grace = self.difference_ms, self.grace_ms
-        task = _Windows(self, context, store)
+        task = _RecordWindows(self, context, store)
         observed = NO_TIMESTAMP
 
         def stream_time() -> int:
@@ -89,7 +89,7 @@ Change = tuple[Window, Seed, bool]
 """A window, what it holds, and whether the record is added to that; a window that starts behind it is only made."""
 
 
-class _Windows:
+class _RecordWindows:
     """The windows of one task."""
 
     def __init__(self, operator: SlidingAggregate, context: OperatorContext, store: Any) -> None:

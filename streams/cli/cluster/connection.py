@@ -73,7 +73,7 @@ def target_of(arguments: argparse.Namespace) -> Target:
     return Target(config, topology, app, has_id)
 
 
-class Connection:
+class ClusterConnection:
     """Makes the clients of one command.
 
     :param clients: makes them; librdkafka's if not given.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from processor_api.task_id import TopicPartition
 from processor_api.texts import shown
 from processor_api.timestamps import ConsumedRecord
-from streams.cli.cluster.connection import Connection, outages_said, partitions_of
+from streams.cli.cluster.connection import ClusterConnection, outages_said, partitions_of
 from streams.cli.cluster.positions import start_of, start_offsets
 from streams.cli.cluster.produce import add_serde_options, add_topic_arguments, format_and_target
 from streams.cli.cluster.topic_formats import TopicFormat
@@ -94,7 +94,7 @@ def run(arguments: argparse.Namespace, *, clients: KafkaClients | None = None) -
     """Prints the records; returns the exit status."""
     start, conditions = start_of(arguments.start), [_condition(text) for text in arguments.where]
     target, form = format_and_target(arguments)
-    connection = Connection(target.config, clients)
+    connection = ClusterConnection(target.config, clients)
     with connection.admin() as admin:
         existing = admin.topics([form.topic])
     partitions = partitions_of([form.topic], existing)
@@ -109,7 +109,7 @@ def run(arguments: argparse.Namespace, *, clients: KafkaClients | None = None) -
             )
         partitions = [only]
     as_lines = (arguments.format or ("text" if sys.stdout.isatty() else "json")) == "json"
-    output = _Output(form, conditions, _json_line if as_lines else _TextLines())
+    output = _ConsumedOutput(form, conditions, _json_line if as_lines else _TextLines())
     with ExitStack() as stack:
         consumer = stack.enter_context(connection.consumer(committed=not arguments.uncommitted))
         ends = consumer.end_offsets(partitions)
@@ -222,7 +222,7 @@ CHANGELOG = "-changelog"
 """The end of the names of topics whose records may have another timestamp than they were written with."""
 
 
-class _Output:
+class _ConsumedOutput:
     """Prints records, and the places of those that cannot be read."""
 
     def __init__(self, form: TopicFormat, conditions: list[_Condition], line: Callable[[ConsumedRecord], str]) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from processor_api.errors import StreamsError
 from processor_api.task_id import TaskId, TopicPartition
 from processor_api.topology.nodes import SourceNode
-from streams.cli.cluster.connection import Connection, Target, partitions_of, target_of
+from streams.cli.cluster.connection import ClusterConnection, Target, partitions_of, target_of
 from streams.cli.command_parser import add_with_examples
 from streams.cli.output.failures import CLEAN, FAILED
 from streams.cli.output.terminal import json_text, say, say_error, table
@@ -94,7 +94,7 @@ class _Lag:
 def run(arguments: argparse.Namespace, *, clients: KafkaClients | None = None) -> int:
     """Prints the group, or the groups; returns the exit status."""
     target = target_of(arguments)
-    connection = Connection(target.config, clients)
+    connection = ClusterConnection(target.config, clients)
     with connection.admin() as admin:
         if not target.has_id:
             return _list(admin, as_json=arguments.json)
@@ -131,16 +131,16 @@ def _list(admin: Admin, *, as_json: bool) -> int:
 
 def _members(target: Target, admin: Admin, group: GroupInfo, existing: Mapping[str, TopicInfo]) -> list[_Member]:
     """Returns the members with their tasks, as the group's control topics and its plan of exchanged tasks say."""
-    from streams.kafka.membership.task_slots import Plan
+    from streams.kafka.membership.task_slots import SlotPlan
 
     prefix = target.config.application_id
     subtopologies = _subtopologies(prefix, existing)
-    plan = Plan()
+    plan = SlotPlan()
     if subtopologies:
         first = TopicPartition(min(subtopologies, key=lambda topic: subtopologies[topic]), 0)
         committed = admin.group_offsets(prefix, [first])
         if first in committed:
-            plan = Plan.decode(committed[first].metadata)
+            plan = SlotPlan.decode(committed[first].metadata)
     found = []
     for member in sorted(group.members, key=lambda one: (one.client_id, one.member_id)):
         slots = [TaskId(subtopologies[topic], n) for topic, n in member.partitions if topic in subtopologies]

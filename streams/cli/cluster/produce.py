@@ -16,7 +16,7 @@ from processor_api.errors import StreamsError
 from processor_api.record import HeaderList
 from processor_api.serde import Serde
 from processor_api.texts import shown
-from streams.cli.cluster.connection import Connection, Target, target_of
+from streams.cli.cluster.connection import ClusterConnection, Target, target_of
 from streams.cli.cluster.topic_formats import TopicFormat, format_of
 from streams.cli.command_parser import CommandParser, add_with_examples
 from streams.cli.output.failures import CLEAN, CannotRun, described
@@ -25,7 +25,7 @@ from streams.cli.output.waiting_notice import WaitingNotice, standard_input
 from streams.cli.records.files import items_of_file
 from streams.cli.records.json_lines import BadRecord, GivenRecord, header_of_text, json_object, record_of, text_lines
 from streams.cli.records.times import time_ms
-from streams.cli.records.typed_lines import Item, LineReader, RowReader, TimeStep
+from streams.cli.records.typed_lines import Item, LineReader, TimeStep, TypedRowReader
 from streams.cli.records.values import DoesNotFit, Fitted, fitted
 from streams.cli.settings_options import add_settings_options
 from streams.cli.topology_function import APP_HELP
@@ -143,7 +143,7 @@ def run(arguments: argparse.Namespace, *, clients: KafkaClients | None = None) -
             f"topic {form.topic!r} is the application's own: what others write there spoils its state. Write to its"
             " inputs"
         )
-    connection = Connection(target.config, clients)
+    connection = ClusterConnection(target.config, clients)
     with connection.admin() as admin:
         info = admin.topics([form.topic]).get(form.topic)
     if info is None:
@@ -159,7 +159,7 @@ def run(arguments: argparse.Namespace, *, clients: KafkaClients | None = None) -
             pass
     timeout_ms = connection.delivery_timeout_ms(arguments.timeout)
     with connection.producer(form.topic, timeout_ms) as producer:
-        sender = _Sender(producer, form.topic, connection.servers, timeout_ms / 1000)
+        sender = _RecordSender(producer, form.topic, connection.servers, timeout_ms / 1000)
         failure: CannotRun | None = None
         is_typed = _is_typed(arguments)
         try:
@@ -227,7 +227,7 @@ def _line(place: str, text: str | None) -> _Placed:
 
 def _of_file(path: Path) -> Iterator[_Placed]:
     """Yields the records of a file, in each form that `streams try --input` reads."""
-    for item in items_of_file(path, LineReader(has_topics=False), RowReader()):
+    for item in items_of_file(path, LineReader(has_topics=False), TypedRowReader()):
         yield item.place, partial(_record_of, item)
 
 
@@ -318,7 +318,7 @@ class _Encoder:
         return found
 
 
-class _Sender:
+class _RecordSender:
     """Writes records and follows their deliveries.
 
     :param servers: the addresses of the brokers, for notices and errors.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from processor_api.clock import Clock, SystemClock
 from processor_api.errors import RetryableError, StreamsError, TaskMigratedError
 from processor_api.task_id import TopicPartition
-from streams.cli.cluster.connection import Connection, Target, partitions_of, target_of
+from streams.cli.cluster.connection import ClusterConnection, Target, partitions_of, target_of
 from streams.cli.cluster.positions import Start
 from streams.cli.cluster.reset_plan import (
     OffsetChange,
@@ -325,7 +325,7 @@ def _offset_of(found: Any, place: TopicPartition) -> Any:
 
 @contextmanager
 def _session(target: Target, clients: KafkaClients | None, clock: Clock) -> Iterator[_Session]:
-    connection = Connection(target.config, clients)
+    connection = ClusterConnection(target.config, clients)
     with connection.admin() as admin, connection.consumer() as consumer:
         yield _Session(target, admin, consumer, clock)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from processor_api.errors import TopologyError
 from processor_api.topology.missing_serdes import check_serdes
 from processor_api.topology.topology import Topology
-from streams.cli.cluster.connection import Connection, Target, target_of
+from streams.cli.cluster.connection import ClusterConnection, Target, target_of
 from streams.cli.cluster.topology_topics import FoundTopics, copartitioned, find_topics, restored_from
 from streams.cli.command_parser import add_with_examples
 from streams.cli.output.failures import CLEAN, FAILED, CannotRun
@@ -75,10 +75,10 @@ def make_topics(topology: Topology, config: StreamsConfig, clients: KafkaClients
     :param clients: makes the Kafka clients; librdkafka's if not given.
     :raises ConfigError: if a serde is missing; then nothing is created.
     """
-    from streams.cli.cluster.connection import Connection
+    from streams.cli.cluster.connection import ClusterConnection
 
     check_serdes(topology, config.default_key_serde, config.default_value_serde)
-    with Connection(config, clients).admin() as admin:
+    with ClusterConnection(config, clients).admin() as admin:
         made = create_missing(topology, config.dotted(), admin)
         existing = admin.topics([topic.name for topic in made]) if made else {}
     for topic in made:
@@ -198,7 +198,7 @@ def run(arguments: argparse.Namespace, *, clients: KafkaClients | None = None) -
     target = target_of(arguments)
     target.known_topology()
     made = []
-    with Connection(target.config, clients).admin() as admin:
+    with ClusterConnection(target.config, clients).admin() as admin:
         if arguments.create:
             made = create_missing(
                 target.known_topology(),

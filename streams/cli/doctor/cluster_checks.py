@@ -131,7 +131,7 @@ OWN_PROTOCOLS = ("", "cooperative-sticky")
 
 
 @dataclass(frozen=True)
-class Cluster:
+class CheckedCluster:
     """The cluster to check, and the application to check it for."""
 
     consumer: Mapping[str, Any]
@@ -150,7 +150,7 @@ class Cluster:
     """Makes a consumer of committed records, for topics that a former version has left; ``None`` skips that check."""
 
 
-def check_cluster(cluster: Cluster) -> Iterable[Finding]:
+def check_cluster(cluster: CheckedCluster) -> Iterable[Finding]:
     """Checks the brokers first; if none can be asked, nothing else is checked.
 
     The library's own connection is asked before librdkafka, since it answers at once and with a reason. A login that
@@ -172,7 +172,7 @@ def check_cluster(cluster: Cluster) -> Iterable[Finding]:
     yield from _by_librdkafka(cluster, group=None if alone else cluster.group)
 
 
-def _brokers(cluster: Cluster) -> Iterable[Finding]:
+def _brokers(cluster: CheckedCluster) -> Iterable[Finding]:
     try:
         found = describe_cluster(cluster.consumer, timeout_s=cluster.timeout_s)
     except StreamsError as error:
@@ -181,7 +181,7 @@ def _brokers(cluster: Cluster) -> Iterable[Finding]:
     return [ok("broker", f"{found.address} is Kafka {found.release}; cluster {found.cluster_id} has {names}")]
 
 
-def _group(cluster: Cluster) -> Iterable[Finding]:
+def _group(cluster: CheckedCluster) -> Iterable[Finding]:
     group = cluster.group
     if group is None:
         return []
@@ -192,7 +192,7 @@ def _group(cluster: Cluster) -> Iterable[Finding]:
         return [fail("group", f"{error}; allow READ and DESCRIBE on group {group!r}" if refused else str(error))]
 
 
-def _transactions(cluster: Cluster) -> Iterable[Finding]:
+def _transactions(cluster: CheckedCluster) -> Iterable[Finding]:
     """Checks whether the coordinator of the application's transactions may be asked for; none is begun."""
     if cluster.group is None or cluster.settings.get("processing.guarantee") != "exactly_once_v2":
         return []
@@ -219,7 +219,7 @@ def group_finding(group: str, found: GroupDescription) -> Finding:
     return ok("group", f"{group!r} may be joined and described; {found.members} members")
 
 
-def _by_librdkafka(cluster: Cluster, group: str | None) -> Iterable[Finding]:
+def _by_librdkafka(cluster: CheckedCluster, group: str | None) -> Iterable[Finding]:
     try:
         admin = cluster.make_admin()
         try:
@@ -239,7 +239,7 @@ def _by_librdkafka(cluster: Cluster, group: str | None) -> Iterable[Finding]:
     yield from left
 
 
-def _left(cluster: Cluster, admin: Admin, existing: Mapping[str, int]) -> Iterable[Finding]:
+def _left(cluster: CheckedCluster, admin: Admin, existing: Mapping[str, int]) -> Iterable[Finding]:
     """Looks for topics that a former version has left, as the next start does."""
     if cluster.topology is None or cluster.make_consumer is None:
         return
@@ -260,7 +260,7 @@ def _left(cluster: Cluster, admin: Admin, existing: Mapping[str, int]) -> Iterab
         yield warn("deploy", found.changelogs_text())
 
 
-def _topics_and_rights(cluster: Cluster, topology: Topology, existing: Mapping[str, int]) -> Iterable[Finding]:
+def _topics_and_rights(cluster: CheckedCluster, topology: Topology, existing: Mapping[str, int]) -> Iterable[Finding]:
     if cluster.read_rights is None:
         yield from topic_findings(topology, cluster.settings, existing)
         return

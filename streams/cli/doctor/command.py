@@ -93,13 +93,13 @@ def _config(given: dict[str, Any]) -> StreamsConfig:
 
 
 def _on_the_cluster(config: StreamsConfig, topology: Topology | None, *, named: bool) -> Iterable[Finding]:
-    from streams.cli.doctor.cluster_checks import Cluster, check_cluster
+    from streams.cli.doctor.cluster_checks import CheckedCluster, check_cluster
     from streams.config import clients
     from streams.kafka.confluent import ConfluentClients
     from streams.kafka.confluent.rights import read_rights
 
     return check_cluster(
-        Cluster(
+        CheckedCluster(
             consumer=clients.main_consumer(config, _CLIENT_ID),
             make_admin=lambda: ConfluentClients().admin(clients.admin(config, _CLIENT_ID)),
             settings=config.dotted(),

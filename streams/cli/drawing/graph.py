@@ -52,10 +52,10 @@ class Graph:
 
 def graph_of(topology: Topology) -> Graph:
     """Returns the graph of a topology."""
-    return _Builder(topology).graph
+    return _GraphBuilder(topology).graph
 
 
-class _Builder:
+class _GraphBuilder:
     def __init__(self, topology: Topology) -> None:
         self.graph = Graph()
         self._topology = topology

@@ -15,7 +15,7 @@ from typing import Any
 from processor_api.texts import shown
 from streams.cli.output.failures import CannotRun
 from streams.cli.records.json_lines import BadRecord, GivenRecord
-from streams.cli.records.typed_lines import Item, LineReader, RowReader, record_of_row
+from streams.cli.records.typed_lines import Item, LineReader, TypedRowReader, record_of_row
 from streams.cli.records.values import as_json
 
 _JSON_LINES = (".jsonl", ".ndjson", ".json")
@@ -24,7 +24,7 @@ NOW = 1 << 63
 """A time behind all timestamps: records that have none get the wall clock's."""
 
 
-def items_of_file(path: Path, lines: LineReader, rows: RowReader) -> Iterator[Item]:
+def items_of_file(path: Path, lines: LineReader, rows: TypedRowReader) -> Iterator[Item]:
     """Yields what a file holds. Its form is known by the end of its name: ``.jsonl``, ``.csv`` or ``.parquet``; any
     other is lines of text.
 
@@ -78,11 +78,11 @@ def _time_of(item: Item, before: int) -> int:
 # ---------------------------------------------------------------------- tables
 
 
-def _is_of_records(columns: Iterable[str], rows: RowReader) -> bool:
+def _is_of_records(columns: Iterable[str], rows: TypedRowReader) -> bool:
     return "value" in columns and not rows.values
 
 
-def _csv(path: Path, source: Any, rows: RowReader) -> Iterator[Item]:
+def _csv(path: Path, source: Any, rows: TypedRowReader) -> Iterator[Item]:
     with io.TextIOWrapper(source, encoding="utf-8-sig", newline="") as text:
         table = csv.reader(text, strict=True)
         try:
@@ -99,7 +99,7 @@ def _csv(path: Path, source: Any, rows: RowReader) -> Iterator[Item]:
             yield BadRecord(f"{path.name}:{table.line_num + 1}", f"the file cannot be read on from here: {error}")
 
 
-def _csv_record(place: str, columns: list[str], cells: list[str], rows: RowReader, *, of_records: bool) -> Item:
+def _csv_record(place: str, columns: list[str], cells: list[str], rows: TypedRowReader, *, of_records: bool) -> Item:
     if len(cells) != len(columns):
         return BadRecord(place, f"it has {len(cells)} of {len(columns)} cells; quote a cell that has a comma")
     fields = dict(zip(columns, cells, strict=True))
@@ -114,7 +114,7 @@ def _csv_record(place: str, columns: list[str], cells: list[str], rows: RowReade
         return BadRecord(place, str(error))
 
 
-def _parquet(path: Path, rows: RowReader) -> Iterator[Item]:
+def _parquet(path: Path, rows: TypedRowReader) -> Iterator[Item]:
     try:
         from pyarrow import ArrowException, parquet
     except ImportError:
@@ -126,7 +126,7 @@ def _parquet(path: Path, rows: RowReader) -> Iterator[Item]:
     return _parquet_rows(path, table, rows, ArrowException)
 
 
-def _parquet_rows(path: Path, table: Any, rows: RowReader, failure: type[Exception]) -> Iterator[Item]:
+def _parquet_rows(path: Path, table: Any, rows: TypedRowReader, failure: type[Exception]) -> Iterator[Item]:
     of_records, number = _is_of_records(table.schema_arrow.names, rows), 0
     with table:
         try:
@@ -138,7 +138,7 @@ def _parquet_rows(path: Path, table: Any, rows: RowReader, failure: type[Excepti
             yield BadRecord(f"{path.name}:{number + 1}", f"the file cannot be read on: {shown(str(error))}")
 
 
-def _parquet_record(place: str, row: Mapping[str, Any], rows: RowReader, *, of_records: bool) -> Item:
+def _parquet_record(place: str, row: Mapping[str, Any], rows: TypedRowReader, *, of_records: bool) -> Item:
     fields = {name: _json_cell(value) for name, value in row.items()}
     try:
         return record_of_row(place, fields) if of_records else rows.record(place, fields)

@@ -56,7 +56,7 @@ class LineReader:
     separator: str = "\t"
     only_json: bool = False
     """Whether every line is JSON, as in a file of JSON lines."""
-    rows: RowReader | None = None
+    rows: TypedRowReader | None = None
     """Reads JSON objects that are not records: each is a value as a whole."""
 
     def items(self, name: str, source: Iterable[bytes]) -> Iterator[Item]:
@@ -104,7 +104,7 @@ class LineReader:
 
 
 @dataclass(frozen=True)
-class RowReader:
+class TypedRowReader:
     """Reads objects and rows of tables whose fields are those of a value."""
 
     values: bool = False

@@ -21,7 +21,7 @@ from streams.cli.output.terminal import json_text, say, say_error, table
 from streams.cli.records.times import iso
 from streams.cli.records.values import fitted
 from streams.cli.stored.where import (
-    Place,
+    StorePlace,
     add_format_option,
     add_place_options,
     add_store_argument,
@@ -47,7 +47,7 @@ _HEX_PREFIX = "hex:"
 
 
 @dataclass(frozen=True)
-class Readable:
+class ReadableRows:
     """The keys and values of one store as text; without a serde they are shown as hexadecimal digits."""
 
     store: str
@@ -124,19 +124,19 @@ def _named(name: str | None, part: str) -> Serde[Any] | None:
 
 def readable_of(
     store: str, topology: Topology | None, config: Any, key_serde: str | None, value_serde: str | None, *, raw: bool
-) -> Readable:
+) -> ReadableRows:
     """Returns the readers for the serdes named, else for those of the topology if there is one.
 
     :raises CannotRun: if the topology has no such store.
     """
     if topology is None:
-        return Readable(store, _named(key_serde, "key"), _named(value_serde, "value"), raw=raw)
+        return ReadableRows(store, _named(key_serde, "key"), _named(value_serde, "value"), raw=raw)
     builder = _builder(store, topology)
     application = config.application_id
     topic = f"{application}-{store}-changelog"
     key = _of_topology(builder.key_serde, config.default_key_serde, topic, is_key=True)
     value = _of_topology(builder.value_serde, config.default_value_serde, topic, is_key=False)
-    return Readable(
+    return ReadableRows(
         store,
         key if key_serde is None else _named(key_serde, "key"),
         value if value_serde is None else _named(value_serde, "value"),
@@ -232,7 +232,7 @@ def run(arguments: argparse.Namespace) -> int:
     return CLEAN
 
 
-def families_of(place: Place, store: str) -> list[str]:
+def families_of(place: StorePlace, store: str) -> list[str]:
     """Returns the suffixes of the families that a store has on disk, in any task."""
     suffixes: dict[str, None] = {}
     with closing(place.stores(store)) as stores:
@@ -241,7 +241,7 @@ def families_of(place: Place, store: str) -> list[str]:
     return list(suffixes)
 
 
-def columns_for(families: Collection[str], readable: Readable) -> list[str]:
+def columns_for(families: Collection[str], readable: ReadableRows) -> list[str]:
     """Returns the columns of a store besides task, key and value: those of its kind, whatever its entries are."""
     from state.offline.stores import columns_of
 
@@ -261,7 +261,7 @@ def _cells(columns: Sequence[str], entry: dict[str, Any], store: str) -> list[st
     return [cell(name, entry.get(name)) for name in columns]
 
 
-def entries(place: Place, arguments: argparse.Namespace, *, raw: bool = False) -> Generator[dict[str, Any]]:
+def entries(place: StorePlace, arguments: argparse.Namespace, *, raw: bool = False) -> Generator[dict[str, Any]]:
     """Yields the requested entries, task by task, as columns by name.
 
     :param raw: leaves bytes without a serde as they are; otherwise they become hexadecimal digits.
@@ -288,7 +288,7 @@ def entries(place: Place, arguments: argparse.Namespace, *, raw: bool = False) -
                 yield entry
 
 
-def readable_for(place: Place, arguments: argparse.Namespace, *, raw: bool) -> Readable:
+def readable_for(place: StorePlace, arguments: argparse.Namespace, *, raw: bool) -> ReadableRows:
     """Returns the readers of the keys and values that were requested."""
     return readable_of(
         arguments.store, place.topology(), place.config, arguments.key_serde, arguments.value_serde, raw=raw
@@ -299,7 +299,7 @@ def _hex(value: bytes | None) -> str | None:
     return None if value is None else value.hex()
 
 
-def _bounds(readable: Readable, arguments: argparse.Namespace) -> tuple[bytes | None, bytes | None]:
+def _bounds(readable: ReadableRows, arguments: argparse.Namespace) -> tuple[bytes | None, bytes | None]:
     """Returns the bounds of the rows, from the first key to behind the last one."""
     low = None if arguments.low is None else readable.key_bytes(arguments.low)
     high = None if arguments.high is None else readable.key_bytes(arguments.high) + b"\x00"

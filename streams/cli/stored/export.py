@@ -20,7 +20,7 @@ from streams.cli.stored.dump import (
     families_of,
     readable_for,
 )
-from streams.cli.stored.where import Place, add_place_options, add_store_argument, place_of
+from streams.cli.stored.where import StorePlace, add_place_options, add_store_argument, place_of
 
 _BATCH = 10_000
 _LIST = "list"
@@ -81,7 +81,7 @@ def _pyarrow() -> tuple[Any, Any]:
 class _Table:
     """The columns that the kind of the store has, whatever its entries are, with types by the serdes."""
 
-    def __init__(self, arrow: Any, place: Place, arguments: argparse.Namespace) -> None:
+    def __init__(self, arrow: Any, place: StorePlace, arguments: argparse.Namespace) -> None:
         self._store = arguments.store
         readable = readable_for(place, arguments, raw=True)
         families = families_of(place, arguments.store)

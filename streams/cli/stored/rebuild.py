@@ -13,7 +13,7 @@ from state.directory.inspect import StoredTask
 from state.directory.state_directory import Slot, StateDirectory, TaskLock
 from streams.cli.output.failures import CLEAN, FAILED, CannotRun
 from streams.cli.output.terminal import ask, say
-from streams.cli.stored.where import Place, add_place_options, add_store_argument, place_of
+from streams.cli.stored.where import StorePlace, add_place_options, add_store_argument, place_of
 
 
 def add_parser(commands: Any) -> None:
@@ -130,7 +130,7 @@ def _agreed(arguments: argparse.Namespace, what: str, unlogged: list[_Unlogged])
     return False
 
 
-def _find(place: Place, store: str) -> list[_Found]:
+def _find(place: StorePlace, store: str) -> list[_Found]:
     from state.offline.stores import count_rows
 
     found = []

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from streams.config import StreamsConfig
 
 
-class Place:
+class StorePlace:
     """A state directory, and the tasks and store requested in it."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
@@ -83,8 +83,8 @@ class Place:
             raise CannotRun(f"there is no store {store!r} on disk in {self.root}; there are: {names}")
 
 
-def place_of(arguments: argparse.Namespace) -> Place:
-    return Place(arguments)
+def place_of(arguments: argparse.Namespace) -> StorePlace:
+    return StorePlace(arguments)
 
 
 def add_place_options(parser: argparse.ArgumentParser) -> None:

@@ -27,7 +27,7 @@ from streams.cli.output.waiting_notice import standard_input
 from streams.cli.records.files import items_of_file, merged
 from streams.cli.records.json_lines import BadRecord, GivenRecord, headers_as_json
 from streams.cli.records.times import iso
-from streams.cli.records.typed_lines import Item, LineReader, RowReader, TimeStep
+from streams.cli.records.typed_lines import Item, LineReader, TimeStep, TypedRowReader
 from streams.cli.records.values import as_json, as_text
 from streams.cli.run.signals import on_stop_signals
 from streams.cli.settings_options import given_settings
@@ -206,10 +206,10 @@ def _chosen_topic(named: str | None, topics: Topics) -> str | None:
 
 def _items(arguments: argparse.Namespace, session: Session, topic: str | None) -> Iterable[Item]:
     topics = session.topics
-    rows = RowReader(arguments.values, arguments.key_field, arguments.time_field)
+    rows = TypedRowReader(arguments.values, arguments.key_field, arguments.time_field)
     if not arguments.separator:
         raise CannotRun("--separator must not be empty")
-    by_object = rows if rows != RowReader() else None
+    by_object = rows if rows != TypedRowReader() else None
     lines = LineReader(has_topics=topic is None, separator=arguments.separator, rows=by_object)
     if arguments.generate is not None:
         if arguments.inputs:
@@ -223,7 +223,7 @@ def _items(arguments: argparse.Namespace, session: Session, topic: str | None) -
     return _files(arguments, session, lines, rows)
 
 
-def _files(arguments: argparse.Namespace, session: Session, lines: LineReader, rows: RowReader) -> Iterable[Item]:
+def _files(arguments: argparse.Namespace, session: Session, lines: LineReader, rows: TypedRowReader) -> Iterable[Item]:
     sources: list[Iterable[Item]] = []
     for given in arguments.inputs:
         topic, file = _named_input(given, session.topics)

@@ -55,7 +55,7 @@ _THREAD = re.compile(r"-StreamThread-\d+-consumer-topology-[0-9a-f]{8}$")
 
 
 @dataclass(frozen=True)
-class Plan:
+class SlotPlan:
     """A mapping from slots to tasks."""
 
     version: int = 0
@@ -86,7 +86,7 @@ class Plan:
         return f"{self.version} {rest}"
 
     @classmethod
-    def decode(cls, text: str) -> Plan:
+    def decode(cls, text: str) -> SlotPlan:
         """Reads what :meth:`encode` has written; returns no plan where there is no text.
 
         :raises StreamsError: if it is none.
@@ -164,7 +164,7 @@ class TaskSlots:
         self._owned: frozenset[TaskId] = frozenset()
         self._unread: frozenset[TaskId] = frozenset()
         self._withheld: frozenset[TaskId] = frozenset()
-        self._plan = Plan()
+        self._plan = SlotPlan()
         self._reached = True
         self._watch_until = self._next_read = 0.0
         self._check_at = math.inf
@@ -256,7 +256,7 @@ class TaskSlots:
     def _read(self) -> None:
         owned, before = self._owned, self._plan
         found = self._committed({self._first} | (frozenset() if self._reached else before.changed))
-        plan = Plan.decode(found.get(self._first, ""))
+        plan = SlotPlan.decode(found.get(self._first, ""))
         if plan.digest == self._digest:
             self._settled = plan.owners
         if plan != before:
@@ -330,7 +330,7 @@ class TaskSlots:
 
     def _publish(self, tasks: Mapping[TaskId, TaskId], changed: frozenset[TaskId]) -> None:
         versions = [self._plan.version, *map(_version, self._committed(self._all).values())]
-        plan = Plan(max(versions) + 1, self._digest, tasks, changed, self._settled)
+        plan = SlotPlan(max(versions) + 1, self._digest, tasks, changed, self._settled)
         text = plan.encode()
         if len(text) > PLAN_BYTES_MAX:
             log.info("tasks stay spread as they are: there are too many for a plan", extra={"bytes": len(text)})

@@ -42,7 +42,7 @@ def limited(settings: Mapping[str, Any], admin: Admin, topics: Collection[str]) 
     return {**settings, BATCH_SIZE: size}
 
 
-class BatchLimits:
+class TopicBatchLimits:
     """The limits of the topics that the producers of a process write to."""
 
     def __init__(self, admin: Admin, threads: Threads = SYSTEM_THREADS) -> None:
@@ -108,7 +108,7 @@ class ProducerBatches:
     :param number: of the producer.
     """
 
-    def __init__(self, limits: BatchLimits, size: int, number: int) -> None:
+    def __init__(self, limits: TopicBatchLimits, size: int, number: int) -> None:
         self._limits = limits
         self.bytes = size
         """Its ``batch.size``."""

@@ -26,7 +26,7 @@ from streams.kafka.wire.client_settings import Address, ClientSettings
 from streams.kafka.wire.codec import AtMost, Int16, Int32, Reader, codec_of
 from streams.kafka.wire.connection import Connection, Deadline
 from streams.kafka.wire.connections import Connections
-from streams.kafka.wire.coordinator import Answer, Coordinator
+from streams.kafka.wire.coordinator import Coordinator, CoordinatorAnswer
 from streams.kafka.wire.messages import (
     DESCRIBE_GROUPS,
     INIT_PRODUCER_ID,
@@ -73,7 +73,7 @@ class ConsumerAssignment:
 
 
 Q = TypeVar("Q")
-R = TypeVar("R", bound=Answer)
+R = TypeVar("R", bound=CoordinatorAnswer)
 
 ONGOING = "Ongoing"
 FENCED_TIMEOUT_MS = 10_000

@@ -27,14 +27,14 @@ T = TypeVar("T")
 Q = TypeVar("Q")
 
 
-class Answer(Protocol):
+class CoordinatorAnswer(Protocol):
     """The fields that every answer of a coordinator has."""
 
     @property
     def error_code(self) -> int: ...
 
 
-R = TypeVar("R", bound=Answer)
+R = TypeVar("R", bound=CoordinatorAnswer)
 
 
 class Coordinator:

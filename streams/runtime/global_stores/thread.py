@@ -23,7 +23,7 @@ from streams.kafka.ports import AT_BEGINNING, Consumer
 from streams.log import RepeatedLines
 from streams.runtime.global_stores.restore import GlobalRestore
 from streams.runtime.global_stores.task import GlobalTask
-from streams.runtime.global_stores.topic_reader import Stopped, TopicReader
+from streams.runtime.global_stores.topic_reader import ReaderStopped, TopicReader
 from streams.runtime.tasks.full_disk import FullDisk, Waiting
 from streams.runtime.tasks.retry import Retry
 from streams.runtime.threads.client_events import client_event
@@ -137,7 +137,7 @@ class GlobalStreamThread:
                 if not self._stopping.is_set():
                     self._become(GlobalThreadState.RUNNING)
                 self._follow()
-        except Stopped as error:  # what is not written is read again at the next start
+        except ReaderStopped as error:  # what is not written is read again at the next start
             log.info("stopped while errors lasted", extra={"error": str(error)})
         except BaseException as error:
             if passes(error):
@@ -166,7 +166,7 @@ class GlobalStreamThread:
                 self._full_disk.passed(Waiting.FILLING)
                 return
             if not self._full_disk.wait_unless(self._stopping.wait):
-                raise Stopped("the disk is full")
+                raise ReaderStopped("the disk is full")
 
     def _become(self, state: GlobalThreadState) -> None:
         if state not in _NEXT[self.state]:

@@ -42,7 +42,7 @@ class Polled(NamedTuple):
 NOTHING = Polled((), ())
 
 
-class Stopped(StreamsError):
+class ReaderStopped(StreamsError):
     """The thread was asked to stop while errors lasted."""
 
 
@@ -50,7 +50,7 @@ class TopicReader:
     """Gives the messages of the topics of global stores, in their order. Used by the thread of these stores only.
 
     Errors that may pass are tried again until ``task.timeout.ms``, with a new consumer where the former one might skip
-    records or cannot be used any more. Each method raises `TaskTimeoutError` then, and `Stopped` once the thread
+    records or cannot be used any more. Each method raises `TaskTimeoutError` then, and `ReaderStopped` once the thread
     is asked to stop.
 
     :param make: makes a consumer without partitions.
@@ -187,7 +187,7 @@ class TopicReader:
 
     def _wait(self, error: StreamsError) -> None:
         if self._stopping.wait(self._retry.record_failure(error)):
-            raise Stopped(error.message) from error
+            raise ReaderStopped(error.message) from error
 
     def close(self) -> None:
         """Closes the consumer."""

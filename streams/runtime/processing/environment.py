@@ -23,7 +23,7 @@ from state.row_format.record_context import Cursor
 from state.write_buffer.store_kind import OpenStore
 from streams.kafka.ports import NotDelivered
 from streams.metrics.registry import Metrics, ThreadMetrics
-from streams.metrics.windows import Windows
+from streams.metrics.windows import SampleWindows
 from streams.runtime.processing.error_policy import ErrorPolicy
 from streams.runtime.processing.held_records import HeldRecords
 from streams.runtime.processing.operator_times import OperatorTimes, Remainders
@@ -125,7 +125,7 @@ class TaskMetrics:
         if seconds > self.punctuate_s_max:
             self.punctuate_s_max = seconds
 
-    def windows(self, metrics: Metrics) -> Windows:
+    def windows(self, metrics: Metrics) -> SampleWindows:
         """Returns the windows that rates of these counters are computed from."""
         totals = "records_processed", "dropped_records", "punctuations", "punctuate_s"
         return metrics.windows(self, totals, ("punctuate_s_max",))

@@ -102,7 +102,7 @@ def _made(node: str, supplier: Any, task: str) -> Any:
     return processor
 
 
-class _Builder:
+class _ChainBuilder:
     """Compiles one node after the other, and collects what the chain is made of."""
 
     def __init__(
@@ -206,7 +206,7 @@ def build_chain(
     :raises StreamsError: if a serde is missing, a store is not there, or a user's supplier fails: with the node.
     """
     environment.remainders.meets_again = plan.branches.meet_again
-    builder = _Builder(plan, environment, collector, stores, punctuations)
+    builder = _ChainBuilder(plan, environment, collector, stores, punctuations)
     sources: dict[str, BoundSource] = {}
     for name in reversed(plan.nodes):
         try:

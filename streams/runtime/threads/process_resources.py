@@ -9,7 +9,7 @@ from state.directory.state_directory import StateDirectory
 from streams.config import StreamsConfig
 from streams.kafka.membership.shutdown_requests import ShutdownRequests
 from streams.kafka.ports import Admin, KafkaClients
-from streams.kafka.producing.batch_limits import BatchLimits
+from streams.kafka.producing.batch_limits import TopicBatchLimits
 from streams.kafka.topics.left_behind import DeployCheck
 from streams.metrics.registry import Metrics
 from streams.platform import Platform
@@ -29,7 +29,7 @@ class ClusterAccess:
     admin: Admin
     admin_client_id: str
     shutdown_requests: ShutdownRequests
-    batch_limits: BatchLimits
+    batch_limits: TopicBatchLimits
     """The sizes that the topics allow the producers of the threads."""
 
 

@@ -12,7 +12,7 @@ from state.row_format.row_trace import CACHE, ENGINE, LOGGED, NOWHERE, WAITING, 
 from state.write_buffer.iterators import RowIterator
 from streams.kafka.producing.record_collector import Changelog
 from streams.runtime.tracing.steps import ABSENT, TraceStep, value_text
-from streams.runtime.tracing.tracer import Followed, Held, Tracer
+from streams.runtime.tracing.tracer import Followed, HeldChange, Tracer
 
 BUFFERED_MAX = 10_000
 """Records in buffers of suppressions and joins that are remembered: they may wait for days."""
@@ -63,13 +63,13 @@ class StoreTrace:
         self.waits = ""
         """The store in whose cache a change waits that was put since this was emptied."""
         self._call: _Call | None = None
-        self._held: dict[tuple[str, bytes], Held] = {}
+        self._held: dict[tuple[str, bytes], HeldChange] = {}
         """Puts that are not logged yet, by store and row."""
-        self._cached: dict[tuple[str, str], Held] = {}
+        self._cached: dict[tuple[str, str], HeldChange] = {}
         """Changes that a cache has not forwarded yet, by store and key."""
-        self._buffered: OrderedDict[tuple[str, str], Held] = OrderedDict()
+        self._buffered: OrderedDict[tuple[str, str], HeldChange] = OrderedDict()
         """Records that wait in buffers of operators, by store and position."""
-        self._logged: tuple[Held | None] | None = None
+        self._logged: tuple[HeldChange | None] | None = None
         """Whose row a buffer is logging; ``None`` while none is."""
 
     def committed(self) -> None:
@@ -212,7 +212,7 @@ class StoreTrace:
         if followed is not None:
             call = self._call
             key, value = (access.row_key, access.new) if call is None else (call.key, call.value)
-            self._held[place] = Held(followed, key, value, tracer.now())
+            self._held[place] = HeldChange(followed, key, value, tracer.now())
 
     def _log_row(self, store: str, row_key: bytes | None) -> None:
         self._logged = None if row_key is None else (self._held.pop((store, row_key), None),)
@@ -267,7 +267,7 @@ class StoreTrace:
         if tracer.current is None:
             self._cached.pop(place, None)
             return
-        self._cached[place] = Held(tracer.current, key, value, tracer.now())
+        self._cached[place] = HeldChange(tracer.current, key, value, tracer.now())
         self.waits = store
 
     def flushing(self, node: str, store: str, callback: Callable[..., None]) -> Callable[..., None]:
@@ -283,7 +283,7 @@ class StoreTrace:
         """Adds the line of an operator that puts the current record into its buffer."""
         tracer = self._tracer
         if tracer.current is not None:
-            self._buffered[store, self._position()] = Held(tracer.current, key, value, tracer.now())
+            self._buffered[store, self._position()] = HeldChange(tracer.current, key, value, tracer.now())
             if len(self._buffered) > BUFFERED_MAX:
                 self._buffered.popitem(last=False)
 
@@ -301,7 +301,7 @@ class StoreTrace:
     def _late(
         self,
         node: str,
-        held: Held | None,
+        held: HeldChange | None,
         step: str,
         store: str,
         key: Any,

@@ -31,7 +31,7 @@ class Followed:
         self.began = began
 
 
-class Held(NamedTuple):
+class HeldChange(NamedTuple):
     """A put of a followed record that waits in a buffer."""
 
     followed: Followed

@@ -69,7 +69,7 @@ def run_filling(job: FillingJob, attempt: int) -> dict[str, Any]:
         store_bytes=job.memory_bytes,
         global_rows={topic: rows_of_files(files) for topic, files in job.topics.items()},
     )
-    output = _Output(Path(job.attempts) / f"p0-a{attempt}")
+    output = _FilledOutput(Path(job.attempts) / f"p0-a{attempt}")
     with closing(RunnerResources(job.shipped.load(), job.shipped.config, options)) as filled, closing(output):
         engines = {}
         has_setter = job.shipped.config.rocksdb_config_setter is not None
@@ -85,7 +85,7 @@ def run_filling(job: FillingJob, attempt: int) -> dict[str, Any]:
         return {"partition": 0, "attempt": attempt, "engines": engines, "files": output.finish()}
 
 
-class _Output:
+class _FilledOutput:
     """Writes the files of one attempt; each is known by its name without the ending."""
 
     def __init__(self, directory: Path) -> None:

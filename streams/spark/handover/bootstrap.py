@@ -44,8 +44,8 @@ from streams.spark.handover.errors import (
 )
 from streams.spark.handover.finished_run import FinishedRun
 from streams.spark.handover.plan import (
-    Changelog,
     HandoverPlan,
+    PlannedChangelog,
     check_run,
     committed_offsets,
     complete_cut,
@@ -231,7 +231,7 @@ class _Bootstrap:
             self._snapshots.clear()
 
     def _with_snapshots(
-        self, changelog: Changelog, sums: Mapping[TopicPartition, Sum], found: StoreHandover
+        self, changelog: PlannedChangelog, sums: Mapping[TopicPartition, Sum], found: StoreHandover
     ) -> StoreHandover:
         """Writes the snapshots of a store whose changelog was read back, if they are asked for."""
         if self._snapshots is None or not found.rows:
@@ -242,7 +242,7 @@ class _Bootstrap:
             self._notes.append(f"store {changelog.store!r} has no snapshot, workers replay its changelog: {why}")
         return replace(found, snapshots=written)
 
-    def _verified(self, changelog: Changelog) -> StoreHandover:
+    def _verified(self, changelog: PlannedChangelog) -> StoreHandover:
         """Compares the changelog of a handover that is complete with the backfill, and writes its snapshots."""
         expected, expired = self._expected(changelog)
         self._compare(changelog, expected)
@@ -418,7 +418,7 @@ class _Bootstrap:
 
     # ------------------------------------------------------------------ changelogs
 
-    def _hand_over(self, changelog: Changelog, former: Former) -> StoreHandover:
+    def _hand_over(self, changelog: PlannedChangelog, former: Former) -> StoreHandover:
         """Writes a changelog, unless an earlier call has written it."""
         ends = self._cluster.ends(changelog.places())
         if former.resumed and any(ends.values()):
@@ -447,7 +447,7 @@ class _Bootstrap:
         found = _handed_over(changelog, sums, expired, written=sum(one.rows for one in sums.values()))
         return self._with_snapshots(changelog, sums, found)
 
-    def _expected(self, changelog: Changelog) -> tuple[dict[TopicPartition, Sum], int]:
+    def _expected(self, changelog: PlannedChangelog) -> tuple[dict[TopicPartition, Sum], int]:
         sums: dict[TopicPartition, Sum] = {}
         expired = 0
         for partition, task in self._run.tasks_of(changelog.source).items():
@@ -458,13 +458,13 @@ class _Bootstrap:
             expired += left_out()
         return sums, expired
 
-    def _in_kafka(self, changelog: Changelog) -> dict[TopicPartition, Sum]:
+    def _in_kafka(self, changelog: PlannedChangelog) -> dict[TopicPartition, Sum]:
         with self._cluster.reading() as reader:
             places = changelog.places()
             begins, ends = reader.beginning_offsets(places), reader.end_offsets(places)
             return sums_in_kafka(reader, {place: (begins[place], ends[place]) for place in places})
 
-    def _compare(self, changelog: Changelog, written: Mapping[TopicPartition, Sum]) -> None:
+    def _compare(self, changelog: PlannedChangelog, written: Mapping[TopicPartition, Sum]) -> None:
         found = self._in_kafka(changelog)
         for place, one in written.items():
             if found[place] != one:
@@ -479,14 +479,14 @@ class _Bootstrap:
                     partition=place.partition,
                 )
 
-    def _stored(self, changelog: Changelog) -> StoreHandover:
+    def _stored(self, changelog: PlannedChangelog) -> StoreHandover:
         """Returns what would be handed over, or was by an earlier call."""
         expected, expired = self._expected(changelog)
         return _handed_over(changelog, expected, expired)
 
 
 def _handed_over(
-    changelog: Changelog, sums: Mapping[TopicPartition, Sum], expired: int, *, written: int = 0
+    changelog: PlannedChangelog, sums: Mapping[TopicPartition, Sum], expired: int, *, written: int = 0
 ) -> StoreHandover:
     rows = sum(one.rows for one in sums.values())
     return StoreHandover(changelog.store, changelog.topic, changelog.partitions, rows, expired, written)

@@ -33,7 +33,7 @@ from streams.spark.handover.finished_run import FinishedRun
 
 
 @dataclass(frozen=True)
-class Changelog:
+class PlannedChangelog:
     """Holds one changelog to write."""
 
     store: str
@@ -59,7 +59,7 @@ class HandoverPlan:
     """All internal topics, as they are made."""
     missing: frozenset[str]
     """Internal topics that do not exist."""
-    changelogs: tuple[Changelog, ...]
+    changelogs: tuple[PlannedChangelog, ...]
     harmful: Mapping[str, str]
     """Internal topics that would lose records, each with the reason and what to do about it."""
     settings: Mapping[str, Mapping[str, str]]
@@ -135,7 +135,7 @@ def plan_handover(cluster: Cluster, topology: Topology, run_application_id: str)
         harmful=_harmful(found, known),
         settings=found,
         changelogs=tuple(
-            Changelog(
+            PlannedChangelog(
                 store, plan.topology.stores[store], topic, changelog_name(run_application_id, store), counts[topic]
             )
             for plan in tasks

@@ -16,7 +16,7 @@ from state.windowed.segments import Retention
 from streams.kafka.ports import Consumer, Producer
 from streams.kafka.producing.deliveries import not_delivered
 from streams.spark.handover.finished_run import FinishedTask, RunRow
-from streams.spark.handover.plan import Changelog
+from streams.spark.handover.plan import PlannedChangelog
 
 MASK = (1 << 64) - 1
 READ_ROWS = 10_000
@@ -45,7 +45,7 @@ class Sum:
         self.rows += 1
 
 
-def live_rows(changelog: Changelog, task: FinishedTask) -> tuple[Iterator[RunRow], Callable[[], int]]:
+def live_rows(changelog: PlannedChangelog, task: FinishedTask) -> tuple[Iterator[RunRow], Callable[[], int]]:
     """Returns the rows of one partition that a live store would still have, and the number of others so far.
 
     Rows of windows and sessions expire by the time of their store, which is the largest time in it. A broker may delete

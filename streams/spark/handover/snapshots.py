@@ -25,7 +25,7 @@ from streams.spark.errors import SparkBridgeError
 from streams.spark.handover.cluster import Cluster
 from streams.spark.handover.errors import BootstrapVerificationError
 from streams.spark.handover.finished_run import FinishedTask, RunRow
-from streams.spark.handover.plan import Changelog
+from streams.spark.handover.plan import PlannedChangelog
 from streams.spark.handover.rows import Sum, live_rows
 from streams.spark.rows.compaction import TaskFolder
 
@@ -70,7 +70,7 @@ class SnapshotWriter:
             raise self._unwritable(error) from error
 
     def write(
-        self, changelog: Changelog, tasks: Iterable[tuple[int, FinishedTask]], sums: Mapping[TopicPartition, Sum]
+        self, changelog: PlannedChangelog, tasks: Iterable[tuple[int, FinishedTask]], sums: Mapping[TopicPartition, Sum]
     ) -> tuple[int, str]:
         """Writes the snapshot of a store, one for each partition with rows.
 
@@ -105,7 +105,12 @@ class SnapshotWriter:
         return written, ""
 
     def _write_one(
-        self, changelog: Changelog, place: TopicPartition, rows: Iterator[RunRow], described: StoreSnapshot, wanted: Sum
+        self,
+        changelog: PlannedChangelog,
+        place: TopicPartition,
+        rows: Iterator[RunRow],
+        described: StoreSnapshot,
+        wanted: Sum,
     ) -> None:
         part = self._own / f"{PART}{uuid4().hex}"
         part.mkdir()
@@ -129,7 +134,7 @@ class SnapshotWriter:
             shutil.rmtree(part, ignore_errors=True)
 
 
-def _write_files(changelog: Changelog, rows: Iterator[RunRow], target: Path) -> tuple[dict[str, TableFile], Sum]:
+def _write_files(changelog: PlannedChangelog, rows: Iterator[RunRow], target: Path) -> tuple[dict[str, TableFile], Sum]:
     """Writes the rows that a worker would have after a restore of these; returns the files by family."""
     from state.rocksdb.options import SharedMemory
     from state.rocksdb.table_files import write_table_file
@@ -149,7 +154,7 @@ def _write_files(changelog: Changelog, rows: Iterator[RunRow], target: Path) -> 
     return files, found
 
 
-def _restore(changelog: Changelog, rows: Iterator[RunRow], engine: Engine) -> Sum:
+def _restore(changelog: PlannedChangelog, rows: Iterator[RunRow], engine: Engine) -> Sum:
     found, restore = Sum(), restore_of(changelog.builder, engine)
     while some := list(islice(rows, LOAD_ROWS)):
         for row in some:

@@ -179,7 +179,7 @@ def _write_task(text: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Rec
     import pyarrow as pa
 
     plan: WritePlan = unpacked(text)
-    with closing(_Sender(plan, ConfluentClients().producer(plan.producer))) as sender:
+    with closing(_PartitionSender(plan, ConfluentClients().producer(plan.producer))) as sender:
         for batch in batches:
             sender.send(batch)
         sender.finish()
@@ -191,7 +191,7 @@ def _described(batch: pa.RecordBatch, row: int) -> str:
     return f"the record with the key {repr_of(batch.column('key')[row].as_py(), 200)}"
 
 
-class _Sender:
+class _PartitionSender:
     """Sends the rows of one task."""
 
     def __init__(self, plan: WritePlan, producer: Any) -> None:

@@ -9,7 +9,7 @@ from processor_api.clock import Clock, SystemClock
 from processor_api.errors import StreamsError
 from processor_api.task_id import TopicPartition
 from streams.testing.broker.groups import GroupCoordinator
-from streams.testing.broker.messages import ERROR_CODES, ErrorInfo, Record
+from streams.testing.broker.messages import ERROR_CODES, ErrorInfo, LogRecord
 from streams.testing.broker.partition_log import PartitionLog
 from streams.testing.broker.topics import Topic
 from streams.testing.broker.transactions import TransactionalId, TransactionCoordinator
@@ -125,7 +125,7 @@ class EmbeddedBroker:
             )
         return logs[partition.partition]
 
-    def records(self, topic: str, *, read_committed: bool = True) -> list[Record]:
+    def records(self, topic: str, *, read_committed: bool = True) -> list[LogRecord]:
         """Returns the records that are in a topic now, partition by partition.
 
         :raises StreamsError: if there is no such topic.
@@ -199,7 +199,7 @@ class EmbeddedBroker:
     # For the clients, which hold the lock
 
     def append(
-        self, topic: Topic, partition: int, batch: Sequence[Record], author: TransactionalId | None
+        self, topic: Topic, partition: int, batch: Sequence[LogRecord], author: TransactionalId | None
     ) -> Sequence[ErrorInfo] | None:
         """Appends a batch, or none of it: then the error of each record is returned."""
         if topic.deleted:

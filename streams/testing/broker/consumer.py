@@ -17,8 +17,8 @@ from streams.kafka.ports import (
 )
 from streams.testing.broker.broker import EmbeddedBroker
 from streams.testing.broker.groups import Group, GroupIdentity
-from streams.testing.broker.membership import Membership
-from streams.testing.broker.messages import PARTITION_EOF, ErrorInfo, Event
+from streams.testing.broker.membership import ConsumerMembership
+from streams.testing.broker.messages import PARTITION_EOF, ErrorInfo, PartitionEvent
 from streams.testing.broker.partition_log import PartitionLog
 
 # Reads one partition for a consumer: its position and the next records.
@@ -116,8 +116,8 @@ class Fetch:
         reason = f"partition {self._partition} does not exist"
         return [self._event("UNKNOWN_TOPIC_OR_PART", self.position, reason)]
 
-    def _event(self, name: str, offset: int, reason: str) -> Event:
-        return Event(self._partition.topic, self._partition.partition, offset, ErrorInfo(name, reason))
+    def _event(self, name: str, offset: int, reason: str) -> PartitionEvent:
+        return PartitionEvent(self._partition.topic, self._partition.partition, offset, ErrorInfo(name, reason))
 
 
 T = TypeVar("T")
@@ -153,15 +153,15 @@ class EmbeddedConsumer:
         self._reset_to = _RESETS[reset]
         self._reports_eof = str(config.get("enable.partition.eof", False)).lower() == "true"
         self._api_timeout_s = int(config.get("default.api.timeout.ms", 60_000)) / 1000
-        self._membership: Membership | None = None
+        self._membership: ConsumerMembership | None = None
         if self._group_name is not None:
             names = {name: config.get(name) for name in ("client.id", "group.instance.id")}
             session_s = int(config.get("session.timeout.ms", 45_000)) / 1000
-            self._membership = Membership(broker, self._group_name, names, session_s)
+            self._membership = ConsumerMembership(broker, self._group_name, names, session_s)
         self._fetches: dict[TopicPartition, Fetch] = {}
         self._turn: list[Fetch] = []
         """The assigned partitions; each call of `consume` starts one further."""
-        self._events: list[Event] = []
+        self._events: list[PartitionEvent] = []
         self._closed = False
 
     # Records
@@ -391,5 +391,7 @@ class EmbeddedConsumer:
             raise StreamsError("the consumer is closed: make a new one")
 
 
-def _unknown_topic(topic: str) -> Event:
-    return Event(topic, 0, -1, ErrorInfo("UNKNOWN_TOPIC_OR_PART", f"subscribed topic {topic!r} does not exist"))
+def _unknown_topic(topic: str) -> PartitionEvent:
+    return PartitionEvent(
+        topic, 0, -1, ErrorInfo("UNKNOWN_TOPIC_OR_PART", f"subscribed topic {topic!r} does not exist")
+    )

@@ -9,7 +9,7 @@ from streams.testing.broker.broker import EmbeddedBroker
 from streams.testing.broker.groups import Group, GroupIdentity, Member, Step
 
 
-class Membership:
+class ConsumerMembership:
     """One subscription of one consumer. The listener is called without the broker's lock."""
 
     def __init__(

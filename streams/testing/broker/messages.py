@@ -82,7 +82,7 @@ class ErrorInfo:
         return self._reason or self._name
 
 
-class Record:
+class LogRecord:
     """A produced and, later, consumed record.
 
     ``log_offset`` and ``stamp`` (type and ms) are set by the broker when it appends the record.
@@ -137,13 +137,13 @@ class Record:
         return f"{type(self).__name__}({place}, key={self._key!r}, value={self._value!r}, timestamp={self.stamp[1]})"
 
 
-class RefusedRecord(Record):
+class RefusedRecord(LogRecord):
     """A record that the broker did not take, as a delivery callback gets it: it has no offset, timestamp and
     headers."""
 
     __slots__ = ("_error",)
 
-    def __init__(self, record: Record, error: ErrorInfo) -> None:
+    def __init__(self, record: LogRecord, error: ErrorInfo) -> None:
         super().__init__(record.topic(), record.partition(), record.key(), record.value(), (0, -1), None)
         self._error = error
 
@@ -151,7 +151,7 @@ class RefusedRecord(Record):
         return self._error
 
 
-class Event:
+class PartitionEvent:
     """An event of a partition in place of a record: its end was reached, its position is lost, ..."""
 
     __slots__ = ("_error", "_offset", "_partition", "_topic")

@@ -11,8 +11,8 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from operator import attrgetter
 
-from streams.testing.broker.messages import Record
-from streams.testing.broker.segments import Segments
+from streams.testing.broker.messages import LogRecord
+from streams.testing.broker.segments import LogSegments
 
 _offset_of = attrgetter("log_offset")
 
@@ -35,23 +35,23 @@ class PartitionLog:
         "topic",
     )
 
-    def __init__(self, topic: str, partition: int, segments: Segments | None = None) -> None:
+    def __init__(self, topic: str, partition: int, segments: LogSegments | None = None) -> None:
         self.topic = topic
         self.partition = partition
-        self.segments = segments or Segments()
+        self.segments = segments or LogSegments()
         self.start_offset = 0
         self.end_offset = 0
         self.last_stable_offset = 0
         """The end for a consumer with ``read_committed``: the first record of the oldest open transaction."""
-        self._records: list[Record] = []
+        self._records: list[LogRecord] = []
         self._gapless = True
-        self._open: dict[int, list[Record]] = {}
+        self._open: dict[int, list[LogRecord]] = {}
         self._aborted: set[int] = set()
         self._last_aborted = -1
         self._tombstones_go_ms: dict[int, int] = {}
         """The time at which a tombstone that was kept by a compaction may be removed, by its offset (KIP-534)."""
 
-    def append(self, batch: Sequence[Record], producer_id: int | None = None) -> None:
+    def append(self, batch: Sequence[LogRecord], producer_id: int | None = None) -> None:
         """Gives the records the next offsets; with a producer id they are part of that producer's open transaction."""
         self.segments.add(self.end_offset, batch)
         for offset, record in enumerate(batch, self.end_offset):
@@ -78,7 +78,7 @@ class PartitionLog:
         """Returns the offset at which a consumer of this isolation level stops."""
         return self.last_stable_offset if committed else self.end_offset
 
-    def read(self, position: int, count: int, committed: bool) -> tuple[list[Record], int]:
+    def read(self, position: int, count: int, committed: bool) -> tuple[list[LogRecord], int]:
         """Returns up to ``count`` records from ``position`` on, and the position after them, past markers and, if
         ``committed``, past aborted records. No records are returned only if the position is then the limit."""
         limit = self.limit(committed)
@@ -131,7 +131,7 @@ class PartitionLog:
         """
         limit = min(self.segments.cleanable_before(youngest_ms), self.last_stable_offset)
         cleanable = self._index(limit)
-        last: dict[bytes | None, Record] = {}
+        last: dict[bytes | None, LogRecord] = {}
         for record in self._records[:cleanable]:
             if record.log_offset not in self._aborted:
                 last[record.key()] = record
@@ -141,7 +141,7 @@ class PartitionLog:
         self.segments.measure(self._records)
         self._records_removed()
 
-    def _may_go(self, record: Record, now_ms: int, delete_retention_ms: int) -> bool:
+    def _may_go(self, record: LogRecord, now_ms: int, delete_retention_ms: int) -> bool:
         if record.value() is not None:
             return False
         goes_ms = self._tombstones_go_ms.get(record.log_offset)

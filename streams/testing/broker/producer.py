@@ -22,7 +22,7 @@ from streams.kafka.ports import (
 )
 from streams.testing.broker.broker import EmbeddedBroker
 from streams.testing.broker.groups import GroupIdentity
-from streams.testing.broker.messages import ErrorInfo, Record, RefusedRecord, as_bytes, check_time
+from streams.testing.broker.messages import ErrorInfo, LogRecord, RefusedRecord, as_bytes, check_time
 from streams.testing.broker.segments import BATCH_OVERHEAD, record_bytes
 from streams.testing.broker.topics import Topic
 from streams.testing.broker.transactions import TransactionalId
@@ -56,11 +56,11 @@ class EmbeddedProducer:
         self._timeout_s = int(config.get("transaction.timeout.ms", 60_000)) / 1000
         self._queue_max = int(config.get("queue.buffering.max.messages", 100_000))
         self._batch_max = int(config.get("batch.num.messages", 10_000)) if float(config.get("linger.ms", 0)) else 0
-        self._batches: dict[tuple[Topic, int], list[tuple[Record, OnDelivery | None]]] = {}
+        self._batches: dict[tuple[Topic, int], list[tuple[LogRecord, OnDelivery | None]]] = {}
         self._batch_bytes: dict[tuple[Topic, int], int] = {}
         self._batch_bytes_max = int(config.get("batch.size", 1_000_000))
         self._most_bytes = int(config.get("message.max.bytes", MOST_RECORD_BYTES)) - CLIENT_OVERHEAD
-        self._reports: deque[tuple[OnDelivery | None, ErrorInfo | None, Record]] = deque()
+        self._reports: deque[tuple[OnDelivery | None, ErrorInfo | None, LogRecord]] = deque()
         self._queued = 0
         self._next_partition: dict[str, int] = {}
         self._author: TransactionalId | None = None
@@ -109,7 +109,7 @@ class EmbeddedProducer:
         if timestamp is None:
             timestamp = self._broker.clock.time_ms()
         check_time(timestamp)
-        record = Record(
+        record = LogRecord(
             topic, partition, key, value, (_CREATE_TIME, timestamp), list(sendable(headers)) if headers else None
         )
         if record_bytes(record) > self._most_bytes:
@@ -317,7 +317,7 @@ class EmbeddedProducer:
         self._next_partition[topic.name] = turn + 1
         return turn % count
 
-    def _add_to_batch(self, topic: Topic, partition: int, record: Record, report: OnDelivery | None) -> None:
+    def _add_to_batch(self, topic: Topic, partition: int, record: LogRecord, report: OnDelivery | None) -> None:
         place = topic, partition
         size = self._batch_bytes.get(place, BATCH_OVERHEAD) + record_bytes(record)
         if size > self._batch_bytes_max and place in self._batches:
@@ -342,7 +342,7 @@ class EmbeddedProducer:
                 else:
                     self._report_failure(record, report, refusals[number])
 
-    def _append(self, topic: Topic, partition: int, batch: Sequence[Record]) -> Sequence[ErrorInfo] | None:
+    def _append(self, topic: Topic, partition: int, batch: Sequence[LogRecord]) -> Sequence[ErrorInfo] | None:
         """Appends a batch, or none of it: then the error of each record is returned."""
         author = self._author
         with self._lock:
@@ -353,7 +353,7 @@ class EmbeddedProducer:
             self._written = True
         return refusals
 
-    def _report_failure(self, record: Record, report: OnDelivery | None, error: ErrorInfo) -> None:
+    def _report_failure(self, record: LogRecord, report: OnDelivery | None, error: ErrorInfo) -> None:
         self._reports.append((report, error, RefusedRecord(record, error)))
         if error.name() == "_FENCED":
             self._fenced = True

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from streams.testing.broker.messages import Record
+from streams.testing.broker.messages import LogRecord
 
 BATCH_OVERHEAD = 61
 """Bytes of a batch beside its records."""
@@ -20,7 +20,7 @@ RECORD_OVERHEAD = 9
 DAY_MS = 24 * 60 * 60 * 1000
 
 
-def record_bytes(record: Record) -> int:
+def record_bytes(record: LogRecord) -> int:
     """Returns about how many bytes a record takes in a batch."""
     size = RECORD_OVERHEAD + len(record.key() or b"") + len(record.value() or b"")
     for name, value in record.headers() or ():
@@ -39,7 +39,7 @@ class Segment:
     largest_timestamp: int = -1
 
 
-class Segments:
+class LogSegments:
     """The segments of one partition. There is always one that is written to."""
 
     __slots__ = ("_all", "segment_bytes", "segment_ms")
@@ -49,7 +49,7 @@ class Segments:
         self.segment_ms = segment_ms
         self._all = [Segment(0)]
 
-    def add(self, offset: int, batch: Sequence[Record]) -> None:
+    def add(self, offset: int, batch: Sequence[LogRecord]) -> None:
         """Adds a batch that is appended at ``offset``."""
         size = BATCH_OVERHEAD
         latest = -1
@@ -107,7 +107,7 @@ class Segments:
         """Removes all segments, the newest one too."""
         self._all = [Segment(offset)]
 
-    def measure(self, records: Iterable[Record]) -> None:
+    def measure(self, records: Iterable[LogRecord]) -> None:
         """Counts the sizes of the segments again after a compaction, from the records that are left, in order."""
         by_start = [segment.base_offset for segment in self._all[1:]]
         sizes = [0] * len(self._all)

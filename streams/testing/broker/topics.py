@@ -11,9 +11,9 @@ from processor_api.clock import Clock
 from processor_api.errors import StreamsError
 from processor_api.record import TimestampType
 from processor_api.texts import repr_of
-from streams.testing.broker.messages import ErrorInfo, Record
+from streams.testing.broker.messages import ErrorInfo, LogRecord
 from streams.testing.broker.partition_log import PartitionLog
-from streams.testing.broker.segments import BATCH_OVERHEAD, Segments, record_bytes
+from streams.testing.broker.segments import BATCH_OVERHEAD, LogSegments, record_bytes
 
 _DAY_MS = 24 * 60 * 60 * 1000
 _NO_LIMIT = 2**63 - 1
@@ -85,7 +85,7 @@ class Topic:
         segment_bytes = self._number("segment.bytes", 1 << 30, minimum=1 << 20)
         segment_ms = self._number("segment.ms", 7 * _DAY_MS, minimum=1)
         self.partitions = [
-            PartitionLog(name, partition, Segments(segment_bytes, segment_ms)) for partition in range(partitions)
+            PartitionLog(name, partition, LogSegments(segment_bytes, segment_ms)) for partition in range(partitions)
         ]
         self._refusal: str | None = None
         self._plain = False
@@ -141,7 +141,7 @@ class Topic:
         limited = min(self._before_max_ms, self._after_max_ms) < _NO_LIMIT
         self._plain = not (error_name or self.append_time or self.compacted or limited)
 
-    def admit(self, records: Sequence[Record], clock: Clock) -> Sequence[ErrorInfo] | None:
+    def admit(self, records: Sequence[LogRecord], clock: Clock) -> Sequence[ErrorInfo] | None:
         """Returns for each record of a batch why the broker does not take it, or ``None``; stamps the records if the
         topic has the broker's time. As in Kafka, one bad record spoils its batch."""
         size = BATCH_OVERHEAD
@@ -152,7 +152,7 @@ class Topic:
             return [ErrorInfo("MSG_SIZE_TOO_LARGE", why)] * len(records)
         return None if self._plain else self._admit_strictly(records, clock.time_ms())
 
-    def _admit_strictly(self, records: Sequence[Record], now_ms: int) -> Sequence[ErrorInfo] | None:
+    def _admit_strictly(self, records: Sequence[LogRecord], now_ms: int) -> Sequence[ErrorInfo] | None:
         if self._refusal is not None:
             return [ErrorInfo(self._refusal, f"topic {self.name!r} is set to refuse records")] * len(records)
         if self.compacted:

@@ -8,7 +8,7 @@ from processor_api.task_id import TopicPartition
 from streams.testing.simulation.network import Fault
 from streams.testing.simulation.schedule import Action
 from streams.testing.simulation.scheduler import SimulatedThread
-from streams.testing.simulation.stage import Stage
+from streams.testing.simulation.stage import SimulationStage
 from streams.testing.simulation.worker import Crew, Worker
 
 MOST_WORKERS = 5
@@ -17,7 +17,7 @@ MOST_WORKERS = 5
 class Acts:
     """The actions of one run, each done once."""
 
-    def __init__(self, stage: Stage, crew: Crew, actions: Sequence[Action]) -> None:
+    def __init__(self, stage: SimulationStage, crew: Crew, actions: Sequence[Action]) -> None:
         self._stage = stage
         self._crew = crew
         self._due = sorted(actions, key=lambda action: action.at)
@@ -71,19 +71,19 @@ class Acts:
         _ACTS[action.kind](stage, self._crew, worker, action)
 
 
-def _kill(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
+def _kill(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -> None:
     if worker.process.alive:
         stage.later(action.seconds, worker.start)
         worker.die()
 
 
-def _kill_empty(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
+def _kill_empty(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -> None:
     if worker.process.alive:
         worker.directory = crew.new_directory(worker.number)
         _kill(stage, crew, worker, action)
 
 
-def _kill_swap(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
+def _kill_swap(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -> None:
     other = crew.workers[(worker.number + 1) % len(crew.workers)]
     if other is worker or not (other.process.alive and worker.process.alive):
         return _kill(stage, crew, worker, action)
@@ -96,28 +96,28 @@ def _kill_swap(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None
         one.die()
 
 
-def _power(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
+def _power(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -> None:
     if worker.process.alive:
         _kill(stage, crew, worker, action)
         stage.say(f"{stage.disk.lose_power(worker.directory)} writes of {worker.process} are lost")
 
 
-def _damage(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
+def _damage(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -> None:
     if worker.process.alive:
         _kill(stage, crew, worker, action)
         stage.disk.damage(worker.directory)
 
 
-def _freeze(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
+def _freeze(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -> None:
     stage.clients.before_freeze(worker.process)
     stage.scheduler.freeze(worker.process, action.seconds)
 
 
-def _stop(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
+def _stop(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -> None:
     worker.stop()
 
 
-def _join(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
+def _join(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -> None:
     if len(crew.workers) < MOST_WORKERS:
         stage.later(0.0, lambda: _add(crew))
 
@@ -127,19 +127,19 @@ def _add(crew: Crew) -> None:
         crew.add()
 
 
-def _fault(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
+def _fault(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -> None:
     stage.network.faults.append(Fault(action.detail, action.call, worker.process, action.seconds))
 
 
-def _outage(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
+def _outage(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -> None:
     stage.network.go_down(action.seconds)
 
 
-def _event(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
+def _event(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -> None:
     stage.network.send_event(action.detail)
 
 
-def _fence(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
+def _fence(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -> None:
     for producer in stage.clients.producers:
         name = producer.inner.transactional_id
         if producer.process is worker.process and name is not None:
@@ -148,7 +148,7 @@ def _fence(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
                 stage.broker.changed()
 
 
-def _expire(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
+def _expire(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -> None:
     for producer in stage.clients.producers:
         name = producer.inner.transactional_id
         if producer.process is worker.process and name is not None:
@@ -157,61 +157,61 @@ def _expire(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
                 stage.broker.changed()
 
 
-def _evict(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
+def _evict(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -> None:
     for consumer in [one for one in stage.clients.consumers if one.process is worker.process]:
         consumer.inner.evict()
 
 
-def _clock(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
+def _clock(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -> None:
     stage.scheduler.skew_ms += int(action.seconds * 1000)
 
 
-def _leap(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
+def _leap(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -> None:
     """Lets hours of polls and heartbeats pass at once, in which nothing times out."""
     stage.clients.leap(action.seconds)
 
 
-def _slow(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
+def _slow(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -> None:
     stage.user_code.slow[worker.process] = action.seconds
 
 
-def _raise(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
+def _raise(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -> None:
     stage.user_code.failing.add(worker.process)
 
 
-def _add_thread(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
+def _add_thread(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -> None:
     app = worker.app
     if worker.process.alive and app is not None:
         worker.spawn(lambda: _ignore(app.add_stream_thread()), "add thread")
 
 
-def _remove_thread(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
+def _remove_thread(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -> None:
     app = worker.app
     if worker.process.alive and app is not None and len(app.tasks()) > 1:
         worker.spawn(lambda: _ignore(app.remove_stream_thread()), "remove thread")
 
 
-def _pause(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
+def _pause(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -> None:
     app = worker.app
     if app is not None:
         app.pause()
         stage.later(action.seconds, app.resume)
 
 
-def _full_disk(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
+def _full_disk(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -> None:
     until = stage.disk.full_until
     until[worker.directory] = max(until.get(worker.directory, 0.0), stage.scheduler.now + action.seconds)
     worker.excused = worker.excused or action.seconds >= stage.task_timeout_s
 
 
-def _clean(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
+def _clean(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -> None:
     for name in sorted(stage.broker.topics):
         if name.startswith(stage.application_id):
             stage.broker.roll(name)
             stage.broker.clean(name)
 
 
-def _trim(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
+def _trim(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -> None:
     for partition, committed in sorted(stage.group.offsets.items()):
         topic = stage.broker.topics.get(partition.topic)
         if topic is not None and topic.expires and partition.topic in stage.scenario.inputs:
@@ -220,14 +220,14 @@ def _trim(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
                 log.delete_before(min(committed.offset, log.end_offset))
 
 
-def _cut(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
+def _cut(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -> None:
     for name in sorted(stage.scenario.cut):
         with stage.broker.lock:
             for log in stage.broker.topics[name].partitions:
                 log.delete_before(log.start_offset + stage.scheduler.draw() % (log.end_offset - log.start_offset + 1))
 
 
-def _truncate(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
+def _truncate(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -> None:
     """Deletes the records before the last one of any key, as a compaction and a retention may do together. Those of a
     history, which must not be compacted for a time, stay."""
     for name, topic in sorted(stage.broker.topics.items()):
@@ -239,12 +239,12 @@ def _truncate(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
                     log.delete_before(min(last.values(), default=log.start_offset))
 
 
-def _partitions(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
+def _partitions(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -> None:
     for name in sorted(stage.scenario.growing):
         stage.broker.add_partitions(name, len(stage.broker.topics[name].partitions) + 1)
 
 
-def _topic(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
+def _topic(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -> None:
     for name, partitions in sorted(stage.scenario.passing.items()):
         if name in stage.broker.topics:
             stage.broker.delete_topic(name)
@@ -253,7 +253,7 @@ def _topic(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
             stage.broker.create_topic(name, partitions)
 
 
-def _deploy(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
+def _deploy(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -> None:
     if stage.scenario.deployed is not None and not stage.deployed:
         stage.deployed = True
         for one in crew:
@@ -264,7 +264,7 @@ def _ignore(_: object) -> None:
     """Ignores the result of a call."""
 
 
-_ACTS: dict[str, Callable[[Stage, Crew, Worker, Action], None]] = {
+_ACTS: dict[str, Callable[[SimulationStage, Crew, Worker, Action], None]] = {
     "kill": _kill, "kill, empty": _kill_empty, "kill, swap": _kill_swap, "power": _power, "damage": _damage,
     "freeze": _freeze, "stop": _stop, "join": _join, "fault": _fault, "outage": _outage, "event": _event,
     "fence": _fence, "expire": _expire, "evict": _evict, "clock": _clock, "leap": _leap, "slow": _slow,

@@ -15,10 +15,10 @@ from processor_api.task_id import TopicPartition
 from streams.kafka.ports import GroupMember, NewTopic, OffsetAndMetadata, RebalanceListener, TopicInfo
 from streams.testing.broker import EmbeddedBroker, EmbeddedClients
 from streams.testing.broker.consumer import EmbeddedConsumer
-from streams.testing.broker.messages import PARTITION_EOF, ErrorInfo, Event
+from streams.testing.broker.messages import PARTITION_EOF, ErrorInfo, PartitionEvent
 from streams.testing.broker.producer import EmbeddedProducer
 from streams.testing.simulation.network import ClientGivenUp, GivenUpNetwork, Network
-from streams.testing.simulation.scheduler import Process, Scheduler
+from streams.testing.simulation.scheduler import Scheduler, SimulatedProcess
 
 R = TypeVar("R")
 
@@ -36,7 +36,7 @@ class ClientsOfSimulation:
         self.producers: list[SimulatedProducer] = []
         broker.before_expiry = self._heartbeats
 
-    def _process(self) -> Process:
+    def _process(self) -> SimulatedProcess:
         thread = self._scheduler.this()
         return self._scheduler.world if thread is None else thread.process
 
@@ -66,7 +66,7 @@ class ClientsOfSimulation:
             if process.alive and process.frozen_until <= now and now < consumer.polled_at + consumer.max_poll_s:
                 consumer.inner.heartbeat()
 
-    def before_freeze(self, process: Process) -> None:
+    def before_freeze(self, process: SimulatedProcess) -> None:
         """Sends the last heartbeats of a process that is about to freeze or die."""
         for consumer in self.consumers:
             if consumer.process is process and self._scheduler.now < consumer.polled_at + consumer.max_poll_s:
@@ -81,7 +81,7 @@ class ClientsOfSimulation:
         self._scheduler.leapt += seconds
         self._heartbeats()
 
-    def killed(self, process: Process) -> None:
+    def killed(self, process: SimulatedProcess) -> None:
         """Removes the clients of a killed process; what its producers had sent arrives, or not, or the first records of
         some partitions do: each broker of a cluster gets requests of its own."""
         for producer in [one for one in self.producers if one.process is process]:
@@ -104,7 +104,7 @@ class SimulatedConsumer:
         clients: ClientsOfSimulation,
         inner: EmbeddedConsumer,
         network: Network,
-        process: Process,
+        process: SimulatedProcess,
         config: Mapping[str, Any],
     ) -> None:
         self.inner = inner
@@ -160,7 +160,7 @@ class SimulatedConsumer:
 
     def _weather(self) -> list[Any]:
         """Returns events that report the state of the network."""
-        return [Event("", -1, -1, ErrorInfo(name, "simulated")) for name in self._network.take_events()]
+        return [PartitionEvent("", -1, -1, ErrorInfo(name, "simulated")) for name in self._network.take_events()]
 
     def subscribe(self, topics: Collection[str], listener: RebalanceListener) -> None:
         self._network.step("subscribe")
@@ -240,7 +240,7 @@ class SimulatedProducer:
     """Implements `streams.kafka.ports.Producer`."""
 
     def __init__(
-        self, clients: ClientsOfSimulation, inner: EmbeddedProducer, network: Network, process: Process
+        self, clients: ClientsOfSimulation, inner: EmbeddedProducer, network: Network, process: SimulatedProcess
     ) -> None:
         self.inner = inner
         self.process = process

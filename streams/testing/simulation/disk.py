@@ -16,7 +16,7 @@ from state.directory.metadata import DATABASE
 from state.engine.memory import MemoryEngine
 from state.engine.port import OFFSETS, POSITIONS, Batch, Engine, Family, Snapshot
 from state.time_ordered.index import FACTS_KEY
-from streams.testing.simulation.scheduler import Process, Scheduler
+from streams.testing.simulation.scheduler import Scheduler, SimulatedProcess
 
 MARKER = "SIMULATED"
 CLOSED = "the engine is closed"
@@ -57,7 +57,7 @@ class Disk:
         self._scheduler = scheduler
         self._check = check
         self._images: dict[str, _Image] = {}
-        self._in_memory: list[tuple[Path, Process, _InMemory]] = []
+        self._in_memory: list[tuple[Path, SimulatedProcess, _InMemory]] = []
         self.full_until: dict[Path, float] = {}
         """State directories whose disks take no writes before that time."""
 
@@ -123,7 +123,7 @@ class Disk:
         """Returns the names of the tasks that are open in some process."""
         return {task for task, _ in self._open_tasks()}
 
-    def _open_tasks(self) -> set[tuple[str, Process]]:
+    def _open_tasks(self) -> set[tuple[str, SimulatedProcess]]:
         held = [image.holder for image in self._images.values() if image.holder is not None]
         opened = [(one.directory, one.process) for one in held]
         opened += [(directory, process) for directory, process, engine in self._in_memory if not engine.closed]
@@ -225,7 +225,7 @@ class FileLocksOfSimulation:
 class SimulatedFileLock:
     """A lock that is held by a process."""
 
-    def __init__(self, locks: FileLocksOfSimulation, path: Path, process: Process) -> None:
+    def __init__(self, locks: FileLocksOfSimulation, path: Path, process: SimulatedProcess) -> None:
         self.path = path
         self.process = process
         self._locks = locks
@@ -250,7 +250,7 @@ class DiskEngine:
         self,
         disk: Disk,
         scheduler: Scheduler,
-        process: Process,
+        process: SimulatedProcess,
         image: _Image,
         directory: Path,
         families: Collection[str],

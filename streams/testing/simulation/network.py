@@ -10,7 +10,7 @@ from processor_api.errors import RetryableError
 from processor_api.task_id import TopicPartition
 from streams.kafka.client_errors import error_of
 from streams.kafka.ports import CommitAgain, OffsetAndMetadata, TransactionAborted
-from streams.testing.simulation.scheduler import Process, Scheduler
+from streams.testing.simulation.scheduler import Scheduler, SimulatedProcess
 
 R = TypeVar("R")
 
@@ -60,7 +60,7 @@ class Fault:
 
     kind: str
     call: str
-    process: Process | None
+    process: SimulatedProcess | None
     """The process that meets it; ``None`` is any."""
     seconds: float = 0.0
 
@@ -207,7 +207,7 @@ class Network:
         self._check_offsets(producer.process)
         return result
 
-    def _check_offsets(self, process: Process) -> None:
+    def _check_offsets(self, process: SimulatedProcess) -> None:
         for partition, committed in self._offsets().items():
             before = self._seen.get(partition, 0)
             if committed.offset < before:

@@ -35,7 +35,7 @@ class SimulationStuck(Exception):
     """Raised when a simulated thread does not come back, or all of them wait for ever."""
 
 
-class Process:
+class SimulatedProcess:
     """A simulated process: a worker, or the outside world."""
 
     def __init__(self, name: str) -> None:
@@ -50,7 +50,7 @@ class Process:
 class SimulatedThread:
     """A thread of a simulation; see `streams.threads.Thread`."""
 
-    def __init__(self, scheduler: Scheduler, process: Process, run: Callable[[], None], name: str) -> None:
+    def __init__(self, scheduler: Scheduler, process: SimulatedProcess, run: Callable[[], None], name: str) -> None:
         self.name = name
         self.process = process
         self.deadline = 0.0
@@ -136,7 +136,7 @@ class Scheduler:
         self.now = 0.0
         self.steps = 0
         self.threads: list[SimulatedThread] = []
-        self.world = Process("world")
+        self.world = SimulatedProcess("world")
         self.digest = 0
         """A digest of every step and the thread that made it: the same in each run of a seed."""
         self.trace: deque[tuple[int, float, str, str]] = deque(maxlen=TRACED_STEPS)
@@ -224,7 +224,7 @@ class Scheduler:
         self._started += 1
         return self._started
 
-    def check_alive(self, process: Process) -> None:
+    def check_alive(self, process: SimulatedProcess) -> None:
         """Checks that a process is alive.
 
         :raises ProcessKilled: if it is not."""
@@ -328,7 +328,7 @@ class Scheduler:
 
     # ------------------------------------------------------------------ processes
 
-    def kill(self, process: Process) -> None:
+    def kill(self, process: SimulatedProcess) -> None:
         """Ends a process at once; its threads run to their ends, and none of their steps has an effect.
 
         If the caller is one of them, its next step ends it."""
@@ -343,11 +343,11 @@ class Scheduler:
             me.take()
         self.current = me
 
-    def freeze(self, process: Process, seconds: float) -> None:
+    def freeze(self, process: SimulatedProcess, seconds: float) -> None:
         """Stops a process for a time; its threads then go on from the very next instruction."""
         process.frozen_until = max(process.frozen_until, self.now + seconds)
 
-    def thaw(self, process: Process) -> None:
+    def thaw(self, process: SimulatedProcess) -> None:
         process.frozen_until = 0.0
 
 

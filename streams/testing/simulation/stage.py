@@ -15,7 +15,7 @@ from streams.testing.simulation.disk import Disk, FileLocksOfSimulation
 from streams.testing.simulation.network import Network
 from streams.testing.simulation.scenario import Scenario
 from streams.testing.simulation.schedule import Shape
-from streams.testing.simulation.scheduler import ClockOfSimulation, Process, Scheduler
+from streams.testing.simulation.scheduler import ClockOfSimulation, Scheduler, SimulatedProcess
 from streams.testing.simulation.threads import ThreadsOfSimulation
 
 # Makes the user's code slow, or makes it fail, in a simulation.
@@ -32,9 +32,9 @@ class UserCode:
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
-        self.slow: dict[Process, float] = {}
+        self.slow: dict[SimulatedProcess, float] = {}
         """Processes whose next record takes so many seconds."""
-        self.failing: set[Process] = set()
+        self.failing: set[SimulatedProcess] = set()
         """Processes whose next record fails."""
 
     def __call__(self, name: str, supplier: Any) -> Any:
@@ -112,7 +112,7 @@ class Broken(AssertionError):
     """Raised when something has happened that must never happen."""
 
 
-class Stage:
+class SimulationStage:
     """The stage of one run.
 
     :param root: a directory for the state directories of workers.

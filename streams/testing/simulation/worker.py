@@ -14,8 +14,8 @@ from streams.app.kafka_streams import KafkaStreams
 from streams.app.states import ClientState
 from streams.app.uncaught import StreamThreadExceptionResponse
 from streams.kafka.ports import KafkaClients
-from streams.testing.simulation.scheduler import Process, SimulatedThread
-from streams.testing.simulation.stage import Stage
+from streams.testing.simulation.scheduler import SimulatedProcess, SimulatedThread
+from streams.testing.simulation.stage import SimulationStage
 
 RESTART_S = 2.0
 
@@ -27,10 +27,10 @@ class Worker:
     :param directory: its state directory, below which each application has its own.
     """
 
-    def __init__(self, stage: Stage, number: int, directory: Path) -> None:
+    def __init__(self, stage: SimulationStage, number: int, directory: Path) -> None:
         self.number = number
         self.directory = directory
-        self.process = Process(f"worker-{number}")
+        self.process = SimulatedProcess(f"worker-{number}")
         self.process.alive = False
         self.app: KafkaStreams | None = None
         self.wanted = True
@@ -49,7 +49,9 @@ class Worker:
         if self.process.alive or not self.wanted:
             return
         self._starts += 1
-        self.process = Process(f"worker-{self.number}.{self._starts}" if self._starts > 1 else f"worker-{self.number}")
+        self.process = SimulatedProcess(
+            f"worker-{self.number}.{self._starts}" if self._starts > 1 else f"worker-{self.number}"
+        )
         self.excused = False
         self.app = None
         self.spawn(self._main, "main")
@@ -115,7 +117,7 @@ class Worker:
 class Crew:
     """Holds all workers of a run."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: SimulationStage) -> None:
         self._stage = stage
         self.workers: list[Worker] = []
 

@@ -11,7 +11,7 @@ from streams.testing.simulation.acts import Acts
 from streams.testing.simulation.scenario import InputRecord, Outcome, OutputRecord, Scenario
 from streams.testing.simulation.schedule import Action, Shape
 from streams.testing.simulation.scheduler import SimulatedThread
-from streams.testing.simulation.stage import Broken, Stage
+from streams.testing.simulation.stage import Broken, SimulationStage
 from streams.testing.simulation.worker import Crew
 
 PATIENCE_S = 1800.0
@@ -35,7 +35,7 @@ class World:
     """
 
     def __init__(self, scenario: Scenario, seed: int, shape: Shape, actions: Sequence[Action], root: Path) -> None:
-        stage = self.stage = Stage(scenario, seed, shape, root)
+        stage = self.stage = SimulationStage(scenario, seed, shape, root)
         self.scenario = scenario
         self.shape = shape
         self.scheduler = stage.scheduler
