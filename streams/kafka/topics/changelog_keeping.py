@@ -3,7 +3,7 @@
 A store of windows or versions forgets by stream time, and a broker by the wall clock. Where records are of long ago,
 or none has come for a while, the broker is ahead: it deletes rows that the store still needs, and a restore gives back
 less than was there. The only copy has to outlive its reader, so topics that the application makes are not cut by time
-at all (the tasks delete what has expired, `streams.runtime.start.expired_windows`), and those that were made otherwise
+at all (the tasks delete what has expired, `streams.runtime.tasks.expired_windows`), and those that were made otherwise
 are compared with what their stores need.
 """
 

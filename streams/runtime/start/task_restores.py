@@ -13,7 +13,7 @@ from state.windowed.segments import sent_name
 from streams.kafka.offset_metadata import TopicPartitionMetadata, time_mark
 from streams.kafka.ports import Admin, Consumer, OffsetAndMetadata
 from streams.restore.restorer import RestoreJob, Restorer, plan_restore
-from streams.runtime.start.expired_windows import CutChangelogs
+from streams.runtime.tasks.expired_windows import CutChangelogs
 from streams.runtime.tasks.task import Task
 from streams.runtime.tasks.task_snapshots import TaskSnapshots
 from streams.runtime.tasks.thread_clients import ThreadClients

@@ -32,11 +32,12 @@ from streams.runtime.processing.environment import GlobalStoreReader, TaskSettin
 from streams.runtime.processing.error_policy import error_policy_for
 from streams.runtime.processing.idling import Idling
 from streams.runtime.processing.pace import Pace
-from streams.runtime.start.expired_windows import CutChangelogs, ExpiredWindows, RepartitionPurge
 from streams.runtime.start.lost_offsets import LostOffsets
 from streams.runtime.start.task_opener import TaskOpener
 from streams.runtime.tasks.assembly import TaskAssembly
 from streams.runtime.tasks.commit import Committer
+from streams.runtime.tasks.expired_windows import CutChangelogs, ExpiredWindows
+from streams.runtime.tasks.purge import RepartitionPurge
 from streams.runtime.tasks.task import Task
 from streams.runtime.tasks.thread_clients import ThreadClients
 from streams.runtime.threads.metadata import TaskMetadata, ThreadMetadata

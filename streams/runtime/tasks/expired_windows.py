@@ -20,7 +20,6 @@ from streams.kafka.ports import Admin, OffsetAndMetadata
 from streams.kafka.topics.changelog_keeping import Needed, is_cut_by_tasks, needed_by
 from streams.log import retry_level
 from streams.runtime.tasks.task import Task
-from streams.threads import SYSTEM_THREADS, Helper, Threads
 
 log = logging.getLogger("streams.purge")
 
@@ -179,62 +178,3 @@ def _needs(task: Task) -> dict[TopicPartition, Needed]:
         if need is not None:
             found[TopicPartition(topic, task.id.partition)] = need
     return found
-
-
-# Deletes records of repartition topics once they are processed (semantics 134), and of windows that have expired.
-
-
-class RepartitionPurge:
-    """Purges every ``repartition.purge.interval.ms``, after a commit, on a thread of its own."""
-
-    def __init__(
-        self,
-        admin: Admin,
-        clock: Clock,
-        interval_ms: int,
-        expired: ExpiredWindows,
-        threads: Threads = SYSTEM_THREADS,
-    ) -> None:
-        self._admin = admin
-        self._expired = expired
-        self._clock = clock
-        self._interval_s = interval_ms / 1000
-        self._next = clock.monotonic() + self._interval_s
-        self._threads = threads
-        self._worker: Helper | None = None
-
-    def run(self, tasks: Collection[Task]) -> None:
-        """Starts a purge up to the committed offsets, if one is due.
-
-        Positions may be ahead of them, past the markers of transactions. The next owner of the task starts from the
-        committed offsets, so no record behind them is deleted.
-        """
-        now = self._clock.monotonic()
-        if now < self._next:
-            return
-        self._next = now + self._interval_s
-        before = {
-            name: one.offset
-            for task in tasks
-            for name, one in task.known_offsets.items()
-            if name.topic in task.plan.repartition_topics
-        }
-        expired = self._expired.due(tasks)
-        if before or not expired.is_empty:
-            self._worker = self._worker or self._threads.helper("repartition-purge")
-            self._worker.submit(self._purge, before, expired)
-
-    def _purge(self, before: dict[TopicPartition, int], expired: Expiry) -> None:
-        if not expired.is_empty:
-            self._expired.purge(expired)
-        try:
-            self._admin.delete_records(before)
-        except StreamsError as error:
-            level = retry_level() if isinstance(error, RetryableError) else logging.WARNING
-            log.log(level, "processed records of repartition topics were not deleted", extra={"error": str(error)})
-
-    def close(self) -> None:
-        """Waits for a purge that runs, and ends."""
-        if self._worker is not None:
-            self._worker.shutdown(wait=True, cancel_futures=True)
-            self._worker = None
