@@ -13,8 +13,6 @@ from dsl.plan.nodes import Answer, Ask, Plan, Process, TableSourceNode, TableSte
 from processor_api.errors import InternalError, TopologyError
 from processor_api.user_code.lines import text_of
 
-VERSIONED = "versioned-key-value"
-
 
 @dataclass(frozen=True)
 class TableMetadata:
@@ -84,7 +82,7 @@ def _read_versioned(plan: Plan) -> frozenset[int]:
             if node.store is None:
                 own = reads
             else:
-                own = node.store.supplier is not None and node.store.supplier.kind == VERSIONED
+                own = node.store.supplier is not None and "history_retention_ms" in node.store.supplier.parameters
             if own:
                 versioned.add(number)
     return frozenset(readers)

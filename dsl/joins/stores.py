@@ -224,7 +224,7 @@ def check_supplier(supplier: StoreSupplier, windows: JoinWindows) -> None:
     :raises TopologyError: if it replaces duplicates, or is for other windows.
     """
     name, given = supplier.name, supplier.parameters
-    if not supplier.kind.endswith("window"):
+    if "window_size_ms" not in given:
         raise TopologyError(f"store {name!r} of a join must be a window store, not a {supplier.kind} store", store=name)
     if not given.get("retain_duplicates"):
         raise TopologyError(

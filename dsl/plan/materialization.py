@@ -97,7 +97,7 @@ def key_value_builder(store: Materialization, settings: BuildSettings) -> StoreB
     make = _BUILDERS.get(supplier.kind)
     if settings.headers and store.supplier is None and supplier.kind in _CAN_HAVE_HEADERS:
         make = Stores.timestamped_key_value_store_with_headers_builder
-    if supplier.kind.endswith(("window", "session")):
+    if "retention_ms" in supplier.parameters:
         raise TopologyError(
             f"store {store.name!r} is a {supplier.kind} store, and the table it is for has no windows: take a supplier"
             " of a key-value store, or group by windows first",

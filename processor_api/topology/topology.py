@@ -425,7 +425,7 @@ class Topology(TopologyData):
         builder = self._stores.get(known_name(store, "store"))
         if builder is not None:
             self._check_lasting(builder)
-        if builder is not None and builder.kind == "versioned-key-value":
+        if builder is not None and "history_retention_ms" in builder.supplier.parameters:
             log.warning(
                 "a source topic serves as the changelog of a versioned store: compaction removes older versions,"
                 " which a restored store then lacks; set the topic's min.compaction.lag.ms above the history retention",
@@ -648,7 +648,7 @@ class Topology(TopologyData):
                 " Stores an engine of your own (StoreSupplier.on_engine)",
                 store=builder.name,
             )
-        if builder.kind.endswith("lru-map"):
+        if "max_entries" in builder.supplier.parameters:
             raise TopologyError(
                 f"global store {builder.name!r} cannot be an LRU map: reading changes it, which only one processor may,"
                 " and its topic would not forget what it drops; take a key-value store",

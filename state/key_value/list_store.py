@@ -19,6 +19,7 @@ from state.key_value.live_view import KeyValueView
 from state.row_format.checked_serdes import key_writer, prefix_bounds, reader, value_writer
 from state.row_format.codec import PLAIN
 from state.write_buffer.buffer import Rows
+from state.write_buffer.changelog_form import ChangelogForm
 from state.write_buffer.fast_path import Put, make_get, make_put, refusing_put
 from state.write_buffer.iterators import OpenIterators, RowIterator
 from state.write_buffer.row_reader import RowReader
@@ -208,6 +209,7 @@ def _stored(key: bytes, row: bytes) -> StoredRow:
 KINDS = {
     "list": StoreKind(
         codec=replace(PLAIN, family_suffix="list"),
+        changelog_form=ChangelogForm.LISTS,
         open=_open,
         view=KeyValueView,
         offline={"list": StoredFamily(_stored)},

@@ -29,6 +29,7 @@ from state.key_value.store import (
 from state.row_format.codec import Logged, RowCodec
 from state.row_format.row_format import Entry
 from state.write_buffer.buffer import Rows
+from state.write_buffer.changelog_form import ChangelogForm
 from state.write_buffer.fast_path import make_get, make_keep, make_put, refusing_put, row_key_maker
 from state.write_buffer.iterators import OpenIterators
 from state.write_buffer.row_reader import Get, RowReader
@@ -172,6 +173,7 @@ _PLAIN = StoreKind(
     restoring=_restoring,
     view=KeyValueView,
     offline={"lru": StoredFamily(_stored, ("timestamp", "number"))},
+    changelog_form=ChangelogForm.KEYS,
     forms={"key-value": ITSELF},
     answers=PLAIN_ANSWERS,
     metrics_scope="lru",

@@ -16,6 +16,7 @@ from state.row_format.checked_serdes import key_writer, prefix_bounds
 from state.row_format.codec import PLAIN, TIMESTAMPED, row_from_plain, without_access
 from state.row_format.value_forms import Shown, Timestamped, Untimed, named
 from state.write_buffer.buffer import Rows
+from state.write_buffer.changelog_form import ChangelogForm
 from state.write_buffer.fast_path import Put, make_get, make_keep, make_put, refusing_put, row_key_maker
 from state.write_buffer.iterators import OpenIterators, RowIterator
 from state.write_buffer.row_reader import Get, RowReader
@@ -272,6 +273,7 @@ TIMESTAMPED_FORMS: Mapping[str, StoreForm] = {
 KINDS = {
     "key-value": StoreKind(
         codec=PLAIN,
+        changelog_form=ChangelogForm.KEYS,
         open=_open_with(PlainFacade),
         view=KeyValueView,
         offline={"plain": PLAIN_FAMILY},
@@ -280,6 +282,7 @@ KINDS = {
     ),
     "timestamped-key-value": StoreKind(
         codec=TIMESTAMPED,
+        changelog_form=ChangelogForm.KEYS,
         open=_open_with(TimestampedFacade),
         older={"plain": row_from_plain, "accessed": without_access},
         view=KeyValueView,

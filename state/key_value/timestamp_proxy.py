@@ -10,6 +10,7 @@ from processor_api.stores.factory import PROXIED
 from state.key_value.store import TIMESTAMPED_FORMS, KeyValueFacade, OperatorStore, TimestampedFacade
 from state.row_format.codec import PLAIN
 from state.row_format.row_format import Entry
+from state.write_buffer.changelog_form import ChangelogForm
 from state.write_buffer.fast_path import make_get, make_put
 from state.write_buffer.row_reader import Get
 from state.write_buffer.store_kind import Opening, OpenStore, StoreKind, open_rows
@@ -46,4 +47,6 @@ def _open_proxied(opening: Opening) -> OpenStore:
     )
 
 
-KINDS = {PROXIED: StoreKind(codec=PLAIN, open=_open_proxied, forms=TIMESTAMPED_FORMS)}
+KINDS = {
+    PROXIED: StoreKind(codec=PLAIN, changelog_form=ChangelogForm.KEYS, open=_open_proxied, forms=TIMESTAMPED_FORMS)
+}

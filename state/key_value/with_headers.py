@@ -29,6 +29,7 @@ from state.row_format.access_header import guarded, split_access
 from state.row_format.codec import RowCodec, without_access
 from state.row_format.value_forms import Shown, Timestamped, Untimed, WithoutHeaders, named, parts_with_headers
 from state.write_buffer.buffer import Rows
+from state.write_buffer.changelog_form import ChangelogForm
 from state.write_buffer.fast_path import Put, make_get, make_put, row_key_maker
 from state.write_buffer.headers_codec import HEADERS, HeadersLog, WithHeaders, row_from_plain, row_from_timestamped
 from state.write_buffer.store_kind import (
@@ -175,6 +176,7 @@ _FORMS = {
 KINDS = {
     "headers-key-value": StoreKind(
         codec=HEADERS,
+        changelog_form=ChangelogForm.KEYS,
         open=_open,
         restoring=_restoring,
         view=KeyValueView,

@@ -21,6 +21,7 @@ from state.row_format.codec import PLAIN, RowCodec
 from state.time_ordered.buffer import Buffer, Callback, open_buffer, read_row, row_size, written
 from state.time_ordered.index import ENTRIES, FACTS_KEY, BufferIndex, check_facts, invalidate, time_of
 from state.write_buffer.buffer import Log
+from state.write_buffer.changelog_form import ChangelogForm
 from state.write_buffer.store_kind import Opening, OpenStore, Restore, StoreKind
 from state.write_buffer.stored_rows import StoredFamily, StoredRow
 
@@ -165,6 +166,8 @@ def _stored(key: bytes, row: bytes) -> StoredRow | None:
 KINDS = {
     "join-buffer": StoreKind(
         codec=replace(PLAIN, family_suffix=FAMILY),
+        changelog_form=ChangelogForm.CHANGES_BY_TIME,
+        time_first=True,
         open=_open,
         restoring=_restoring,
         offline={FAMILY: StoredFamily(_stored, ("timestamp", "headers", "sequence"))},

@@ -20,6 +20,7 @@ from state.row_format.codec import PLAIN, RowCodec
 from state.time_ordered.buffer import Buffer, Callback, open_buffer, read_row, row_size, written
 from state.time_ordered.index import ENTRIES, FACTS_KEY, check_facts, entry_of, invalidate, time_of
 from state.write_buffer.buffer import Log
+from state.write_buffer.changelog_form import ChangelogForm
 from state.write_buffer.store_kind import Opening, OpenStore, Restore, StoreKind
 from state.write_buffer.stored_rows import StoredFamily, StoredRow
 
@@ -194,6 +195,7 @@ def _stored_times(key: bytes, row: bytes) -> None:
 KINDS = {
     "change-buffer": StoreKind(
         codec=replace(PLAIN, family_suffix="suppressed"),
+        changelog_form=ChangelogForm.CHANGES,
         open=_open,
         restoring=_restoring,
         families=(TIMES,),

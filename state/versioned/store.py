@@ -25,6 +25,7 @@ from state.versioned.history import VERSIONS, VersionHistory, front_of, read_ver
 from state.versioned.live_view import VersionedView
 from state.versioned.versions import Found, VersionReads, Versions
 from state.write_buffer.buffer import UNLOGGED, Rows
+from state.write_buffer.changelog_form import ChangelogForm
 from state.write_buffer.iterators import OpenIterators, RowIterator
 from state.write_buffer.memory_budget import Budget
 from state.write_buffer.store_kind import ITSELF, Opening, OpenStore, Restore, StoreKind, share_rows
@@ -350,6 +351,7 @@ def _versions_of_key(store: Any, query: Any) -> QueryRows:
 KINDS: dict[str, StoreKind] = {
     "versioned-key-value": StoreKind(
         codec=LATEST,
+        changelog_form=ChangelogForm.VERSIONS,
         open=_open,
         restoring=_restoring,
         families=(VERSIONS,),

@@ -25,6 +25,7 @@ from state.windowed.live_view import TimedView
 from state.windowed.rows import TimedRows
 from state.windowed.segments import FACTS, FACTS_KEY
 from state.windowed.with_headers import HeadersRows, HeadersWindowOperator
+from state.write_buffer.changelog_form import ChangelogForm
 from state.write_buffer.headers_codec import (
     HEADERS,
     HEADERS_ALONE,
@@ -237,5 +238,7 @@ def timed_kinds(
                 forms=of.forms,
                 answers=of.answers,
                 metrics_scope=name,
+                changelog_form=ChangelogForm.SESSIONS if keys is SESSION else ChangelogForm.WINDOWS,
+                time_first=isinstance(layout, TimeFirst),
             )
     return found

@@ -22,6 +22,7 @@ from state.row_format.codec import RowCodec
 from state.row_format.record_context import Cursor
 from state.row_format.row_format import RowFormat
 from state.write_buffer.buffer import Log, Logging, LogMany, Rows
+from state.write_buffer.changelog_form import ChangelogForm
 from state.write_buffer.memory_budget import Budget
 from state.write_buffer.open_views import OpenViews, ViewSource
 from state.write_buffer.shared_rows import SharedRows, Uncommitted
@@ -197,6 +198,10 @@ class StoreKind:
     """Opens a store of a task on its engine."""
     restoring: Callable[[StoreBuilder[Any, Any], Engine, RowCodec], Restore] = _restore_rows
     """Makes the restore of a store. The default is for changelogs that have the keys of the rows."""
+    changelog_form: ChangelogForm = ChangelogForm.OWN
+    """The form of the keys and values of its changelog."""
+    time_first: bool = False
+    """Whether its rows are ordered by time, and by key within a time."""
     families: tuple[str, ...] = ()
     """Suffixes of its families in the engine besides the codec's."""
     notes: tuple[str, ...] = ()

@@ -23,6 +23,8 @@ from state.formats.foreign_keys import (
 from state.formats.keys import read_window_key_by_time
 from state.formats.list_value import read_items
 from state.formats.windowed_serdes import SessionWindowedSerde, TimeWindowedSerde, windowed_partitioner
+from state.registry.kinds import kind_of
+from state.write_buffer.changelog_form import ChangelogForm
 from streams.cli.cluster.connection import Target
 from streams.cli.output.failures import CannotRun
 from streams.cli.records.times import iso
@@ -231,19 +233,19 @@ class _Finder:
 
 def _changelog_readers(builder: StoreBuilder[Any, Any], key: Serde[Any], value: Serde[Any]) -> tuple[Reader, Reader]:
     """Returns the readers of keys and values on a store's changelog (formats 11)."""
-    kind, read_value = builder.kind, json_reader(value)
-    if kind.endswith("window"):
+    form, read_value = kind_of(builder).changelog_form, json_reader(value)
+    if form is ChangelogForm.WINDOWS:
         parameters = builder.supplier.parameters
         size, end = parameters.get("window_size_ms", 0), parameters.get("window_end")
         return json_reader(TimeWindowedSerde(key, size, changelog=True, window_end=end)), read_value
-    if kind.endswith("session"):
+    if form is ChangelogForm.SESSIONS:
         return json_reader(SessionWindowedSerde(key)), read_value
     read_key = json_reader(key)
-    if kind == "list":
+    if form is ChangelogForm.LISTS:
         return read_key, lambda data: [None if item is None else read_value(item) for item in read_items(data)]
-    if kind == "change-buffer":
+    if form is ChangelogForm.CHANGES:
         return read_key, _buffer_reader(read_value)
-    if kind == "join-buffer":
+    if form is ChangelogForm.CHANGES_BY_TIME:
         return _buffer_key_reader(read_key), _buffer_reader(read_value)
     return read_key, read_value
 

@@ -9,6 +9,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from state.registry.kinds import KINDS
+from state.write_buffer.changelog_form import ChangelogForm
 from streams.cli.output.failures import CLEAN, CannotRun
 from streams.cli.output.terminal import say
 from streams.cli.stored.dump import (
@@ -23,8 +25,8 @@ from streams.cli.stored.dump import (
 from streams.cli.stored.where import StorePlace, add_place_options, add_store_argument, place_of
 
 _BATCH = 10_000
-_LIST = "list"
-"""Values of such a family are lists, which are JSON."""
+_LISTS = {kind.codec.family_suffix for kind in KINDS.values() if kind.changelog_form is ChangelogForm.LISTS}
+"""Families whose values are lists, which are JSON."""
 
 
 def add_parser(commands: Any) -> None:
@@ -89,7 +91,7 @@ class _Table:
         if "headers" in types:
             types["headers"] = arrow.list_(arrow.struct([("name", arrow.string()), ("value", arrow.binary())]))
         sides = {"key": readable.type_of(readable.key_serde), "value": readable.type_of(readable.value_serde)}
-        if _LIST in families:
+        if not _LISTS.isdisjoint(families):
             sides["value"] = None
         self._as_json = [name for name, kind in sides.items() if kind is None]
         known: dict[type | None, Any] = {

@@ -20,7 +20,10 @@ from processor_api.stores.contracts import (
 from processor_api.texts import cut
 from processor_api.topology.topology import Topology
 from state.formats.keys import MAX_TIME
+from state.registry.kinds import kind_of
 from state.windowed.key_layout import SESSION, WINDOW, KeyFirst, TimeFirst
+from state.write_buffer.changelog_form import ChangelogForm
+from state.write_buffer.store_kind import StoreKind
 from streams.cli.output.failures import CLEAN, FAILED, CannotRun, described, place_of
 from streams.cli.output.terminal import say, say_error
 from streams.cli.output.waiting_notice import standard_input
@@ -62,15 +65,16 @@ class RowKeys:
 
     def is_of_index(self, step: TraceStep) -> bool:
         """Returns whether a step is about a row of the index of a store that is ordered by time."""
-        return "time-ordered-" in self._kind(step) and step.key[8:9] == _INDEX
+        kind = self._kind(step)
+        return kind is not None and kind.time_first and step.key[8:9] == _INDEX
 
     def text(self, step: TraceStep) -> str:
         """Returns the key of a step as text, with its window."""
         kind = self._kind(step)
-        if not kind.endswith(("window", "session")):
+        if kind is None or kind.changelog_form not in (ChangelogForm.WINDOWS, ChangelogForm.SESSIONS):
             return step.texts.key
-        keys = SESSION if kind.endswith("session") else WINDOW
-        layout: Any = TimeFirst(keys) if kind.startswith("time-ordered-") else KeyFirst(keys)
+        keys = SESSION if kind.changelog_form is ChangelogForm.SESSIONS else WINDOW
+        layout: Any = TimeFirst(keys) if kind.time_first else KeyFirst(keys)
         builder = self._builders[str(step.place)]
         try:
             data, time, rest = layout.parts(step.key)
@@ -80,10 +84,10 @@ class RowKeys:
         span = f"{iso(rest)}/{iso(time)}" if keys is SESSION else f"{iso(time)}"
         return f"{value_text(key)} @ {span}".replace(".000Z", "Z")
 
-    def _kind(self, step: TraceStep) -> str:
-        """Returns the kind of the store whose row a step is about; empty if it is about none."""
+    def _kind(self, step: TraceStep) -> StoreKind | None:
+        """Returns the kind of the store whose row a step is about; ``None`` if it is about none."""
         builder = None if step.place is None else self._builders.get(step.place)
-        return builder.kind if builder is not None and isinstance(step.key, bytes) else ""
+        return kind_of(builder) if builder is not None and isinstance(step.key, bytes) else None
 
 
 def show_steps(stream: TextIO, steps: Sequence[TraceStep], keys: RowKeys) -> None:

@@ -12,6 +12,7 @@ from processor_api.errors import RetryableError, StreamsError
 from processor_api.record import HeaderList
 from processor_api.stores.builder import StoreBuilder
 from processor_api.task_id import TopicPartition
+from state.registry.kinds import kind_of
 from state.windowed.segments import Retention
 from streams.kafka.ports import Consumer, Producer
 from streams.kafka.producing.deliveries import not_delivered
@@ -74,7 +75,8 @@ def _time_of(builder: StoreBuilder[Any, Any]) -> Callable[[bytes], int] | None:
     """Returns the function from the key of a row to the time by which it expires (formats 9)."""
     if "retention_ms" not in builder.supplier.parameters:
         return None
-    end = -8 if "session" in builder.kind else -4
+    end = kind_of(builder).changelog_form.time_end
+    assert end is not None, f"store {builder.name!r} has a retention and no times in its keys"
     return lambda key: int.from_bytes(key[end - 8 : end], "big", signed=True)
 
 

@@ -9,8 +9,9 @@ from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.time_to_live import RECORD_TIME
 from processor_api.topology.function import topology_of
 from processor_api.topology.topology import Topology
-from state.registry.kinds import BUILT_IN
+from state.registry.kinds import kind_of
 from state.windowed.segments import Retention
+from state.write_buffer.changelog_form import ChangelogForm
 from streams.config import StreamsConfig
 from streams.config.import_path import NoSuchObject, import_object
 from streams.kafka.topics.internal import changelog_name, topic_prefix
@@ -20,9 +21,11 @@ from streams.spark.rows.columns import Column, column_of
 from streams.spark.rows.table_layout import KEY_VALUE, LIST, OTHER, SESSION, VERSIONED, WINDOW, TableLayout
 
 _FORMS = {
-    "versioned-key-value": VERSIONED,
-    "list": LIST,
-    **dict.fromkeys(("change-buffer", "join-buffer", "custom", "custom-versioned-key-value"), OTHER),
+    ChangelogForm.KEYS: KEY_VALUE,
+    ChangelogForm.WINDOWS: WINDOW,
+    ChangelogForm.SESSIONS: SESSION,
+    ChangelogForm.VERSIONS: VERSIONED,
+    ChangelogForm.LISTS: LIST,
 }
 
 
@@ -50,23 +53,18 @@ def table_layout(
     :raises UnsupportedStore: if there is no such store, it has no changelog, or its rows are no columns.
     """
     builder, topic, from_source = _store(config, topology, store, on_disk=on_disk)
-    kind = builder.kind
-    form = (
-        OTHER
-        if kind not in BUILT_IN
-        else _FORMS.get(kind)
-        or (WINDOW if kind.endswith("window") else SESSION if kind.endswith("session") else KEY_VALUE)
-    )
+    kind = kind_of(builder)
+    form = _FORMS.get(kind.changelog_form, OTHER)
     if form == OTHER and not raw:
         raise UnsupportedStore(
-            f"store {store!r} is a {kind} store, whose rows have a form of their own: read it with raw=True, which"
-            " gives keys and values as bytes",
+            f"store {store!r} is a {builder.kind} store, whose rows have a form of their own: read it with raw=True,"
+            " which gives keys and values as bytes",
             store=store,
         )
     parameters = builder.supplier.parameters
     retention = None
     if form in (WINDOW, SESSION):
-        shows_limit = kind.startswith("time-ordered") and form == WINDOW
+        shows_limit = kind.time_first and form == WINDOW
         retention = Retention.of(builder, persistent=builder.supplier.persistent, shows_limit=shows_limit)
     lives = builder.time_to_live
     key, value = Column("key", "binary"), Column("value", "binary")
@@ -79,7 +77,7 @@ def table_layout(
         form=form,
         key=key,
         value=value,
-        headers="headers" in kind,
+        headers=form != OTHER and any("headers" in family.columns for family in kind.offline.values()),
         window_size_ms=parameters.get("window_size_ms"),
         window_end=parameters.get("window_end"),
         duplicates=bool(parameters.get("retain_duplicates")),

@@ -1,0 +1,31 @@
+"""The forms that records of changelogs have: what stands in their keys and values besides those of the store."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class ChangelogForm(Enum):
+    """The form of a changelog's keys and values, as readers outside of the store need it (formats 9 to 11)."""
+
+    KEYS = "keys"
+    """Keys and values of the store."""
+    WINDOWS = "windows"
+    """Behind the key the start of a window and a sequence number."""
+    SESSIONS = "sessions"
+    """Behind the key the end and the start of a session."""
+    VERSIONS = "versions"
+    """Keys and values of the store, where the record's timestamp is the beginning of the value's validity."""
+    LISTS = "lists"
+    """The value is a list of values."""
+    CHANGES = "changes"
+    """The value is a change with the context of its record."""
+    CHANGES_BY_TIME = "changes by time"
+    """The value is one of `CHANGES`, and the key begins with a time."""
+    OWN = "own"
+    """A form of the kind's own, of which only the serdes are known."""
+
+    @property
+    def time_end(self) -> int | None:
+        """The end, from the key's end, of the eight bytes with the time by which a row expires; ``None`` without."""
+        return {ChangelogForm.WINDOWS: -4, ChangelogForm.SESSIONS: -8}.get(self)
