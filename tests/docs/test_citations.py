@@ -33,7 +33,11 @@ OUTSIDE = re.compile(
     r"|\bsections? \d[\d.]*",
     re.IGNORECASE,
 )
-DECISION = re.compile(r"\bdecisions? (\d+)\b|\bdecisions/(\d+)|[\[(](0\d{3})[\])]")
+NUMBERED = re.compile(r"\bdecisions? \d+\b|\bdecisions/\d+[\w.-]*|[\[(]0\d{3}[\])]")
+"""How decisions were cited when each had a number."""
+DECISION = re.compile(r'\bdocs/decisions/([\w-]+)\.md`*(?:,? \(?"([^"]+)")?')
+"""How code cites a decision: its chapter, and its title where there is room for it."""
+DECISION_LINK = re.compile(r"\]\((?:\.\./)*(?:docs/)?decisions/([\w-]+)\.md(?:#([\w-]+))?\)")
 PAGE = re.compile(r"\b(docs/[\w/-]+\.md)(?:#([\w-]+))?")
 RECORDED = re.compile(r"\brecordings? ((?:`[\w.-]+`(?:, | and )?)+)", re.IGNORECASE)
 
@@ -63,13 +67,22 @@ def numbers_of(page: str) -> list[int]:
     return [int(number) for number in ENTRY.findall((DOCS / page).read_text())]
 
 
+def anchor(title: str) -> str:
+    return re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
+
+
 def anchors(page: Path) -> list[str]:
-    titles = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
-    return [re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles]
+    return [anchor(title) for title in re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)]
+
+
+def titles(chapter: Path) -> list[str]:
+    """The decisions of a chapter."""
+    return re.findall(r"^## (.*)$", chapter.read_text(), re.MULTILINE)
 
 
 KNOWN = {"semantics": set(numbers_of("semantics.md")), "formats": set(numbers_of("formats.md"))}
-DECISIONS = {int(path.name[:4]) for path in (DOCS / "decisions").glob("[0-9]*.md")}
+INDEX = DOCS / "decisions" / "README.md"
+CHAPTERS = {path.stem: titles(path) for path in INDEX.parent.glob("*.md") if path != INDEX}
 
 
 def rules(text: str, page: str) -> Iterator[tuple[int, str]]:
@@ -84,10 +97,15 @@ def rules(text: str, page: str) -> Iterator[tuple[int, str]]:
 
 
 def decisions(text: str, page: str) -> Iterator[tuple[int, str]]:
+    for found in NUMBERED.finditer(text):
+        yield found.start(), f"{found[0]!r}: decisions have titles and no numbers"
     for found in DECISION.finditer(text):
-        number = int(found[1] or found[2] or found[3])
-        if number not in DECISIONS:
-            yield found.start(), f"there is no decision {number}"
+        if found[2] and found[2] not in CHAPTERS.get(found[1], []):
+            yield found.start(), f"docs/decisions/{found[1]}.md has no decision {found[2]!r}"
+    for found in DECISION_LINK.finditer(text):
+        known = [anchor(title) for title in CHAPTERS.get(found[1], [])]
+        if found[1] != INDEX.stem and found[2] not in known:
+            yield found.start(), f"docs/decisions/{found[1]}.md has no decision for #{found[2]}"
 
 
 def pages(text: str, page: str) -> Iterator[tuple[int, str]]:
@@ -137,8 +155,17 @@ def test_the_code_cites() -> None:
         ("(semantics 12, 9999)", [(1, "docs/semantics.md has no number 9999")]),
         ("a\n# (formats\n#   9998 and 9999)", [(2, f"docs/formats.md has no number {n}") for n in (9998, 9999)]),
         ("(semantics 1 and\n9000 to 9001)", [(1, f"docs/semantics.md has no number {n}") for n in (9000, 9001)]),
-        ("docs/decisions/0001", []),
-        ("decision 1, docs/decisions/9999", [(1, "there is no decision 9999")]),
+        ('docs/decisions/stores.md, "A task has\n    one database"', []),
+        ('``docs/decisions/stores.md`` ("A task has one database")', []),
+        ("docs/decisions/stores.md says", []),
+        ("docs/decisions/attic.md", [(1, "there is no docs/decisions/attic.md")]),
+        ('docs/decisions/stores.md, "No"', [(1, "docs/decisions/stores.md has no decision 'No'")]),
+        ("[why](decisions/stores.md#a-task-has-one-database)", []),
+        ("\n[why](decisions/stores.md#attic)", [(2, "docs/decisions/stores.md has no decision for #attic")]),
+        ("[why](decisions/stores.md)", [(1, "docs/decisions/stores.md has no decision for #None")]),
+        ("[all](decisions/README.md)", []),
+        ("decision 1", [(1, "'decision 1': decisions have titles and no numbers")]),
+        ("\ndecisions/0001-one.md", [(2, "'decisions/0001-one.md': decisions have titles and no numbers")]),
         ("see docs/design.md#the-house", []),
         ("\nsee docs/design.md#attic", [(2, "docs/design.md has no heading for #attic")]),
         ("see docs/nothing.md", [(1, "there is no docs/nothing.md")]),
@@ -177,6 +204,26 @@ def test_numbers_are_given_once_and_without_gaps(page: str) -> None:
 
 def test_the_next_free_number_is_told() -> None:
     assert f"the next free number, {max(KNOWN['semantics']) + 1}." in Flow((DOCS / "semantics.md").read_text()).text
+
+
+def test_the_index_lists_each_decision_once_and_nothing_else() -> None:
+    """Chapter by chapter, in the order of the chapter."""
+    listed = re.findall(r"^\| \[([^\]]+)\]\(([\w-]+)\.md#([\w-]+)\) \|$", INDEX.read_text(), re.MULTILINE)
+    assert [link for title, _, link in listed if link != anchor(title)] == []
+    order = dict.fromkeys(chapter for _, chapter, _ in listed)
+    assert sorted(order) == sorted(CHAPTERS)
+    there = [(title, chapter) for chapter in order for title in CHAPTERS[chapter]]
+    assert [(title, chapter) for title, chapter, _ in listed] == there
+    rows = re.findall(r"^\|.*", INDEX.read_text(), re.MULTILINE)
+    assert len(rows) == len(listed) + 2 * len(CHAPTERS)
+
+
+def test_decisions_are_headings_of_chapters() -> None:
+    """A file with a number is of the former form; a title that comes twice, or has a mark in it, makes no anchor."""
+    assert sorted(path.name for path in INDEX.parent.glob("[0-9]*")) == []
+    decided = [title for chapter in CHAPTERS.values() for title in chapter]
+    assert sorted(title for title in set(decided) if decided.count(title) > 1) == []
+    assert [title for title in decided if not re.fullmatch(r"[\w -]+", title)] == []
 
 
 def entries(page: str) -> list[str]:

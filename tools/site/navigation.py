@@ -7,6 +7,20 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 DECISIONS = DOCS / "decisions"
+DECISION_CHAPTERS = tuple(
+    DECISIONS / f"{name}.md"
+    for name in (
+        "stores",
+        "changelogs-and-restore",
+        "commits-and-transactions",
+        "tasks-and-membership",
+        "clients-and-brokers",
+        "windows-and-joins",
+        "spark",
+        "command-line-and-settings",
+        "testing-and-repository",
+    )
+)
 
 NAVIGATION: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
@@ -101,4 +115,4 @@ def pages() -> list[Path]:
     """All pages of the site that are files of the repository, in their order; the index of `docs` is the home page."""
     listed = [ROOT / name for _, names in NAVIGATION for name in names]
     examples = sorted(path for path in (ROOT / "examples").glob("*/README.md"))
-    return [DOCS / "README.md", *listed, *examples, *sorted(DECISIONS.glob("*.md"))]
+    return [DOCS / "README.md", *listed, *examples, DECISIONS / "README.md", *DECISION_CHAPTERS]

@@ -11,11 +11,10 @@ import re
 import shutil
 from pathlib import Path
 
-from tools.site.navigation import DECISIONS, NAVIGATION, ROOT, pages
+from tools.site.navigation import DECISION_CHAPTERS, DECISIONS, NAVIGATION, ROOT, pages
 from tools.site.reference import REFERENCE, write_reference
 
 LINK = re.compile(r"(\[[^\]]*\])\(([^)#\s]+)(#[^)]*)?\)")
-TITLE = re.compile(r"^# (.*)$", re.MULTILINE)
 CODE = re.compile(r"^(```.*?^```$)", re.MULTILINE | re.DOTALL)
 
 
@@ -23,7 +22,6 @@ def stage(folder: Path) -> None:
     """Writes every page of the site below `folder`, which must be empty or absent."""
     for page in pages():
         write(folder, page, page_text(page, folder))
-    write(folder, DECISIONS / "README.md", decisions())
     write_reference(folder / "reference")
 
 
@@ -47,8 +45,8 @@ def page_text(page: Path, folder: Path) -> str:
         return text + navigation()
     if page == ROOT / "examples" / "README.md":
         return text + toctree("", [f"{path.parent.name}/index" for path in sorted(page.parent.glob("*/README.md"))])
-    if page.parent == DECISIONS:
-        return "---\norphan: true\n---\n\n" + text  # the side of each page would have them all
+    if page == DECISIONS / "README.md":
+        return text + toctree("", [path.stem for path in DECISION_CHAPTERS])
     if page.parent.parent == ROOT / "examples":
         return text + scripts(page, folder)
     return text
@@ -60,7 +58,7 @@ def link(found: re.Match[str], page: Path, folder: Path) -> str:
         return found[0]
     path = (page.parent / target).resolve()
     if path.is_dir():
-        if not (path / "README.md").exists() and path != DECISIONS:
+        if not (path / "README.md").exists():
             return label[1:-1]
         path /= "README.md"
     if path.suffix != ".md":
@@ -103,12 +101,3 @@ def scripts(page: Path, folder: Path) -> str:
         shutil.copyfile(script, copy)
         shown.append(f"\n## {script.name}\n\n```{{literalinclude}} {script.name}\n:language: python\n```\n")
     return "".join(shown)
-
-
-def decisions() -> str:
-    """A list of the decisions by their titles."""
-    found = sorted(DECISIONS.glob("[0-9]*.md"))
-    titles = [(page, TITLE.search(page.read_text(encoding="utf-8"))) for page in found]
-    lines = [f"- [{title[1] if title else page.stem}]({page.name})" for page, title in titles]
-    text = "# Decisions\n\nEach says what was decided, why, and what else was considered.\n\n" + "\n".join(lines) + "\n"
-    return text
