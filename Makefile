@@ -76,7 +76,8 @@ format: $(INSTALLED)
 	$(VENV)/bin/ruff check --fix
 	$(VENV)/bin/ruff format
 
-# What an editor that checks with pyright says of good and of wrong lambdas, and its hovers; docs/decisions/0102.
+# What an editor that checks with pyright says of good and of wrong lambdas, and its hovers;
+# docs/decisions/testing-and-repository.md, "Types are tested with mypy and editors on demand".
 editors: $(INSTALLED) $(EDITORS_INSTALLED)
 	$(PY) -m tools.editors $(EDITORS)/bin
 

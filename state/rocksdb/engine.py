@@ -225,7 +225,8 @@ class RocksEngine:
             raise
 
     def leave_to_parent(self) -> Collection[str]:
-        """Keeps a forked child from closing or reading the database, for which it has no threads (decision 0129)."""
+        """Keeps a forked child from closing or reading the database, for which it has no threads
+        (docs/decisions/tasks-and-membership.md, "A forked child holds nothing of its parent")."""
         self._lock = threading.RLock()
         self._closed = True
         for family in self._families.values():

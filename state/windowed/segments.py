@@ -1,8 +1,9 @@
 """The times of a store of windows or sessions: its stream time, and from when on rows are shown, taken and kept.
 
 The rows of a span of time, a segment, start with the segment's number, so that they are deleted as one range once all
-of them have expired (docs/decisions/0010). The store's observed stream time is the largest time put into it (Java's
-stores start again at -1 after a restart; here it is a row, written with the others).
+of them have expired (docs/decisions/stores.md, "Segments of windows are a prefix of the key"). The store's observed
+stream time is the largest time put into it (Java's stores start again at -1 after a restart; here it is a row, written
+with the others).
 """
 
 from __future__ import annotations

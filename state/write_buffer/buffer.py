@@ -17,7 +17,7 @@ A dirty entry of a cache goes on behind value and timestamp with (headers, sourc
 and has its message in place of the offset where error handlers may ask for it.
 
 Without caching a row is forwarded when it is put; it is logged at once as well, or like a cached one when it is drained
-(docs/decisions/0007-changelog-updates.md).
+(docs/decisions/changelogs-and-restore.md, "Changelogs log the last update of a key per commit").
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The rows of a store that its task's thread shares with readers in other threads, and the rules for both sides.
 
 Readers see one moment of a store while the task's thread puts, drains, evicts, commits and aborts, and that thread does
-nothing for them when a row is put. It rests on three rules (docs/decisions/0013-views-of-running-stores.md has the
+nothing for them when a row is put. It rests on three rules (docs/decisions/stores.md has the
 reasons and the alternatives):
 
 1. **A row is put where it goes before it is taken from where it was**: `dirty`, `draining`, `drained`, then the engine.

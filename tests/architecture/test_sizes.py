@@ -2,7 +2,7 @@
 
 Docstrings, comments and blank lines are not: an example in a docstring makes no file harder to read. One file may be
 longer: streams and tables name each other in a circle, so they share a module, which only types calls
-(docs/decisions/0080).
+(docs/decisions/testing-and-repository.md, "Streams and tables share one long module").
 """
 
 import ast

@@ -1,4 +1,5 @@
-"""The comparison behind `make editors`, which itself needs another environment (docs/decisions/0102)."""
+"""The comparison behind `make editors`, which itself needs another environment
+(docs/decisions/testing-and-repository.md, "Types are tested with mypy and editors on demand")."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 restores.
 
 The dictionary holds every row ever put; what has expired is left out when it is read. Order is computed from the layout
-that the documentation tells (docs/decisions/0010).
+that the documentation tells (docs/decisions/stores.md, "Segments of windows are a prefix of the key").
 """
 
 from __future__ import annotations

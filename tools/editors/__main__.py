@@ -1,8 +1,8 @@
 """Compares what basedpyright says of `program.py` with what stands there: `python -m tools.editors FOLDER`.
 
 The folder has the programs of basedpyright, which brings Node and is in an environment of its own
-(docs/decisions/0102). It checks types and errors, and that the hover over each name shows the example of its docstring
-as code.
+(docs/decisions/testing-and-repository.md, "Types are tested with mypy and editors on demand"). It checks types and
+errors, and that the hover over each name shows the example of its docstring as code.
 """
 
 from __future__ import annotations

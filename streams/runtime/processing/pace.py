@@ -1,7 +1,8 @@
 """Limits how long a stream thread processes records before it does what else is due: a commit, a poll, a stop.
 
 The clock is read between records, as often as keeps that cheap: every few dozen records of a fast topology, and after
-each record of a slow one (docs/decisions/0021-the-clock-between-records.md).
+each record of a slow one (docs/decisions/commits-and-transactions.md, "The clock is read between records as often as
+their time allows").
 """
 
 from __future__ import annotations

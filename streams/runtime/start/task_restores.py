@@ -149,8 +149,8 @@ class ForgottenDeletions:
 log = logging.getLogger("streams.tasks")
 
 BULK_RECORDS = 100_000
-"""Restores of a task that are as long are loaded in bulk (docs/decisions/0015-restores-write-batches.md): to open its
-database twice takes as long as some thousand records."""
+"""Restores of a task that are as long are loaded in bulk (docs/decisions/changelogs-and-restore.md, "Long restores use
+memtables that are sorted at the flush"): to open its database twice takes as long as some thousand records."""
 
 Starts = Mapping[TopicPartition, OffsetAndMetadata]
 

@@ -4,10 +4,10 @@
 (c) comes before (b) too, so that no change is known without its result. Then at least once: (d) apply to the engines,
 (e) commit offsets; exactly once: (d) add offsets and commit the transaction, (e) apply to the engines. A failure at any
 step leaves everything after it undone, but where the disk is full: what is on the changelogs is committed all the same,
-and the engines get it when there is room (docs/decisions/0152-a-full-disk-is-waited-for.md).
+and the engines get it when there is room (docs/decisions/commits-and-transactions.md, "A full disk is waited for").
 
-The offsets to commit are those that the open tasks know (docs/decisions/0020-every-transaction-asks-the-group.md): they
-are kept nowhere else.
+The offsets to commit are those that the open tasks know (docs/decisions/commits-and-transactions.md, "Every transaction
+asks the group with offsets of open tasks"): they are kept nowhere else.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from streams.runtime.tracing.tracer import Followed, Tracer
 
 HEADER = "streams.trace"
 """The header of followed records in repartition topics, which says what they are followed as. It is taken off where the
-topic is read (docs/decisions/0058-following-one-record.md)."""
+topic is read (docs/decisions/command-line-and-settings.md, "Following a record is free when it is off")."""
 
 
 class _Read:

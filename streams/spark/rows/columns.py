@@ -1,7 +1,7 @@
 """Columns of DataFrames for keys, values, times and headers: their types, and the Arrow arrays that fill them.
 
 A column's type is that of its serde: text, numbers, truth values and bytes keep theirs; whatever else a serde returns
-becomes JSON text, which Spark parses by ``from_json``. (docs/decisions/0073)
+becomes JSON text, which Spark parses by ``from_json``. (docs/decisions/spark.md, "Objects are JSON text in DataFrames")
 """
 
 from __future__ import annotations
