@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from docs_support.followed import FOLLOWED
 from processor_api import errors
 from processor_api.stores.factory import Stores
 from streams import (
@@ -52,8 +53,8 @@ def name(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-# What these pages show needs Kafka or Spark: tests/integration and tests/spark run it.
-ELSEWHERE = [ROOT / "docs" / f"{page}.md" for page in ("spark", "spark-backfill", "spark-handover", "tutorial-pyspark")]
+# What these pages show needs Kafka or Spark, or files: tests/integration, tests/spark and those of tutorials run it.
+ELSEWHERE = [*(ROOT / "docs" / f"{page}.md" for page in ("spark", "spark-backfill", "spark-handover")), *FOLLOWED]
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python") and page not in ELSEWHERE], ids=name)
