@@ -46,8 +46,28 @@ NAVIGATION: tuple[tuple[str, tuple[str, ...]], ...] = (
             "docs/tutorial-pyspark.md",
         ),
     ),
-    ("How-to", ("docs/deployment.md", "docs/troubleshooting.md")),
-    ("Coming from", ("docs/from-java.md", "docs/migration.md", "docs/from-quix.md", "docs/from-faust.md")),
+    (
+        "How-to",
+        (
+            "docs/no-output.md",
+            "docs/errors-and-dead-letters.md",
+            "docs/timestamps.md",
+            "docs/partitioning.md",
+            "docs/deployment.md",
+            "docs/troubleshooting.md",
+        ),
+    ),
+    (
+        "Coming from",
+        (
+            "docs/from-java.md",
+            "docs/migration.md",
+            "docs/from-quix.md",
+            "docs/from-faust.md",
+            "docs/from-bytewax.md",
+            "docs/elsewhere.md",
+        ),
+    ),
     (
         "Records and tables",
         (
