@@ -104,7 +104,8 @@ kafka:
 	@$(NEEDS_PYTHON)
 	exec $(PYTHON) -m tools.kafka.broker --port $(PORT) $(if $(DIR),--dir "$(DIR)")
 
-# The pictures of docs/pictures, from runs of small topologies.
+# The pictures of docs/pictures, from runs of small topologies, and from the recording of the tour's crash, which
+# `python -m tools.terminal` makes again.
 pictures: $(INSTALLED)
 	$(PY) -m tools.timelines
 

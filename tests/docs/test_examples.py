@@ -67,7 +67,7 @@ def test_python_runs(page: Path) -> None:
 
 def test_there_are_examples() -> None:
     assert sum(len(blocks(page, "python")) for page in PAGES) >= 4
-    assert any("TopologyTestDriver" in block for block in blocks(ROOT / "README.md", "python"))
+    assert any("TopologyTestDriver" in block for block in blocks(ROOT / "docs" / "quick-start.md", "python"))
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "sh")], ids=name)

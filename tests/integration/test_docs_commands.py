@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from docs_support.blocks import PAGES, ROOT, blocks, commands, is_offline, prepare
+from docs_support.blocks import PAGES, QUICK_START, ROOT, blocks, commands, is_offline, prepare
 from integration_support.topics import Topics
 from waiting import wait_until
 
@@ -153,7 +153,7 @@ def topics_of(reader: Reader) -> set[str]:
 
 
 WITH_KAFKA.sort(key=lambda page: page != ROOT / "examples" / "README.md")  # it makes topics itself
-SLOW = [pytest.param(page, marks=() if page == ROOT / "README.md" else pytest.mark.slow) for page in WITH_KAFKA]
+SLOW = [pytest.param(page, marks=() if page == QUICK_START else pytest.mark.slow) for page in WITH_KAFKA]
 
 
 @pytest.mark.parametrize("page", SLOW, ids=lambda page: str(page.relative_to(ROOT)))

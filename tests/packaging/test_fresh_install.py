@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 
-from docs_support.blocks import ROOT, blocks, commands, is_offline, prepare
+from docs_support.blocks import QUICK_START, ROOT, blocks, commands, is_offline, prepare
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
-README = ROOT / "README.md"
 TRIAL = """
 from app import builder
 from streams import Serdes, TopologyTestDriver, json_serde
@@ -60,9 +59,9 @@ def test_it_is_not_larger_than_the_page_says(fresh: Path) -> None:
 
 @pytest.mark.slow
 def test_the_quickstart_runs_without_any_extra(fresh: Path, run: Run, tmp_path: Path) -> None:
-    """The script of README, its test, its commands that need no Kafka, and a doctor who says that there is none."""
-    folder = prepare(README, tmp_path)
-    given = [command for block in blocks(README, "sh") if not block.reason for command in commands(block)]
+    """The script of the page, its commands that need no Kafka, and a doctor who says that there is none."""
+    folder = prepare(QUICK_START, tmp_path)
+    given = [command for block in blocks(QUICK_START, "sh") if not block.reason for command in commands(block)]
     offline = [command for command in given if is_offline(command)]
     assert len(offline) >= 2
     for command in (*offline, "streams --help", "streams demo", "streams completion bash"):
@@ -91,7 +90,7 @@ def test_a_missing_extra_is_named_with_its_command(
     fresh: Path, run: Run, tmp_path: Path, words: str, extra: str
 ) -> None:
     """One line, and no traceback."""
-    folder = prepare(README, tmp_path)
+    folder = prepare(QUICK_START, tmp_path)
     (tmp_path / "state").mkdir()
     command = [*words.split(), "--application-id", "app", "-c", f"state.dir={tmp_path / 'state'}"]
     result = run(fresh / "streams", *command, cwd=folder)

@@ -28,6 +28,7 @@ NAVIGATION: tuple[tuple[str, tuple[str, ...]], ...] = (
         (
             "README.md",
             "docs/install.md",
+            "docs/quick-start.md",
             "docs/first-topology.md",
             "docs/try.md",
             "docs/concepts.md",
@@ -125,6 +126,7 @@ NAVIGATION: tuple[tuple[str, tuple[str, ...]], ...] = (
             "docs/journey-of-a-record.md",
             "docs/invariants.md",
             "CONTRIBUTING.md",
+            "SECURITY.md",
             "CHANGELOG.md",
         ),
     ),

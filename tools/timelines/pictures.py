@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tools.terminal.drawing import crash_picture
+from tools.terminal.recording import CRASH
 from tools.timelines import concepts, joins, punctuations, suppress, windows
 from tools.timelines.drawing import draw
 
@@ -29,5 +31,6 @@ SCENES = {
 
 
 def pictures() -> dict[str, str]:
-    """Runs every topology, and returns the SVGs by name."""
-    return {name: draw(scene()) for name, scene in SCENES.items()}
+    """Runs every topology, draws what a terminal has shown, and returns the SVGs by name."""
+    drawn = {name: draw(scene()) for name, scene in SCENES.items()}
+    return {**drawn, "crash": crash_picture(CRASH.read_text(encoding="utf-8"))}

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
+QUICK_START = ROOT / "docs" / "quick-start.md"
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/*.md"), *ROOT.glob("examples/**/*.md")])
 SPARK = {
     ROOT / "docs" / f"{page}.md": "tests/integration and tests/spark run the pages about Spark"
@@ -85,6 +86,8 @@ def prepare(page: Path, folder: Path) -> Path:
     if page.name.startswith("tutorial-"):
         files = {"app.py": blocks(page, "python")[0].text}
     if page == ROOT / "README.md":
+        files = {"app.py": blocks(page, "python")[0].text}
+    if page == QUICK_START:
         files = {"app.py": blocks(page, "python")[0].text, "streams.toml": blocks(page, "toml")[0].text}
     if page.name == "topics-and-records.md":
         files = {"app.py": blocks(ROOT / "README.md", "python")[0].text}

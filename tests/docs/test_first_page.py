@@ -1,0 +1,70 @@
+"""The figures of the first page are those of the repository."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+from simulation_support.scenarios import SCENARIOS
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "README.md").read_text()
+TESTS = ROOT / "tests"
+
+
+def number(pattern: str, text: str = PAGE) -> int:
+    """Returns the one number that a pattern finds, which must be there."""
+    found = re.search(pattern, text)
+    assert found is not None, pattern
+    return int(found[1].replace(",", ""))
+
+
+def in_test(file: str, pattern: str) -> int:
+    return number(pattern, (TESTS / file).read_text())
+
+
+def test_recordings_are_counted() -> None:
+    files = [path for path in (TESTS / "golden" / "recordings").rglob("*") if path.is_file()]
+    assert number(r"\| (\d+) recordings of Kafka Streams \|") == len(files)
+
+
+def test_rules_are_counted() -> None:
+    lines = re.findall(r"^\| \d+ \| ", (ROOT / "docs" / "conformance.md").read_text(), re.MULTILINE)
+    assert number(r"\| (\d+) rules \|") == len(lines)
+
+
+def test_seeds_are_counted() -> None:
+    assert number(r"\| ([\d,]+) schedules of faults \|") == in_test("simulation/test_seeds.py", r'_SEEDS", "(\d+)"')
+    assert number(r"`make test` runs (\d+) of these seeds") == in_test("simulation/test_seeds.py", r"\nSEEDS = (\d+)\n")
+    assert number(r"runs over (\d+) applications") == len(SCENARIOS)
+
+
+def test_killed_processes_are_counted() -> None:
+    """Those of the two tests that kill hundreds: writers of a database, and tasks with each guarantee."""
+    writers = in_test("state/test_crash.py", r'kill_often\(tmp_path / "db", (\d{3,}),')
+    file = "runtime/test_task_crash.py"
+    seeds = in_test(file, r'parametrize\("seed", range\((\d+)\)\)')
+    tasks = 2 * seeds * in_test(file, r"kill_often\(tmp_path, guarantee, (\d+), seed\)")
+    assert number(r"\| (\d+) killed processes \|") == writers + tasks
+
+
+def test_tests_are_counted() -> None:
+    found = sum(
+        isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+        for path in TESTS.rglob("test_*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+    )
+    told = number(r"\| more than ([\d,]+) tests \|")
+    assert told < found < told + 1000
+
+
+def test_figures_are_those_of_the_page_about_performance() -> None:
+    performance = (ROOT / "docs" / "performance.md").read_text()
+    for workload, name in (("W3", "count in windows"), ("W4", "stream joined with a table")):
+        rate, *_ = re.findall(rf"^\| {name}.*, thousand records/s \| (.*) \|$", PAGE, re.MULTILINE)
+        cells = re.findall(rf"^\| {workload}, .*\n(?:\| \| .*\n)*", performance, re.MULTILINE)
+        rows = [row.split("|") for row in "".join(cells[:2]).splitlines()]
+        expected = {row[2].strip(): row[3].strip() for row in rows}
+        runners = ("streams", "Java", "Quix", "Faust")
+        assert [cell.strip() for cell in rate.split("|")] == [expected.get(runner, "") for runner in runners]
