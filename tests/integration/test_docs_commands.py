@@ -41,6 +41,9 @@ class Reader:
         self._home = folder
         self._bootstrap = bootstrap
         self._state = folder / "saved"
+        self._runs_on = page == QUICK_START
+        """Whether an application goes on while the later commands of the page are given."""
+        self._running: subprocess.Popen[bytes] | None = None
         self.environment = {
             **os.environ,
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
@@ -112,7 +115,7 @@ class Reader:
             address.unlink(missing_ok=True)
             manager.bind(str(address))
             manager.setblocking(False)
-            process = subprocess.Popen(
+            self._running = process = subprocess.Popen(
                 words,
                 cwd=self.folder,
                 env={**self.environment, "NOTIFY_SOCKET": str(address)},
@@ -128,15 +131,29 @@ class Reader:
                 except BlockingIOError:
                     return False
 
+            wait_until(f"{shlex.join(words)} is ready", ready, deadline_s=DEADLINE_S)
+        if not self._runs_on:
+            self._end()
+            shutil.rmtree(self._state, ignore_errors=True)
+            shutil.copytree(home, self._state)
+
+    def _end(self) -> None:
+        assert self._running is not None
+        self._running.send_signal(signal.SIGTERM)
+        assert self._running.wait(DEADLINE_S) == 0, (self._home / "log").read_text()[-3000:]
+
+    def __enter__(self) -> Reader:
+        return self
+
+    def __exit__(self, failure: type[BaseException] | None, *_: object) -> None:
+        """Ends the application that runs on as its user would, and one that a failure has left at once."""
+        if self._running is not None:
             try:
-                wait_until(f"{shlex.join(words)} is ready", ready, deadline_s=DEADLINE_S)
-                process.send_signal(signal.SIGTERM)
-                assert process.wait(DEADLINE_S) == 0, log.read_text()[-3000:]
+                if failure is None and self._runs_on:
+                    self._end()
             finally:
-                process.kill()
-                process.wait()
-        shutil.rmtree(self._state, ignore_errors=True)
-        shutil.copytree(home, self._state)
+                self._running.kill()
+                self._running.wait()
 
 
 def topics_of(reader: Reader) -> set[str]:
@@ -158,11 +175,11 @@ SLOW = [pytest.param(page, marks=() if page == QUICK_START else pytest.mark.slow
 
 @pytest.mark.parametrize("page", SLOW, ids=lambda page: str(page.relative_to(ROOT)))
 def test_commands_run(page: Path, kafka_of_module: str, tmp_path: Path, unique_name: Callable[[str], str]) -> None:
-    reader = Reader(page, tmp_path, kafka_of_module, unique_name("docs"))
     topics = Topics(kafka_of_module, unique_name)
-    for name in sorted(topics_of(reader) - topics.names()):
-        topics.create_named(name, PARTITIONS)
-    for block in blocks(page, "sh"):
-        for command in commands(block) if not block.reason else ():
-            if not is_offline(command) or command.startswith("export "):
-                reader.give(command)
+    with Reader(page, tmp_path, kafka_of_module, unique_name("docs")) as reader:
+        for name in sorted(topics_of(reader) - topics.names()):
+            topics.create_named(name, PARTITIONS)
+        for block in blocks(page, "sh"):
+            for command in commands(block) if not block.reason else ():
+                if not is_offline(command) or command.startswith("export "):
+                    reader.give(command)
