@@ -8,6 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from packaging.metadata import Metadata
+
+import streams
+
 PACKAGES = {"streams", "dsl", "processor_api", "state"}
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -65,9 +69,24 @@ def test_pytest_finds_the_fixtures_of_an_installed_wheel(installed_python: Path,
     assert "1 passed" in result.stdout
 
 
+def test_an_index_takes_the_metadata(distributions: Any, root: Path) -> None:
+    """That of both files is valid and the same, and its text is the README."""
+    with zipfile.ZipFile(distributions.wheel) as wheel:
+        of_wheel = wheel.read(next(name for name in wheel.namelist() if name.endswith(".dist-info/METADATA")))
+    with tarfile.open(distributions.sdist) as sdist:
+        file = sdist.extractfile(next(name for name in sdist.getnames() if name.count("/") == 1 and "PKG-INFO" in name))
+        assert file is not None
+        assert file.read() == of_wheel
+    found = Metadata.from_email(of_wheel, validate=True)
+    assert str(found.version) == streams.__version__
+    assert found.description_content_type == "text/markdown"
+    assert found.description == (root / "README.md").read_text()
+
+
 def test_the_sdist_holds_what_a_reader_and_a_packager_need(distributions: Any) -> None:
     with tarfile.open(distributions.sdist) as sdist:
         names = {name.partition("/")[2] for name in sdist.getnames()}
-    assert {"LICENSE", "README.md", "CHANGELOG.md", "Makefile", "constraints.txt", "tests/conftest.py"} <= names
+    files = {"LICENSE", "README.md", "CHANGELOG.md", "SECURITY.md", "Makefile", "constraints.txt"}
+    assert files | {"docs/pictures/crash.svg", "tests/conftest.py"} <= names
     assert "tools/kafka/pom.xml" in names
     assert not [name for name in names if name.startswith((".venv", "build/", ".git/"))]
