@@ -1,4 +1,5 @@
-"""Lists what is public: `python -m tools.public_names` writes the list that the tests compare with."""
+"""Lists what is public: `python -m tools.public_names` writes the list that the tests compare with, and the stub by
+which type checkers and editors know the names of `streams`."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 PATH = Path(__file__).resolve().parents[1] / "tests" / "streams" / "public_names.txt"
+STUB = Path(__file__).resolve().parents[1] / "streams" / "__init__.pyi"
 MODULES = ("streams", "streams.engines", "streams.serdes", "streams.spark", "streams.testing")
 FOREIGN = ("builtins", "typing", "enum", "abc", "pydantic", "collections")
 """Members that a class has from there are not ours to keep."""
@@ -32,5 +34,15 @@ def members(kind: type[Any]) -> set[str]:
     return {name for name in names if not name.startswith("_") and name != "model_config"}
 
 
+def stub() -> str:
+    """Returns the text of the stub: each public name of `streams`, imported from its home."""
+    streams = import_module("streams")
+    homes = sorted((home, sorted(names.split())) for home, names in streams._HOMES.items())
+    imports = [f"from {home} import {name} as {name}\n" for home, names in homes for name in names]
+    head = '"""The public names of `streams`, for type checkers; made by `python -m tools.public_names`."""\n\n'
+    return head + "".join(imports) + "\n__version__: str\n"
+
+
 if __name__ == "__main__":
+    STUB.write_text(stub())
     PATH.write_text("".join(f"{name}\n" for name in public_names()))

@@ -11,18 +11,16 @@ import pytest
 
 import streams
 from processor_api import errors
+from tools import public_names
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 HEAVY = ("confluent_kafka", "msgspec", "orjson", "pydantic", "pydantic_core", "rocksdict", "structlog")
 
 
 def imports_for_type_checkers() -> dict[str, str]:
-    """Each name imported under TYPE_CHECKING, and from where."""
-    tree = ast.parse(Path(streams.__file__).read_text(encoding="utf-8"))
-    blocks = [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
-    assert len(blocks) == 1
-    imports = [node for node in blocks[0].body if isinstance(node, ast.ImportFrom)]
-    assert len(imports) == len(blocks[0].body)
+    """Each name that the stub imports, and from where."""
+    tree = ast.parse(public_names.STUB.read_text(encoding="utf-8"))
+    imports = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
     return {alias.name: str(node.module) for node in imports for alias in node.names}
 
 
@@ -51,6 +49,14 @@ def test_type_checkers_and_python_see_the_same_names() -> None:
     assert {*HOMES, "__version__"} == set(streams.__all__)
     assert len(streams.__all__) == len(set(streams.__all__))
     assert set(streams.__all__) <= set(dir(streams))
+
+
+def test_the_stub_is_made_of_the_names() -> None:
+    made = ast.dump(ast.parse(public_names.stub()))
+    assert len(HOMES) > 200
+    assert sorted(ast.dump(ast.parse(public_names.STUB.read_text())).split("ImportFrom")) == sorted(
+        made.split("ImportFrom")
+    ), "run python -m tools.public_names"
 
 
 def test_every_error_and_everything_of_the_dsl_is_public() -> None:
