@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from processor_api.clock import ManualClock
-from streams.runtime.threads.gathering import LIKELY, MANY, Gathering
+from streams.runtime.threads.intake import LIKELY, MANY, Gathering
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from processor_api.task_id import TopicPartition
 from processor_api.texts import plain_str
 from streams.config import clients as client_configs
 from streams.kafka.client_errors import LOST
+from streams.kafka.client_events import client_event
 from streams.kafka.ports import AT_BEGINNING, Consumer
 from streams.log import RepeatedLines
 from streams.runtime.global_stores.restore import GlobalRestore
@@ -26,7 +27,6 @@ from streams.runtime.global_stores.task import GlobalTask
 from streams.runtime.global_stores.topic_reader import ReaderStopped, TopicReader
 from streams.runtime.tasks.full_disk import FullDisk, Waiting
 from streams.runtime.tasks.retry import Retry
-from streams.runtime.threads.client_events import client_event
 from streams.runtime.threads.parent_only import ParentOnly
 from streams.runtime.threads.process_resources import ProcessResources
 from streams.user_exits import as_error, passes

@@ -16,10 +16,10 @@ from processor_api.errors import RetryableError, StreamsError, TaskMigratedError
 from processor_api.task_id import TopicPartition
 from processor_api.texts import plain_str
 from streams.kafka.client_errors import LOST
+from streams.kafka.client_events import client_event
 from streams.kafka.ports import ClientUnusable, Consumer
 from streams.log import RepeatedLines
 from streams.runtime.tasks.retry import Retry
-from streams.runtime.threads.client_events import client_event
 from streams.threads import Event
 
 log = logging.getLogger("streams.global")

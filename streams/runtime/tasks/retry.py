@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from processor_api.clock import Clock
-from processor_api.errors import StreamsError
+from processor_api.errors import RetryableError, StreamsError
 from streams.config import StreamsConfig
 from streams.config import clients as client_configs
 
@@ -69,6 +69,15 @@ class Retry:
         if self._failing_for_s >= self._timeout_s:
             raise TaskTimeoutError.after(error, self._timeout_s) from error
         return self.backoff_s()
+
+    def wait_after(self, error: StreamsError) -> float:
+        """Returns how long to wait after an error before the next try, in seconds.
+
+        :raises StreamsError: if the error does not allow one.
+        """
+        if not isinstance(error, RetryableError):
+            raise error
+        return self.record_failure(error)
 
     def reset(self) -> None:
         """Forgets the errors: a commit has succeeded, or nothing is left to be committed."""

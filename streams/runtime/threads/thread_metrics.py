@@ -1,8 +1,22 @@
-"""Plain counters of what a stream thread has done, added to once for each batch."""
+"""Plain counters of what a stream thread has done, added to once for each batch, and what is made of them at times."""
 
 from __future__ import annotations
 
+import logging
+import math
+from collections.abc import Collection
+
+from processor_api.clock import Clock
+from streams.config import StreamsConfig
 from streams.metrics.registry import Metrics
+from streams.runtime.tasks.task import Task
+
+log = logging.getLogger("streams.thread")
+
+SAMPLE_INTERVAL_S = 0.5
+"""The least time between two samples of the counters."""
+SAMPLE_PART = 0.1
+"""The time between two samples, as a part of a window of the metrics."""
 
 
 class ThreadCounters:
@@ -47,3 +61,30 @@ class ThreadCounters:
         """Returns the records processed and the commits since the last call."""
         before, self._reported = self._reported, (self.processed, self.commits)
         return {"records": self.processed - before[0], "commits": self.commits - before[1]}
+
+
+class Reports:
+    """Samples the counters of a thread and its tasks for rates, and logs what was done since the last time, every
+    ``log.summary.interval.ms``; 0 is never."""
+
+    def __init__(self, name: str, counters: ThreadCounters, config: StreamsConfig, clock: Clock) -> None:
+        self._name = name
+        self._counters = counters
+        self._summary_s = config.log_summary_interval_ms / 1000
+        self._sample_s = max(SAMPLE_INTERVAL_S, config.metrics_sample_window_ms / 1000 * SAMPLE_PART)
+        self._next_summary = clock.monotonic() + self._summary_s if self._summary_s > 0 else math.inf
+        self._next_sample = 0.0
+
+    def at(self, now: float, running: Collection[Task]) -> None:
+        """Does what is due.
+
+        :param now: of the monotonic clock, in seconds.
+        """
+        if now >= self._next_summary:
+            self._next_summary = now + self._summary_s
+            log.info("summary", extra={"thread_name": self._name, **self._counters.since_last()})
+        if now >= self._next_sample:
+            self._next_sample = now + self._sample_s
+            self._counters.windows.sample()
+            for task in running:
+                task.sample()
