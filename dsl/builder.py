@@ -9,13 +9,14 @@ from typing import Any, TypeVar, overload
 from dsl.compiler.compile import compile_plan
 from dsl.compiler.default_serdes import DefaultSerdes
 from dsl.global_ktable import GlobalKTable
-from dsl.options import Consumed, Materialized
+from dsl.options import Consumed, Materialized, with_serdes
 from dsl.plan import global_nodes, stream_nodes, table_nodes
 from dsl.plan.builder import PlanBuilder
 from dsl.plan.nodes import PlannedStore
 from dsl.settings import Dotted, read_settings
 from dsl.streams import KStream, KTable
 from processor_api.processor import Processor
+from processor_api.serde import Serde
 from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.builders import StateStoreBuilder, as_builder
 from processor_api.topology.topology import Topology
@@ -77,68 +78,147 @@ class StreamsBuilder:
         )
 
     @overload
-    def stream(self, topics: Topics, consumed: Consumed[K, V]) -> KStream[K, V]: ...
+    def stream(
+        self,
+        topics: Topics,
+        consumed: Consumed[K, V],
+        *,
+        key_serde: SerdeLike[K] | None = None,
+        value_serde: SerdeLike[V] | None = None,
+    ) -> KStream[K, V]: ...
     @overload
-    def stream(self, topics: Topics) -> KStream[Any, Any]: ...
-    def stream(self, topics: Topics, consumed: Consumed[Any, Any] | None = None) -> KStream[Any, Any]:
+    def stream(
+        self, topics: Topics, *, key_serde: Serde[K] | type[K], value_serde: Serde[V] | type[V]
+    ) -> KStream[K, V]: ...
+    @overload
+    def stream(
+        self, topics: Topics, *, key_serde: str | None = None, value_serde: Serde[V] | type[V]
+    ) -> KStream[Any, V]: ...
+    @overload
+    def stream(
+        self,
+        topics: Topics,
+        *,
+        key_serde: SerdeLike[Any] | None = None,
+        value_serde: SerdeLike[Any] | None = None,
+    ) -> KStream[Any, Any]: ...
+    def stream(
+        self,
+        topics: Topics,
+        consumed: Consumed[Any, Any] | None = None,
+        *,
+        key_serde: SerdeLike[Any] | None = None,
+        value_serde: SerdeLike[Any] | None = None,
+    ) -> KStream[Any, Any]:
         """Returns a stream of the records of a topic, of several, or of every topic whose whole name a pattern matches.
 
-        Streams of the same topics share one source. Types come from the serdes in ``consumed``; without them, annotate:
-        ``lines: KStream[str, str] = builder.stream("lines")``.
+        Streams of the same topics share one source. Serdes can be given beside ``consumed`` or in it. Types come from
+        them; where they are names, annotate: ``lines: KStream[str, str] = builder.stream("lines")``.
 
         ::
 
             lines: KStream[str, str] = builder.stream("lines")
-            orders = builder.stream("orders", Consumed(key_serde="string", value_serde="json"))
+            orders = builder.stream("orders", key_serde="string", value_serde="json")
             both = builder.stream(["clicks", "pages"])
             all_logs = builder.stream(re.compile("logs-.*"))
             # orders("ann", {"item": "tea"}) -> orders("ann", {"item": "tea"})
 
-        :raises TopologyError: if no topic is given.
+        :raises TopologyError: if no topic is given, or a serde twice.
         """
-        return KStream(stream_nodes.stream(self._plan_builder, topics, consumed))
+        how = with_serdes(consumed, Consumed, "stream", key_serde, value_serde)
+        return KStream(stream_nodes.stream(self._plan_builder, topics, how))
 
     @overload
     def table(
-        self, topic: str, consumed: Consumed[K, V], *, materialized: Materialized[K, V] | str | None = None
+        self,
+        topic: str,
+        consumed: Consumed[K, V],
+        *,
+        key_serde: SerdeLike[K] | None = None,
+        value_serde: SerdeLike[V] | None = None,
+        materialized: Materialized[K, V] | str | None = None,
     ) -> KTable[K, V]: ...
     @overload
     def table(self, topic: str, *, materialized: Materialized[K, V]) -> KTable[K, V]: ...
     @overload
-    def table(self, topic: str, *, materialized: str | None = None) -> KTable[Any, Any]: ...
+    def table(
+        self,
+        topic: str,
+        *,
+        key_serde: str | None = None,
+        value_serde: Serde[V] | type[V],
+        materialized: Materialized[Any, V] | str | None = None,
+    ) -> KTable[Any, V]: ...
+    @overload
+    def table(
+        self,
+        topic: str,
+        *,
+        key_serde: SerdeLike[Any] | None = None,
+        value_serde: SerdeLike[Any] | None = None,
+        materialized: Materialized[Any, Any] | str | None = None,
+    ) -> KTable[Any, Any]: ...
     def table(
         self,
         topic: str,
         consumed: Consumed[Any, Any] | None = None,
         *,
+        key_serde: SerdeLike[Any] | None = None,
+        value_serde: SerdeLike[Any] | None = None,
         materialized: Materialized[Any, Any] | str | None = None,
     ) -> KTable[Any, Any]:
         """Returns a table of the latest values of a topic: null values delete, records without a key are dropped.
 
-        The same serdes serve the topic and the store; those of ``consumed`` win.
+        The same serdes serve the topic and the store. They can be given here or in ``consumed``, which win over those
+        of ``materialized``.
 
         ::
 
             customers: KTable[str, str] = builder.table("customers", materialized="customers-by-id")
             # customers("ann", "Oslo"), customers("ann", None) -> customers("ann", "Oslo"), customers("ann", None)
 
-        :raises TopologyError: if no topic is given.
+        :raises TopologyError: if no topic is given, or a serde twice.
         """
-        return KTable(table_nodes.table(self._plan_builder, topic, consumed, materialized))
+        how = with_serdes(consumed, Consumed, "table", key_serde, value_serde)
+        return KTable(table_nodes.table(self._plan_builder, topic, how, materialized))
 
     @overload
     def global_table(
-        self, topic: str, consumed: Consumed[K, V], *, materialized: Materialized[K, V] | str | None = None
+        self,
+        topic: str,
+        consumed: Consumed[K, V],
+        *,
+        key_serde: SerdeLike[K] | None = None,
+        value_serde: SerdeLike[V] | None = None,
+        materialized: Materialized[K, V] | str | None = None,
     ) -> GlobalKTable[K, V]: ...
     @overload
     def global_table(self, topic: str, *, materialized: Materialized[K, V]) -> GlobalKTable[K, V]: ...
     @overload
-    def global_table(self, topic: str, *, materialized: str | None = None) -> GlobalKTable[Any, Any]: ...
+    def global_table(
+        self,
+        topic: str,
+        *,
+        key_serde: str | None = None,
+        value_serde: Serde[V] | type[V],
+        materialized: Materialized[Any, V] | str | None = None,
+    ) -> GlobalKTable[Any, V]: ...
+    @overload
+    def global_table(
+        self,
+        topic: str,
+        *,
+        key_serde: SerdeLike[Any] | None = None,
+        value_serde: SerdeLike[Any] | None = None,
+        materialized: Materialized[Any, Any] | str | None = None,
+    ) -> GlobalKTable[Any, Any]: ...
     def global_table(
         self,
         topic: str,
         consumed: Consumed[Any, Any] | None = None,
         *,
+        key_serde: SerdeLike[Any] | None = None,
+        value_serde: SerdeLike[Any] | None = None,
         materialized: Materialized[Any, Any] | str | None = None,
     ) -> GlobalKTable[Any, Any]:
         """Returns a table of the latest values of a topic that every process holds as a whole: a :class:`GlobalKTable`.
@@ -156,7 +236,8 @@ class StreamsBuilder:
 
         :raises TopologyError: if no topic is given, or the store is versioned.
         """
-        return GlobalKTable(global_nodes.global_table(self._plan_builder, topic, consumed, materialized))
+        how = with_serdes(consumed, Consumed, "global_table", key_serde, value_serde)
+        return GlobalKTable(global_nodes.global_table(self._plan_builder, topic, how, materialized))
 
     def add_global_store(
         self,

@@ -7,7 +7,7 @@ one that comes down from the operator before, or else the application's default.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, is_dataclass
+from dataclasses import dataclass, field, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
 from dsl.naming import validate_name
@@ -48,6 +48,22 @@ def chosen(given: Any, kind: type[S]) -> S:
         got = f"{type(given).__name__}(...)" if is_dataclass(given) and not isinstance(given, type) else repr_of(given)
         raise TopologyError(f"expected {kind.__name__}(...), got {got}")
     return given
+
+
+def with_serdes(given: Any, kind: type[S], call: str, key_serde: Any, value_serde: Any) -> S:
+    """Returns the options that were given, with serdes that stand beside them in the call.
+
+    :param call: the name of the call, for the error.
+    :raises TopologyError: if the options are of another kind, or a serde is given in both places.
+    """
+    how = chosen(given, kind)
+    beside = {name: one for name, one in (("key_serde", key_serde), ("value_serde", value_serde)) if one is not None}
+    for name in beside:
+        if getattr(how, name) is not None:
+            raise TopologyError(
+                f"{call} has two values for {name}, one in {kind.__name__}(...) and one beside it: leave one out"
+            )
+    return replace(how, **beside) if beside else how  # type: ignore[type-var]
 
 
 class StoreOptions(Protocol):

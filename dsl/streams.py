@@ -22,7 +22,7 @@ from dsl.joins.arguments import JoinArguments, JoinKind
 from dsl.joins.foreign_key import TableJoined
 from dsl.joins.join_windows import JoinWindows
 from dsl.joins.options import Joined, StreamJoined
-from dsl.options import Grouped, Materialized, NamedLike, Produced, Repartitioned
+from dsl.options import Grouped, Materialized, NamedLike, Produced, Repartitioned, with_serdes
 from dsl.plan import (
     batch_nodes,
     cogroup_nodes,
@@ -52,6 +52,7 @@ from processor_api.stores.windowed import Windowed
 from processor_api.texts import repr_of
 from processor_api.topology.nodes import TopicNameExtractor
 from processor_api.user_code.durations import Duration
+from processor_api.user_code.given_serdes import SerdeLike
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -273,23 +274,26 @@ class KStream(ShownChain, Generic[K, V]):
         produced: Produced[K, V] | None = None,
         *,
         topics: Collection[str] = (),
+        key_serde: SerdeLike[K] | None = None,
+        value_serde: SerdeLike[V] | None = None,
     ) -> None:
         """Writes the records to a topic, or to the topic that ``topic(key, value, record_context)`` names for each.
 
-        Topics must exist; they are not created. Serdes that ``produced`` leaves out come from the operators before, if
-        they are known there, else from the application's defaults.
+        Topics must exist; they are not created. Serdes can be given here or in ``produced``; those left out come from
+        the operators before, if they are known there, else from the application's defaults.
 
         ::
 
-            lines.map_values(str.upper).to("loud", Produced(value_serde="string"))
+            lines.map_values(str.upper).to("loud", value_serde="string")
             lines.to(lambda name, line, record_context: f"lines_of_{name}")  # a topic for each name
             # ("ann", "hello") -> loud("ann", "HELLO"), lines_of_ann("ann", "hello")
 
         :param topics: the topics that the function may name, where they are known: another is an error of the record.
             `streams topics` lists and creates these, and `streams doctor` looks for them.
-        :raises TopologyError: if it is neither the name of a topic nor a function.
+        :raises TopologyError: if it is neither the name of a topic nor a function, or a serde is given twice.
         """
-        stream_nodes.to(self._place, topic, produced, topics)
+        how = with_serdes(produced, Produced, "to", key_serde, value_serde)
+        stream_nodes.to(self._place, topic, how, topics)
 
     # ------------------------------------------------------------------ processors
 

@@ -71,7 +71,7 @@ class Gathering:
 class Intake:
     """Hands what the consumer of one set of resources has fetched to its tasks.
 
-    :param due: is told which tasks have records.
+    :param due: notes which tasks have records.
     :param stands_still: returns whether nothing is processed now.
     """
 

@@ -86,7 +86,7 @@ class StreamThread:
 
     @property
     def counters(self) -> ThreadCounters:
-        """What the thread has done since its start; any thread may read it."""
+        """The counts of what the thread has done since its start; any thread may read them."""
         return self._kept.counters
 
     # ------------------------------------------------------------------ from outside

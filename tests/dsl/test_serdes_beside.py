@@ -1,0 +1,65 @@
+"""Serdes stand in the call itself: no options are needed around them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from processor_api.errors import TopologyError
+from streams import Consumed, Produced, StreamsBuilder, TopologyTestDriver
+
+
+class Order(BaseModel):
+    item: str
+    cents: int
+
+
+def test_a_stream_is_read_and_written_by_serdes_in_the_call() -> None:
+    builder = StreamsBuilder()
+    orders = builder.stream("orders", key_serde="string", value_serde=Order)
+    orders.map_values(lambda order: order.cents).to("cents", value_serde="long")
+    with TopologyTestDriver(builder) as driver:
+        driver.create_input_topic("orders", "string", Order).pipe_input("ann", Order(item="tea", cents=320))
+        assert driver.create_output_topic("cents", "string", "long").read_key_values() == [("ann", 320)]
+
+
+@pytest.mark.parametrize("call", ["table", "global_table"])
+def test_a_table_is_read_by_serdes_in_the_call(call: str) -> None:
+    builder = StreamsBuilder()
+    rows: Any = getattr(builder, call)("rows", key_serde="string", value_serde="long", materialized="rows")
+    orders = builder.stream("orders", key_serde="string", value_serde="string")
+    more = {"key_selector": lambda key, value: key} if call == "global_table" else {}
+    orders.join(rows, lambda item, cents: f"{item} {cents}", **more).to("priced", key_serde="string")
+    with TopologyTestDriver(builder, {"default.value.serde": "string"}) as driver:
+        driver.create_input_topic("rows", "string", "long").pipe_input("ann", 3)
+        driver.create_input_topic("orders", "string", "string").pipe_input("ann", "tea")
+        assert driver.create_output_topic("priced", "string", "string").read_key_values() == [("ann", "tea 3")]
+
+
+def test_other_options_stay_beside_them() -> None:
+    builder = StreamsBuilder()
+    builder.stream("orders", Consumed(name="read"), value_serde="string").to("out", Produced(name="write"))
+    assert {"read", "write"} <= builder.build().nodes.keys()
+
+
+@pytest.mark.parametrize(
+    ("call", "given"),
+    [
+        ("stream", lambda builder: builder.stream("a", Consumed(key_serde="string"), key_serde="long")),
+        ("table", lambda builder: builder.table("a", Consumed(value_serde="string"), value_serde="long")),
+        ("global_table", lambda builder: builder.global_table("a", Consumed(value_serde="string"), value_serde="long")),
+        ("to", lambda builder: builder.stream("a").to("b", Produced(key_serde="string"), key_serde="string")),
+    ],
+)
+def test_a_serde_in_both_places_is_refused(call: str, given: Any) -> None:
+    with pytest.raises(
+        TopologyError, match=rf"^{call} has two values for (key|value)_serde, one in (Consumed|Produced)"
+    ):
+        given(StreamsBuilder())
+
+
+def test_what_is_no_serde_is_refused_by_its_name() -> None:
+    with pytest.raises(TopologyError, match="value_serde"):
+        StreamsBuilder().stream("a", value_serde="strange")
