@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from pydantic import BaseModel, Field
 
-from streams import Consumed, Grouped, Materialized, Produced, Serdes, StreamsBuilder, pydantic_serde, run
+from streams import Grouped, Materialized, Serdes, StreamsBuilder, pydantic_serde, run
 
 
 class Order(BaseModel):
@@ -30,7 +30,7 @@ TEXT, ORDER, TURNOVER = Serdes.STRING, pydantic_serde(Order), pydantic_serde(Tur
 
 def topology() -> StreamsBuilder:
     builder = StreamsBuilder()
-    orders = builder.stream("orders", Consumed(key_serde=TEXT, value_serde=ORDER))
+    orders = builder.stream("orders", key_serde=TEXT, value_serde=ORDER)
     paid = orders.filter(lambda _, order: order.paid)
     by_customer = paid.group_by(lambda _, order: order.customer, Grouped(key_serde=TEXT, value_serde=ORDER))
     turnovers = by_customer.aggregate(
@@ -38,7 +38,7 @@ def topology() -> StreamsBuilder:
         lambda _, order, turnover: turnover.plus(order),
         materialized=Materialized(name="turnovers", key_serde=TEXT, value_serde=TURNOVER),
     )
-    turnovers.to_stream().to("turnovers", Produced(key_serde=TEXT, value_serde=TURNOVER))
+    turnovers.to_stream().to("turnovers", key_serde=TEXT, value_serde=TURNOVER)
     return builder
 
 

@@ -6,7 +6,7 @@ it goes to topic `payments-dead`, with unchanged bytes, and headers with the err
 
 from typing import Any
 
-from streams import Branched, Consumed, Produced, Serdes, StreamsBuilder, json_serde, run
+from streams import Branched, Serdes, StreamsBuilder, json_serde, run
 
 TEXT, JSON = Serdes.STRING, json_serde()
 
@@ -30,11 +30,11 @@ def in_euros(payment: dict[str, Any]) -> dict[str, Any]:
 
 def topology() -> StreamsBuilder:
     builder = StreamsBuilder()
-    payments = builder.stream("payments", Consumed(key_serde=TEXT, value_serde=JSON)).map_values(in_euros)
+    payments = builder.stream("payments", key_serde=TEXT, value_serde=JSON).map_values(in_euros)
     sizes = payments.split(name="size-").branch(lambda _, payment: payment["euros"] >= LARGE, Branched.as_("large"))
     branches = sizes.default_branch(Branched.as_("small"))
-    branches["size-large"].to("payments-large", Produced(key_serde=TEXT, value_serde=JSON))
-    branches["size-small"].to("payments-small", Produced(key_serde=TEXT, value_serde=JSON))
+    branches["size-large"].to("payments-large", key_serde=TEXT, value_serde=JSON)
+    branches["size-small"].to("payments-small", key_serde=TEXT, value_serde=JSON)
     return builder
 
 

@@ -4,15 +4,15 @@ The code knows nothing of the cluster: its address and the login are in files of
 The same topology runs on a laptop without TLS, and in the test without Kafka.
 """
 
-from streams import Consumed, Grouped, Materialized, Produced, Serdes, StreamsBuilder, json_serde
+from streams import Grouped, Materialized, Serdes, StreamsBuilder, json_serde
 
 TEXT, JSON, NUMBER = Serdes.STRING, json_serde(), Serdes.LONG
 
 
 def topology() -> StreamsBuilder:
     builder = StreamsBuilder()
-    visits = builder.stream("visits", Consumed(key_serde=TEXT, value_serde=JSON))
+    visits = builder.stream("visits", key_serde=TEXT, value_serde=JSON)
     by_page = visits.group_by(lambda _, visit: visit["page"], Grouped(name="by-page", key_serde=TEXT, value_serde=JSON))
     counts = by_page.count(materialized=Materialized(name="visits-of-pages", key_serde=TEXT, value_serde=NUMBER))
-    counts.to_stream().to("visits-of-pages", Produced(key_serde=TEXT, value_serde=NUMBER))
+    counts.to_stream().to("visits-of-pages", key_serde=TEXT, value_serde=NUMBER)
     return builder

@@ -8,10 +8,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from streams import (
-    Consumed,
     EmitStrategy,
     Grouped,
-    Produced,
     Serdes,
     StreamsBuilder,
     TimeWindows,
@@ -38,11 +36,11 @@ def row(minute: Windowed[str], clicks: int) -> tuple[str, dict[str, Any]]:
 
 def topology() -> StreamsBuilder:
     builder = StreamsBuilder()
-    clicks = builder.stream("clicks", Consumed(key_serde=TEXT, value_serde=JSON))
+    clicks = builder.stream("clicks", key_serde=TEXT, value_serde=JSON)
     by_page = clicks.group_by(page_of, Grouped(name="clicks-by-page", key_serde=TEXT, value_serde=JSON))
     minutes = by_page.windowed_by(MINUTES).emit_strategy(EmitStrategy.on_window_close())
     counts = minutes.count(materialized="clicks-per-minute").to_stream()
-    counts.map(row).to("clicks-per-minute", Produced(key_serde=TEXT, value_serde=JSON))
+    counts.map(row).to("clicks-per-minute", key_serde=TEXT, value_serde=JSON)
     return builder
 
 

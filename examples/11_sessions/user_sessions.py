@@ -9,9 +9,7 @@ from typing import Any
 
 from streams import (
     BufferConfig,
-    Consumed,
     Materialized,
-    Produced,
     Serdes,
     SessionWindows,
     StreamsBuilder,
@@ -46,7 +44,7 @@ def row(visit: Windowed[str], found: Json) -> tuple[str, Json]:
 
 def topology() -> StreamsBuilder:
     builder = StreamsBuilder()
-    pages = builder.stream("pages", Consumed(key_serde=TEXT, value_serde=JSON)).group_by_key()
+    pages = builder.stream("pages", key_serde=TEXT, value_serde=JSON).group_by_key()
     visits = pages.windowed_by(VISITS).aggregate(
         lambda: {"pages": [], "cents": 0},
         add_page,
@@ -55,7 +53,7 @@ def topology() -> StreamsBuilder:
     )
     memory = BufferConfig.max_bytes(64 * 1024 * 1024).shut_down_when_full()
     final = visits.suppress(Suppressed.until_window_closes(memory).with_name("final-visits"))
-    final.to_stream().map(row).to("visits", Produced(key_serde=TEXT, value_serde=JSON))
+    final.to_stream().map(row).to("visits", key_serde=TEXT, value_serde=JSON)
     return builder
 
 
