@@ -11,7 +11,7 @@ from tools.public_names import public_names
 from tools.site.build import build
 from tools.site.check import problems_of
 from tools.site.navigation import DECISION_CHAPTERS, DECISIONS, DOCS, NAVIGATION, ROOT, pages
-from tools.site.reference import REFERENCE, shown, text_of
+from tools.site.reference import REFERENCE, pages_of, shown
 from tools.site.stage import LINK, stage
 
 HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
@@ -39,7 +39,7 @@ def test_every_public_name_is_in_the_reference() -> None:
     found = shown()
     assert sorted(set(public_names()) - set().union(*found.values())) == []
     assert found["streams.StreamsError.made_at"] > {"streams.StreamsError.made_at", "streams.TopologyError.made_at"}
-    text = "".join(text_of(group) for group in REFERENCE.values())
+    text = "".join(text for page, group in REFERENCE.items() for text in pages_of(page, group).values())
     for name in ("streams.KafkaStreams", "streams.serdes.serde_of", "streams.engines.register_engine"):
         assert re.search(rf"(auto\w+:: |``){re.escape(name)}\b", text), name
 
@@ -122,3 +122,31 @@ def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
 def index_name(name: str) -> str:
     """The name of a page in the index of the search."""
     return name.removesuffix(".md").replace("README", "index")
+
+
+def test_no_paragraph_begins_in_lower_case() -> None:
+    """A paragraph behind a block of code is a sentence of its own; decisions may begin with the name of a library."""
+    for page in (page for page in pages() if page.parent != DECISIONS):
+        text = re.sub(r"^```.*?^```$", "\n", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+        begun = [one[:60] for one in re.split(r"\n\s*\n", text) if re.match(r"\s{0,3}[a-z]", one.strip("\n"))]
+        assert begun == [], page
+
+
+def test_each_class_has_a_page_of_the_reference() -> None:
+    texts = {name: text for page, group in REFERENCE.items() for name, text in pages_of(page, group).items()}
+    assert texts["streams.KafkaStreams"].count(".. autoclass::") == 1
+    assert (
+        "``from streams import KafkaStreams``; one of :doc:`Applications and settings <application>`."
+        in texts["streams.KafkaStreams"]
+    )
+    assert all(".. autoclass::" not in texts[page] for page in REFERENCE)
+    assert ":doc:`KafkaStreams <streams.KafkaStreams>`: " in texts["application"]
+    assert len(texts) > 200
+
+
+def test_pages_that_the_search_puts_behind_others_exist() -> None:
+    scorer = (ROOT / "tools" / "site" / "static" / "scorer.js").read_text()
+    named = set(re.findall(r'"((?:docs/\w+|[A-Z]\w+))"', scorer))
+    assert "CHANGELOG" in named
+    assert named <= {page.relative_to(ROOT).with_suffix("").as_posix() for page in pages()}
+    assert f'"docs/{DECISIONS.name}/"' in scorer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import streams
@@ -24,6 +25,11 @@ python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 100
 toc_object_entries = False  # else each page holds them all, which takes most of the time of a build
 html_theme = "furo"
+html_static_path = ["static"]
+html_css_files = ["site.css"]
+html_js_files = ["copy.js"]
+html_search_scorer = str(Path(__file__).with_name("static") / "scorer.js")
+html_extra_path = ["extra"]
 html_title = f"streams {release}"
 html_copy_source = False
 html_show_sphinx = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 import types
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -23,9 +24,14 @@ ABOUT_EXAMPLES = (
 )
 
 
+SENTENCE = re.compile(r".*?[.:](?= |$)")
+MANY = 6
+"""A class with more members than this has a list of them at the top."""
+
+
 @dataclass(frozen=True)
 class Group:
-    """A page of the reference: the names of one public module that come from some of our modules."""
+    """A part of the reference: the names of one public module that come from some of our modules."""
 
     title: str
     module: str
@@ -109,25 +115,59 @@ def names_of(group: Group) -> list[str]:
 
 
 def write_reference(folder: Path) -> None:
-    """Writes the pages; the first sentence of a module's docstring opens the page of its first names."""
+    """Writes the pages of all groups, and a page for each of their classes."""
     folder.mkdir(parents=True, exist_ok=True)
     for page, group in REFERENCE.items():
-        (folder / f"{page}.rst").write_text(text_of(group), encoding="utf-8")
+        for name, text in pages_of(page, group).items():
+            (folder / f"{name}.rst").write_text(text, encoding="utf-8")
 
 
-def text_of(group: Group) -> str:
-    lines = [group.title, "=" * len(group.title), "", f"``from {group.module} import ...``", "", ABOUT_EXAMPLES, ""]
-    for name in names_of(group):
-        lines += directive(group.module, name)
-    return "\n".join(lines) + "\n"
+def pages_of(page: str, group: Group) -> dict[str, str]:
+    """Returns the texts of a group's page, with its functions, and of the pages of its classes, by their names."""
+    classes = [name for name in names_of(group) if has_page(group.module, name)]
+    others = [name for name in names_of(group) if name not in classes]
+    lines = [group.title, "=" * len(group.title), "", f"``from {group.module} import ...``", ""]
+    lines += [ABOUT_EXAMPLES, ""] if others else []
+    for name in classes:
+        lines.append(f"* :doc:`{name} <{group.module}.{name}>`: {summary(getattr(import_module(group.module), name))}")
+    lines.append("")
+    for name in others:
+        lines += [name, "-" * len(name), "", *directive(group.module, name)]
+    found = {page: "\n".join(lines) + "\n"}
+    return found | {f"{group.module}.{name}": class_page(page, group, name) for name in classes}
+
+
+def class_page(page: str, group: Group, name: str) -> str:
+    """Returns the text of the page of a class; it is in no table of contents, since each page would show them all."""
+    kind = getattr(import_module(group.module), name)
+    own, _ = own_members(group.module, kind)
+    where = f"``from {group.module} import {name}``; one of :doc:`{group.title} <{page}>`."
+    lines = [":orphan:", "", name, "=" * len(name), "", where, ""]
+    if any(" -> " in (inspect.getdoc(getattr(kind, member, None)) or "") for member in own):
+        lines += [ABOUT_EXAMPLES, ""]
+    if len(own) > MANY:
+        links = [f":py:obj:`{member} <{group.module}.{name}.{member}>`" for member in own]
+        lines += [f"Members: {', '.join(links)}.", ""]
+    return "\n".join([*lines, *directive(group.module, name)]) + "\n"
+
+
+def has_page(module: str, name: str) -> bool:
+    """Whether a name is a class with a page of its own."""
+    found = getattr(import_module(module), name)
+    return inspect.isclass(found) and not isinstance(found, types.GenericAlias) and not is_elsewhere(module, name)
+
+
+def summary(kind: type[Any]) -> str:
+    """Returns the first sentence of a class's docstring."""
+    first = " ".join((inspect.getdoc(kind) or "").partition("\n\n")[0].split())
+    return (SENTENCE.match(first) or [first])[0].rstrip(".:") + "."
 
 
 def directive(module: str, name: str) -> list[str]:
     found = getattr(import_module(module), name)
     full = f"{module}.{name}"
-    heading = [name, "-" * len(name), ""]
     if is_elsewhere(module, name):
-        return [*heading, f"The same as :any:`streams.{name}`, also by the name ``{full}``.", ""]
+        return [f"The same as :py:obj:`streams.{name}`, also by the name ``{full}``.", ""]
     if inspect.isclass(found) and not isinstance(found, types.GenericAlias):
         own, inherited = own_members(module, found)
         options = [f"   :members: {', '.join(own)}", "   :undoc-members:"] if own else []
@@ -136,10 +176,10 @@ def directive(module: str, name: str) -> list[str]:
             for base, names in inherited.items()
             for line in ("", f"   Also has, from :class:`{base}`: {', '.join(f'``{one}``' for one in names)}.")
         ]
-        return [*heading, f".. autoclass:: {full}", *options, *notes, ""]
+        return [f".. autoclass:: {full}", *options, *notes, ""]
     if inspect.isfunction(found):
-        return [*heading, f".. autofunction:: {full}", ""]
-    return [*heading, f".. autodata:: {full}", "   :no-value:", ""]
+        return [f".. autofunction:: {full}", ""]
+    return [f".. autodata:: {full}", "   :no-value:", ""]
 
 
 def is_elsewhere(module: str, name: str) -> bool:
