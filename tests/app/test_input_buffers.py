@@ -51,13 +51,13 @@ def test_a_partition_that_buffers_too_much_is_paused(settings: dict[str, Any], m
     values = [f"{number:02d}".ljust(10_000, ".") for number in range(40)]
     cluster.send(*values)
     (busy,) = [one for one in app._threads or () if one.owned_tasks()]
-    wait_until("the partition is paused", lambda: busy._paused == {FULL})
+    wait_until("the partition is paused", lambda: busy._loop.intake.paused == {FULL})
     (task,) = busy._resources.tasks.all_running()  # type: ignore[union-attr]
     assert 4 < len(task.queues[FULL]) <= most
     assert cluster.values() == []
     cluster.send(*(f"end{number}" for number in range(2)), topic="in-2", timestamp=10)
     wait_until("all is processed", lambda: cluster.values()[:40] == values, lambda: len(cluster.values()))
-    wait_until("it is read on", lambda: busy._paused == set())
+    wait_until("it is read on", lambda: busy._loop.intake.paused == set())
 
 
 @pytest.mark.parametrize("part", ["key", "headers"])
@@ -68,7 +68,7 @@ def test_keys_and_headers_count_too(part: str, cluster: Cluster) -> None:
     for number in range(40):
         given: dict[str, Any] = {"key": large} if part == "key" else {"headers": [("h", large.encode())]}
         cluster.send(str(number), **given)
-    wait_until("the partition is paused", lambda: thread(app)._paused == {FULL})
+    wait_until("the partition is paused", lambda: thread(app)._loop.intake.paused == {FULL})
     assert len(buffered(app)) <= 8
     cluster.send("end", topic="in-2", timestamp=10)
     wait_until("all is processed", lambda: len(cluster.values()) >= 40)
@@ -78,7 +78,7 @@ def test_without_a_limit_in_bytes_only_the_count_decides(cluster: Cluster) -> No
     app = start(cluster, input_buffer_max_bytes=-1)
     cluster.send(*("x" * 50_000 for _ in range(60)))
     wait_until("all waits", lambda: len(buffered(app)) == 60)
-    assert thread(app)._paused == set()
+    assert thread(app)._loop.intake.paused == set()
     assert buffered(app).buffered_bytes() == 60 * 50_001
 
 

@@ -399,8 +399,7 @@ def test_a_paused_application_processes_nothing_and_stays_in_its_group(cluster: 
     values = [f"v{number}" for number in range(50)]
     cluster.send(*values)
     (thread,) = app._threads  # type: ignore[misc]
-    fetches = thread._resources.consumer._fetches  # type: ignore[union-attr]
-    wait_until("its partition is paused", lambda: fetches[TopicPartition("in", 0)].paused)
+    wait_until("its partition is paused", lambda: thread._loop.intake.paused == {TopicPartition("in", 0)})  # type: ignore[union-attr]
     (task,) = thread._resources.tasks.all_running()  # type: ignore[union-attr]
     assert 5 < len(task.queues[TopicPartition("in", 0)]) <= 8
     assert (cluster.values(), app.state) == ([], C.RUNNING)

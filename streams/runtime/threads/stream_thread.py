@@ -79,6 +79,7 @@ class StreamThread:
         self._remain = False
         self._thread = threads.thread(self.run, name)
         self._resources: ThreadResources | None = None
+        self._loop: ThreadLoop | None = None
         self._kept_membership: Membership | None = None
         """The last membership, if it has ended but remains in the group for a next one that has not joined yet."""
         self._begin_after_s = 0.0
@@ -226,7 +227,8 @@ class StreamThread:
             with self._parent_only:
                 resources.join(self._stopping)
                 self._kept_membership = None
-                self._make_loop(resources, kept=self._kept).run()
+                self._loop = self._make_loop(resources, kept=self._kept)
+                self._loop.run()
             self.become(ThreadState.PENDING_SHUTDOWN)
             self._final_commit(resources)
         except InstanceFenced:
