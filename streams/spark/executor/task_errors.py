@@ -13,6 +13,7 @@ from typing import Any
 from processor_api import errors as common_errors
 from processor_api.errors import StreamsError
 from processor_api.texts import kind_and_text
+from streams.runtime.runner import columns
 from streams.runtime.runner.columns import UnsupportedContextError
 from streams.spark import errors
 from streams.spark.executor import errors as backfill_errors
@@ -62,5 +63,6 @@ def error_of(error: Exception, what: str) -> StreamsError:
 
 
 def _class_of(name: str) -> type[StreamsError]:
-    found: Any = next((vars(one)[name] for one in (backfill_errors, errors, common_errors) if name in vars(one)), None)
+    places = (backfill_errors, errors, common_errors, columns)
+    found: Any = next((vars(one)[name] for one in places if name in vars(one)), None)
     return found if isinstance(found, type) and issubclass(found, StreamsError) else StageFailed
