@@ -26,6 +26,12 @@ class ChangelogForm(Enum):
     """A form of the kind's own, of which only the serdes are known."""
 
     @property
-    def time_end(self) -> int | None:
-        """The end, from the key's end, of the eight bytes with the time by which a row expires; ``None`` without."""
-        return {ChangelogForm.WINDOWS: -4, ChangelogForm.SESSIONS: -8}.get(self)
+    def tail_bytes(self) -> int:
+        """The bytes of a key behind that of the store: eight with the time by which a row expires, then the sequence
+        number of a window or the start of a session. 0 where there is no such time."""
+        return {ChangelogForm.WINDOWS: 12, ChangelogForm.SESSIONS: 16}.get(self, 0)
+
+    @property
+    def of_stores(self) -> str:
+        """The word for stores of this form in messages, such as ``window``."""
+        return self.value.removesuffix("s")

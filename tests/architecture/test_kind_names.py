@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from types import SimpleNamespace
 
-from parsed_sources import nodes_of, parsed
 from processor_api.processor import Processor
 from processor_api.record import Record
 from processor_api.serde import Serdes
@@ -19,6 +18,7 @@ from state.registry.kinds import BUILT_IN, register_kind
 from state.row_format.codec import PLAIN
 from streams.cli.cluster.topic_formats import format_of
 from streams.config import StreamsConfig
+from tools.parsed_sources import nodes_of, parsed
 
 FACTORIES = {
     "dsl/joins/stores.py": "the list store of outer joins",
@@ -35,7 +35,6 @@ OTHER_WORDS = {
     "streams/spark/__init__.py": "a module",
     "streams/cli/records/values.py": "types of JSON",
     "streams/cli/stored/listing.py": "a column of a table",
-    "streams/spark/rows/table_layout.py": "layouts of tables in Spark",
 }
 """Files in which the same words are something else."""
 

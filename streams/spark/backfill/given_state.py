@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from processor_api.topology.topology import Topology
+from state.write_buffer.changelog_form import ChangelogForm
 from streams.config import StreamsConfig
 from streams.spark.backfill.history import HEADERS, History
 from streams.spark.backfill.stages import Stage
@@ -21,10 +22,15 @@ from streams.spark.executor.errors import HistorySchemaError, UnsupportedForBack
 from streams.spark.executor.rows import COLUMNS, RowWriter
 from streams.spark.executor.task_errors import passed_to_driver
 from streams.spark.rows.store_layouts import table_layout
-from streams.spark.rows.table_layout import KEY_VALUE, SESSION, WINDOW
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+_TIMES = {
+    ChangelogForm.WINDOWS: ("window_start",),
+    ChangelogForm.SESSIONS: ("window_start", "window_end"),
+}
+"""The columns of times that the table of a store of windows or sessions has to have."""
 
 
 class GivenTable:
@@ -33,7 +39,7 @@ class GivenTable:
     :raises SparkBridgeError: if it cannot be the beginning of the store; one of its subclasses says why.
     """
 
-    def __init__(self, store: str, topic: str, partitions: int, form: str, df: DataFrame) -> None:
+    def __init__(self, store: str, topic: str, partitions: int, form: ChangelogForm, df: DataFrame) -> None:
         self.topic = topic
         self.partitions = partitions
         self._form = form
@@ -47,12 +53,11 @@ class GivenTable:
                 " read_table(..., raw=True) or BackfillResult.table(..., raw=True) returns",
                 store=store,
             ) from error
-        needed = {WINDOW: ("window_start",), SESSION: ("window_start", "window_end")}.get(form, ())
-        for name in needed:
+        for name in _TIMES.get(form, ()):
             if columns.get(name) != "timestamp":
                 raise HistorySchemaError(
                     f"initial_state of store {store!r} has no column {name!r} of the type timestamp, which the table of"
-                    f" a {form} store has: give what read_table(..., raw=True) returns",
+                    f" a {form.of_stores} store has: give what read_table(..., raw=True) returns",
                     store=store,
                 )
 
@@ -72,9 +77,9 @@ class GivenTable:
 
     def _key(self) -> str:
         """Returns the expression of the changelog's key (formats 9); times in keys are never negative."""
-        if self._form == KEY_VALUE:
+        if self._form is ChangelogForm.KEYS:
             return "key"
-        if self._form == SESSION:
+        if self._form is ChangelogForm.SESSIONS:
             return f"concat(key, {_packed('unix_millis(window_end)', 8)}, {_packed('unix_millis(window_start)', 8)})"
         number = "sequence" if "sequence" in self.history.df.columns else "0"
         return f"concat(key, {_packed('unix_millis(window_start)', 8)}, {_packed(number, 4)})"
@@ -107,7 +112,7 @@ def given_tables(
             hint = f"; did you mean {near[0]!r}?" if near else f": there are {', '.join(sorted(own)) or 'none'}"
             raise SparkBridgeError(f"initial_state has no store {store!r} with a changelog of its own to fill{hint}")
         form = table_layout(config, topology, store, raw=True).form
-        if form not in (KEY_VALUE, WINDOW, SESSION):
+        if form not in (ChangelogForm.KEYS, ChangelogForm.WINDOWS, ChangelogForm.SESSIONS):
             raise UnsupportedForBackfill(
                 f"the store {store!r} cannot begin with a DataFrame, since its table is not all that its changelog has:"
                 " give the result of an earlier backfill as initial_state",

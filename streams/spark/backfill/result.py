@@ -26,7 +26,6 @@ from streams.spark.rows.changelog_rows import table_of_rows
 from streams.spark.rows.columns import Column, column_of
 from streams.spark.rows.shipping import packed, unpacked
 from streams.spark.rows.store_layouts import load_topology, table_layout
-from streams.spark.rows.table_layout import SESSION, WINDOW
 from streams.spark.tables.diff import diff_tables
 
 if TYPE_CHECKING:
@@ -235,7 +234,7 @@ class BackfillResult:
         """
         self.changelog(store)
         layout = table_layout(self._config, self._topology, store, raw=raw)
-        expired = layout.form in (WINDOW, SESSION) if expired_windows is None else expired_windows
+        expired = bool(layout.form.tail_bytes) if expired_windows is None else expired_windows
         return table_of_rows(self.changelog_rows(store), layout, all_versions=True, expired=expired)
 
     def diff(self, store: str, live: DataFrame, *, expired_windows: bool = False) -> DataFrame:

@@ -75,9 +75,9 @@ def _time_of(builder: StoreBuilder[Any, Any]) -> Callable[[bytes], int] | None:
     """Returns the function from the key of a row to the time by which it expires (formats 9)."""
     if "retention_ms" not in builder.supplier.parameters:
         return None
-    end = kind_of(builder).changelog_form.time_end
-    assert end is not None, f"store {builder.name!r} has a retention and no times in its keys"
-    return lambda key: int.from_bytes(key[end - 8 : end], "big", signed=True)
+    tail = kind_of(builder).changelog_form.tail_bytes
+    assert tail, f"store {builder.name!r} has a retention and no times in its keys"
+    return lambda key: int.from_bytes(key[-tail : 8 - tail], "big", signed=True)
 
 
 class Sender:

@@ -15,10 +15,11 @@ from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.suppliers import ROCKSDB, StoreSupplier
 from state.registry.kinds import families_of, kind_of, restore_of
 from state.versioned.history import VERSIONS
+from state.write_buffer.changelog_form import ChangelogForm
 from streams.kafka.producing.zero_timestamps import ZERO_SENT, as_written
 from streams.spark.rows.compaction import CHUNK, TaskFolder
 from streams.spark.rows.shipping import packed, unpacked
-from streams.spark.rows.table_layout import SESSION, VERSIONED, WINDOW, Entries, TableLayout, version_limit
+from streams.spark.rows.table_layout import Entries, TableLayout, version_limit
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -103,7 +104,7 @@ def table_of_rows(
     rows = df.select("partition", "key", "value", "ts", "headers", "seq").where(col("key").isNotNull())
     stream_times = {} if expired else _stream_times(rows, layout)
     text = packed(RowsPlan(layout, stream_times, all_versions, expired))
-    if layout.form == VERSIONED:
+    if layout.form is ChangelogForm.VERSIONS:
         rows = rows.repartition("partition").sortWithinPartitions("partition", "seq")
         return rows.mapInArrow(lambda batches: _version_batches(text, batches), layout.schema)
     rows = rows.where(col("value").isNotNull())
@@ -116,9 +117,9 @@ def _stream_times(rows: DataFrame, layout: TableLayout) -> dict[int, int]:
     if layout.time_to_live_ms is not None:
         stamps = rows.groupBy("partition").agg({"ts": "max"}).collect()
         return {row["partition"]: row["max(ts)"] for row in stamps}
-    if layout.form not in (WINDOW, SESSION):
+    if not layout.form.tail_bytes:
         return {}
-    tail = 12 if layout.form == WINDOW else 16
+    tail = layout.form.tail_bytes
     times = rows.selectExpr("partition", f"substring(key, length(key) - {tail - 1}, 8) as time")
     found = times.groupBy("partition").agg({"time": "max"}).collect()
     return {row["partition"]: int.from_bytes(row["max(time)"], "big", signed=True) for row in found}

@@ -18,15 +18,9 @@ from streams.kafka.topics.internal import changelog_name, topic_prefix
 from streams.runtime.processing.environment import resolve_serde
 from streams.spark.errors import SparkBridgeError, UnsupportedStore
 from streams.spark.rows.columns import Column, column_of
-from streams.spark.rows.table_layout import KEY_VALUE, LIST, OTHER, SESSION, VERSIONED, WINDOW, TableLayout
+from streams.spark.rows.table_layout import TableLayout
 
-_FORMS = {
-    ChangelogForm.KEYS: KEY_VALUE,
-    ChangelogForm.WINDOWS: WINDOW,
-    ChangelogForm.SESSIONS: SESSION,
-    ChangelogForm.VERSIONS: VERSIONED,
-    ChangelogForm.LISTS: LIST,
-}
+_WITHOUT_COLUMNS = frozenset({ChangelogForm.CHANGES, ChangelogForm.CHANGES_BY_TIME, ChangelogForm.OWN})
 
 
 def load_topology(given: Any, config: StreamsConfig) -> Topology:
@@ -54,8 +48,8 @@ def table_layout(
     """
     builder, topic, from_source = _store(config, topology, store, on_disk=on_disk)
     kind = kind_of(builder)
-    form = _FORMS.get(kind.changelog_form, OTHER)
-    if form == OTHER and not raw:
+    form = kind.changelog_form
+    if form in _WITHOUT_COLUMNS and not raw:
         raise UnsupportedStore(
             f"store {store!r} is a {builder.kind} store, whose rows have a form of their own: read it with raw=True,"
             " which gives keys and values as bytes",
@@ -63,8 +57,8 @@ def table_layout(
         )
     parameters = builder.supplier.parameters
     retention = None
-    if form in (WINDOW, SESSION):
-        shows_limit = kind.time_first and form == WINDOW
+    if form.tail_bytes:
+        shows_limit = kind.time_first and form is ChangelogForm.WINDOWS
         retention = Retention.of(builder, persistent=builder.supplier.persistent, shows_limit=shows_limit)
     lives = builder.time_to_live
     key, value = Column("key", "binary"), Column("value", "binary")
@@ -77,7 +71,7 @@ def table_layout(
         form=form,
         key=key,
         value=value,
-        headers=form != OTHER and any("headers" in family.columns for family in kind.offline.values()),
+        headers=form not in _WITHOUT_COLUMNS and any("headers" in family.columns for family in kind.offline.values()),
         window_size_ms=parameters.get("window_size_ms"),
         window_end=parameters.get("window_end"),
         duplicates=bool(parameters.get("retain_duplicates")),

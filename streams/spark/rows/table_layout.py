@@ -14,11 +14,9 @@ from processor_api.record import HeaderList
 from state.formats.keys import window_end
 from state.formats.list_value import read_items
 from state.windowed.segments import Retention
+from state.write_buffer.changelog_form import ChangelogForm
 from streams.spark.rows.columns import HEADERS, HEADERS_TYPE, TIME_TYPE, Column, headers_array, time_array
 
-KEY_VALUE, WINDOW, SESSION, VERSIONED, LIST, OTHER = "key-value", "window", "session", "versioned", "list", "other"
-_WINDOW_TAIL, _SESSION_TAIL = 12, 16
-"""Bytes behind the key: start and sequence number of a window, end and start of a session (formats 9)."""
 _LARGEST_MS = (1 << 63) // 1000 - 1
 """The last ms that Spark's timestamps reach; a window that ends later has no end."""
 
@@ -48,7 +46,7 @@ class TableLayout:
 
     store: str
     topic: str
-    form: str
+    form: ChangelogForm
     key: Column
     value: Column
     headers: bool = False
@@ -69,24 +67,24 @@ class TableLayout:
     @property
     def time_columns(self) -> tuple[str, ...]:
         """The columns of times that the kind of the store has besides ``timestamp``."""
-        if self.form in (WINDOW, SESSION):
+        if self.form.tail_bytes:
             return ("window_start", "window_end")
-        return ("valid_from", "valid_to") if self.form == VERSIONED else ()
+        return ("valid_from", "valid_to") if self.form is ChangelogForm.VERSIONS else ()
 
     def _columns(self) -> list[tuple[str, str, pa.DataType]]:
         value = (self.value.spark_type, self.value.arrow_type)
-        if self.form == LIST:
+        if self.form is ChangelogForm.LISTS:
             value = f"array<{value[0]}>", pa.list_(value[1])
         found = [("partition", "int", pa.int32()), ("key", self.key.spark_type, self.key.arrow_type)]
         found += [(name, "timestamp", TIME_TYPE) for name in self.time_columns]
         if self.duplicates:
             found.append(("sequence", "int", pa.int32()))
         found.append(("value", *value))
-        if self.form != VERSIONED:
+        if self.form is not ChangelogForm.VERSIONS:
             found.append(("timestamp", "timestamp", TIME_TYPE))
         if self.headers:
             found.append(("headers", HEADERS, HEADERS_TYPE))
-        if self.form != VERSIONED and self.offsets:
+        if self.form is not ChangelogForm.VERSIONS and self.offsets:
             found.append(("changelog_offset", "long", pa.int64()))
         return found
 
@@ -98,9 +96,9 @@ class TableLayout:
     @property
     def key_columns(self) -> tuple[str, ...]:
         """The columns that name a row: no two rows have the same ones."""
-        if self.form in (WINDOW, SESSION):
+        if self.form.tail_bytes:
             return ("key", *self.time_columns, *(("sequence",) if self.duplicates else ()))
-        return ("key", "valid_from") if self.form == VERSIONED else ("key",)
+        return ("key", "valid_from") if self.form is ChangelogForm.VERSIONS else ("key",)
 
     @property
     def arrow_schema(self) -> pa.Schema:
@@ -111,9 +109,9 @@ class TableLayout:
         windows or sessions, or with a time to live the timestamp; -1 for other kinds."""
         if self.time_to_live_ms is not None:
             return max(timestamps, default=-1)
-        if self.form not in (WINDOW, SESSION) or not keys:
+        if not self.form.tail_bytes or not keys:
             return -1
-        size = _WINDOW_TAIL if self.form == WINDOW else _SESSION_TAIL
+        size = self.form.tail_bytes
         latest = max([key[-size : 8 - size] for key in keys])  # times are never negative: bytes compare as they do
         return int.from_bytes(latest, "big", signed=True)
 
@@ -122,20 +120,20 @@ class TableLayout:
 
         :raises DeserializationError: if a key is too short.
         """
-        if self.form not in (WINDOW, SESSION):
+        if not self.form.tail_bytes:
             return entries
-        tail = _WINDOW_TAIL if self.form == WINDOW else _SESSION_TAIL
+        tail = self.form.tail_bytes
         keys = entries.keys
         if keys and min(map(len, keys)) < tail:
             number = next(number for number, key in enumerate(keys) if len(key) < tail)
             raise DeserializationError(
-                f"the key {keys[number]!r} is none of a {self.form} store, which has at least {tail} bytes:"
+                f"the key {keys[number]!r} is none of a {self.form.of_stores} store, which has at least {tail} bytes:"
                 f" is {self.topic} the changelog of {self.store}?",
                 **place(number),
             )
         joined = b"".join([key[-tail:] for key in keys])
         found: dict[str, Times] = {}
-        if self.form == WINDOW:
+        if self.form is ChangelogForm.WINDOWS:
             parts = np.frombuffer(joined, np.dtype([("start", ">i8"), ("sequence", ">i4")]))
             start = parts["start"].astype(np.int64)
             found = {"window_start": start, "window_end": self.ends(start)}
@@ -169,7 +167,7 @@ class TableLayout:
         elif self.retention is None or not entries.times:
             return entries
         else:
-            times: Any = entries.times["window_start" if self.form == WINDOW else "window_end"]
+            times: Any = entries.times["window_start" if self.form is ChangelogForm.WINDOWS else "window_end"]
             live = np.asarray(times) >= self.retention.live_from(stream_time)
         if live.all():
             return entries
@@ -213,7 +211,7 @@ class TableLayout:
         return pa.RecordBatch.from_arrays([arrays[name] for name in schema.names], schema=schema)
 
     def _values(self, values: Sequence[Any], place: Callable[[int], Mapping[str, Any]]) -> pa.Array:
-        if self.form != LIST:
+        if self.form is not ChangelogForm.LISTS:
             return self.value.array(values, place)
         ends: list[int] = [0]
         flat: list[bytes | None] = []

@@ -10,11 +10,12 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource
 
 from processor_api.errors import DeserializationError
+from state.write_buffer.changelog_form import ChangelogForm
 from streams.kafka.producing.zero_timestamps import ZERO_SENT, as_written
 from streams.spark.errors import OffsetRangeLost, SparkBridgeError
 from streams.spark.rows.compaction import MEMORY_BYTES, LatestByKey, Row, TaskFolder
 from streams.spark.rows.shipping import PLAN, unpacked
-from streams.spark.rows.table_layout import VERSIONED, Entries, TableLayout
+from streams.spark.rows.table_layout import Entries, TableLayout
 from streams.spark.sources.partition_reader import is_not_compacted, read_range
 from streams.spark.sources.ranges import OffsetRange, OffsetRanges
 from streams.spark.sources.ranges_reader import RangesReader
@@ -44,7 +45,7 @@ class TablePlan:
         """Yields the table's rows of one partition."""
         records = map(self._records, read_range(self.settings, wanted))
         with TaskFolder() as folder:
-            if self.layout.form == VERSIONED:
+            if self.layout.form is ChangelogForm.VERSIONS:
                 from streams.spark.rows.changelog_rows import version_entries  # loads all kinds of stores
 
                 entries = version_entries(self.layout.store, self.layout.parameters, records, folder,

@@ -20,6 +20,7 @@ from state.rocksdb.reader import DatabaseReader
 from state.time_to_live.options import EXPIRY, EXPIRY_ROW
 from state.versioned.history import VERSIONS
 from state.windowed.segments import FACTS, FACTS_KEY
+from state.write_buffer.changelog_form import ChangelogForm
 from streams.config import StreamsConfig
 from streams.spark.errors import SparkBridgeError, UnsupportedStore
 from streams.spark.rows.changelog_rows import table_of_rows
@@ -27,9 +28,6 @@ from streams.spark.rows.compaction import CHUNK
 from streams.spark.rows.shipping import packed, unpacked
 from streams.spark.rows.store_layouts import load_topology, table_layout
 from streams.spark.rows.table_layout import (
-    SESSION,
-    VERSIONED,
-    WINDOW,
     Entries,
     TableLayout,
     version_limit,
@@ -199,10 +197,10 @@ def _read_tasks(text: str, root: str, batches: Iterable[pa.RecordBatch]) -> Iter
 def _entries(plan: StatePlan, reader: DatabaseReader, store: StoredStore) -> Iterator[Entries]:
     layout = plan.layout
     stream_time = _stream_time(reader, store, layout)
-    limit = version_limit(layout.parameters, stream_time) if layout.form == VERSIONED else 0
+    limit = version_limit(layout.parameters, stream_time) if layout.form is ChangelogForm.VERSIONS else 0
     rows = iter(scan(reader, store))
     while chunk := list(islice(rows, CHUNK)):
-        if layout.form == VERSIONED:
+        if layout.form is ChangelogForm.VERSIONS:
             chunk = [
                 row for row in chunk
                 if row.value is not None
@@ -210,15 +208,15 @@ def _entries(plan: StatePlan, reader: DatabaseReader, store: StoredStore) -> Ite
                 and (plan.expired or row.more.get("valid_to", limit) >= limit)
             ]  # fmt: skip
         names = {
-            WINDOW: ("window_start",),
-            SESSION: ("session_start", "session_end"),
-            VERSIONED: ("valid_from", "valid_to"),
+            ChangelogForm.WINDOWS: ("window_start",),
+            ChangelogForm.SESSIONS: ("session_start", "session_end"),
+            ChangelogForm.VERSIONS: ("valid_from", "valid_to"),
         }
         times: dict[str, Any] = {
             name.replace("session_", "window_"): [row.more.get(name) for row in chunk]
             for name in names.get(layout.form, ())
         }
-        if layout.form == WINDOW:
+        if layout.form is ChangelogForm.WINDOWS:
             times["window_end"] = layout.ends(times["window_start"])
             if layout.duplicates:
                 times["sequence"] = [row.more["sequence"] for row in chunk]
@@ -227,7 +225,7 @@ def _entries(plan: StatePlan, reader: DatabaseReader, store: StoredStore) -> Ite
             [row.key for row in chunk], [row.value for row in chunk], [row.timestamp for row in chunk], nothing,
             [row.headers for row in chunk] if layout.headers else None, times,
         )  # fmt: skip
-        if layout.form != VERSIONED and not plan.expired:
+        if layout.form is not ChangelogForm.VERSIONS and not plan.expired:
             entries = layout.without_expired(entries, stream_time)
         if len(entries):
             yield entries
@@ -242,7 +240,7 @@ def _stream_time(reader: DatabaseReader, store: StoredStore, layout: TableLayout
         return -1 if times is None or len(times) != EXPIRY_ROW.size else int(EXPIRY_ROW.unpack(times)[0])
     for suffix in store.suffixes:
         family = reader.family(f"{store.name}.{suffix}")
-        if layout.form in (WINDOW, SESSION):
+        if layout.form.tail_bytes:
             facts = family.get(FACTS_KEY)
             if facts is not None and len(facts) == FACTS.size:
                 return int(FACTS.unpack(facts)[0])
