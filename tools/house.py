@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 
+from tools.parsed_sources import lines_of_code, nodes_of, parsed
+
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("processor_api", "state", "dsl", "streams")
 FILES_IN_A_FOLDER = 15
@@ -54,9 +56,9 @@ class Module:
     path: str
     source: str
 
-    @cached_property
+    @property
     def tree(self) -> ast.Module:
-        return ast.parse(self.source)
+        return parsed(self.source)
 
     @property
     def name(self) -> str:
@@ -73,32 +75,17 @@ class Module:
 
     @cached_property
     def classes(self) -> list[ast.ClassDef]:
-        return [node for node in ast.walk(self.tree) if isinstance(node, ast.ClassDef)]
+        return [node for node in nodes_of(self.tree) if isinstance(node, ast.ClassDef)]
 
-    @cached_property
+    @property
     def code_lines(self) -> int:
-        """Lines with code: neither blank nor comment nor docstring."""
-        skipped = {
-            *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT),
-            *(tokenize.ENCODING, tokenize.ENDMARKER),
-        }
-        found: set[int] = set()
-        for token in tokenize.generate_tokens(io.StringIO(self.source).readline):
-            if token.type not in skipped:
-                found.update(range(token.start[0], token.end[0] + 1))
-        for node in ast.walk(self.tree):
-            if (
-                isinstance(node, ast.Expr)
-                and isinstance(node.value, ast.Constant)
-                and isinstance(node.value.value, str)
-            ):
-                found.difference_update(_lines_of(node))
-        return len(found)
+        """The number of lines with code: neither blank nor comment nor docstring."""
+        return len(lines_of_code(self.source))
 
     @cached_property
     def header_lines(self) -> int:
         """Lines of imports and of ``__all__``."""
-        return sum(len(_lines_of(node)) for node in ast.walk(self.tree) if _is_header(node))
+        return sum(len(_lines_of(node)) for node in nodes_of(self.tree) if _is_header(node))
 
     @cached_property
     def comments(self) -> int:

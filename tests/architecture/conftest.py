@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from parsed_sources import forget_parsed
+from tools.parsed_sources import forget_parsed
 
 PACKAGES = ("processor_api", "state", "dsl", "streams")
 

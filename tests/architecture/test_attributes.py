@@ -7,7 +7,7 @@ class may declare an attribute in its body instead.
 import ast
 from collections.abc import Iterator
 
-from parsed_sources import nodes_of, parsed
+from tools.parsed_sources import nodes_of, parsed
 
 MAKERS = ("__init__", "__new__", "__post_init__", "init")
 

@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterator
 
-from parsed_sources import nodes_of, parsed
+from tools.parsed_sources import nodes_of, parsed
 
 ROOMS = ("processor_api/clock.py", "streams/cli/", "streams/testing/")
 FORBIDDEN = {

@@ -6,7 +6,7 @@ A frozen dataclass is a value whose fields have names, such as a configuration: 
 import ast
 from collections.abc import Iterator
 
-from parsed_sources import nodes_of, parsed
+from tools.parsed_sources import nodes_of, parsed
 
 MOST_ARGUMENTS = 7
 

@@ -4,7 +4,7 @@ import ast
 import sys
 from collections.abc import Iterator
 
-from parsed_sources import nodes_of, parsed
+from tools.parsed_sources import nodes_of, parsed
 
 # A room is a module or a package; both spellings of `streams.config` are the same room.
 ROOMS = {

@@ -9,7 +9,7 @@ object by its `__dict__`, or making one without its constructor, gets around the
 import ast
 from collections.abc import Iterator
 
-from parsed_sources import nodes_of, parsed
+from tools.parsed_sources import nodes_of, parsed
 
 PACKAGES = ("processor_api", "state", "dsl", "streams")
 BY_NAME = {"getattr", "setattr", "hasattr", "delattr"}

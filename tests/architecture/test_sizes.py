@@ -6,36 +6,18 @@ longer: streams and tables name each other in a circle, so they share a module, 
 """
 
 import ast
-import io
-import tokenize
 from collections.abc import Iterator
 
-from parsed_sources import nodes_of, parsed
+from tools.parsed_sources import lines_of_code, nodes_of, parsed
 
 MOST_LINES_IN_A_FILE = 550
 MOST_LINES_OF = {"dsl/streams.py": 650}
 MOST_LINES_IN_A_FUNCTION = 55
-NO_CODE = {
-    *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT),
-    *(tokenize.ENCODING, tokenize.ENDMARKER),
-}
-
-
-def lines_of_code(source: str, tree: ast.Module) -> set[int]:
-    """The numbers of the lines that have code."""
-    lines: set[int] = set()
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type not in NO_CODE:
-            lines.update(range(token.start[0], token.end[0] + 1))
-    for node in nodes_of(tree):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
-            lines.difference_update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
-    return lines
 
 
 def oversized(path: str, source: str) -> Iterator[str]:
     tree = parsed(source)
-    lines = lines_of_code(source, tree)
+    lines = lines_of_code(source)
     if len(lines) > MOST_LINES_OF.get(path, MOST_LINES_IN_A_FILE):
         yield f"{path} has {len(lines)} lines of code"
     for node in nodes_of(tree):
@@ -64,4 +46,4 @@ def test_a_long_function_is_found_also_inside_a_class() -> None:
 
 def test_docstrings_comments_and_blank_lines_are_no_code() -> None:
     source = '"""Text.\n\nMore.\n"""\n\nx = (\n    1,  # one\n    # two\n)\n"""What x is."""\ny = """a\nb"""\n'
-    assert lines_of_code(source, parsed(source)) == {6, 7, 9, 11, 12}
+    assert lines_of_code(source) == {6, 7, 9, 11, 12}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from parsed_sources import nodes_of, parsed
+from tools.parsed_sources import nodes_of, parsed
 
 ROOT = Path(__file__).resolve().parents[2]
 PLACE = ROOT / "streams" / "cli" / "output" / "terminal.py"

@@ -11,7 +11,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from parsed_sources import nodes_of, parsed
+from tools.parsed_sources import nodes_of, parsed
 
 PLAIN = {"str", "int", "float", "bool", "bytes", "None", "Path", "date", "datetime"}
 """Types of which no object fails to be shown, and none is long: those of names, numbers and paths."""

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from parsed_sources import nodes_of, parsed
+from tools.parsed_sources import nodes_of, parsed
 
 FOLDERS = ("processor_api", "state", "dsl", "streams", "tools", "benchmarks", "examples")
 FRAGMENT = re.compile(
