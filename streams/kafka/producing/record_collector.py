@@ -135,8 +135,10 @@ class Changelog:
         if self.held is None:
             self.held = []
 
-    def send_held(self) -> None:
-        """Sends the records that were held, and those that follow at once; keeps what it could not send."""
+    def send_held(self) -> bool:
+        """Sends the records that were held, and those that follow at once; keeps what it could not send.
+
+        :returns: whether there were any."""
         held, self.held, sent = self.held or [], None, 0
         try:
             for record in held:
@@ -145,6 +147,7 @@ class Changelog:
         except BaseException:
             self.held = held[sent:]
             raise
+        return bool(held)
 
     @property
     def offset(self) -> int | None:

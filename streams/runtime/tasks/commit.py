@@ -152,9 +152,9 @@ class Committer:
         A changelog that has a change without its result would lose the result where the process ends here: a row that
         left a buffer is not sent on again, and a key that a processor has seen before is skipped.
         """
-        for task in tasks:
-            task.stores.log_held_changes()
-        self.collector.flush()
+        logged = [task.stores.log_held_changes() for task in tasks]
+        if any(logged):
+            self.collector.flush()
 
     def _nothing_waits(self) -> None:
         """Ends the measures of the open transaction: nothing waits for a commit."""

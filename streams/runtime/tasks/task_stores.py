@@ -411,10 +411,10 @@ class TaskStores:
         for changelog in self.changelogs.values():
             changelog.hold()
 
-    def log_held_changes(self) -> None:
-        """Sends what was kept to the changelogs."""
-        for changelog in self.changelogs.values():
-            changelog.send_held()
+    def log_held_changes(self) -> bool:
+        """Sends what was kept to the changelogs; returns whether there was anything."""
+        sent = [changelog.send_held() for changelog in self.changelogs.values()]
+        return any(sent)
 
     def apply(self, positions: Mapping[TopicPartition, int]) -> None:
         """Writes what was drained to the engines, each with its changelog offsets and the input positions."""
