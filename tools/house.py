@@ -35,7 +35,7 @@ APART = {
     "streams/cli/demo/shop.py": "a topology that the tour shows as a file",
     "streams/app/global_stores.py": "the life of the global thread, beside the opening of all others",
     "streams/kafka/confluent/producer.py": "one client a file, and who makes them",
-    "streams/queries/composite_timed.py": "reads of stores, beside their types",
+    "streams/queries/composite_stores.py": "reads of stores, beside their types",
     "streams/runtime/global_stores/stores.py": "the stores, beside the task that fills them",
     "streams/runtime/threads/call_timeout.py": "time-outs of calls of the user's code, beside the loop",
     "streams/spark/executor/looped_task.py": "tasks of a cycle, beside those of a stage",

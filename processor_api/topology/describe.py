@@ -2,7 +2,7 @@
 
 Kafka orders the nodes of a subtopology by the size of the tree below them, largest first, then by name. Neighbours of a
 node are kept in trees sorted by that same size while the sizes still grow, in the order of a Java hash map, so that the
-text depends on both; `java_hash_order` and :mod:`processor_api.topology.describe` repeat that.
+text depends on both; `java_hash_order` and the tree in this module repeat that.
 """
 
 from __future__ import annotations

@@ -152,7 +152,7 @@ class TimedOperator:
         self.cached = timed.rows.cached
         self.timed: Any = shown_as or timed
         self.add = timed.add_with_headers
-        """Adds a row (:data:`~state.windowed.appended_lookup.AddRow`); ``None`` unless the store keeps duplicates."""
+        """Adds a row (:data:`~state.windowed.appended_rows.AddRow`); ``None`` unless the store keeps duplicates."""
         self.write_key = key_writer(opening.key_serde, self.name)
         self.read_key = reader(opening.key_serde, "key", self.name)
         self.window_of = window_of

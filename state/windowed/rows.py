@@ -18,7 +18,7 @@ from processor_api.serde import Serdes
 from state.engine.port import Batch
 from state.formats.keys import MAX_TIME
 from state.row_format.row_format import Entry
-from state.windowed.appended_lookup import AddRow, AppendedRows, make_add_row, make_find
+from state.windowed.appended_rows import AddRow, AppendedRows, make_add_row, make_find
 from state.windowed.index import IndexReads, IndexRows, open_index
 from state.windowed.key_layout import Found, KeyFirst, RowLayout, TimeFirst
 from state.windowed.key_lookup import Find, KnownLookup, sessions_until

@@ -18,7 +18,7 @@ from processor_api.texts import repr_of
 from processor_api.user_code.given_values import check_flags
 from state.registry.kinds import kind_of
 from streams.queries.composite import CompositeStore
-from streams.queries.composite_timed import (
+from streams.queries.composite_stores import (
     CompositeKeyValueStore,
     CompositeSessionStore,
     CompositeVersionedStore,

@@ -10,7 +10,7 @@ import pytest
 from processor_api.errors import StateError
 from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
-from state.windowed.appended_lookup import PLACE_BYTES, AppendedRows
+from state.windowed.appended_rows import PLACE_BYTES, AppendedRows
 from state_support.store_kit import StoreKit
 
 RETENTION, SIZE = 100_000, 1000

@@ -20,11 +20,11 @@ from processor_api.stores.windowed import Window, Windowed
 from processor_api.user_code.given_serdes import as_serde
 from state.formats.windowed_serdes import WindowedSerdes
 from streams.cli.output.failures import CannotRun
+from streams.cli.records.generate import Inventor
 from streams.cli.records.json_lines import BadRecord, GivenRecord, headers_as_json, headers_of_json
 from streams.cli.records.times import duration_ms, iso, time_ms
 from streams.cli.records.typed_lines import LineReader
 from streams.cli.records.values import DoesNotFit, as_json, as_text, fitted, json_reader
-from streams.cli.trial.generate import Inventor
 from streams.serdes import list_serde, serde_of
 
 

@@ -91,10 +91,10 @@ def configure(log_format: str | None, level: str, stream: TextIO | None = None, 
     """Sends what any module logs to ``stream`` (standard error); replaces what was configured before.
 
     The packages log by the standard library, with fields in ``extra``, which become fields of the line. Every line has
-    the application, the thread and the task; in JSON they are null where there is none. Texts are escaped and cut
-    (:mod:`streams.cli.output.logs`), the error that ends the application is left to the last line on a terminal,
-    and tracebacks are shown at level ``debug`` only. In text, names of threads are without those of the application and
-    the process; JSON has the whole name, which is also that of the Kafka clients.
+    the application, the thread and the task; in JSON they are null where there is none. Texts are escaped and cut, the
+    error that ends the application is left to the last line on a terminal, and tracebacks are shown at level ``debug``
+    only. In text, names of threads are without those of the application and the process; JSON has the whole name, which
+    is also that of the Kafka clients.
 
     :param log_format: ``text`` or ``json``; ``None`` is text on a terminal, and else JSON.
     :param slots: whether names of threads in text begin with the slot of their worker, since others log here too.

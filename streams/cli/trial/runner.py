@@ -5,164 +5,28 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TextIO
 
 from processor_api.errors import StreamsError
-from processor_api.stores.contracts import (
-    AggregationWithHeaders,
-    ValueAndTimestamp,
-    ValueTimestampHeaders,
-    VersionedRecord,
-)
-from processor_api.texts import cut
-from processor_api.topology.topology import Topology
-from state.formats.keys import MAX_TIME
-from state.registry.kinds import kind_of
-from state.windowed.key_layout import SESSION, WINDOW, KeyFirst, TimeFirst
-from state.write_buffer.changelog_form import ChangelogForm
-from state.write_buffer.store_kind import StoreKind
 from streams.cli.output.failures import CLEAN, FAILED, CannotRun, described, place_of
-from streams.cli.output.terminal import say, say_error
+from streams.cli.output.terminal import say_error
 from streams.cli.output.waiting_notice import standard_input
 from streams.cli.records.files import items_of_file, merged
-from streams.cli.records.json_lines import BadRecord, GivenRecord, headers_as_json
+from streams.cli.records.generate import made_up
+from streams.cli.records.json_lines import BadRecord, GivenRecord
 from streams.cli.records.times import iso
 from streams.cli.records.typed_lines import Item, LineReader, TimeStep, TypedRowReader
-from streams.cli.records.values import as_json, as_text
+from streams.cli.records.values import as_text
 from streams.cli.run.signals import on_stop_signals
 from streams.cli.settings_options import given_settings
 from streams.cli.topology_function import load_topology
-from streams.cli.trial.generate import made_up
 from streams.cli.trial.held_back import held_back
-from streams.cli.trial.output import JsonLines, Printer, printer_of
+from streams.cli.trial.output import JsonLines, RowKeys, printer_of, show_steps, show_tables
 from streams.cli.trial.session import Refused, Session, Topics
 from streams.config import StreamsConfig
-from streams.runtime.processing.environment import resolve_serde
-from streams.runtime.tracing.steps import TraceStep, value_text
 from streams.testing.settings import with_defaults
-
-# Prints the way of each record through the topology, node by node.
-
-MOST_CELL = 60
-"""Characters of a key or a value."""
-_STEPS_LEFT_OUT = frozenset(("changelog", "commit", "stop"))
-"""Steps that say how the application keeps its state, not where a record goes."""
-
-
-_INDEX = b"\x01"
-"""The byte behind the segment in a row of the index of a store that is ordered by time."""
-
-
-class RowKeys:
-    """Reads the keys of rows of window and session stores, which a step has as they stand in the store."""
-
-    def __init__(self, topology: Topology, config: StreamsConfig) -> None:
-        self._builders = topology.stores
-        self._default = config.default_key_serde
-
-    def is_of_index(self, step: TraceStep) -> bool:
-        """Returns whether a step is about a row of the index of a store that is ordered by time."""
-        kind = self._kind(step)
-        return kind is not None and kind.time_first and step.key[8:9] == _INDEX
-
-    def text(self, step: TraceStep) -> str:
-        """Returns the key of a step as text, with its window."""
-        kind = self._kind(step)
-        if kind is None or kind.changelog_form not in (ChangelogForm.WINDOWS, ChangelogForm.SESSIONS):
-            return step.texts.key
-        keys = SESSION if kind.changelog_form is ChangelogForm.SESSIONS else WINDOW
-        layout: Any = TimeFirst(keys) if kind.time_first else KeyFirst(keys)
-        builder = self._builders[str(step.place)]
-        try:
-            data, time, rest = layout.parts(step.key)
-            key = resolve_serde(builder.key_serde, self._default, str(step.place), "key").deserialize(data)
-        except Exception:  # the serde may be the user's
-            return step.texts.key
-        span = f"{iso(rest)}/{iso(time)}" if keys is SESSION else f"{iso(time)}"
-        return f"{value_text(key)} @ {span}".replace(".000Z", "Z")
-
-    def _kind(self, step: TraceStep) -> StoreKind | None:
-        """Returns the kind of the store whose row a step is about; ``None`` if it is about none."""
-        builder = None if step.place is None else self._builders.get(step.place)
-        return kind_of(builder) if builder is not None and isinstance(step.key, bytes) else None
-
-
-def show_steps(stream: TextIO, steps: Sequence[TraceStep], keys: RowKeys) -> None:
-    """Prints steps as aligned lines, below the name of their record."""
-    shown = [step for step in steps if step.step not in _STEPS_LEFT_OUT and not keys.is_of_index(step)]
-    lines = [[step.step, _where(step), _what(step, keys)] for step in shown]
-    widths = [max((len(line[column]) for line in lines), default=0) for column in range(2)]
-    record = None
-    for step, line in zip(shown, lines, strict=True):
-        if step.record != record:
-            record = step.record
-            say(str(record), stream=stream)
-        front = "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=False))
-        say(f"  {front}  {line[2]}".rstrip(), stream=stream)
-    stream.flush()
-
-
-def _where(step: TraceStep) -> str:
-    """Returns the node, and the store or the topic that it uses."""
-    if step.step == "read" or not step.place:
-        return step.node or ""
-    return f"{step.node or ''} > {step.place}"
-
-
-def _what(step: TraceStep, keys: RowKeys) -> str:
-    key, value, old = (cut(text, MOST_CELL) for text in (keys.text(step), step.texts.value, step.texts.old))
-    found = f"{key}: {value}" if key and value else key or value
-    if old and old != "None":
-        found += f" (was {old})"
-    notes = [step.note] if step.step in ("drop", "fail") else []
-    return " ".join([found, *notes]).strip()
-
-
-def show_tables(printer: Printer, stores: Mapping[str, Any]) -> None:
-    """Prints the rows of each store."""
-    for name, store in stores.items():
-        if hasattr(store, "num_records"):  # the buffer of an operator, which only counts
-            printer.title(f"{name}: {store.num_records()} wait")
-            continue
-        rows = list(_rows(store))
-        count = "empty" if not rows else "1 row" if len(rows) == 1 else f"{len(rows)} rows"
-        printer.title(f"{name}: {count}")
-        for key, value in rows:
-            printer.row({"store": name, "key": as_json(key), **_columns(value)})
-
-
-def _rows(store: Any) -> Iterator[tuple[Any, Any]]:
-    """Yields keys and values; of a store of the user's own that cannot be listed nothing."""
-    if hasattr(store, "range_versions"):
-        opened = store.range_versions()
-    elif hasattr(store, "find_sessions_by_end"):
-        opened = store.find_sessions_by_end(0, MAX_TIME)
-    elif hasattr(store, "all"):
-        opened = store.all()
-    else:
-        return
-    with opened as rows:
-        yield from rows
-
-
-def _columns(value: Any) -> dict[str, Any]:
-    """Returns the value of a row and what the kind of store keeps with it, as JSON has it."""
-    if isinstance(value, ValueAndTimestamp):
-        return {"value": as_json(value.value), "timestamp": iso(value.timestamp)}
-    if isinstance(value, ValueTimestampHeaders):
-        columns = {"value": as_json(value.value), "timestamp": iso(value.timestamp)}
-        return columns | ({"headers": headers_as_json(value.headers)} if value.headers else {})
-    if isinstance(value, AggregationWithHeaders):
-        columns = {"value": as_json(value.aggregation)}
-        return columns | ({"headers": headers_as_json(value.headers)} if value.headers else {})
-    if isinstance(value, VersionedRecord):
-        until = None if value.valid_to is None else iso(value.valid_to)
-        return {"value": as_json(value.value), "timestamp": iso(value.timestamp), "valid_to": until}
-    return {"value": as_json(value)}
-
 
 MOST_BAD = 10
 """Records that do not fit, after which the rest is not read."""

@@ -28,7 +28,7 @@ from state.write_buffer.shared_rows import Logged
 #
 # Operators read such a store by key with each record: a join looks for the partners of each. So the buffer knows
 # where the latest rows are, also those that the engine has already, and reads ranges of the engine only where it may
-# not know all rows (:mod:`state.windowed.appended_lookup`).
+# not know all rows.
 
 NUMBER_BITS = LARGEST_SEQUENCE.bit_length()
 """A place is the time of a row, moved left by these bits, and its number."""

@@ -1,4 +1,4 @@
-"""Window and session stores of a process, read as one."""
+"""Stores of a process, read as one: key-value stores of each form, versioned, window and session stores."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ from processor_api.user_code.given_serdes import SerdeLike
 from streams.queries.composite import CompositeStore
 from streams.queries.iterators import QueryIterator
 
-# Key-value stores of a process, plain, timestamped, with headers or versioned, read as one.
-
 
 def _row(show: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda row: (row[0], show(row[1]))
 
 
-class CompositeKeyValueStore(CompositeStore):
+class _RowStore(CompositeStore):
+    def _rows(self, call: Callable[[Any], Any]) -> QueryIterator:
+        return self._joined(call, _row)  # type: ignore[no-any-return]
+
+
+class CompositeKeyValueStore(_RowStore):
     """A :class:`~processor_api.stores.contracts.ReadOnlyKeyValueStore`; iterators go through one task's rows after
     another's."""
 
@@ -41,9 +44,6 @@ class CompositeKeyValueStore(CompositeStore):
 
     def approximate_num_entries(self) -> int:
         return sum(self._each(lambda store: store.approximate_num_entries()))
-
-    def _rows(self, call: Callable[[Any], Any]) -> QueryIterator:
-        return self._joined(call, _row)  # type: ignore[no-any-return]
 
 
 class CompositeVersionedStore(CompositeStore):
@@ -86,16 +86,7 @@ class CompositeVersionedStore(CompositeStore):
         return self._joined(call, lambda show: show)  # type: ignore[no-any-return]
 
 
-def _timed_row(show: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda row: (row[0], show(row[1]))
-
-
-class _Timed(CompositeStore):
-    def _rows(self, call: Callable[[Any], Any]) -> QueryIterator:
-        return self._joined(call, _timed_row)  # type: ignore[no-any-return]
-
-
-class CompositeWindowStore(_Timed):
+class CompositeWindowStore(_RowStore):
     """A :class:`~processor_api.stores.contracts.ReadOnlyWindowStore`; iterators go through one task's windows after
     another's."""
 
@@ -127,7 +118,7 @@ class CompositeWindowStore(_Timed):
         return self._rows(lambda store: store.backward_all())
 
 
-class CompositeSessionStore(_Timed):
+class CompositeSessionStore(_RowStore):
     """A :class:`~processor_api.stores.contracts.ReadOnlySessionStore`; iterators go through one task's sessions after
     another's."""
 
