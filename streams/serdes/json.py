@@ -68,13 +68,17 @@ def json_serde(
 def _by_orjson(
     default: Callable[[Any], Any] | None, sort_keys: bool
 ) -> tuple[Callable[[Any], bytes], Callable[[bytes], Any]]:
-    dumps, loads, option = orjson.dumps, orjson.loads, orjson.OPT_SORT_KEYS if sort_keys else 0
+    # What dumps() returns occupies 4 KiB however short it is; a slice is as long as it looks, and a store counts that.
+    # The line feed is there to be cut off: bytes that are sliced whole are not copied.
+    dumps, loads, option = orjson.dumps, orjson.loads, orjson.OPT_APPEND_NEWLINE
+    if sort_keys:
+        option |= orjson.OPT_SORT_KEYS
     write_exact, read_exact = _by_standard_library(default, sort_keys)
     known = _of_model if default is None else default
 
     def write(value: Any) -> bytes:
         try:
-            return dumps(value, known, option)
+            return dumps(value, known, option)[:-1]
         except TypeError as error:
             if "64-bit" not in str(error):
                 raise

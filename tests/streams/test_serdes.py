@@ -5,6 +5,7 @@ import datetime
 import enum
 import subprocess
 import sys
+import tracemalloc
 import uuid
 from pathlib import Path
 from typing import Any
@@ -121,6 +122,18 @@ def test_a_default_of_ones_own_writes_models_too() -> None:
     for use_orjson in (True, False):
         serde = json_serde(default=lambda value: type(value).__name__, use_orjson=use_orjson)
         assert serde.serialize([Sold(at=datetime.date(2025, 1, 31), cents=1)]) == b'["Sold"]'
+
+
+@BOTH
+def test_a_kept_value_occupies_little_more_than_its_bytes(serde: Serde[Any]) -> None:
+    serde.serialize({"warm": 1})
+    tracemalloc.start()
+    try:
+        kept = [serde.serialize({"number": number, "text": "x" * 150}) for number in range(500)]
+        occupied, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert occupied < 2 * sum(map(sys.getsizeof, kept))
 
 
 @BOTH
