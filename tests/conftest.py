@@ -1,3 +1,4 @@
+import gc
 import logging
 import os
 import shutil
@@ -76,6 +77,19 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     config.option.loadscopereorder = False
     return FilesTogether(config, log)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection() -> Iterator[None]:
+    """Collects tests without a search for garbage, and leaves what was collected out of later ones.
+
+    A third of the time went into searches among 16,000 tests that all stay."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(optionalhook=True)
