@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from processor_api.task_id import TopicPartition
 from streams.kafka.confluent.group_reader import GroupReader
-from streams.kafka.confluent.outage import OutageLog
+from streams.kafka.confluent.outage import ClusterOutage
 
 PARTITIONS = 4
 DEADLINE_S = 600.0
@@ -34,7 +34,7 @@ class Cluster:
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
         self.admin = AdminClient({"bootstrap.servers": bootstrap})
-        self.reader = GroupReader({"bootstrap.servers": bootstrap}, OutageLog(bootstrap))
+        self.reader = GroupReader({"bootstrap.servers": bootstrap}, ClusterOutage(bootstrap))
 
     def create(self, *topics: str, partitions: int = PARTITIONS) -> None:
         for made in self.admin.create_topics([NewTopic(topic, partitions, 1) for topic in topics]).values():

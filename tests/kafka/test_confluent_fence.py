@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError
 from processor_api.clock import ManualClock
 from processor_api.errors import RetryableError, TaskMigratedError
 from streams.kafka.confluent.consumer import ConfluentConsumer
-from streams.kafka.confluent.outage import OutageLog
+from streams.kafka.confluent.outage import ClusterOutage
 from streams.kafka.ports import ClientUnusable, InstanceFenced
 
 SETTINGS = {"bootstrap.servers": "127.0.0.1:1", "group.id": "g", "group.instance.id": "one"}
@@ -25,12 +25,12 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-def outage(clock: ManualClock) -> OutageLog:
-    return OutageLog("127.0.0.1:1", clock)
+def outage(clock: ManualClock) -> ClusterOutage:
+    return ClusterOutage("127.0.0.1:1", clock)
 
 
 @pytest.fixture
-def consumer(outage: OutageLog) -> Iterator[ConfluentConsumer]:
+def consumer(outage: ClusterOutage) -> Iterator[ConfluentConsumer]:
     with closing(ConfluentConsumer(SETTINGS, outage)) as consumer:
         yield consumer
 
@@ -57,7 +57,7 @@ def test_a_member_that_lost_its_place_before_is_fenced_by_itself(
 
 
 def test_a_broken_connection_is_reason_for_doubt_for_a_time(
-    consumer: ConfluentConsumer, outage: OutageLog, clock: ManualClock
+    consumer: ConfluentConsumer, outage: ClusterOutage, clock: ManualClock
 ) -> None:
     """Two processes with one instance id fence each other until it is over, and then one of them ends."""
     outage.report(KafkaError(KafkaError._TRANSPORT, "gone"))

@@ -11,7 +11,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from processor_api.clock import ManualClock
-from streams.kafka.confluent.outage import SILENT_S, ClientLog, OutageLog
+from streams.kafka.confluent.callbacks import ClientLog
+from streams.kafka.confluent.outage import SILENT_S, ClusterOutage
 from streams.kafka.confluent.producer import ConfluentProducer
 from streams.log import retry_level, watch_outage
 from waiting import wait_until
@@ -43,9 +44,9 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-def outage(clock: ManualClock, caplog: pytest.LogCaptureFixture) -> OutageLog:
+def outage(clock: ManualClock, caplog: pytest.LogCaptureFixture) -> ClusterOutage:
     caplog.set_level("DEBUG", "streams")
-    return OutageLog("a:1", clock)
+    return ClusterOutage("a:1", clock)
 
 
 def lines(caplog: pytest.LogCaptureFixture, level: int = logging.INFO) -> list[tuple[str, str, dict[str, Any]]]:
@@ -58,7 +59,7 @@ def lines(caplog: pytest.LogCaptureFixture, level: int = logging.INFO) -> list[t
     ]
 
 
-def test_an_outage_is_two_lines(outage: OutageLog, clock: ManualClock, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_outage_is_two_lines(outage: ClusterOutage, clock: ManualClock, caplog: pytest.LogCaptureFixture) -> None:
     client = Asked(away=True)
     for _ in range(100):
         outage.report(REFUSED)
@@ -78,7 +79,7 @@ def test_an_outage_is_two_lines(outage: OutageLog, clock: ManualClock, caplog: p
     assert len(client.asked) <= 12, "a broker is asked every two seconds"
 
 
-def test_brokers_that_answer_were_not_lost(outage: OutageLog, caplog: pytest.LogCaptureFixture) -> None:
+def test_brokers_that_answer_were_not_lost(outage: ClusterOutage, caplog: pytest.LogCaptureFixture) -> None:
     """A client may report late that all were down, long after another one has reached them."""
     outage.report(DOWN)
     outage.check(Asked(away=False))
@@ -86,7 +87,7 @@ def test_brokers_that_answer_were_not_lost(outage: OutageLog, caplog: pytest.Log
     assert lines(caplog) == []
 
 
-def test_a_broker_that_names_no_brokers_is_none(outage: OutageLog, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_broker_that_names_no_brokers_is_none(outage: ClusterOutage, caplog: pytest.LogCaptureFixture) -> None:
     """One that is fenced answers, and the client drops all that it knows."""
     outage.report(DOWN)
     client = Asked(away=False)
@@ -96,14 +97,14 @@ def test_a_broker_that_names_no_brokers_is_none(outage: OutageLog, caplog: pytes
     assert [text for _, text, _ in lines(caplog)] == ["the brokers are lost: records wait until one answers"]
 
 
-def test_a_call_that_takes_long_has_brokers_asked(outage: OutageLog, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_call_that_takes_long_has_brokers_asked(outage: ClusterOutage, caplog: pytest.LogCaptureFixture) -> None:
     """A commit waited for its coordinator, and nobody took the report of the client meanwhile: nothing was logged."""
     outage.suspect()
     outage.check(Asked(away=True))
     assert [text for _, text, _ in lines(caplog)] == ["the brokers are lost: records wait until one answers"]
 
 
-def test_nobody_is_asked_without_a_report(outage: OutageLog) -> None:
+def test_nobody_is_asked_without_a_report(outage: ClusterOutage) -> None:
     client = Asked(away=True)
     outage.check(client)
     outage.report(LOGIN)
@@ -111,7 +112,7 @@ def test_nobody_is_asked_without_a_report(outage: OutageLog) -> None:
     assert client.asked == []
 
 
-def test_a_connection_that_fails_is_looked_at(outage: OutageLog, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_connection_that_fails_is_looked_at(outage: ClusterOutage, caplog: pytest.LogCaptureFixture) -> None:
     """The client does not say each time that all brokers are down."""
     outage.report(REFUSED)
     outage.check(Asked(away=True))
@@ -120,7 +121,7 @@ def test_a_connection_that_fails_is_looked_at(outage: OutageLog, caplog: pytest.
 
 
 def test_one_broker_of_several_that_is_away_is_no_outage(
-    outage: OutageLog, clock: ManualClock, caplog: pytest.LogCaptureFixture
+    outage: ClusterOutage, clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     for _ in range(20):
         outage.report(REFUSED)
@@ -129,7 +130,7 @@ def test_one_broker_of_several_that_is_away_is_no_outage(
     assert lines(caplog) == []
 
 
-def test_other_requests_are_retried_in_silence_meanwhile(outage: OutageLog, clock: ManualClock) -> None:
+def test_other_requests_are_retried_in_silence_meanwhile(outage: ClusterOutage, clock: ManualClock) -> None:
     """Also before the line about the outage, and not for ever when its clients were closed."""
     wait_until("clients of other tests are gone", lambda: retry_level() == logging.WARNING, deadline_s=SILENT_S + 30)
     watch_outage(outage)
@@ -148,7 +149,7 @@ def test_other_requests_are_retried_in_silence_meanwhile(outage: OutageLog, cloc
 
 
 def test_a_login_that_is_refused_is_a_warning_once_in_a_while(
-    outage: OutageLog, clock: ManualClock, caplog: pytest.LogCaptureFixture
+    outage: ClusterOutage, clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     for _ in range(200):
         outage.report(LOGIN)
@@ -180,7 +181,7 @@ def test_a_long_flush_has_a_broker_asked_though_the_client_reports_nothing(caplo
         silent.listen()
         server = f"127.0.0.1:{silent.getsockname()[1]}"
         limits = {"api.version.request.timeout.ms": 300_000, "socket.timeout.ms": 300_000}
-        outage = OutageLog(server, FastClock(0))
+        outage = ClusterOutage(server, FastClock(0))
         producer = ConfluentProducer({"bootstrap.servers": server, **limits}, FastClock(0), outage)
         producer.produce("lines", b"a line")
         for _ in range(3):

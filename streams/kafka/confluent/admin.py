@@ -26,10 +26,10 @@ from processor_api.clock import Clock, SystemClock
 from processor_api.errors import AuthenticationError, AuthorizationError, ConfigError, RetryableError, StreamsError
 from processor_api.forks import belongs_to_this_process, never_free
 from processor_api.task_id import TopicPartition
-from streams.kafka.confluent.callbacks import weakly
+from streams.kafka.confluent.callbacks import ClientLog, weakly
 from streams.kafka.confluent.errors import AUTHENTICATION, Resources, kafka_error, mapped, mapping, offsets_error
 from streams.kafka.confluent.group_reader import GroupReader
-from streams.kafka.confluent.outage import ClientLog, OutageLog, UnreachableNotice, plain_reason
+from streams.kafka.confluent.outage import ClusterOutage, OutageNotice, plain_reason
 from streams.kafka.ports import (
     GroupInfo,
     GroupMember,
@@ -64,7 +64,7 @@ class ConfluentAdmin:
         config: Mapping[str, Any],
         clock: Clock | None = None,
         timeout_s: float = TIMEOUT_S,
-        outage: OutageLog | None = None,
+        outage: ClusterOutage | None = None,
     ) -> None:
         """Makes the client; nothing is requested yet.
 
@@ -82,7 +82,7 @@ class ConfluentAdmin:
         self._former: list[tuple[AdminClient, float]] = []
         """Clients that were replaced, and since when; librdkafka may abort the process where one is freed that still
         waits for an answer."""
-        self._outage = outage or OutageLog(self._servers, self._clock)
+        self._outage = outage or ClusterOutage(self._servers, self._clock)
         self._groups = GroupReader(config, self._outage)
         self._queries: ClusterQueries | None = None
         self._is_logged = False
@@ -226,7 +226,7 @@ class ConfluentAdmin:
         again until the time-out. Meanwhile the log says that no broker is reached."""
         start = self._clock.monotonic()
         early, late = start + min(REFUSED_S, self._timeout_s), start + self._timeout_s
-        notice = UnreachableNotice(f"no broker can be reached at {self._servers}", self._clock, self._timeout_s)
+        notice = OutageNotice(f"no broker can be reached at {self._servers}", self._clock, self._timeout_s)
         self._refused = self._last_error = ""
         while True:
             now = self._clock.monotonic()
@@ -441,7 +441,7 @@ class ConfluentAdmin:
         :raises KafkaException: if that is an error.
         :raises RetryableError: if there is no answer in time; the request may have been carried out.
         """
-        notice = UnreachableNotice(f"no answer to the request to {what}", self._clock, self._timeout_s)
+        notice = OutageNotice(f"no answer to the request to {what}", self._clock, self._timeout_s)
         late = self._clock.monotonic() + self._timeout_s
         self._last_error = ""
         while True:

@@ -9,7 +9,7 @@ from typing import Any
 from processor_api.clock import Clock, SystemClock
 from streams.kafka.confluent.admin import ConfluentAdmin
 from streams.kafka.confluent.consumer import ConfluentConsumer
-from streams.kafka.confluent.outage import OutageLog
+from streams.kafka.confluent.outage import ClusterOutage
 from streams.kafka.confluent.producer import ConfluentProducer
 from streams.kafka.ports import Admin, Consumer, Producer
 from streams.log import watch_outage
@@ -24,7 +24,7 @@ class ConfluentClients:
     def __init__(self, bootstrap_servers: str | None = None, clock: Clock | None = None) -> None:
         self._defaults = {} if bootstrap_servers is None else {"bootstrap.servers": bootstrap_servers}
         self._clock = clock or SystemClock()
-        self._outages: dict[str | None, OutageLog] = {}
+        self._outages: dict[str | None, ClusterOutage] = {}
         self._lock = threading.Lock()
 
     def consumer(self, config: Mapping[str, Any]) -> Consumer:
@@ -41,11 +41,11 @@ class ConfluentClients:
 
         leave_group({**self._defaults, **config}, group, instance_id, clock=self._clock)
 
-    def _outage(self, config: Mapping[str, Any]) -> OutageLog:
+    def _outage(self, config: Mapping[str, Any]) -> ClusterOutage:
         """Returns that of the cluster of a configuration."""
         servers = {**self._defaults, **config}.get("bootstrap.servers")
         with self._lock:
             if servers not in self._outages:
-                self._outages[servers] = OutageLog(servers, self._clock)
+                self._outages[servers] = ClusterOutage(servers, self._clock)
                 watch_outage(self._outages[servers])
             return self._outages[servers]

@@ -6,7 +6,6 @@ import logging
 import struct
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, KafkaException
@@ -17,7 +16,7 @@ from processor_api.clock import SystemClock
 from processor_api.errors import ConfigError, RetryableError, StreamsError, TaskMigratedError
 from processor_api.forks import belongs_to_this_process, never_free
 from processor_api.task_id import TopicPartition
-from streams.kafka.confluent.callbacks import weakly
+from streams.kafka.confluent.callbacks import ClientLog, weakly
 from streams.kafka.confluent.errors import (
     Resources,
     caught,
@@ -32,16 +31,7 @@ from streams.kafka.confluent.errors import (
 from streams.kafka.confluent.group_reader import exact_offsets
 from streams.kafka.confluent.header_names import decode_headers
 from streams.kafka.confluent.known_topics import learn_topics
-from streams.kafka.confluent.outage import (
-    ClientLog,
-    GivenUpClient,
-    LostBrokers,
-    OutageLog,
-    answers_members,
-    failure_of_request,
-    lost_after_s,
-    reaches_brokers,
-)
+from streams.kafka.confluent.outage import ClientOutage, ClusterOutage
 from streams.kafka.confluent.read_ahead import ReadAhead
 from streams.kafka.confluent.timed_executor import CallTimedOutError, TimedExecutor
 from streams.kafka.ports import (
@@ -107,12 +97,25 @@ def _client(partitions: Collection[TopicPartition]) -> list[ClientPartition]:
     return [ClientPartition(topic, partition) for topic, partition in partitions]
 
 
+class GivenUpClient:
+    """Stands in for a consumer's client that is inside of a call which is not waited for any more.
+
+    The client takes one call at a time (confluent-kafka 2.16): any other would wait for that one too.
+    """
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        def refuse(*_args: object, **_options: object) -> Any:
+            raise ClientUnusable("this client was given up while it committed; a new one has to take its place")
+
+        return refuse
+
+
 class ConfluentConsumer:
     """Implements `streams.kafka.ports.Consumer`."""
 
     partition_eof: int = KafkaError._PARTITION_EOF
 
-    def __init__(self, config: Mapping[str, Any], outage: OutageLog | None = None) -> None:
+    def __init__(self, config: Mapping[str, Any], outage: ClusterOutage | None = None) -> None:
         """Makes the client, which connects by itself.
 
         :param outage: that of its cluster; one of its own if not given."""
@@ -124,9 +127,7 @@ class ConfluentConsumer:
         """The id of the member that the group has given partitions to."""
         self._settings = config
         self.resources = Resources.of(config, "READ", "DESCRIBE")
-        self._outage = outage or OutageLog(config.get("bootstrap.servers"))
-        members = partial(answers_members, config, self._outage)
-        self._lost = LostBrokers(partial(reaches_brokers, config), SystemClock(), members, lost_after_s(config))
+        self._outage = ClientOutage.of(config, outage)
         self._executor = TimedExecutor(f"{config.get('client.id', 'consumer')}-executor")
         self._is_calling_back = False
         self._is_given_up = False
@@ -163,8 +164,6 @@ class ConfluentConsumer:
             self._fatal = self._fatal or error.name()
         else:
             self._outage.report(error)
-            if error.code() in (KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT):
-                self._lost.suspect()
 
     def _check(self, last: Any) -> None:
         """Raises the error of a client that has had a fatal one, from then on."""
@@ -187,7 +186,7 @@ class ConfluentConsumer:
         :param member: the id of the member that was fenced, while it had its place.
         """
         held = member is not None and member_of(self._client.consumer_group_metadata()) == member
-        return instance_fenced if held and not self._outage.was_broken(DOUBT_S) else session_ended
+        return instance_fenced if held and not self._outage.cluster.was_broken(DOUBT_S) else session_ended
 
     def consume(self, max_messages: int, timeout_s: float) -> Sequence[Any]:
         ahead = self._ahead
@@ -213,16 +212,12 @@ class ConfluentConsumer:
             decode_headers(messages)
         if self._fatal is not None or self._ended is not None or messages:
             self._check(messages[-1] if messages else None)
-        if self._outage.suspected or (self._lost.suspected and not messages):
+        if self._outage.cluster.suspected or (self._outage.suspected and not messages):
             self._check_brokers()
         return messages
 
     def _check_brokers(self) -> None:
-        """Asks a broker for an answer if none seems to be there: once, for the log and for this client itself."""
-        topic = next((partition.topic for partition in self._assigned), None)
-        answered = self._outage.check(self._client, topic) if self._outage.suspected else None
-        if self._lost.suspected:
-            self._lost.check(lambda timeout_s: failure_of_request(self._client, topic, timeout_s) is None, answered)
+        self._outage.check(self._client, next((partition.topic for partition in self._assigned), None))
 
     def poll(self, timeout_s: float) -> Any:
         ahead = self._ahead
@@ -248,7 +243,7 @@ class ConfluentConsumer:
             decode_headers((message,))
         if self._fatal is not None or self._ended is not None or message is not None:
             self._check(message)
-        elif self._lost.suspected:
+        elif self._outage.suspected:
             self._check_brokers()
         return message
 
@@ -269,7 +264,7 @@ class ConfluentConsumer:
             self._owned.difference_update(_plain(partitions))
 
         def on_lost(client: Client, partitions: list[ClientPartition]) -> None:
-            self._lost.suspect()  # the group may have heard nothing of it for a session
+            self._outage.suspect()  # the group may have heard nothing of it for a session
             with self._calling_back():
                 listener.on_lost(_plain(partitions))
             client.incremental_unassign([])
@@ -469,7 +464,7 @@ class ConfluentConsumer:
     def _call_aside(self, commit: Callable[[], None]) -> None:
         limit_s = int(self._settings.get("max.poll.interval.ms", MAX_POLL_INTERVAL_MS)) / 1000
         try:
-            self._executor.call(commit, limit_s, self._watch_commit)
+            self._executor.call(commit, limit_s, self._outage.check_call)
         except CallTimedOutError:
             self._give_up()
             raise RetryableError(
@@ -482,15 +477,10 @@ class ConfluentConsumer:
         except KafkaException as error:
             found = kafka_error(error)
             if found is not None and found.code() > 0 and self._commits is None:
-                self._lost.answered()  # the error is the coordinator's; those of the client are negative
+                self._outage.answered()  # the error is the coordinator's; those of the client are negative
             raise
-        if self._lost.suspected and self._commits is None:  # else it was not the client that was answered
-            self._lost.answered()
-
-    def _watch_commit(self) -> None:
-        """Looks after a commit that takes long, while the client's reports are not taken."""
-        self._outage.suspect()
-        self._lost.check_call()
+        if self._outage.suspected and self._commits is None:  # else it was not the client that was answered
+            self._outage.answered()
 
     def _give_up(self) -> None:
         """Has all further calls refused: the commit that was made last has not come back."""
@@ -559,7 +549,7 @@ class ConfluentConsumer:
             log.info("the consumer is not closed: its last commit has not come back")
             return
         try:
-            if self._lost.suspected:
+            if self._outage.suspected:
                 _try_to_close(lambda: self._executor.call(self._client.close, CLOSE_S))
                 return
             try:

@@ -18,7 +18,8 @@ from confluent_kafka import TopicPartition as ClientPartition
 from processor_api.errors import RetryableError, StreamsError
 from processor_api.forks import belongs_to_this_process, never_free
 from processor_api.task_id import TopicPartition
-from streams.kafka.confluent.outage import ClientLog, OutageLog
+from streams.kafka.confluent.callbacks import ClientLog
+from streams.kafka.confluent.outage import ClusterOutage
 from streams.kafka.offset_metadata import TopicPartitionMetadata
 from streams.kafka.ports import OffsetAndMetadata
 
@@ -91,7 +92,7 @@ class GroupReader:
     :param outage: that of its cluster.
     """
 
-    def __init__(self, config: Mapping[str, Any], outage: OutageLog) -> None:
+    def __init__(self, config: Mapping[str, Any], outage: ClusterOutage) -> None:
         self._outage = outage
         self._config = {name: value for name, value in config.items() if name != "error_cb"}
         self._lock = threading.Lock()

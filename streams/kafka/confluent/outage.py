@@ -1,29 +1,78 @@
-"""Logs the loss of all brokers of a cluster, and their return: one line each, whatever its clients report meanwhile."""
+"""Outages, as librdkafka's clients see them: of a whole cluster, and of one client that new ones would replace.
+
+:class:`ClusterOutage` logs the loss of all brokers and their return, one line each, whatever the clients report
+meanwhile. :class:`ClientOutage` finds a client that will never reach its cluster again, so that a new one takes its
+place. :class:`OutageNotice` says during a request that there is no answer, so that a start does not wait in silence.
+"""
 
 from __future__ import annotations
 
 import logging
+import math
 import re
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
 
 from processor_api.clock import Clock, SystemClock
 from processor_api.errors import RetryableError, StreamsError
+from streams.kafka.confluent.callbacks import ClientLog
 from streams.kafka.ports import ClientUnusable
 from streams.kafka.wire.describe import describe_group
 
-# Logs while it lasts that no broker can be reached, so that a start does not wait in silence for its time-out.
+log = logging.getLogger("streams.kafka.client")
 
 FIRST_S = 3.0
+REPEAT_S = 10.0
+PROBE_S = 1.0
+PROBE_INTERVAL_S = 2.0
+SILENT_S = 120.0
+"""Time after which an outage of which no client says anything more is forgotten: the clients were closed."""
+CHECK_INTERVAL_S = 1.0
+OWN_ANSWER_S = 1.0
+NEW_ANSWER_S = 10.0
+CONNECT_S = 3.0
+"""Time that a healthy client needs at most, beside its wait, to connect again to a broker that new clients reach."""
+DOUBT_S = 15.0
+"""How long a client is asked again and again after it said that brokers are down, though it is answered: it may have
+been answered by a broker that it drops a moment later, about which it says nothing."""
+RECONNECT_MAX_MS = 10_000
+"""librdkafka's default of ``reconnect.backoff.max.ms``, the longest wait of a client that lost a connection."""
+CONNECTION = frozenset({"_RESOLVE", "_TIMED_OUT", "_TRANSPORT"})
+"""Errors of one connection. The client connects again, or goes on with another broker."""
+REBALANCING = frozenset({"PreparingRebalance", "CompletingRebalance"})
 _FRAME = re.compile(r"^\S+/(?:bootstrap|\d+): |^\S+/(?:bootstrap|\d+)$| \((?:after|in) .*state \w+.*\)$")
 _HTTP = f"Invalid response size {int.from_bytes(b'HTTP')}"
 
 
-class UnreachableNotice:
-    """Logs that there is no answer, ``FIRST_S`` after it was made and then every ``REPEAT_S``.
+def failure_of_request(client: Any, topic: str | None, timeout_s: float) -> str | None:
+    """Asks for metadata; returns the text of the error, or ``None`` if a broker answers in time and names brokers. One
+    that is fenced names none, and then the client drops those that it knows.
+
+    :param topic: an existing topic to ask for; without one, the answer is about all topics.
+    """
+    try:
+        asked = client.list_topics
+        found = asked(topic, timeout=timeout_s) if topic is not None else asked(timeout=timeout_s)
+    except (KafkaException, SystemError, RuntimeError) as error:
+        return str(error)  # the error itself would keep the frames, and so the client, alive
+    return None if found.brokers else "the answer names no brokers"
+
+
+def plain_reason(text: str) -> str:
+    """Returns the reason that librdkafka gives for an error of a connection, without the names of its own states."""
+    if _HTTP in text:
+        return "what answers there speaks HTTP, and is no Kafka broker"
+    while (shorter := _FRAME.sub("", text)) != text:
+        text = shorter
+    return text
+
+
+class OutageNotice:
+    """Logs that a request has no answer, ``FIRST_S`` after it was made and then every ``REPEAT_S``.
 
     :param what: the beginning of the line, such as ``no broker can be reached at localhost:9092``.
     :param timeout_s: how long is tried in all, for the log.
@@ -52,51 +101,7 @@ class UnreachableNotice:
         )
 
 
-def plain_reason(text: str) -> str:
-    """Returns the reason that librdkafka gives for an error of a connection, without the names of its own states."""
-    if _HTTP in text:
-        return "what answers there speaks HTTP, and is no Kafka broker"
-    while (shorter := _FRAME.sub("", text)) != text:
-        text = shorter
-    return text
-
-
-log = logging.getLogger("streams.kafka.client")
-
-REPEAT_S = 10.0
-PROBE_S = 1.0
-PROBE_INTERVAL_S = 2.0
-SILENT_S = 120.0
-"""Time after which an outage of which no client says anything more is forgotten: the clients were closed."""
-CONNECTION = frozenset({"_RESOLVE", "_TIMED_OUT", "_TRANSPORT"})
-"""Errors of one connection. The client connects again, or goes on with another broker."""
-
-
-def failure_of_request(client: Any, topic: str | None, timeout_s: float) -> str | None:
-    """Asks for metadata; returns the text of the error, or ``None`` if a broker answers in time and names brokers. One
-    that is fenced names none, and then the client drops those that it knows.
-
-    :param topic: an existing topic to ask for; without one, the answer is about all topics.
-    """
-    try:
-        asked = client.list_topics
-        found = asked(topic, timeout=timeout_s) if topic is not None else asked(timeout=timeout_s)
-    except (KafkaException, SystemError, RuntimeError) as error:
-        return str(error)  # the error itself would keep the frames, and so the client, alive
-    return None if found.brokers else "the answer names no brokers"
-
-
-class ClientLog:
-    """Receives the lines that librdkafka logs, in place of a logger; without one, it writes them to standard error.
-
-    They are logged at level debug: what follows from them is reported as an error or an event as well.
-    """
-
-    def log(self, level: int, template: str, *fields: str) -> None:
-        log.log(logging.ERROR if level >= logging.CRITICAL else logging.DEBUG, template, *fields)
-
-
-class OutageLog:
+class ClusterOutage:
     """Logs the errors of connections that the clients of one cluster report. May be used by any thread.
 
     When a client reports that a connection failed, or that all brokers are down, or a call takes long, the next call of
@@ -119,11 +124,11 @@ class OutageLog:
         self._next_probe = 0.0
         self._last_sign = 0.0
         self._logged_at: dict[str, float] = {}
-        self._broken_at: float | None = None
+        self._broken_at = -math.inf
 
     def was_broken(self, within_s: float) -> bool:
         """Whether a client has reported a failed connection, or that all brokers are down, in the last seconds."""
-        return self._broken_at is not None and self._clock.monotonic() - self._broken_at < within_s
+        return self._clock.monotonic() - self._broken_at < within_s
 
     @property
     def lasts(self) -> bool:
@@ -136,19 +141,16 @@ class OutageLog:
         repeated once in a while.
         """
         name, now = error.name(), self._clock.monotonic()
+        fields = {"error": f"{error.str()} ({name})"}
         if name in CONNECTION:
             self._reason = error.str()
-        if error.code() == KafkaError._ALL_BROKERS_DOWN or name in CONNECTION:
+        if name in CONNECTION or error.code() == KafkaError._ALL_BROKERS_DOWN:
             self._broken_at = now
             self.suspect()
-        text = f"{error.str()} ({name})"
-        if error.code() == KafkaError._ALL_BROKERS_DOWN or name in CONNECTION:
-            log.debug("client error", extra={"error": text})
-            return
-        logged_at = self._logged_at.get(name)
-        if logged_at is None or now - logged_at >= REPEAT_S:
+            log.debug("client error", extra=fields)
+        elif now - self._logged_at.get(name, -math.inf) >= REPEAT_S:
             self._logged_at[name] = now
-            log.warning("client error", extra={"error": text})
+            log.warning("client error", extra=fields)
 
     def suspect(self) -> None:
         """Has the next :meth:`check` ask, as if a client had reported that all brokers are down.
@@ -204,27 +206,6 @@ class OutageLog:
             log.info("the brokers are back", extra={"servers": self._servers, "after_s": round(after_s, 1)})
 
 
-# Finds clients that will never reach their cluster again, so that new ones take their place.
-#
-# When an answer about metadata names topics but no broker, as that of a broker which is fenced for a moment,
-# librdkafka drops all brokers that it knew. If the second answer is the same it drops those of ``bootstrap.servers``
-# too, and never asks a broker again (2.16; its issue 5301).
-
-CHECK_INTERVAL_S = 1.0
-OWN_ANSWER_S = 1.0
-NEW_ANSWER_S = 10.0
-CONNECT_S = 3.0
-"""Time that a healthy client needs at most, beside its wait, to connect again to a broker that new clients reach."""
-DOUBT_S = 15.0
-"""How long a client is asked again and again after it said that brokers are down, though it is answered: it may have
-been answered by a broker that it drops a moment later, about which it says nothing."""
-RECONNECT_MAX_MS = 10_000
-"""librdkafka's default of ``reconnect.backoff.max.ms``, the longest wait of a client that lost a connection."""
-
-
-REBALANCING = frozenset({"PreparingRebalance", "CompletingRebalance"})
-
-
 def lost_after_s(config: Mapping[str, Any]) -> float:
     """Returns how long new clients have to be answered, and this one not, until it has surely lost its brokers."""
     return int(config.get("reconnect.backoff.max.ms", RECONNECT_MAX_MS)) / 1000 + CONNECT_S
@@ -232,45 +213,37 @@ def lost_after_s(config: Mapping[str, Any]) -> float:
 
 def reaches_brokers(config: Mapping[str, Any], timeout_s: float) -> bool:
     """Whether a new client with this configuration gets an answer that names brokers."""
+    # With the instance id it would take the place of the very member that it is compared with.
+    settings = {name: value for name, value in config.items() if name != "group.instance.id"}
     try:
-        client = Consumer(
-            {name: value for name, value in config.items() if name != "group.instance.id"}, logger=ClientLog()
-        )
+        client = Consumer(settings, logger=ClientLog())
         found = client.list_topics(config["group.id"], timeout=timeout_s)  # no such topic: the answer stays small
     except (KafkaException, SystemError):
         return False
     return bool(found.brokers)
 
 
-def answers_members(config: Mapping[str, Any], outage: OutageLog, timeout_s: float) -> bool:
+def answers_members(config: Mapping[str, Any], cluster: ClusterOutage, timeout_s: float) -> bool:
     """Whether the coordinator of a consumer's group answers a new client, and has its members wait for no rebalance."""
     try:
         found = describe_group(config, config["group.id"], timeout_s=timeout_s)
     except RetryableError as error:
-        outage.missed(str(error))
+        cluster.missed(str(error))
         return False
     except StreamsError:  # such as a login that only librdkafka has
         return False
-    outage.answered()
+    cluster.answered()
     return found.state not in REBALANCING
 
 
-class GivenUpClient:
-    """Stands in for a consumer's client that is inside of a call which is not waited for any more.
+class ClientOutage:
+    """Compares a consumer's client with a new one, once it says that a connection or all brokers are down.
 
-    The client takes one call at a time (confluent-kafka 2.16): any other would wait for that one too.
-    """
+    When an answer about metadata names topics but no broker, as that of a broker which is fenced for a moment,
+    librdkafka drops all brokers that it knew. If the second answer is the same it drops those of ``bootstrap.servers``
+    too, and never asks a broker again (2.16; its issue 5301).
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        def refuse(*_args: object, **_options: object) -> Any:
-            raise ClientUnusable("this client was given up while it committed; a new one has to take its place")
-
-        return refuse
-
-
-class LostBrokers:
-    """Compares one client with a new one, once it says that a connection or all brokers are down.
-
+    :param cluster: the outage of its cluster.
     :param new: returns whether a broker answers a new client, and names brokers. It is called on a thread of its own.
     :param answers_members: returns whether a member of the group would be answered now. It is called like that too.
     :param lost_after_s: see :func:`lost_after_s`.
@@ -278,11 +251,13 @@ class LostBrokers:
 
     def __init__(
         self,
+        cluster: ClusterOutage,
         new: Callable[[float], bool],
         clock: Clock,
         answers_members: Callable[[float], bool],
         lost_after_s: float,
     ) -> None:
+        self.cluster = cluster
         self.suspected = False
         """Whether the client said that a broker is down, and none has answered it since; for a quick look."""
         self._new, self._clock, self._answers_members = new, clock, answers_members
@@ -293,13 +268,39 @@ class LostBrokers:
         """The time since when new clients get an answer while this one gets none."""
         self._asking: threading.Thread | None = None
 
+    @classmethod
+    def of(cls, config: Mapping[str, Any], cluster: ClusterOutage | None) -> ClientOutage:
+        """Returns that of a consumer with this configuration.
+
+        :param cluster: the outage of its cluster; one of its own if not given.
+        """
+        cluster = cluster or ClusterOutage(config.get("bootstrap.servers"))
+        new, members = partial(reaches_brokers, config), partial(answers_members, config, cluster)
+        return cls(cluster, new, SystemClock(), members, lost_after_s(config))
+
+    def report(self, error: KafkaError) -> None:
+        """Takes an error that the client reports by itself."""
+        self.cluster.report(error)
+        if error.code() in (KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT):
+            self.suspect()
+
     def suspect(self) -> None:
         """Takes the client's report that a connection failed, that all brokers are down, or that it lost its place in
         the group."""
         self.suspected = True
         self._doubt_until = self._clock.monotonic() + DOUBT_S
 
-    def check(self, own: Callable[[float], bool], answered: bool | None = None) -> None:
+    def check(self, client: Any, topic: str | None) -> None:
+        """Has the client ask a broker if none seems to be there: once, for the log and for the client itself.
+
+        :param topic: an existing topic to ask for; without one, the answer is about all topics.
+        :raises ClientUnusable: if new clients have reached the cluster for a while, and this one has not.
+        """
+        answered = self.cluster.check(client, topic) if self.cluster.suspected else None
+        if self.suspected:
+            self.check_client(lambda timeout_s: failure_of_request(client, topic, timeout_s) is None, answered)
+
+    def check_client(self, own: Callable[[float], bool], answered: bool | None = None) -> None:
         """Asks for an answer if none was asked for in the last seconds; takes a second at most.
 
         :param own: returns whether a broker answers this client within a time in seconds.
@@ -320,6 +321,7 @@ class LostBrokers:
 
         :raises ClientUnusable: if the coordinator has answered members for a while, and the call has not come back.
         """
+        self.cluster.suspect()
         self.suspect()
         if self._is_due():
             self._compare(self._answers_members)
@@ -350,4 +352,4 @@ class LostBrokers:
         if not new(NEW_ANSWER_S):
             self._reached_since = None
         elif self._reached_since is None and self._answers == answers:
-            self._reached_since = now
+            self._reached_since = now  # no answer came to the client itself while the new one was asked

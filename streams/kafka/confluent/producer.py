@@ -16,10 +16,10 @@ from processor_api.errors import AuthorizationError, ProductionError, RetryableE
 from processor_api.forks import belongs_to_this_process, never_free
 from processor_api.record import HeaderList
 from processor_api.task_id import TopicPartition
-from streams.kafka.confluent.callbacks import weakly
+from streams.kafka.confluent.callbacks import ClientLog, weakly
 from streams.kafka.confluent.errors import UNKNOWN, Resources, caught, kafka_error, mapped, mapping
 from streams.kafka.confluent.known_topics import learn_topics
-from streams.kafka.confluent.outage import ClientLog, OutageLog
+from streams.kafka.confluent.outage import ClusterOutage
 from streams.kafka.confluent.timed_executor import CallTimedOutError, TimedExecutor
 from streams.kafka.headers import UnsendableHeaders, sendable
 from streams.kafka.ports import (
@@ -49,14 +49,16 @@ class ConfluentProducer:
 
     zero_timestamp_ms = 1
 
-    def __init__(self, config: Mapping[str, Any], clock: Clock | None = None, outage: OutageLog | None = None) -> None:
+    def __init__(
+        self, config: Mapping[str, Any], clock: Clock | None = None, outage: ClusterOutage | None = None
+    ) -> None:
         """Makes the client, which connects by itself.
 
         :param outage: that of its cluster; one of its own if not given."""
         self._clock = clock or SystemClock()
         self.resources = Resources.of(config, "WRITE", "IDEMPOTENT_WRITE")
         self._fatal: KafkaError | None = None
-        self._outage = outage or OutageLog(config.get("bootstrap.servers"), self._clock)
+        self._outage = outage or ClusterOutage(config.get("bootstrap.servers"), self._clock)
         self._executor = TimedExecutor(f"{config.get('client.id', 'producer')}-executor")
         self._knows_coordinator = False
         self._stale: str | None = None

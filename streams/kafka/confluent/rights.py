@@ -11,8 +11,8 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from processor_api.errors import RetryableError
+from streams.kafka.confluent.callbacks import ClientLog
 from streams.kafka.confluent.errors import kafka_error, mapped
-from streams.kafka.confluent.outage import ClientLog
 
 TIMEOUT_S = 10.0
 

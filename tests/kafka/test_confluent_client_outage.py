@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 import pytest
 
 from processor_api.clock import ManualClock
 from processor_api.errors import RetryableError
-from streams.kafka.confluent.outage import CHECK_INTERVAL_S, DOUBT_S, LostBrokers, lost_after_s
+from streams.kafka.confluent.outage import CHECK_INTERVAL_S, DOUBT_S, ClientOutage, ClusterOutage, lost_after_s
 from waiting import wait_until
 
 LOST_AFTER_S = 4.0
@@ -24,7 +25,10 @@ class Cluster:
     def __init__(self) -> None:
         self.clock = ManualClock(0)
         self.answers_client = self.answers_new = self.answers_members = False
-        self.lost = LostBrokers(self.new, self.clock, lambda timeout_s: self.answers_members, LOST_AFTER_S)
+        self.outage = self.outage_with(lambda timeout_s: self.answers_members)
+
+    def outage_with(self, members: Callable[[float], bool]) -> ClientOutage:
+        return ClientOutage(ClusterOutage("a:1", self.clock), self.new, self.clock, members, LOST_AFTER_S)
 
     def new(self, timeout_s: float) -> bool:
         return self.answers_new
@@ -32,20 +36,20 @@ class Cluster:
     def check(self) -> None:
         """Checks once the next check is due, and waits until a new client was asked, if one is."""
         self.clock.advance(int(CHECK_INTERVAL_S * 1000))
-        self.lost.check(lambda timeout_s: self.answers_client)
+        self.outage.check_client(lambda timeout_s: self.answers_client)
         wait_until("the answer of a new client is known", lambda: not is_asking())
 
     def check_call(self) -> None:
         """Does so while a call is under way."""
         self.clock.advance(int(CHECK_INTERVAL_S * 1000))
-        self.lost.check_call()
+        self.outage.check_call()
         wait_until("the answer of a new client is known", lambda: not is_asking())
 
 
 @pytest.fixture
 def cluster() -> Cluster:
     found = Cluster()
-    found.lost.suspect()
+    found.outage.suspect()
     return found
 
 
@@ -55,7 +59,7 @@ def test_a_client_that_new_ones_leave_behind_is_given_up(cluster: Cluster) -> No
         cluster.check()
     cluster.clock.advance(int(CHECK_INTERVAL_S * 1000))
     with pytest.raises(RetryableError, match="has lost all brokers, which a new client reaches"):
-        cluster.lost.check(lambda timeout_s: False)
+        cluster.outage.check_client(lambda timeout_s: False)
 
 
 def test_a_client_may_wait_before_it_connects_again() -> None:
@@ -67,7 +71,7 @@ def test_a_client_may_wait_before_it_connects_again() -> None:
 def test_a_client_of_a_cluster_that_is_away_is_kept(cluster: Cluster) -> None:
     for _ in range(20):
         cluster.check()
-    assert cluster.lost.suspected
+    assert cluster.outage.suspected
 
 
 def test_the_time_counts_from_the_last_return_of_the_cluster(cluster: Cluster) -> None:
@@ -81,11 +85,11 @@ def test_a_client_that_is_answered_is_not_suspected_any_more(cluster: Cluster) -
     cluster.check()
     cluster.check()
     cluster.answers_client = True
-    while cluster.lost.suspected:
+    while cluster.outage.suspected:
         cluster.check()
     assert DOUBT_S <= cluster.clock.monotonic() <= DOUBT_S + CHECK_INTERVAL_S
     cluster.answers_client = False
-    cluster.lost.suspect()
+    cluster.outage.suspect()
     for _ in range(int(LOST_AFTER_S / CHECK_INTERVAL_S)):  # counted anew
         cluster.check()
 
@@ -93,16 +97,16 @@ def test_a_client_that_is_answered_is_not_suspected_any_more(cluster: Cluster) -
 def test_checks_are_seconds_apart(cluster: Cluster) -> None:
     asked = []
     for _ in range(10):
-        cluster.lost.check(lambda timeout_s: asked.append(timeout_s) or True)
+        cluster.outage.check_client(lambda timeout_s: asked.append(timeout_s) or True)
     assert len(asked) == 1
 
 
 def test_a_client_that_was_asked_just_now_is_not_asked_again(cluster: Cluster) -> None:
-    cluster.lost.check(lambda timeout_s: pytest.fail("asked twice"), answered=False)
-    assert cluster.lost.suspected
+    cluster.outage.check_client(lambda timeout_s: pytest.fail("asked twice"), answered=False)
+    assert cluster.outage.suspected
     cluster.clock.advance(int(DOUBT_S * 1000))
-    cluster.lost.check(lambda timeout_s: pytest.fail("asked twice"), answered=True)
-    assert not cluster.lost.suspected
+    cluster.outage.check_client(lambda timeout_s: pytest.fail("asked twice"), answered=True)
+    assert not cluster.outage.suspected
 
 
 def test_a_client_that_is_answered_once_and_never_again_is_given_up(cluster: Cluster) -> None:
@@ -128,7 +132,7 @@ def test_a_call_of_a_member_that_waits_for_a_rebalance_is_waited_for(cluster: Cl
     cluster.answers_new = True
     for _ in range(20):
         cluster.check_call()
-    assert cluster.lost.suspected
+    assert cluster.outage.suspected
 
 
 def test_a_call_that_comes_back_ends_the_suspicion(cluster: Cluster) -> None:
@@ -136,8 +140,8 @@ def test_a_call_that_comes_back_ends_the_suspicion(cluster: Cluster) -> None:
     for _ in range(5):
         for _ in range(3):
             cluster.check_call()
-        cluster.lost.answered()
-        assert not cluster.lost.suspected
+        cluster.outage.answered()
+        assert not cluster.outage.suspected
 
 
 def test_an_answer_that_comes_after_the_call_did_says_nothing_about_the_next(cluster: Cluster) -> None:
@@ -147,11 +151,11 @@ def test_an_answer_that_comes_after_the_call_did_says_nothing_about_the_next(clu
         begun.set()
         return ends.wait(60)
 
-    cluster.lost = LostBrokers(cluster.new, cluster.clock, late, LOST_AFTER_S)
+    cluster.outage = cluster.outage_with(late)
     cluster.clock.advance(int(CHECK_INTERVAL_S * 1000))
-    cluster.lost.check_call()
+    cluster.outage.check_call()
     assert begun.wait(60)
-    cluster.lost.answered()
+    cluster.outage.answered()
     ends.set()
     wait_until("the answer of a new client is known", lambda: not is_asking())
     cluster.clock.advance(int(LOST_AFTER_S * 1000))

@@ -5,12 +5,12 @@ import logging
 import pytest
 
 from processor_api.clock import ManualClock
-from streams.kafka.confluent.outage import UnreachableNotice, plain_reason
+from streams.kafka.confluent.outage import OutageNotice, plain_reason
 
 
 def test_it_is_said_after_three_seconds_and_then_every_ten(caplog: pytest.LogCaptureFixture) -> None:
     clock = ManualClock()
-    notice = UnreachableNotice("no broker can be reached at kafka:9092", clock, 30.0)
+    notice = OutageNotice("no broker can be reached at kafka:9092", clock, 30.0)
     said = []
     with caplog.at_level(logging.WARNING):
         for second in range(1, 30):
