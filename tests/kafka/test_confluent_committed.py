@@ -51,7 +51,7 @@ def committed(consumer: ConfluentConsumer, *answers: Any) -> Any:
 def asking(consumer: ConfluentConsumer, broker: FakeBroker) -> Iterator[None]:
     """Has the consumer's own connection go to a broker, to which its client does not."""
     with closing(OffsetCommits({"bootstrap.servers": broker.bootstrap}, "g")) as offsets:
-        consumer._commits = offsets
+        consumer._offsets.direct.connection = offsets
         yield
 
 
@@ -84,5 +84,5 @@ def test_a_broker_that_is_older_than_the_request_is_asked_by_the_client(consumer
         asking(consumer, broker),
     ):
         for _ in range(2):
-            assert consumer._committed_directly([A0]) is None
+            assert consumer._offsets.direct.committed([A0]) is None
         assert broker.asked(OFFSET_FETCH) == []

@@ -40,7 +40,7 @@ def fatal(name: str) -> KafkaError:
 
 
 def reason(consumer: ConfluentConsumer, member: bytes | None) -> type[Exception]:
-    return type(consumer._reason_of_fence(member)())
+    return type(consumer._place.reason_of_fence(consumer._client, member)())
 
 
 def test_a_member_that_had_its_place_all_the_time_is_fenced_by_another_process(consumer: ConfluentConsumer) -> None:

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from streams.kafka.confluent.consumer import member_of, names_no_member
+from streams.kafka.confluent.group_place import member_of, names_no_member
 
 
 def metadata(generation: int, member: str, instance: str | None = None) -> bytes:

@@ -46,7 +46,7 @@ def _own_version() -> str:
 
 
 def _librdkafka_version() -> str:
-    from streams.kafka.confluent.versions import librdkafka_version
+    from streams.kafka.confluent.clients import librdkafka_version
 
     return f"{librdkafka_version()}, by confluent-kafka {metadata.version('confluent-kafka')}"
 

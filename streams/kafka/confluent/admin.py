@@ -28,7 +28,7 @@ from processor_api.forks import belongs_to_this_process, never_free
 from processor_api.task_id import TopicPartition
 from streams.kafka.confluent.callbacks import ClientLog, weakly
 from streams.kafka.confluent.errors import AUTHENTICATION, Resources, kafka_error, mapped, mapping, offsets_error
-from streams.kafka.confluent.group_reader import GroupReader
+from streams.kafka.confluent.group_offsets import GroupReader
 from streams.kafka.confluent.outage import ClusterOutage, OutageNotice, plain_reason
 from streams.kafka.ports import (
     GroupInfo,

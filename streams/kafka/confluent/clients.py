@@ -1,10 +1,12 @@
-"""Makes librdkafka's clients."""
+"""Makes librdkafka's clients, and says which version of it is loaded."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
 from typing import Any
+
+import confluent_kafka
 
 from processor_api.clock import Clock, SystemClock
 from streams.kafka.confluent.admin import ConfluentAdmin
@@ -13,6 +15,12 @@ from streams.kafka.confluent.outage import ClusterOutage
 from streams.kafka.confluent.producer import ConfluentProducer
 from streams.kafka.ports import Admin, Consumer, Producer
 from streams.log import watch_outage
+
+
+def librdkafka_version() -> str:
+    """Returns the version of the library itself, which need not be that of the Python package around it."""
+    version: str = confluent_kafka.libversion()[0]
+    return version
 
 
 class ConfluentClients:

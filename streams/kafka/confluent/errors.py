@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import TopicPartition as ClientPartition
 
 from processor_api.errors import (
     AuthenticationError,
@@ -62,6 +63,16 @@ def caught(call: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
     except:  # noqa: E722
         bare: Any = sys.exc_info()[1]
     raise KafkaException(bare)  # here, since it must not have the other as its context
+
+
+def raise_first(partitions: Iterable[ClientPartition] | None) -> None:
+    """Raises the error of the first partition that has one, of what the client returned.
+
+    :raises KafkaException: with that error.
+    """
+    for one in partitions or ():
+        if one.error is not None:
+            raise KafkaException(one.error)
 
 
 @dataclass(frozen=True)

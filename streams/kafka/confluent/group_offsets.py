@@ -1,0 +1,327 @@
+"""The committed offsets of groups: read and written as a member, and read without being one."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka import TopicPartition as ClientPartition
+
+from processor_api.clock import SystemClock
+from processor_api.errors import ConfigError, RetryableError, StreamsError
+from processor_api.forks import belongs_to_this_process, never_free
+from processor_api.task_id import TopicPartition
+from streams.kafka.confluent.callbacks import ClientLog
+from streams.kafka.confluent.errors import caught, kafka_error, raise_first
+from streams.kafka.confluent.group_place import generation_of, member_of
+from streams.kafka.confluent.outage import ClientOutage, ClusterOutage
+from streams.kafka.confluent.timed_executor import CallTimedOutError, TimedExecutor
+from streams.kafka.offset_metadata import TopicPartitionMetadata
+from streams.kafka.ports import ClientUnusable, OffsetAndMetadata
+from streams.kafka.wire.error_codes import NONE
+from streams.kafka.wire.offset_commits import CommittingMember, OffsetCommits
+from streams.kafka.wire.offset_texts import fetched_offsets, first_error, offset_texts
+
+log = logging.getLogger("streams.kafka.client")
+
+TIMEOUT_S = 30.0
+COMMIT_S = 30.0
+READ_S = 10.0
+UNSTABLE_S = 5.0
+"""So long a transaction that may change committed offsets is waited for, before the caller polls and tries again."""
+MAX_POLL_INTERVAL_MS = 300_000
+"""librdkafka's default of ``max.poll.interval.ms``."""
+RETRY_WAIT_S = 0.05
+
+Offsets = Mapping[TopicPartition, OffsetAndMetadata]
+Ask = Callable[[Collection[TopicPartition]], Mapping[TopicPartition, str]]
+"""Returns the texts as the broker has them."""
+
+
+def committed_offsets(found: Collection[ClientPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Returns the partitions that have a committed offset, of what the client found: with texts that it may show with
+    more behind them (`exact_offsets`), and without those that are no text then."""
+    return {
+        TopicPartition(one.topic, one.partition): OffsetAndMetadata(one.offset, _shown(one))
+        for one in found
+        if one.offset >= 0
+    }
+
+
+def exact_offsets(found: Collection[ClientPartition], ask: Ask) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Returns the same with the texts as they were committed, also by other clients, such as Kafka Streams for Java.
+
+    The broker is asked again only where a text is not wholly one of this library's: the client shows those right.
+
+    :raises RetryableError: if the broker does not answer in time.
+    """
+    offsets = committed_offsets(found)
+    shown = {TopicPartition(one.topic, one.partition): one for one in found}
+    doubtful = {
+        name
+        for name, one in offsets.items()
+        if not TopicPartitionMetadata.is_whole(one.metadata) and _has_text(shown[name])
+    }
+    if not doubtful:
+        return offsets
+    try:
+        texts = ask(doubtful)
+    except RetryableError:
+        raise
+    except StreamsError as error:  # a login or a broker that the small client does not know
+        log.warning("texts of committed offsets may have more behind them", extra={"error": str(error)})
+        return offsets
+    return {
+        name: OffsetAndMetadata(one.offset, texts.get(name, "")) if name in doubtful else one
+        for name, one in offsets.items()
+    }
+
+
+def _has_text(one: ClientPartition) -> bool:
+    try:
+        return bool(one.metadata)
+    except UnicodeDecodeError:
+        return True
+
+
+def _shown(one: ClientPartition) -> str:
+    try:
+        return one.metadata or ""
+    except UnicodeDecodeError:
+        return ""
+
+
+class GivenUpClient:
+    """Stands in for a consumer's client that is inside of a call which is not waited for any more.
+
+    The client takes one call at a time (confluent-kafka 2.16): any other would wait for that one too.
+    """
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        def refuse(*_args: object, **_options: object) -> Any:
+            raise ClientUnusable("this client was given up while it committed; a new one has to take its place")
+
+        return refuse
+
+
+class DirectOffsets:
+    """Reads and commits a group's offsets over a connection of its own, until a broker turns out to be too old.
+
+    librdkafka sends both on the connection on which it asks to join, where they wait for each rebalance
+    (docs/decisions/clients-and-brokers.md, "Commits and committed offsets go over a connection of their own").
+
+    :param settings: of the consumer, under librdkafka's names.
+    """
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        self._group = str(settings.get("group.id"))
+        self._instance_id: str | None = settings.get("group.instance.id")
+        self._requires_stable = settings.get("isolation.level", "read_committed") == "read_committed"
+        self._reads = True
+        self.connection: OffsetCommits | None = None
+        """Takes the requests; ``None`` where only the client can log in, or a broker is too old to commit."""
+        with suppress(ConfigError, KeyError):
+            self.connection = OffsetCommits(settings, settings["group.id"])
+
+    def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata] | None:
+        """Reads committed offsets; returns ``None`` if that is not possible.
+
+        :raises KafkaException: if the coordinator refuses it, or a transaction may change an offset for seconds.
+        :raises RetryableError: if it does not answer.
+        """
+        if self.connection is None or not self._reads:
+            return None
+        clock = SystemClock()
+        deadline = clock.monotonic() + UNSTABLE_S
+        while True:
+            try:
+                answer = self.connection.committed(partitions, require_stable=self._requires_stable, timeout_s=READ_S)
+            except RetryableError:
+                raise
+            except StreamsError as error:  # such as a broker that is older than our request
+                log.info("committed offsets are read by the client", extra={"error": str(error)})
+                self._reads = False
+                return None
+            code = first_error(answer)
+            if code == NONE:
+                found = fetched_offsets(self._group, answer)
+                return {name: one for name, one in found.items() if one.offset >= 0}
+            if code != KafkaError.UNSTABLE_OFFSET_COMMIT or clock.monotonic() >= deadline:
+                raise KafkaException(KafkaError(code))
+            clock.wait(RETRY_WAIT_S)
+
+    def commit(self, metadata: bytes, offsets: Offsets) -> bool:
+        """Commits offsets; returns whether that is possible.
+
+        :param metadata: the group's metadata, which name the member that commits.
+        :raises KafkaException: if the coordinator refuses it.
+        :raises RetryableError: if it does not answer.
+        """
+        found = member_of(metadata)
+        if self.connection is None or found is None:
+            return False
+        # The instance id without a member would fence the very member whose id the client has just forgotten.
+        instance_id = self._instance_id if found else None
+        member = CommittingMember(found.decode(), generation_of(metadata), instance_id)
+        try:
+            code = self.connection.commit(member, offsets, COMMIT_S)
+        except (RetryableError, KafkaException):
+            raise
+        except StreamsError as error:  # such as a broker that is older than our request
+            log.info("offsets are committed by the client", extra={"error": str(error)})
+            self.connection = None
+            return False
+        if code != NONE:
+            raise KafkaException(KafkaError(code))
+        return True
+
+    def close(self) -> None:
+        if self.connection is not None:
+            self.connection.close()
+
+
+class GroupOffsets:
+    """Reads and commits the offsets of a consumer's group, directly if that is possible and else by its client.
+
+    :param settings: of the consumer, under librdkafka's names.
+    :param outage: the one of the client.
+    """
+
+    def __init__(self, settings: Mapping[str, Any], outage: ClientOutage) -> None:
+        self._settings = settings
+        self._outage = outage
+        self.direct = DirectOffsets(settings)
+        self.executor = TimedExecutor(f"{settings.get('client.id', 'consumer')}-executor")
+        """The thread that calls the client where a call may not come back."""
+        self.is_given_up = False
+        """Whether the last commit has not come back, and is not waited for any more."""
+
+    def committed(self, client: Any, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Returns the offsets that are committed, with their whole texts; partitions without one are left out.
+
+        :raises KafkaException: if the coordinator or the client refuses it.
+        :raises RetryableError: if there is no answer in time.
+        """
+        read = None if self.is_given_up else self.direct.committed(partitions)
+        if read is not None:
+            return read
+        found = client.committed([ClientPartition(*name) for name in partitions], timeout=TIMEOUT_S)
+        raise_first(found)
+        return exact_offsets(found, self._texts)
+
+    def _texts(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, str]:
+        return offset_texts(self._settings, str(self._settings["group.id"]), partitions, timeout_s=TIMEOUT_S)
+
+    def commit(self, client: Any, metadata: bytes, offsets: Offsets, *, is_calling_back: bool) -> None:
+        """Commits offsets, on a thread of its own, since the client's call waits for a coordinator without a limit.
+
+        After ``max.poll.interval.ms``, when the group has given this member up, or once it is known that the
+        coordinator answers others, the client is given up.
+
+        :param is_calling_back: whether the client is in a callback. It takes no calls of other threads then, and its
+            brokers have just answered, so the call is made by this thread.
+        :raises KafkaException: if the coordinator or the client refuses it.
+        :raises RetryableError: if there is no answer.
+        """
+
+        def call() -> None:
+            if not self.direct.commit(metadata, offsets):
+                wanted = [ClientPartition(*name, one.offset, one.metadata) for name, one in offsets.items()]
+                raise_first(caught(client.commit, offsets=wanted, asynchronous=False))
+
+        if is_calling_back:
+            call()
+        else:
+            self._call_aside(call)
+
+    def _call_aside(self, commit: Callable[[], None]) -> None:
+        limit_s = int(self._settings.get("max.poll.interval.ms", MAX_POLL_INTERVAL_MS)) / 1000
+        try:
+            self.executor.call(commit, limit_s, self._outage.check_call)
+        except CallTimedOutError:
+            self._give_up()
+            raise RetryableError(
+                f"the coordinator of group {self._settings.get('group.id')!r} did not answer within {limit_s:.0f} s;"
+                " a new client finds out what is committed"
+            ) from None
+        except RetryableError:
+            self._give_up()
+            raise
+        except KafkaException as error:
+            found = kafka_error(error)
+            if found is not None and found.code() > 0 and self.direct.connection is None:
+                self._outage.answered()  # the error is the coordinator's; those of the client are negative
+            raise
+        if self._outage.suspected and self.direct.connection is None:  # else it was not the client that was answered
+            self._outage.answered()
+
+    def _give_up(self) -> None:
+        self.is_given_up = True
+        self.executor.close()
+
+
+class GroupReader:
+    """Reads committed offsets of groups without being a member, by clients of its own. May be used by any thread.
+
+    A member's own client answers only when the broker has answered its request to join, which takes as long as a
+    rebalance. The admin client could ask too, but librdkafka ends the process when such a request is under way while
+    the brokers go away (seen with 2.16: an assertion in ``rd_kafka_enq_once_del_source_return``).
+
+    :param config: of an admin client.
+    :param outage: that of its cluster.
+    """
+
+    def __init__(self, config: Mapping[str, Any], outage: ClusterOutage) -> None:
+        self._outage = outage
+        self._config = {name: value for name, value in config.items() if name != "error_cb"}
+        self._lock = threading.Lock()
+        self._clients: dict[str, Consumer] = {}
+        belongs_to_this_process(self)
+
+    def leave_to_parent(self) -> Collection[str]:
+        """Keeps a forked child from freeing the clients, which wait for their threads."""
+        never_free(list(self._clients.values()))
+        return ()
+
+    def _client(self, group: str) -> Consumer:
+        with self._lock:
+            client = self._clients.get(group)
+            if client is None:
+                settings = {
+                    **self._config,
+                    "group.id": group,
+                    "enable.auto.commit": False,
+                    "isolation.level": "read_uncommitted",  # these offsets are never committed in a transaction
+                    "error_cb": self._outage.report,
+                }
+                client = self._clients[group] = Consumer(settings, logger=ClientLog())
+            return client
+
+    def offsets(
+        self, group: str, partitions: Collection[TopicPartition], timeout_s: float
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Returns the offsets that are committed; partitions without one are left out.
+
+        :raises KafkaException: if the coordinator does not answer.
+        """
+        client = self._client(group)
+        try:
+            found = client.committed([ClientPartition(*name) for name in partitions], timeout=timeout_s)
+        except KafkaException:
+            with self._lock:  # it may have lost all brokers, which a new client finds
+                self._clients.pop(group, None)
+            raise
+        finally:
+            client.poll(0)  # it reads nothing; this takes what the client has to log, which would pile up
+        raise_first(found)
+        return committed_offsets(found)
+
+    def close(self) -> None:
+        with self._lock:
+            for client in self._clients.values():
+                client.close()
+            self._clients.clear()

@@ -1,0 +1,153 @@
+"""The place of a consumer in its group: the member that it is, the partitions that it owns, and the loss of both."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Collection
+from typing import Any
+
+from confluent_kafka import Consumer as Client
+from confluent_kafka import KafkaError
+from confluent_kafka import TopicPartition as ClientPartition
+
+from processor_api.errors import StreamsError, TaskMigratedError
+from processor_api.task_id import TopicPartition
+from streams.kafka.confluent.errors import fatal_error, instance_fenced, session_ended
+from streams.kafka.confluent.outage import ClientOutage
+from streams.kafka.ports import RebalanceListener
+
+DOUBT_S = 60.0
+"""Time after a broken connection in which a broker may still read what was sent over it."""
+_METADATA = b"CGMDv2:"
+
+
+def names_no_member(metadata: bytes) -> bool:
+    """Whether a group's metadata, as librdkafka writes it, is without a generation or a member."""
+    member = member_of(metadata)
+    return member is not None and (generation_of(metadata) < 0 or not member)
+
+
+def generation_of(metadata: bytes) -> int:
+    """Returns the generation in a group's metadata."""
+    found: int = struct.unpack_from("=i", metadata, len(_METADATA))[0]
+    return found
+
+
+def member_of(metadata: bytes) -> bytes | None:
+    """Returns the id of the member in a group's metadata, empty if it names none; ``None`` if it is of another form."""
+    if not metadata.startswith(_METADATA):
+        return None
+    _group, member, *_ = metadata[len(_METADATA) + 4 :].split(b"\0")
+    return member
+
+
+def _plain(partitions: Collection[ClientPartition]) -> list[TopicPartition]:
+    return [TopicPartition(found.topic, found.partition) for found in partitions]
+
+
+class GroupPlace:
+    """Holds a consumer's place in its group. The client calls it in a rebalance, and reports to it how it ends.
+
+    :param outage: the one of the client, which may have lost its brokers when it loses its place.
+    """
+
+    def __init__(self, outage: ClientOutage) -> None:
+        self._outage = outage
+        self.owned: set[TopicPartition] = set()
+        """The partitions that the group has given to this member and not taken back."""
+        self.is_calling_back = False
+        """Whether the client is inside of a callback of a rebalance."""
+        self._member: bytes | None = None
+        """The id of the member that the group has given partitions to."""
+        self.fatal: str | None = None
+        """The name of the fatal error that the client has reported."""
+        self._ended: Callable[[], StreamsError] | None = None
+        """Makes the error of each further call, once the client has had a fatal one."""
+
+    # ------------------------------------------------------------------ rebalances
+
+    def callbacks(self, listener: RebalanceListener) -> dict[str, Callable[[Client, list[ClientPartition]], None]]:
+        """Returns what the client calls in a rebalance, by the names of the options of its ``subscribe``."""
+
+        def on_assign(client: Client, partitions: list[ClientPartition]) -> None:
+            client.incremental_assign([])  # marks it as assigned: otherwise the binding would assign it, and fetch
+            self.owned.update(_plain(partitions))
+            self._member = member_of(client.consumer_group_metadata()) or None
+            self._call(listener.on_assigned, partitions)
+
+        def on_revoke(client: Client, partitions: list[ClientPartition]) -> None:
+            self._call(listener.on_revoked, partitions)
+            client.incremental_unassign([])
+            self.owned.difference_update(_plain(partitions))
+
+        def on_lost(client: Client, partitions: list[ClientPartition]) -> None:
+            self._outage.suspect()  # the group may have heard nothing of it for a session
+            self._call(listener.on_lost, partitions)
+            client.incremental_unassign([])
+            self.owned.difference_update(_plain(partitions))
+
+        return {"on_assign": on_assign, "on_revoke": on_revoke, "on_lost": on_lost}
+
+    def _call(self, method: Callable[[Collection[TopicPartition]], None], partitions: list[ClientPartition]) -> None:
+        self.is_calling_back = True
+        try:
+            method(_plain(partitions))
+        finally:
+            self.is_calling_back = False
+
+    def metadata(self, client: Any) -> Any:
+        """Returns the client's own form of the group's metadata.
+
+        :raises TaskMigratedError: if it names no member. That is so from the moment when the group has removed this
+            one until the next poll reports the loss; the broker would take it for a client outside of the group, and
+            check nothing.
+        """
+        found = client.consumer_group_metadata()
+        if self.owned and names_no_member(found):
+            raise TaskMigratedError("this consumer is not in its group any more")
+        return found
+
+    # ------------------------------------------------------------------ the end
+
+    @property
+    def has_ended(self) -> bool:
+        return self._ended is not None or self.fatal is not None
+
+    def check(self, client: Any, last: Any) -> None:
+        """Raises the error of a client that has had a fatal one, from then on.
+
+        :param last: the last message that the client gave out; it may be the report of that error.
+        """
+        if self._ended is None:
+            error = None if last is None else last.error()
+            if self.fatal is None and (error is None or error.code() != KafkaError._FATAL):
+                return
+            is_fence = self.fatal in (None, "FENCED_INSTANCE_ID")  # the only one of a consumer in a classic group
+            self._ended = self.reason_of_fence(client, self._member) if is_fence else fatal_error
+        raise self._ended()
+
+    def end_of_commit(self, client: Any, member: bytes | None) -> StreamsError:
+        """Returns the error of a commit that ended the client, and of all further calls.
+
+        A client that reached no broker for the whole session forgets its member. A commit that waits for a coordinator
+        is then sent with the instance id alone. A broker that knows the member still answers as it does when another
+        consumer has taken the instance id.
+
+        :param member: the id of the member that committed.
+        """
+        if self._ended is not session_ended:
+            self._ended = self.reason_of_fence(client, member)
+        return self._ended()
+
+    def reason_of_fence(self, client: Any, member: bytes | None) -> Callable[[], TaskMigratedError]:
+        """Returns the maker of the error of a consumer whose instance id belongs to another member now.
+
+        That is the member of another process, or one that a request of this process has made which the broker read
+        late: a consumer that lost its session or a connection asks again to join, while its request before may still
+        wait in the broker. It is another process if this consumer has had its place all the time, and the connections
+        of this process have held.
+
+        :param member: the id of the member that was fenced, while it had its place.
+        """
+        held = member is not None and member_of(client.consumer_group_metadata()) == member
+        return instance_fenced if held and not self._outage.cluster.was_broken(DOUBT_S) else session_ended
