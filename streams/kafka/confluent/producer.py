@@ -44,6 +44,67 @@ DEFAULTS = {"enable.idempotence": True, "message.max.bytes": MOST_RECORD_BYTES, 
 """Settings that keep what the port promises, used where a configuration does not have them."""
 
 
+class CoordinatorCalls:
+    """Makes the calls of a transactional client for which it may wait for ever, on a thread of their own.
+
+    librdkafka keeps the coordinator that it knew, also after that broker was dropped, and ignores the timeout of a call
+    that waits for it (its issues 5456 and 5511). Only a new client finds the next coordinator, so this one ends no
+    transaction any more once it had no broker or a call has not come back.
+
+    :param name: of the thread.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._executor = TimedExecutor(name)
+        self._knows_coordinator = False
+        self._stale: str | None = None
+        """The reason why this client cannot end a transaction any more."""
+        self.timed_out = False
+        """Whether a call has not come back, so that the client takes no other."""
+
+    def lost_all_brokers(self) -> None:
+        """Takes that no broker can be reached; without a coordinator yet, the client will look for one."""
+        if self._knows_coordinator:
+            self._stale = "no broker could be reached meanwhile"
+
+    def found_coordinator(self) -> None:
+        """Takes that the coordinator has answered."""
+        self._knows_coordinator = True
+
+    def call(self, call: Callable[[], Any]) -> None:
+        """Returns when the call has come back.
+
+        :raises RetryableError: if it does not in time, or a new client has to make it.
+        """
+        self.check()
+        try:
+            self._executor.call(lambda: caught(call), CALL_TIMEOUT_S)
+        except CallTimedOutError:
+            self.timed_out = True
+            self._stale = f"the client did not answer within {CALL_TIMEOUT_S:.0f} s"
+            self.check()
+
+    def check(self) -> None:
+        """Checks that this client can end a transaction.
+
+        :raises RetryableError: if a new client has to do it.
+        """
+        if self._stale is not None:
+            raise RetryableError(f"cannot end the transaction: {self._stale}; a new client has to do it")
+
+    def close(self, client: Client) -> None:
+        """Closes the client, unless it is inside of a call. That aborts an open transaction, for which it would wait.
+
+        :raises CallTimedOutError: if it takes long; the client closes when a broker answers.
+        """
+        try:
+            if not self.timed_out:
+                client.purge()
+                self._executor.call(client.close, CLOSE_S)
+        finally:
+            self._executor.close()
+
+
 class ConfluentProducer:
     """Implements `streams.kafka.ports.Producer`. librdkafka takes timestamp 0 for "now", so 1 is sent in its place."""
 
@@ -59,11 +120,7 @@ class ConfluentProducer:
         self.resources = Resources.of(config, "WRITE", "IDEMPOTENT_WRITE")
         self._fatal: KafkaError | None = None
         self._outage = outage or ClusterOutage(config.get("bootstrap.servers"), self._clock)
-        self._executor = TimedExecutor(f"{config.get('client.id', 'producer')}-executor")
-        self._knows_coordinator = False
-        self._stale: str | None = None
-        """The reason why this client cannot end a transaction any more."""
-        self._timed_out = False
+        self._coordinator = CoordinatorCalls(f"{config.get('client.id', 'producer')}-executor")
         self._counts: dict[str, tuple[float, int]] = {}
         self._prepared: set[str] = set()
         try:
@@ -87,8 +144,8 @@ class ConfluentProducer:
             self._fatal = error
             return
         self._outage.report(error)
-        if error.code() == KafkaError._ALL_BROKERS_DOWN and self._knows_coordinator:
-            self._stale = "no broker could be reached meanwhile"
+        if error.code() == KafkaError._ALL_BROKERS_DOWN:
+            self._coordinator.lost_all_brokers()
 
     def produce(
         self,
@@ -185,35 +242,20 @@ class ConfluentProducer:
         self._in_transaction = True
 
     def send_offsets(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group_metadata: Any) -> None:
-        """Sends offsets on a thread of its own, with a time limit: librdkafka may wait for a coordinator that is gone,
-        and ignores the timeout (its issues 5456 and 5511). After the limit this client is given up too, since only a
-        new one finds the next coordinator."""
+        """Sends offsets on a thread of its own, with a time limit, after which this client is given up too."""
         wanted = [ClientPartition(*name, one.offset, one.metadata) for name, one in offsets.items()]
         send = self._client.send_offsets_to_transaction
         what = "add offsets to the transaction"
-        self._until_done(what, lambda: self._bounded(lambda: send(wanted, group_metadata, CALL_S)))
-        self._knows_coordinator = True
-
-    def _bounded(self, call: Callable[[], Any]) -> None:
-        self._check_stale()
-        try:
-            self._executor.call(lambda: caught(call), CALL_TIMEOUT_S)
-        except CallTimedOutError:
-            self._timed_out = True
-            self._stale = f"the client did not answer within {CALL_TIMEOUT_S:.0f} s"
-            self._check_stale()
-
-    def _check_stale(self) -> None:
-        if self._stale is not None:
-            raise RetryableError(f"cannot end the transaction: {self._stale}; a new client has to do it")
+        self._until_done(what, lambda: self._coordinator.call(lambda: send(wanted, group_metadata, CALL_S)))
+        self._coordinator.found_coordinator()
 
     def commit_transaction(self) -> None:
         self._until_done("commit the transaction", lambda: self._client.commit_transaction(CALL_S))
         self._in_transaction = False
 
     def abort_transaction(self) -> None:
-        if self._timed_out:
-            self._check_stale()
+        if self._coordinator.timed_out:
+            self._coordinator.check()
         self._until_done("abort the transaction", lambda: self._client.abort_transaction(CALL_S), CALL_S)
         self._in_transaction = False
 
@@ -242,14 +284,10 @@ class ConfluentProducer:
         """Drops what is not sent and rolls back an open transaction, if a broker answers soon; else that is left to
         `init_transactions` of the next producer of its id."""
         try:
-            if not self._timed_out:
-                self._client.purge()
-                self._executor.call(self._client.close, CLOSE_S)
+            self._coordinator.close(self._client)
         except CallTimedOutError:
             log.info("the producer is not closed yet: it closes when a broker answers")
         except (KafkaException, SystemError, RuntimeError) as error:
             found = mapped(error, "close the producer", self.resources)
             if not isinstance(found, (RetryableError, TaskMigratedError)):
                 log.warning("the producer did not close cleanly", extra={"error": str(error)})
-        finally:
-            self._executor.close()
