@@ -56,6 +56,60 @@ HALF_ID = (1 << 64) - 1
 NOT_SHOWN = ("UNKNOWN_TOPIC_OR_PART", "TOPIC_AUTHORIZATION_FAILED", "UNSUPPORTED_VERSION", "_UNSUPPORTED_FEATURE")
 
 
+class ReplaceableAdmin:
+    """Holds the admin client, and makes a new one when the present one may never find a broker or coordinator again."""
+
+    def __init__(self, config: Mapping[str, Any], clock: Clock) -> None:
+        self._clock = clock
+        self._config: dict[str, Any] = {**config, "error_cb": weakly(self._on_error)}
+        self.stale = False
+        """Whether the next request needs another client: this one had no broker, or no answer in time."""
+        self.refused = ""
+        """The last error of TLS or of a login that the client reported."""
+        self._last_error = ""
+        self._client = self._new()
+        self._former: list[tuple[AdminClient, float]] = []
+        """Clients that were replaced, and since when; librdkafka may abort the process where one is freed that still
+        waits for an answer."""
+
+    def _new(self) -> AdminClient:
+        try:
+            return AdminClient(self._config, logger=ClientLog())
+        except KafkaException as error:
+            raise mapped(error, "make an admin client") from error
+
+    def _on_error(self, error: KafkaError) -> None:
+        if error.code() == KafkaError._ALL_BROKERS_DOWN:
+            self.stale = True
+            return
+        self._last_error = error.str()
+        if error.name() in AUTHENTICATION or "certificate" in error.str():
+            self.refused = error.str()
+
+    def forget_errors(self) -> None:
+        """Forgets what was reported before the request that comes next."""
+        self.refused = self._last_error = ""
+
+    def reason(self, wait_s: float = 0.0) -> str:
+        """Returns why there is no answer, in plain words and as far as the client says."""
+        self._client.poll(wait_s)  # has it report
+        return plain_reason(self._last_error)
+
+    def for_request(self) -> AdminClient:
+        """Returns the client for a request; a new one if the present one may have lost its brokers."""
+        self._client.poll(0)
+        if self.stale:
+            now, former = self._clock.monotonic(), self._client
+            self._client, self.stale = self._new(), False
+            kept = [(one, since) for one, since in self._former if now - since < FREED_AFTER_S]
+            self._former = [*kept, (former, now)]
+        return self._client
+
+    def all(self) -> list[AdminClient]:
+        """Returns the present client and the former ones."""
+        return [self._client, *(one for one, _ in self._former)]
+
+
 class ConfluentAdmin:
     """Implements `streams.kafka.ports.Admin`."""
 
@@ -74,14 +128,8 @@ class ConfluentAdmin:
         self._clock = clock or SystemClock()
         self.resources = Resources.of(config, "DESCRIBE", "DESCRIBE")
         self._servers = config.get("bootstrap.servers")
-        self._refused = ""
-        """The last error of TLS or of a login that the client reported."""
-        self._last_error = ""
-        self._config: dict[str, Any] = {**config, "error_cb": weakly(self._on_error)}
-        self._client = self._new_client()
-        self._former: list[tuple[AdminClient, float]] = []
-        """Clients that were replaced, and since when; librdkafka may abort the process where one is freed that still
-        waits for an answer."""
+        self._config = config
+        self._client = ReplaceableAdmin(config, self._clock)
         self._outage = outage or ClusterOutage(self._servers, self._clock)
         self._groups = GroupReader(config, self._outage)
         self._queries: ClusterQueries | None = None
@@ -95,7 +143,7 @@ class ConfluentAdmin:
 
     def leave_to_parent(self) -> Collection[str]:
         """Keeps a forked child from freeing the client, which waits for its threads."""
-        never_free([self._client, *(one for one, _ in self._former)])
+        never_free(self._client.all())
         return ()
 
     def _log_once(self, error: StreamsError) -> None:
@@ -124,32 +172,6 @@ class ConfluentAdmin:
             self._log_once(error)
             return otherwise()
 
-    def _new_client(self) -> AdminClient:
-        self._stale = False
-        try:
-            return AdminClient(self._config, logger=ClientLog())
-        except KafkaException as error:
-            raise mapped(error, "make an admin client") from error
-
-    def _on_error(self, error: KafkaError) -> None:
-        down = error.code() == KafkaError._ALL_BROKERS_DOWN
-        self._stale = self._stale or down
-        if not down:
-            self._last_error = error.str()
-            if error.name() in AUTHENTICATION or "certificate" in error.str():
-                self._refused = error.str()
-
-    def _asked(self) -> AdminClient:
-        """Returns the client for a request: another one after it had no broker, had no answer in time, or asked for a
-        coordinator that was away. It may never find one again (`streams.kafka.confluent.outage`)."""
-        self._client.poll(0)
-        if self._stale:
-            now = self._clock.monotonic()
-            self._former = [(one, since) for one, since in self._former if now - since < FREED_AFTER_S]
-            self._former.append((self._client, now))
-            self._client = self._new_client()
-        return self._client
-
     def topics(self, names: Collection[str] | None = None) -> dict[str, TopicInfo]:
         found = self._list_topics()
         if names is not None and (absent := sorted(set(names) - found.keys())):
@@ -171,7 +193,7 @@ class ConfluentAdmin:
     @mapping("describe topics")
     def _ids_by_client(self, names: Collection[str]) -> dict[str, str]:
         found: dict[str, str] = {}
-        asked = self._asked().describe_topics(TopicCollection(sorted(names)), request_timeout=DESCRIBE_S)
+        asked = self._client.for_request().describe_topics(TopicCollection(sorted(names)), request_timeout=DESCRIBE_S)
         for name, future in asked.items():
             try:
                 topic = self._result(future, f"describe topic {name!r}")
@@ -191,7 +213,7 @@ class ConfluentAdmin:
             return {}
         asked = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in sorted(names)]
         found: dict[str, dict[str, str]] = {}
-        for resource, future in self._asked().describe_configs(asked, request_timeout=DESCRIBE_S).items():
+        for resource, future in self._client.for_request().describe_configs(asked, request_timeout=DESCRIBE_S).items():
             try:
                 settings = self._result(future, f"read the settings of topic {resource.name!r}")
             except KafkaException as error:
@@ -206,7 +228,7 @@ class ConfluentAdmin:
         """Raises an error for topics that exist but may not be seen: a list of all topics leaves them out, and only a
         request by name shows the reason."""
         hidden = []
-        futures = self._asked().describe_topics(TopicCollection(names), request_timeout=self._timeout_s)
+        futures = self._client.for_request().describe_topics(TopicCollection(names), request_timeout=self._timeout_s)
         for name, future in futures.items():
             try:
                 self._result(future, f"describe topic {name!r}")
@@ -224,32 +246,31 @@ class ConfluentAdmin:
     def _list_topics(self) -> Mapping[str, Any]:
         """Lists all topics; errors of TLS and of the login are raised after `REFUSED_S`, while the client would try
         again until the time-out. Meanwhile the log says that no broker is reached."""
-        start = self._clock.monotonic()
+        client, start = self._client, self._clock.monotonic()
         early, late = start + min(REFUSED_S, self._timeout_s), start + self._timeout_s
         notice = OutageNotice(f"no broker can be reached at {self._servers}", self._clock, self._timeout_s)
-        self._refused = self._last_error = ""
+        client.forget_errors()
         while True:
             now = self._clock.monotonic()
             until = early if now < early else min(late, notice.due)
             try:
-                topics: Mapping[str, Any] = self._asked().list_topics(timeout=max(PAUSE_S, until - now)).topics
+                topics: Mapping[str, Any] = client.for_request().list_topics(timeout=max(PAUSE_S, until - now)).topics
                 return topics
             except KafkaException as error:
-                self._client.poll(PAUSE_S)  # says why
-                now, reason = self._clock.monotonic(), plain_reason(self._last_error)
-                found = mapped(error, f"reach a broker at {self._servers}", self.resources)
-                if self._refused and now >= early:
+                reason, now = client.reason(PAUSE_S), self._clock.monotonic()
+                why = mapped(error, f"reach a broker at {self._servers}", self.resources)
+                if client.refused and now >= early:
                     raise AuthenticationError(
-                        f"cannot reach a broker at {self._servers}, since TLS or the login fails: {self._refused}"
+                        f"cannot reach a broker at {self._servers}, since TLS or the login fails: {client.refused}"
                     ) from error
-                if not isinstance(found, RetryableError):
-                    raise found from error
+                if not isinstance(why, RetryableError):
+                    raise why from error
                 if now < late:
-                    self._stale = self._stale or now >= early
-                    notice.say(reason or found.message)
+                    client.stale = client.stale or now >= early
+                    notice.say(reason or why.message)
                     continue
                 raise RetryableError(
-                    f"cannot reach a broker at {self._servers} within {self._timeout_s:g} s: {reason or found.message};"
+                    f"cannot reach a broker at {self._servers} within {self._timeout_s:g} s: {reason or why.message};"
                     " see whether it runs, whether bootstrap.servers is its address, and whether security.protocol is"
                     " that of its listener"
                 ) from None
@@ -261,7 +282,7 @@ class ConfluentAdmin:
             ClientNewTopic(one.name, one.partitions, one.replication_factor, config=dict(one.configs)) for one in topics
         ]
         counts = {one.name: one.partitions for one in topics}
-        for name, future in self._asked().create_topics(wanted).items():
+        for name, future in self._client.for_request().create_topics(wanted).items():
             try:
                 self._result(future, f"create topic {name!r}", topic=name)
             except KafkaException as error:
@@ -275,7 +296,7 @@ class ConfluentAdmin:
         existing = self.topics([topic])
         if topic in existing and existing[topic].partitions >= partitions:
             return
-        future = self._asked().create_partitions([NewPartitions(topic, partitions)])[topic]
+        future = self._client.for_request().create_partitions([NewPartitions(topic, partitions)])[topic]
         try:
             self._result(future, f"add partitions to topic {topic!r}", topic=topic)
         except KafkaException as error:
@@ -306,7 +327,7 @@ class ConfluentAdmin:
     def delete_topics(self, names: Collection[str]) -> None:
         if not names:
             return
-        for name, future in self._asked().delete_topics(list(names)).items():
+        for name, future in self._client.for_request().delete_topics(list(names)).items():
             try:
                 self._result(future, f"delete topic {name!r}", topic=name)
             except KafkaException as error:
@@ -318,7 +339,7 @@ class ConfluentAdmin:
         if not before:
             return
         wanted = [ClientPartition(*name, offset) for name, offset in before.items()]
-        for name, future in self._asked().delete_records(wanted).items():
+        for name, future in self._client.for_request().delete_records(wanted).items():
             try:
                 self._result(future, "delete records", topic=name.topic, partition=name.partition)
             except KafkaException as error:
@@ -327,7 +348,7 @@ class ConfluentAdmin:
 
     @mapping("list the groups")
     def groups(self) -> list[str]:
-        future = self._asked().list_consumer_groups(request_timeout=DESCRIBE_S)
+        future = self._client.for_request().list_consumer_groups(request_timeout=DESCRIBE_S)
         found = self._result(future, "list the groups")
         if found.errors and not found.valid:
             raise KafkaException(found.errors[0])
@@ -350,7 +371,7 @@ class ConfluentAdmin:
 
     @mapping("describe the group")
     def _group_by_client(self, group: str) -> GroupInfo:
-        future = self._asked().describe_consumer_groups([group], request_timeout=DESCRIBE_S)[group]
+        future = self._client.for_request().describe_consumer_groups([group], request_timeout=DESCRIBE_S)[group]
         try:
             found = self._result(future, "describe the group")
         except KafkaException as error:
@@ -358,7 +379,7 @@ class ConfluentAdmin:
             if reason is not None and reason.name() in ("GROUP_ID_NOT_FOUND", "_NOENT"):
                 return GroupInfo(group, "dead", "", ())
             if reason is not None and reason.name() == "_TIMED_OUT":
-                self._stale = True
+                self._client.stale = True
             raise mapped(error, "describe the group", Resources(group=group)) from error
         members = tuple(map(_member, found.members))
         return GroupInfo(group, found.state.name.lower(), found.partition_assignor or "", members)
@@ -366,8 +387,7 @@ class ConfluentAdmin:
     def remove_members(self, group: str, members: Collection[GroupMember]) -> None:
         from streams.kafka.wire.leave import remove_members
 
-        settings = {name: value for name, value in self._config.items() if name != "error_cb"}
-        remove_members(settings, group, members, clock=self._clock)
+        remove_members(self._config, group, members, clock=self._clock)
 
     def open_transactions(self) -> list[str]:
         return self._ask("list open transactions", lambda queries, limit_s: queries.open_transactions(limit_s), list)
@@ -405,7 +425,7 @@ class ConfluentAdmin:
     @mapping("look up offsets")
     def _listed_by_client(self, wanted: Mapping[TopicPartition, Any], what: str) -> dict[TopicPartition, int]:
         self._list_topics()  # the client keeps the leader epochs that it knows, and is refused after an election
-        futures = self._asked().list_offsets(
+        futures = self._client.for_request().list_offsets(
             {ClientPartition(*name): spec for name, spec in wanted.items()},
             isolation_level=IsolationLevel.READ_UNCOMMITTED,
             request_timeout=DESCRIBE_S,
@@ -443,18 +463,17 @@ class ConfluentAdmin:
         """
         notice = OutageNotice(f"no answer to the request to {what}", self._clock, self._timeout_s)
         late = self._clock.monotonic() + self._timeout_s
-        self._last_error = ""
+        self._client.forget_errors()
         while True:
             now = self._clock.monotonic()
             try:
                 return future.result(max(0.0, min(notice.due, late) - now))
             except TimeoutError as error:
-                self._client.poll(0)  # says why
-                reason = plain_reason(self._last_error)
+                reason = self._client.reason()
                 if self._clock.monotonic() < late:
                     notice.say(reason)
                     continue
-                self._stale = True
+                self._client.stale = True
                 hint = f": {reason}; brokers are reached where their advertised.listeners say" if reason else ""
                 raise RetryableError(f"cannot {what}: no answer within {self._timeout_s:g} s{hint}", **place) from error
 

@@ -277,7 +277,7 @@ class GroupReader:
 
     def __init__(self, config: Mapping[str, Any], outage: ClusterOutage) -> None:
         self._outage = outage
-        self._config = {name: value for name, value in config.items() if name != "error_cb"}
+        self._config = config
         self._lock = threading.Lock()
         self._clients: dict[str, Consumer] = {}
         belongs_to_this_process(self)
