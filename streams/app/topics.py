@@ -12,8 +12,9 @@ from processor_api.topology.nodes import SourceNode
 from processor_api.topology.subtopology import subtopologies
 from processor_api.topology.topology import Topology
 from streams.config import StreamsConfig
-from streams.kafka.membership.control_topics import topology_hash
-from streams.kafka.membership.group_topology import GroupTopology, control_topic
+from streams.kafka.membership.control_topics import control_topic
+from streams.kafka.membership.port import GroupTopology
+from streams.kafka.membership.topology_gate import topology_hash
 from streams.kafka.ports import Admin, NewTopic
 from streams.kafka.topics.application import DEAD_LETTERS, Use, application_topics, readable_topics
 from streams.kafka.topics.internal import (

@@ -9,7 +9,7 @@ from typing import Any
 
 from processor_api.errors import InternalError
 from processor_api.texts import plain_str, repr_of
-from streams.kafka.membership.shutdown_requests import ShutdownRequested
+from streams.kafka.membership.port import ShutdownRequested
 from streams.kafka.ports import InstanceFenced
 from streams.user_exits import passes
 

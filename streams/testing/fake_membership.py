@@ -1,6 +1,6 @@
 """A group in memory that hands out tasks, without topics, consumers and timeouts.
 
-It stands for `streams.kafka.membership.control_topics.Membership` where a test decides which member owns which task,
+It stands for `streams.kafka.membership.port.Membership` where a test decides which member owns which task,
 and is the shortest implementation of that port that keeps its contract (`client_contracts.membership`).
 """
 
@@ -12,9 +12,7 @@ from typing import Any
 
 from processor_api.errors import StreamsError, TaskMigratedError
 from processor_api.task_id import TaskId, TopicPartition
-from streams.kafka.membership.control_topics import Owner, Tasks
-from streams.kafka.membership.group_topology import GroupTopology
-from streams.kafka.membership.shutdown_requests import ShutdownRequested
+from streams.kafka.membership.port import GroupTopology, Owner, ShutdownRequested, Tasks
 from streams.kafka.membership.spread import spread as exchanges
 from streams.kafka.ports import OffsetAndMetadata
 
@@ -99,7 +97,7 @@ class FakeGroup:
 
 
 class FakeMembership:
-    """One member of a :class:`FakeGroup`; implements `streams.kafka.membership.control_topics.Membership`."""
+    """One member of a :class:`FakeGroup`; implements `streams.kafka.membership.port.Membership`."""
 
     def __init__(self, group: FakeGroup, instance_id: str) -> None:
         self.instance_id = instance_id

@@ -20,7 +20,7 @@ from processor_api.topology.describe import describe
 from processor_api.processor import Processor
 from processor_api.topology.topology import Topology
 from streams import StreamsBuilder
-from streams.kafka.membership.control_topics import topology_hash
+from streams.kafka.membership.topology_gate import topology_hash
 
 NAMES = [one + two for one in "abcdef" for two in "abcdef"] + ["Aa", "BB", "AaAa", "BBBB"]  # of equal hashes
 

@@ -16,7 +16,7 @@ from streams.app.kafka_streams import KafkaStreams
 from streams.app.states import ClientState
 from streams.app.uncaught import StreamThreadExceptionResponse as Answer
 from streams.app.uncaught import verdict
-from streams.kafka.membership.shutdown_requests import ShutdownRequested
+from streams.kafka.membership.port import ShutdownRequested
 from streams.kafka.ports import InstanceFenced
 from waiting import wait_until
 
@@ -216,7 +216,7 @@ def test_a_handler_may_shut_the_application_down(guarantee: Any, make_cluster: C
 
 def _listens(*apps: KafkaStreams) -> bool:
     """Whether each has had the time to read where requests go: the threads went round once more."""
-    return all(thread._resources.membership._requests_from for app in apps for thread in app._threads or ())  # type: ignore[union-attr]
+    return all(thread._resources.membership._requests._partition for app in apps for thread in app._threads or ())  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("answer", [None, "REPLACE_THREAD", ValueError("its own")])

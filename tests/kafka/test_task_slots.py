@@ -12,9 +12,10 @@ import pytest
 from processor_api.clock import ManualClock
 from processor_api.errors import RetryableError, StreamsError
 from processor_api.task_id import TaskId, TopicPartition
-from streams.kafka.membership.control_topics import ControlTopicMembership, Tasks, client_id_with_hash
-from streams.kafka.membership.group_topology import GroupTopology
+from streams.kafka.membership.control_topic_membership import ControlTopicMembership
+from streams.kafka.membership.port import GroupTopology, Tasks
 from streams.kafka.membership.task_slots import SlotPlan
+from streams.kafka.membership.topology_gate import client_id_with_hash
 from streams.kafka.ports import CommitAgain
 from streams.testing.broker import EmbeddedBroker, EmbeddedClients
 

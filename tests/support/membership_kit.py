@@ -8,9 +8,10 @@ from collections.abc import Callable, Collection
 from client_contracts.membership import COUNTS, GROWING, Worker
 from processor_api.clock import Clock
 from processor_api.task_id import TaskId, TopicPartition
-from streams.kafka.membership.control_topics import ControlTopicMembership, client_id_with_hash
-from streams.kafka.membership.group_topology import GroupTopology
+from streams.kafka.membership.control_topic_membership import ControlTopicMembership
+from streams.kafka.membership.port import GroupTopology
 from streams.kafka.membership.shutdown_requests import ShutdownRequests
+from streams.kafka.membership.topology_gate import client_id_with_hash
 from streams.kafka.ports import KafkaClients, NewTopic, OffsetAndMetadata
 from waiting import wait_until
 

@@ -9,8 +9,7 @@ import pytest
 from client_contracts.membership import COUNTS, GROWING, MembershipContract, Worker
 from processor_api.errors import StreamsError, TaskMigratedError
 from processor_api.task_id import TaskId, TopicPartition
-from streams.kafka.membership.control_topics import Tasks
-from streams.kafka.membership.group_topology import GroupTopology
+from streams.kafka.membership.port import GroupTopology, Tasks
 from streams.kafka.ports import OffsetAndMetadata
 from streams.testing.fake_membership import FakeGroup
 

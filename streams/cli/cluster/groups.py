@@ -17,7 +17,7 @@ from streams.cli.output.failures import CLEAN, FAILED
 from streams.cli.output.terminal import json_text, say, say_error, table
 from streams.cli.settings_options import add_settings_options
 from streams.cli.topology_function import APP_HELP
-from streams.kafka.membership.group_topology import control_topic
+from streams.kafka.membership.control_topics import control_topic
 from streams.kafka.topics.application import Use, application_topics
 from streams.kafka.topics.internal import full_name, topic_prefix
 from streams.kafka.topics.readers import matching_topics

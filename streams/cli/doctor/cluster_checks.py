@@ -12,7 +12,7 @@ from processor_api.topology.nodes import SourceNode
 from processor_api.topology.subtopology import task_subtopologies
 from processor_api.topology.topology import Topology
 from streams.cli.output.findings import Finding, Verdict, fail, fails, ok, warn
-from streams.kafka.membership.group_topology import control_topic
+from streams.kafka.membership.control_topics import control_topic
 from streams.kafka.ports import Admin, Consumer
 from streams.kafka.topics.application import DEAD_LETTERS, Use, application_topics, topology_sources
 from streams.kafka.topics.internal import (

@@ -6,19 +6,26 @@ Requests from before a process joined do not count for it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import logging
+import math
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from processor_api.errors import StreamsError
+from processor_api.clock import Clock
+from processor_api.errors import RetryableError, StreamsError
 from processor_api.task_id import TopicPartition
+from streams.kafka.membership.port import ShutdownRequested
 from streams.kafka.ports import Consumer
+from streams.log import RepeatedLines
 from streams.threads import SYSTEM_THREADS, Threads
 
+log = logging.getLogger("streams.membership")
+
 KEY = b"shutdown"
-
-
-class ShutdownRequested(StreamsError):
-    """Another member of the application asked all of them to shut down."""
+LISTEN_DELAY_S = 1.0
+"""Time between the first assignment and the first read of the control topic, which is mostly empty: a fetch that waits
+for it delays those of input topics."""
+RETRY_S = 1.0
 
 
 class ShutdownRequests:
@@ -56,3 +63,51 @@ class ShutdownRequests:
             if message.key() == KEY and since is not None and message.offset() >= since:
                 return (message.value() or b"").decode(errors="replace")
         return None
+
+
+class MemberRequests:
+    """Reads the shutdown requests of others for one member, and sends its own.
+
+    :param requests: those of the process.
+    """
+
+    def __init__(self, requests: ShutdownRequests, consumer: Consumer, clock: Clock) -> None:
+        self._requests, self._consumer, self._clock = requests, consumer, clock
+        self._repeated = RepeatedLines(log, clock)
+        self._topic = ""
+        self._next_try = math.inf
+        self._partition: TopicPartition | None = None
+        """The partition that is read, once it is."""
+
+    def ask(self, control_topic: str, reason: str) -> None:
+        """Asks every other member to shut down.
+
+        :raises StreamsError: if the broker does not take it.
+        """
+        self._requests.ask(control_topic, reason)
+
+    def listen_soon(self, control_topic: str) -> None:
+        """Has :meth:`poll` start to read soon. To be called once the group has assigned partitions to this member:
+        before that, the client takes none."""
+        self._topic, self._next_try = control_topic, self._clock.monotonic() + LISTEN_DELAY_S
+
+    def poll(self) -> None:
+        """Starts to read if it is time for it."""
+        if self._partition is not None or (now := self._clock.monotonic()) < self._next_try:
+            return
+        self._next_try = now + RETRY_S
+        try:
+            self._partition = self._requests.listen(self._consumer, self._topic)
+        except RetryableError as error:
+            self._repeated.log("requests of other members cannot be read yet", error=str(error))
+        except StreamsError as error:  # such as a missing right: requests are then not read
+            self._next_try = math.inf
+            log.warning("requests of other members to shut down are not read", extra={"error": str(error)})
+
+    def take(self, partition: TopicPartition, messages: Sequence[Any]) -> None:
+        """Takes records that were consumed.
+
+        :raises ShutdownRequested: if one asks all members to shut down.
+        """
+        if partition == self._partition and (reason := self._requests.reason(messages)) is not None:
+            raise ShutdownRequested(f"a member of the application asked all of them to shut down: {reason}")

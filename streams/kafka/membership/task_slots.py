@@ -30,8 +30,8 @@ from urllib.parse import quote, unquote
 
 from processor_api.clock import Clock
 from processor_api.errors import RetryableError, StreamsError, TaskMigratedError
-from processor_api.task_id import TaskId, TopicPartition
-from streams.kafka.membership.group_topology import GroupTopology, control_topic
+from processor_api.task_id import TaskId
+from streams.kafka.membership.control_topics import ControlTopics
 from streams.kafka.membership.spread import spread
 from streams.kafka.ports import Admin, Consumer, GroupMember, OffsetAndMetadata
 from streams.log import RepeatedLines
@@ -71,6 +71,17 @@ class SlotPlan:
 
     def task(self, slot: TaskId) -> TaskId:
         return self.tasks.get(slot, slot)
+
+    def after(
+        self, exchanges: Collection[tuple[TaskId, TaskId]], slots: Collection[TaskId]
+    ) -> tuple[dict[TaskId, TaskId], frozenset[TaskId]]:
+        """Returns the tasks of slots that do not stand for their own after exchanges of tasks, and the slots that
+        stand for another one than before."""
+        slot_of = {self.task(slot): slot for slot in slots}
+        for first, second in exchanges:
+            slot_of[first], slot_of[second] = slot_of[second], slot_of[first]
+        moved = frozenset(slot for task, slot in slot_of.items() if self.task(slot) != task)
+        return {slot: task for task, slot in slot_of.items() if slot != task}, moved
 
     def encode(self) -> str:
         """Returns the plan as text, compressed where it is long."""
@@ -137,50 +148,182 @@ def _asked(call: Callable[[], T]) -> T:
         raise _NotNow(str(error)) from error
 
 
-class TaskSlots:
-    """The slots of one member. Used by its thread only; requests are made only in :meth:`poll`.
+class SlotOffsets:
+    """Reads and commits the texts of slots, which are metadata of offsets, and asks for the group's members."""
 
-    :param topology: the number of slots, and their control topics.
+    def __init__(self, consumer: Consumer, admin: Admin, topics: ControlTopics) -> None:
+        self._consumer, self._admin, self._topics = consumer, admin, topics
+
+    def committed(self, slots: Collection[TaskId]) -> dict[TaskId, str]:
+        names = {self._topics.partition(slot): slot for slot in slots}
+        # by the admin client: a request of the consumer may be held up by a rebalance
+        found = _asked(lambda: self._admin.group_offsets(self._topics.topology.application_id, list(names)))
+        return {names[partition]: one.metadata for partition, one in found.items()}
+
+    def commit(self, texts: Mapping[TaskId, str]) -> None:
+        offsets = {self._topics.partition(slot): OffsetAndMetadata(0, text) for slot, text in texts.items()}
+        _asked(lambda: self._consumer.commit(offsets))
+
+    def members(self) -> dict[GroupMember, frozenset[TaskId]]:
+        """Returns the members of the group with their slots."""
+        found = _asked(lambda: self._admin.group_members(self._topics.topology.application_id))
+        return {member: frozenset(self._topics.tasks(member.partitions)) for member in found}
+
+
+class SlotTimes:
+    """The times at which a member looks for plans, and whether one is needed: often after a change, else seldom."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._watch_until = self._next_read = 0.0
+        self._check_at = math.inf
+        self._stirred_at = -math.inf
+
+    def stir(self) -> None:
+        """Takes that the slots of this member have changed."""
+        now = self._stirred_at = self._clock.monotonic()
+        self._watch_until, self._next_read, self._check_at = now + WATCH_S, now, now + REST_S
+
+    def published(self) -> None:
+        """Takes that this member commits a plan; the next reading shows whether the broker has taken it."""
+        now = self._stirred_at = self._clock.monotonic()
+        self._next_read, self._check_at = 0.0, now + REST_S
+
+    def watch(self) -> None:
+        """Takes that there is another plan, which members now follow step by step."""
+        self._watch_until = self._clock.monotonic() + WATCH_S
+
+    def retry(self) -> None:
+        """Takes that a request was not fulfilled."""
+        self._check_at = min(self._check_at, self._clock.monotonic() + REST_S)
+
+    def check_again(self) -> None:
+        """Takes that the group is not at rest."""
+        self._check_at = self._clock.monotonic() + OFTEN_S
+
+    def is_anything_due(self) -> bool:
+        return self._clock.monotonic() >= min(self._next_read, self._check_at)
+
+    def reads(self, *, often: bool) -> bool:
+        """Whether it is time to read the plan; if so, sets the next time.
+
+        :param often: whether members follow a plan now.
+        """
+        now = self._clock.monotonic()
+        if now < self._next_read:
+            return False
+        self._next_read = now + (OFTEN_S if often or now < self._watch_until else SELDOM_S)
+        return True
+
+    def checks(self) -> bool:
+        """Whether it is time to check how tasks are spread; if so, sets the next time."""
+        now = self._clock.monotonic()
+        if now < self._check_at:
+            return False
+        self._check_at = now + SELDOM_S
+        return True
+
+    def has_settled(self) -> bool:
+        """Whether the group has rested for some time; if not, has it checked again when it will have."""
+        settled_at = self._stirred_at + SETTLED_S
+        if self._clock.monotonic() >= settled_at:
+            return True
+        self._check_at = settled_at
+        return False
+
+
+class SlotPlanner:
+    """Makes the plans, where this member owns the first slot and so is the one to make them.
+
+    :param digest: that of the topology.
+    """
+
+    def __init__(self, offsets: SlotOffsets, times: SlotTimes, digest: str, counts: Mapping[int, int]) -> None:
+        self._offsets, self._times, self._digest = offsets, times, digest
+        self.slots: frozenset[TaskId] = frozenset()
+        self.extend(counts)
+        self.first = min(self.slots, default=TaskId(0, 0))
+        self.settled: Mapping[TaskId, str] = {}
+        """The owners of tasks when the group was at rest for a time, as the last member that saw it has committed."""
+        self._former: Mapping[TaskId, str] = {}
+        """The owners of tasks when this member last saw the group at rest."""
+
+    def extend(self, counts: Mapping[int, int]) -> None:
+        """Adds slots for new tasks."""
+        self.slots = frozenset(TaskId(part, number) for part, count in counts.items() for number in range(count))
+
+    def next_plan(self, plan: SlotPlan) -> SlotPlan | None:
+        """Returns another plan if the group is at rest and tasks are not spread evenly; else remembers who has what."""
+        members = self._offsets.members()
+        slots = frozenset().union(*members.values())
+        if not self.slots <= slots:
+            self._times.check_again()
+            return None
+        if not all(member.client_id.endswith(self._digest) for member in members):
+            return None  # members of another topology follow no plan of this one
+        is_foreign = plan.digest != self._digest
+        if is_foreign and plan.tasks:
+            return self._made(plan, {}, frozenset())
+        # by names that outlast a restart, after which the state of its tasks is still there
+        names = {member: member.instance_id or member.member_id for member in members}
+        held = {names[member]: [plan.task(slot) for slot in owned] for member, owned in members.items()}
+        workers = {names[member]: _THREAD.sub("", member.client_id) for member in members}
+        exchanges = spread(held, workers, self._former or self.settled, self.settled)
+        if exchanges:
+            return self._made(plan, *plan.after(exchanges, slots))
+        self._former = {task: member for member, tasks in held.items() for task in tasks}
+        changed = frozenset() if is_foreign else plan.changed
+        self._remember(replace(plan, digest=self._digest, changed=changed, owners=self._former))
+        return None
+
+    def _remember(self, plan: SlotPlan) -> None:
+        """Commits which member has which task, once the group is at rest: after all of them have left and come back,
+        each has the state of the tasks it had."""
+        if plan.owners != self.settled and self._times.has_settled():
+            text = plan.encode()
+            if len(text) <= PLAN_BYTES_MAX:
+                self._offsets.commit({self.first: text})
+            self.settled = plan.owners
+
+    def _made(self, plan: SlotPlan, tasks: Mapping[TaskId, TaskId], changed: frozenset[TaskId]) -> SlotPlan | None:
+        # above all that slots have reached: else one would count as if it had closed its task for this plan
+        versions = [plan.version, *map(_version, self._offsets.committed(self.slots).values())]
+        made = SlotPlan(max(versions) + 1, self._digest, tasks, changed, self.settled)
+        size = len(made.encode())
+        if size > PLAN_BYTES_MAX:
+            log.info("tasks stay spread as they are: there are too many for a plan", extra={"bytes": size})
+            return None
+        return made
+
+
+class TaskSlots:
+    """The slots of one member, and the plan that it follows. Used by its thread only; requests are made only in
+    :meth:`poll`.
+
     :param close: makes the member own exactly :attr:`tasks`; all others are closed when it returns.
     """
 
     def __init__(
-        self,
-        consumer: Consumer,
-        admin: Admin,
-        clock: Clock,
-        topology: GroupTopology,
-        *,
-        close: Callable[[], None],
+        self, consumer: Consumer, admin: Admin, clock: Clock, topics: ControlTopics, *, close: Callable[[], None]
     ) -> None:
-        self._consumer, self._admin, self._clock = consumer, admin, clock
+        counts, self._digest = topics.topology.task_counts, topics.topology.hash
+        self._offsets, self._times = SlotOffsets(consumer, admin, topics), SlotTimes(clock)
+        self._planner = SlotPlanner(self._offsets, self._times, self._digest, counts)
         self._repeated = RepeatedLines(log, clock)
-        self._group, self._digest, self._prefix = topology.application_id, topology.hash, topology.prefix
         self._close = close
-        self._all: frozenset[TaskId] = frozenset()
-        self.extend(topology.task_counts)
-        self._first = min(self._all, default=TaskId(0, 0))
-        self._exchanges = len({part for part, count in topology.task_counts.items() if count}) > 1
+        self._exchanges = len([count for count in counts.values() if count]) > 1
         self._owned: frozenset[TaskId] = frozenset()
         self._unread: frozenset[TaskId] = frozenset()
+        """Slots of this member for which no plan was read since it got them."""
         self._withheld: frozenset[TaskId] = frozenset()
+        """Slots that a plan changes which this member has just made."""
         self._plan = SlotPlan()
         self._reached = True
-        self._watch_until = self._next_read = 0.0
-        self._check_at = math.inf
-        self._former: Mapping[TaskId, str] = {}
-        """The owners of tasks when this member last saw the group at rest."""
-        self._settled: Mapping[TaskId, str] = {}
-        """The owners of tasks when the group was at rest for a time, as the last member that saw it has committed."""
-        self._stirred_at = -math.inf
+        """Whether the owners of all changed slots have closed their earlier tasks."""
 
     def extend(self, counts: Mapping[int, int]) -> None:
         """Adds slots for new tasks."""
-        self._all = frozenset(TaskId(part, number) for part, count in counts.items() for number in range(count))
-
-    def _name(self, slot: TaskId) -> TopicPartition:
-        """Returns the partition of the control topic that a slot is."""
-        return TopicPartition(control_topic(self._prefix, slot.subtopology), slot.partition)
+        self._planner.extend(counts)
 
     # ------------------------------------------------------------------ called by the group
 
@@ -189,17 +332,13 @@ class TaskSlots:
         self._owned |= frozenset(slots)
         if self._exchanges:
             self._unread |= frozenset(slots)
-        self._stir()
+        self._times.stir()
 
     def gone(self, slots: Collection[TaskId]) -> None:
         """Removes slots that the member does not own any more."""
         self._owned -= frozenset(slots)
         self._unread &= self._owned
-        self._stir()
-
-    def _stir(self) -> None:
-        now = self._stirred_at = self._clock.monotonic()
-        self._watch_until, self._next_read, self._check_at = now + WATCH_S, now, now + REST_S
+        self._times.stir()
 
     @property
     def unread(self) -> bool:
@@ -210,15 +349,10 @@ class TaskSlots:
     def tasks(self) -> frozenset[TaskId]:
         """Returns the tasks that the member may have open."""
         plan = self._plan
-        if self._is_foreign and plan.tasks:
-            return frozenset()
+        if plan.digest != self._digest and plan.tasks:
+            return frozenset()  # the plan is another topology's, whose numbers mean other tasks
         closed = self._unread | self._withheld | (frozenset() if self._reached else plan.changed)
         return frozenset(plan.task(slot) for slot in self._owned - closed)
-
-    @property
-    def _is_foreign(self) -> bool:
-        """Whether the plan belongs to another topology."""
-        return self._plan.digest != self._digest
 
     # ------------------------------------------------------------------ for the worker
 
@@ -227,43 +361,32 @@ class TaskSlots:
 
         :raises TaskMigratedError: this member is not in the group any more.
         """
-        now = self._clock.monotonic()
-        if not (self._exchanges and self._owned) or now < min(self._next_read, self._check_at):
+        if not (self._exchanges and self._owned and self._times.is_anything_due()):
             return
         try:
-            if now >= self._next_read:
-                self._next_read = now + (OFTEN_S if now < self._watch_until or not self._reached else SELDOM_S)
+            if self._times.reads(often=not self._reached):
                 self._read()
-            if now >= self._check_at and self._reached and not self._unread:
-                self._check_at = now + SELDOM_S
-                if self._first in self._owned:
-                    self._check()
+            if self._reached and not self._unread and self._times.checks() and self._planner.first in self._owned:
+                made = self._planner.next_plan(self._plan)
+                if made is not None:
+                    self._publish(made)
         except _NotNow as error:
             self._repeated.log("the plan of tasks cannot be read or committed now", error=str(error))
-            self._check_at = min(self._check_at, now + REST_S)
-
-    def _committed(self, slots: Collection[TaskId]) -> dict[TaskId, str]:
-        names = {self._name(slot): slot for slot in slots}
-        found = _asked(lambda: self._admin.group_offsets(self._group, list(names)))
-        return {names[partition]: one.metadata for partition, one in found.items()}
-
-    def _commit(self, texts: Mapping[TaskId, str]) -> None:
-        offsets = {self._name(slot): OffsetAndMetadata(0, text) for slot, text in texts.items()}
-        _asked(lambda: self._consumer.commit(offsets))
-
-    # ------------------------------------------------------------------ following a plan
+            self._times.retry()
 
     def _read(self) -> None:
-        owned, before = self._owned, self._plan
-        found = self._committed({self._first} | (frozenset() if self._reached else before.changed))
-        plan = SlotPlan.decode(found.get(self._first, ""))
-        if plan.digest == self._digest:
-            self._settled = plan.owners
+        """Reads the plan, and follows it one step: closes what it changes, says so, or opens it when all have."""
+        owned, before, first = self._owned, self._plan, self._planner.first
+        found = self._offsets.committed({first} | (frozenset() if self._reached else before.changed))
+        plan = SlotPlan.decode(found.get(first, ""))
+        is_own = plan.digest == self._digest
+        if is_own:
+            self._planner.settled = plan.owners
         if plan != before:
-            missing = frozenset() if plan.digest != self._digest else plan.changed - found.keys()
-            found |= self._committed(missing)
-            self._plan, self._reached = plan, plan.digest != self._digest  # else the other topology has no member left
-            self._watch_until = self._clock.monotonic() + WATCH_S
+            missing = plan.changed - found.keys() if is_own else frozenset()
+            found |= self._offsets.committed(missing)
+            self._plan, self._reached = plan, not is_own  # else the other topology has no member left
+            self._times.watch()
         self._withheld = frozenset()
         self._unread -= owned
         if self._reached:
@@ -272,74 +395,17 @@ class TaskSlots:
         behind = {slot for slot in plan.changed if _version(found.get(slot, "")) < plan.version}
         if mine := behind & self._owned:
             self._close()  # their earlier tasks
-            self._commit(dict.fromkeys(mine, str(plan.version)))
+            self._offsets.commit(dict.fromkeys(mine, str(plan.version)))
         self._reached = behind <= mine
         self._close()
 
-    # ------------------------------------------------------------------ making one
-
-    def _check(self) -> None:
-        """Makes a plan if the group is at rest and tasks are not spread evenly."""
-        members = _asked(lambda: self._admin.group_members(self._group))
-        slots = {member.member_id: self._slots_of(member) for member in members}
-        if not self._all <= frozenset().union(*slots.values()):
-            self._check_at = self._clock.monotonic() + OFTEN_S
-            return
-        if not all(member.client_id.endswith(self._digest) for member in members):
-            return  # members of another topology follow no plan of this one
-        if self._is_foreign and self._plan.tasks:
-            self._publish({}, frozenset())
-            return
-        task = self._plan.task
-        lasting = {member.member_id: member.instance_id or member.member_id for member in members}
-        held = {lasting[member]: [task(slot) for slot in owned] for member, owned in slots.items()}
-        workers = {lasting[member.member_id]: _THREAD.sub("", member.client_id) for member in members}
-        exchanges = spread(held, workers, self._former or self._settled, self._settled)
-        if exchanges:
-            self._exchange(exchanges, frozenset().union(*slots.values()))
-        else:
-            self._former = {task: member for member, tasks in held.items() for task in tasks}
-            self._remember(self._former)
-
-    def _remember(self, owners: Mapping[TaskId, str]) -> None:
-        """Commits which member has which task, once the group is at rest: after all of them have left and come back,
-        each has the state of the tasks it had."""
-        if owners == self._settled:
-            return
-        lasts_at = self._stirred_at + SETTLED_S
-        if self._clock.monotonic() < lasts_at:
-            self._check_at = lasts_at
-            return
-        changed = frozenset() if self._is_foreign else self._plan.changed
-        text = replace(self._plan, digest=self._digest, changed=changed, owners=owners).encode()
-        if len(text) <= PLAN_BYTES_MAX:
-            self._commit({self._first: text})
-        self._settled = owners
-
-    def _slots_of(self, member: GroupMember) -> frozenset[TaskId]:
-        parts = {self._name(TaskId(part, 0)).topic: part for part in {slot.subtopology for slot in self._all}}
-        return frozenset(TaskId(parts[topic], number) for topic, number in member.partitions if topic in parts)
-
-    def _exchange(self, exchanges: Collection[tuple[TaskId, TaskId]], slots: frozenset[TaskId]) -> None:
-        slot_of = {self._plan.task(slot): slot for slot in slots}
-        for first, second in exchanges:
-            slot_of[first], slot_of[second] = slot_of[second], slot_of[first]
-        tasks = {slot: task for task, slot in slot_of.items()}
-        changed = frozenset(slot for slot, task in tasks.items() if self._plan.task(slot) != task)
-        self._publish({slot: task for slot, task in tasks.items() if slot != task}, changed)
-
-    def _publish(self, tasks: Mapping[TaskId, TaskId], changed: frozenset[TaskId]) -> None:
-        versions = [self._plan.version, *map(_version, self._committed(self._all).values())]
-        plan = SlotPlan(max(versions) + 1, self._digest, tasks, changed, self._settled)
-        text = plan.encode()
-        if len(text) > PLAN_BYTES_MAX:
-            log.info("tasks stay spread as they are: there are too many for a plan", extra={"bytes": len(text)})
-            return
-        self._withheld = changed & self._owned
+    def _publish(self, plan: SlotPlan) -> None:
+        """Commits a plan, after the tasks that it takes from this member are closed."""
+        self._withheld = plan.changed & self._owned
         self._close()
-        self._next_read = 0.0  # the next reading shows whether the broker has taken it
-        self._stirred_at = self._clock.monotonic()
-        self._check_at = self._stirred_at + REST_S
-        own = dict.fromkeys(self._withheld - {self._first}, str(plan.version))
-        self._commit({**own, self._first: text})
-        log.info("members exchange tasks", extra={"tasks": ", ".join(sorted(str(plan.task(slot)) for slot in changed))})
+        self._times.published()
+        own = dict.fromkeys(self._withheld - {self._planner.first}, str(plan.version))
+        self._offsets.commit({**own, self._planner.first: plan.encode()})
+        log.info(
+            "members exchange tasks", extra={"tasks": ", ".join(sorted(str(plan.task(slot)) for slot in plan.changed))}
+        )

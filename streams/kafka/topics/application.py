@@ -11,7 +11,7 @@ from processor_api.errors import StreamsError
 from processor_api.topology.data import TopologyData
 from processor_api.topology.nodes import SinkNode, SourceNode
 from processor_api.topology.subtopology import task_subtopologies
-from streams.kafka.membership.group_topology import control_topic
+from streams.kafka.membership.control_topics import control_topic
 from streams.kafka.topics.internal import (
     TopicRole,
     internal_topic_counts,

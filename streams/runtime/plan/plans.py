@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from processor_api.errors import StreamsError
-from streams.kafka.membership.group_topology import GroupTopology
+from streams.kafka.membership.port import GroupTopology
 from streams.runtime.plan.task_plan import TaskPlan
 from streams.threads import SYSTEM_THREADS, Threads
 

@@ -19,7 +19,7 @@ from collections.abc import Collection, Iterable, Mapping
 from processor_api.clock import Clock
 from processor_api.errors import DiskFullError, InternalError, RetryableError
 from processor_api.task_id import TopicPartition
-from streams.kafka.membership.control_topics import Membership
+from streams.kafka.membership.port import Membership
 from streams.kafka.ports import ClientUnusable, CommitAgain, OffsetAndMetadata, TransactionAborted
 from streams.kafka.producing.record_collector import RecordCollector
 from streams.log import retry_level, working_on

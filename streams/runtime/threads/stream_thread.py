@@ -16,8 +16,7 @@ from processor_api.errors import DamagedStateError, DiskFullError, RetryableErro
 from processor_api.task_id import TaskId
 from processor_api.texts import plain_str
 from streams.config import StreamsConfig
-from streams.kafka.membership.control_topics import Membership
-from streams.kafka.membership.shutdown_requests import ShutdownRequested
+from streams.kafka.membership.port import Membership, ShutdownRequested
 from streams.kafka.ports import CommitAgain, InstanceFenced, TransactionAborted
 from streams.log import in_work
 from streams.metrics.registry import Metrics

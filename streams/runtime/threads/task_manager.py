@@ -16,7 +16,7 @@ from processor_api.errors import DiskFullError, RetryableError, StreamsError, Ta
 from processor_api.task_id import TaskId, TopicPartition
 from streams.config import StreamsConfig
 from streams.config import clients as client_configs
-from streams.kafka.membership.control_topics import Tasks
+from streams.kafka.membership.port import Tasks
 from streams.kafka.ports import ClientUnusable, CommitAgain, OffsetAndMetadata
 from streams.log import RepeatedLines, working_on
 from streams.restore.restorer import RestoreJob, Restorer
@@ -100,7 +100,7 @@ class TaskManager:
     # ------------------------------------------------------------------ ownership
 
     def own(self, tasks: Tasks, *, lost: bool) -> None:
-        """Takes over new ownership (:class:`streams.kafka.membership.control_topics.Owner`)."""
+        """Takes over new ownership (:class:`streams.kafka.membership.port.Owner`)."""
         gone = self.owned - tasks.active
         new = tasks.active - self.owned
         self.owned = tasks.active

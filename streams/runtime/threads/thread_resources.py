@@ -16,13 +16,9 @@ from processor_api.errors import DamagedStateError, RetryableError, StreamsError
 from processor_api.forks import belongs_to_this_process
 from processor_api.texts import plain_str
 from streams.config import clients as client_configs
-from streams.kafka.membership.control_topics import (
-    ControlTopicMembership,
-    Membership,
-    Tasks,
-    client_id_with_hash,
-    other_topologies,
-)
+from streams.kafka.membership.control_topic_membership import ControlTopicMembership
+from streams.kafka.membership.port import Membership, Tasks
+from streams.kafka.membership.topology_gate import client_id_with_hash, other_topologies
 from streams.kafka.ports import Producer
 from streams.kafka.producing.record_collector import RecordCollector
 from streams.log import RepeatedLines
@@ -196,7 +192,7 @@ class ThreadResources:
         return self._waits or self.membership.is_blocked()
 
     def own(self, tasks: Tasks, *, lost: bool) -> None:
-        """Takes over new ownership (:class:`streams.kafka.membership.control_topics.Owner`)."""
+        """Takes over new ownership (:class:`streams.kafka.membership.port.Owner`)."""
         self.assigned = True
         self.revoked = self.revoked or not self.tasks.owned <= tasks.active
         self.tasks.own(tasks, lost=lost)

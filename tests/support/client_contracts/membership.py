@@ -1,4 +1,4 @@
-"""The contract of memberships, whatever protocol they speak (`streams.kafka.membership.control_topics.Membership`).
+"""The contract of memberships, whatever protocol they speak (`streams.kafka.membership.port.Membership`).
 
     class TestMine(MembershipContract):
         @pytest.fixture(autouse=True)
@@ -13,9 +13,7 @@ from collections.abc import Callable, Collection
 from typing import Protocol
 
 from processor_api.task_id import TaskId, TopicPartition
-from streams.kafka.membership.control_topics import Membership, Tasks
-from streams.kafka.membership.group_topology import GroupTopology
-from streams.kafka.membership.shutdown_requests import ShutdownRequested
+from streams.kafka.membership.port import GroupTopology, Membership, ShutdownRequested, Tasks
 from streams.kafka.ports import OffsetAndMetadata
 
 __all__ = ["MembershipContract", "MembershipKit", "Worker"]

@@ -1,0 +1,112 @@
+"""Membership: how a worker gets its tasks, as a port.
+
+`client_contracts.membership` is what every implementation keeps, `streams.testing.FakeGroup` the smallest one. That on
+Kafka's own groups is `streams.kafka.membership.control_topic_membership`; one by another protocol is a file beside it.
+
+The membership calls ``owner.own`` with the tasks that the worker owns now, on the worker's own thread; its return is
+the acknowledgement. Nothing else in the runtime knows which implementation runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from processor_api.errors import StreamsError
+from processor_api.task_id import TaskId, TopicPartition
+from streams.kafka.ports import OffsetAndMetadata
+
+
+class ShutdownRequested(StreamsError):
+    """Another member of the application asked all of them to shut down."""
+
+
+@dataclass(frozen=True)
+class GroupTopology:
+    """Holds the part of a topology that membership needs."""
+
+    application_id: str
+    prefix: str
+    task_counts: Mapping[int, int]
+    """Tasks of each subtopology that has any."""
+    hash: str
+    growing: frozenset[int] = frozenset()
+    """Subtopologies whose tasks may become more while members run."""
+
+
+@dataclass(frozen=True)
+class Tasks:
+    """The tasks that one worker owns."""
+
+    active: frozenset[TaskId] = frozenset()
+    standby: frozenset[TaskId] = frozenset()
+    warmup: frozenset[TaskId] = frozenset()
+
+
+class Owner(Protocol):
+    """A worker, as its membership calls it; it is called on its own thread only."""
+
+    def own(self, tasks: Tasks, *, lost: bool) -> None:
+        """Makes the worker own exactly these tasks. What is not among them is closed before this returns, after a
+        commit unless ``lost``; what is new is opened later, in the worker's loop."""
+        ...
+
+
+class Membership(Protocol):
+    """The membership of a worker in its group, by which it gets its tasks."""
+
+    def join(self, topology: GroupTopology, owner: Owner) -> None: ...
+
+    def poll(self) -> None:
+        """Keeps the membership alive; may call ``owner.own``. The consumer's own poll is one too."""
+        ...
+
+    def identity(self) -> Any:
+        """Returns the identity that fences a commit; read immediately before each transaction's commit."""
+        ...
+
+    def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Commits offsets without a transaction. Raises `TaskMigratedError` (abandon) or `CommitAgain` (after the next
+        poll)."""
+        ...
+
+    def may_open(self) -> bool:
+        """Whether tasks may be opened now; they may not beside workers of another topology."""
+        ...
+
+    def is_blocked(self) -> bool:
+        """Whether members of another topology were the reason of the last `may_open` that was false; any thread may
+        call it."""
+        ...
+
+    def extend(self, topology: GroupTopology) -> None:
+        """Adds the tasks that the topology has got since the worker joined."""
+        ...
+
+    def take(self, partition: TopicPartition, messages: Sequence[Any]) -> None:
+        """Takes consumed records that belong to no task: the membership's own, or late ones of a task that went away.
+
+        :raises ShutdownRequested: if a member asked all to shut down.
+        """
+        ...
+
+    def request_shutdown(self, reason: str) -> None:
+        """Asks every other member to shut down, as KIP-671 does.
+
+        :raises StreamsError: if they cannot be reached.
+        """
+        ...
+
+    def leave(self, *, remain: bool = False) -> None:
+        """Ends the membership.
+
+        :param remain: whether a static member remains in the group, since it comes back: it keeps its tasks for the
+            session timeout.
+        """
+        ...
+
+    def remove_from_group(self) -> None:
+        """Removes a static member that remained in the group and does not come back, so that others get its tasks at
+        once."""
+        ...
