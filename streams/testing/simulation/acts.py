@@ -40,7 +40,7 @@ class Acts:
         """Does the actions that are due before a step."""
         if call in self._calls:
             self._meet(thread, call)
-        if self._due and self._stage.scheduler.steps >= self._due[0].at:
+        if self._due and self._stage.scheduler.steps.count >= self._due[0].at:
             action = self._due.pop(0)
             if action.call and action.kind != "fault":
                 self._armed.append(action)
@@ -163,7 +163,7 @@ def _evict(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -
 
 
 def _clock(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -> None:
-    stage.scheduler.skew_ms += int(action.seconds * 1000)
+    stage.scheduler.clock.skew_ms += int(action.seconds * 1000)
 
 
 def _leap(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -> None:

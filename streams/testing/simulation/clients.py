@@ -36,17 +36,14 @@ class ClientsOfSimulation:
         self.producers: list[SimulatedProducer] = []
         broker.before_expiry = self._heartbeats
 
-    def _process(self) -> SimulatedProcess:
-        thread = self._scheduler.this()
-        return self._scheduler.world if thread is None else thread.process
-
     def consumer(self, config: Mapping[str, Any]) -> SimulatedConsumer:
-        made = SimulatedConsumer(self, self._inner.consumer(config), self._network, self._process(), config)
+        made = SimulatedConsumer(self, self._inner.consumer(config), self._network, self._scheduler.process(), config)
         self._network.step("make consumer")
         return made
 
     def producer(self, config: Mapping[str, Any]) -> SimulatedProducer:
-        made = SimulatedProducer(self, self._inner.producer({"linger.ms": 5, **config}), self._network, self._process())
+        inner = self._inner.producer({"linger.ms": 5, **config})
+        made = SimulatedProducer(self, inner, self._network, self._scheduler.process())
         self._network.step("make producer")
         self.producers.append(made)
         return made
@@ -77,8 +74,7 @@ class ClientsOfSimulation:
         for consumer in self.consumers:
             if consumer.process.frozen_until <= self._scheduler.now:
                 consumer.polled_at += seconds
-        self._scheduler.now += seconds
-        self._scheduler.leapt += seconds
+        self._scheduler.clock.leap(seconds)
         self._heartbeats()
 
     def killed(self, process: SimulatedProcess) -> None:

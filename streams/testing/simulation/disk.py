@@ -65,8 +65,7 @@ class Disk:
         """Opens the database of a task's directory for the calling process (`streams.platform.OpenEngine`)."""
         scheduler = self._scheduler
         scheduler.step("open database")
-        thread = scheduler.this()
-        process = scheduler.world if thread is None else thread.process
+        process = scheduler.process()
         image = self._image(directory / DATABASE)
         holder = image.holder
         if holder is not None and holder.process.alive:
@@ -95,9 +94,8 @@ class Disk:
 
     def open_memory(self, name: str, directory: Path, families: Sequence[str]) -> Engine:
         """Opens an engine whose rows end when it closes."""
-        thread = self._scheduler.this()
         engine = _InMemory()
-        self._in_memory.append((directory, self._scheduler.world if thread is None else thread.process, engine))
+        self._in_memory.append((directory, self._scheduler.process(), engine))
         return cast(Engine, engine)
 
     def contents(self) -> dict[tuple[str, str], dict[bytes, bytes]]:
@@ -204,8 +202,7 @@ class FileLocksOfSimulation:
         held = self._held.get(path)
         if held is not None and held.process.alive:
             return None
-        thread = scheduler.this()
-        lock = self._held[path] = SimulatedFileLock(self, path, scheduler.world if thread is None else thread.process)
+        lock = self._held[path] = SimulatedFileLock(self, path, scheduler.process())
         return lock
 
     def acquire(self, path: Path, mode: int = 0o640) -> SimulatedFileLock:

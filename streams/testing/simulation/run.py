@@ -240,11 +240,10 @@ def run_seed(scenario: Scenario, seed: int, shape: Shape, actions: Sequence[Acti
         shutil.rmtree(root, ignore_errors=True)
     if watch is not None and watch.seen is not None:
         raise watch.seen
-    scheduler = world.scheduler
-    trace = [f"{step:6} {now:10.3f} s  {thread}: {call}" for step, now, thread, call in scheduler.trace]
+    steps, now = world.scheduler.steps, world.scheduler.now
+    trace = [f"{step:6} {at:10.3f} s  {thread}: {call}" for step, at, thread, call in steps.last]
     return Run(
-        seed, shape, tuple(actions), scheduler.steps, scheduler.now, scheduler.digest, world.stage.happened, trace,
-        failure,
+        seed, shape, tuple(actions), steps.count, now, steps.digest, world.stage.happened, trace, failure,
     )  # fmt: skip
 
 

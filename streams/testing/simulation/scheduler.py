@@ -15,6 +15,7 @@ import threading
 import traceback
 from collections import deque
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 from zlib import crc32
 
@@ -76,8 +77,7 @@ class SimulatedThread:
             raise RuntimeError("threads can only be started once")
         self._thread = threading.Thread(target=self._body, name=self.name, daemon=True)
         self.deadline = self._scheduler.now
-        self._scheduler.threads.append(self)
-        self.number = self._scheduler.next_number()
+        self._scheduler.roster.add(self)
         self._thread.start()
 
     def join(self, timeout: float | None = None) -> None:
@@ -94,7 +94,7 @@ class SimulatedThread:
     def _body(self) -> None:
         self._baton.acquire()
         scheduler = self._scheduler
-        scheduler.register(self)
+        scheduler.roster.register(self)
         if scheduler.watch is not None:
             sys.setprofile(scheduler.watch)
         try:
@@ -121,8 +121,93 @@ class SimulatedThread:
             self._thread.join()
 
 
+class Steps:
+    """The steps of a run, and the chance that is drawn at each: a seed and a step always give the same."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        self.count = 0
+        self.digest = 0
+        """A digest of every step and the thread that made it: the same in each run of a seed."""
+        self.last: deque[tuple[int, float, str, str]] = deque(maxlen=TRACED_STEPS)
+        """The last steps: number, time, thread and call."""
+        self._drawn = 0
+
+    def add(self, now: float, thread: SimulatedThread, call: str) -> None:
+        self.count += 1
+        self._drawn = 0
+        self.digest = crc32(call.encode(), self.digest + thread.number)
+        self.last.append((self.count, now, thread.name, call))
+
+    def draw(self) -> int:
+        """Returns 64 bits that depend on the seed, the step and how often it was drawn at this step."""
+        self._drawn += 1
+        z = self._seed * 0x9E3779B97F4A7C15 + self.count * 0xBF58476D1CE4E5B9 + self._drawn * 0x94D049BB133111EB
+        z &= _MASK
+        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK
+        return z ^ (z >> 31)
+
+
+class ClockOfSimulation:
+    """The simulation's time as a clock (`processor_api.clock.Clock`).
+
+    :param start_ms: the wall clock at the start.
+    :param wait: lets time pass for the thread that calls.
+    """
+
+    def __init__(self, start_ms: int, wait: Callable[[float], None]) -> None:
+        self._start_ms = start_ms
+        self.wait = wait
+        self.now = 0.0
+        self.leapt = 0.0
+        """Seconds that passed at once."""
+        self.skew_ms = 0
+        """How far the wall clock was set off."""
+
+    def time_ms(self) -> int:
+        return self._start_ms + self.skew_ms + int(self.now * 1000)
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def leap(self, seconds: float) -> None:
+        """Lets time pass at once, for all threads."""
+        self.now += seconds
+        self.leapt += seconds
+
+    def __repr__(self) -> str:
+        return f"ClockOfSimulation(now={self.now!r})"
+
+
+class Roster:
+    """The simulated threads that have started and not ended, in the order in which they started."""
+
+    def __init__(self) -> None:
+        self.threads: list[SimulatedThread] = []
+        self._by_ident: dict[int, SimulatedThread] = {}
+        self._numbers = count(1)
+
+    def add(self, thread: SimulatedThread) -> None:
+        self.threads.append(thread)
+        thread.number = next(self._numbers)
+
+    def register(self, thread: SimulatedThread) -> None:
+        """Takes the calling thread of the operating system for a simulated one."""
+        self._by_ident[threading.get_ident()] = thread
+
+    def remove(self, thread: SimulatedThread) -> None:
+        """Removes a thread, which is the one that calls."""
+        self.threads.remove(thread)
+        self._by_ident.pop(threading.get_ident(), None)
+
+    def this(self) -> SimulatedThread | None:
+        """Returns the simulated thread that calls; ``None`` for any other."""
+        return self._by_ident.get(threading.get_ident())
+
+
 class Scheduler:
-    """Decides which thread runs; also the simulation's clock and the factory of its threads and locks.
+    """Decides which thread runs; also the factory of the simulation's threads and locks.
 
     :param seed: decides everything.
     :param switching: how often, from 0 to 1, another thread goes on after a step.
@@ -131,48 +216,35 @@ class Scheduler:
     """
 
     def __init__(self, seed: int, switching: float, start_ms: int, patience_s: float = STUCK_S) -> None:
-        self.seed = seed
         self._patience_s = patience_s
-        self.now = 0.0
-        self.steps = 0
-        self.threads: list[SimulatedThread] = []
+        self._limit = int(switching * 65536)
+        self.steps = Steps(seed)
+        self.clock = ClockOfSimulation(start_ms, self.sleep)
+        self.roster = Roster()
         self.world = SimulatedProcess("world")
-        self.digest = 0
-        """A digest of every step and the thread that made it: the same in each run of a seed."""
-        self.trace: deque[tuple[int, float, str, str]] = deque(maxlen=TRACED_STEPS)
-        """The last steps: number, time, thread and call."""
         self.on_step: Callable[[SimulatedThread, str], None] = lambda thread, call: None
         self.on_crash: Callable[[SimulatedThread, BaseException], None] = lambda thread, error: None
         self.watch: Any = None
         """A profile function for all threads (`sys.setprofile`)."""
         self.failure: BaseException | None = None
         self.current: SimulatedThread | None = None
-        self._limit = int(switching * 65536)
-        self._start_ms = start_ms
-        self.leapt = 0.0
-        """Seconds that passed at once."""
-        self.skew_ms = 0
-        """How far the wall clock was set off."""
-        self._by_ident: dict[int, SimulatedThread] = {}
         self._over = threading.Event()
-        self._mixed = 0
-        self._started = 0
 
-    # ------------------------------------------------------------------ chance
+    @property
+    def now(self) -> float:
+        return self.clock.now
 
     def draw(self) -> int:
-        """Returns 64 bits that depend on the seed, the step and how often it was drawn at this step."""
-        self._mixed += 1
-        z = self.seed * 0x9E3779B97F4A7C15 + self.steps * 0xBF58476D1CE4E5B9 + self._mixed * 0x94D049BB133111EB
-        z &= _MASK
-        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
-        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK
-        return z ^ (z >> 31)
+        return self.steps.draw()
 
-    # ------------------------------------------------------------------ time
+    def this(self) -> SimulatedThread | None:
+        """Returns the simulated thread that calls; ``None`` for any other."""
+        return self.roster.this()
 
-    def time_ms(self) -> int:
-        return self._start_ms + self.skew_ms + int(self.now * 1000)
+    def process(self) -> SimulatedProcess:
+        """Returns the process of the thread that calls; the outside world where it is not simulated."""
+        thread = self.roster.this()
+        return self.world if thread is None else thread.process
 
     def sleep(self, seconds: float) -> None:
         """Lets time pass for the thread that calls."""
@@ -194,10 +266,10 @@ class Scheduler:
         first.give()
         seen = -1
         while not self._over.wait(self._patience_s):
-            if seen == self.steps:
+            if seen == self.steps.count:
                 raise SimulationStuck(self._stuck_text())
-            seen = self.steps
-        for thread in self.threads:
+            seen = self.steps.count
+        for thread in self.roster.threads:
             thread.end_for_real()
         if self.failure is not None:
             raise self.failure
@@ -212,18 +284,6 @@ class Scheduler:
             " for something that is not simulated, such as a lock, a thread or a socket of its own:\n" + where
         )
 
-    def register(self, thread: SimulatedThread) -> None:
-        self._by_ident[threading.get_ident()] = thread
-
-    def this(self) -> SimulatedThread | None:
-        """Returns the simulated thread that calls; ``None`` for any other."""
-        return self._by_ident.get(threading.get_ident())
-
-    def next_number(self) -> int:
-        """Returns the number of a thread that starts."""
-        self._started += 1
-        return self._started
-
     def check_alive(self, process: SimulatedProcess) -> None:
         """Checks that a process is alive.
 
@@ -233,23 +293,20 @@ class Scheduler:
 
     def step(self, call: str) -> None:
         """Marks a call of a port: other threads may run here, time passes a little, and the schedule may act."""
-        thread = self._by_ident.get(threading.get_ident())
+        thread = self.roster.this()
         if thread is None:
             return
-        process = thread.process
+        process, steps, clock = thread.process, self.steps, self.clock
         if not process.alive:
             raise ProcessKilled(process.name)
-        self.steps += 1
-        self._mixed = 0
-        self.digest = crc32(call.encode(), self.digest + thread.number)
-        self.trace.append((self.steps, self.now, thread.name, call))
-        bits = self.draw()
-        self.now += (bits & 0xFF) * 2e-6
+        steps.add(clock.now, thread, call)
+        bits = steps.draw()
+        clock.now += (bits & 0xFF) * 2e-6
         self.on_step(thread, call)
         if not process.alive:
             raise ProcessKilled(process.name)
-        if process.frozen_until > self.now or (bits >> 8) & 0xFFFF < self._limit:
-            thread.deadline = self.now
+        if process.frozen_until > clock.now or (bits >> 8) & 0xFFFF < self._limit:
+            thread.deadline = clock.now
             self._hand_on(thread)
 
     def wait_until(self, deadline: float, what: str, done: list[SimulatedThread] | None = None) -> None:
@@ -257,7 +314,7 @@ class Scheduler:
 
         :param done: wakes when these threads have ended, too.
         """
-        thread = self._by_ident.get(threading.get_ident())
+        thread = self.roster.this()
         if thread is None:
             raise SimulationStuck(f"a thread outside of the simulation waits for {what}")
         self.check_alive(thread.process)
@@ -285,20 +342,20 @@ class Scheduler:
 
     def _next(self) -> SimulatedThread:
         """Returns the thread that runs next; the clock moves on if none can."""
-        now = self.now
-        ready = [one for one in self.threads if one.deadline <= now and one.process.frozen_until <= now]
+        threads, now = self.roster.threads, self.clock.now
+        ready = [one for one in threads if one.deadline <= now and one.process.frozen_until <= now]
         if not ready:
-            now = min((max(one.deadline, one.process.frozen_until) for one in self.threads), default=FOREVER)
+            now = min((max(one.deadline, one.process.frozen_until) for one in threads), default=FOREVER)
             if now == FOREVER:
                 return self._deadlock()
-            self.now = now
-            ready = [one for one in self.threads if one.deadline <= now and one.process.frozen_until <= now]
+            self.clock.now = now
+            ready = [one for one in threads if one.deadline <= now and one.process.frozen_until <= now]
         return ready[0] if len(ready) == 1 else ready[self.draw() % len(ready)]
 
     def _deadlock(self) -> SimulatedThread:
-        waits = "; ".join(f"{one.name} waits for {one.waiting_for}" for one in self.threads)
+        waits = "; ".join(f"{one.name} waits for {one.waiting_for}" for one in self.roster.threads)
         self.failure = self.failure or SimulationStuck(f"every thread waits for ever: {waits}")
-        director = next((one for one in self.threads if one.process is self.world), None)
+        director = next((one for one in self.roster.threads if one.process is self.world), None)
         if director is None:
             raise self.failure
         return director
@@ -312,9 +369,8 @@ class Scheduler:
 
     def ended(self, thread: SimulatedThread) -> None:
         thread.done = True
-        self.threads.remove(thread)
-        self._by_ident.pop(threading.get_ident(), None)
-        for one in self.threads:
+        self.roster.remove(thread)
+        for one in self.roster.threads:
             if one.waiting_for.endswith(thread.name):
                 self.wake(one)
         if thread.heir is not None:
@@ -336,7 +392,7 @@ class Scheduler:
         process.frozen_until = 0.0
         me = self.this()
         assert me is not None
-        for thread in [one for one in self.threads if one.process is process and one is not me]:
+        for thread in [one for one in self.roster.threads if one.process is process and one is not me]:
             thread.heir = me
             self.current = thread
             thread.give()
@@ -349,18 +405,3 @@ class Scheduler:
 
     def thaw(self, process: SimulatedProcess) -> None:
         process.frozen_until = 0.0
-
-
-class ClockOfSimulation:
-    """The simulation's time as a clock (`processor_api.clock.Clock`)."""
-
-    def __init__(self, scheduler: Scheduler) -> None:
-        self._scheduler = scheduler
-        self.time_ms = scheduler.time_ms
-        self.wait = scheduler.sleep
-
-    def monotonic(self) -> float:
-        return self._scheduler.now
-
-    def __repr__(self) -> str:
-        return f"ClockOfSimulation(now={self._scheduler.now!r})"

@@ -15,7 +15,7 @@ from streams.testing.simulation.disk import Disk, FileLocksOfSimulation
 from streams.testing.simulation.network import Network
 from streams.testing.simulation.scenario import Scenario
 from streams.testing.simulation.schedule import Shape
-from streams.testing.simulation.scheduler import ClockOfSimulation, Scheduler, SimulatedProcess
+from streams.testing.simulation.scheduler import Scheduler, SimulatedProcess
 from streams.testing.simulation.threads import ThreadsOfSimulation
 
 # Makes the user's code slow, or makes it fail, in a simulation.
@@ -128,7 +128,7 @@ class SimulationStage:
         if shape.wraps:
             self.settings.setdefault("processor.wrapper.class", self.user_code)
         self.application_id = str(self.settings["application.id"])
-        clock, threads = ClockOfSimulation(self.scheduler), ThreadsOfSimulation(self.scheduler)
+        clock, threads = self.scheduler.clock, ThreadsOfSimulation(self.scheduler)
         self.broker = EmbeddedBroker(clock, auto_create_topics=True, threads=threads, waiting=clock)
         self.group = self.broker.groups.group(self.application_id)
         self.network = Network(self.scheduler, self.broken, lambda: self.group.offsets)
@@ -165,12 +165,12 @@ class SimulationStage:
     def broken(self, text: str, cause: BaseException | None = None) -> None:
         """Notes that something happened that must never happen; the run ends soon."""
         if self.failure is None:
-            self.failure = Broken(f"{text} (step {self.scheduler.steps}, {self.scheduler.now:.3f} s)")
+            self.failure = Broken(f"{text} (step {self.scheduler.steps.count}, {self.scheduler.now:.3f} s)")
             self.failure.__cause__ = cause
 
     def say(self, text: str) -> None:
         """Notes what happened."""
-        self.happened.append(f"step {self.scheduler.steps}, {self.scheduler.now:.3f} s: {text}")
+        self.happened.append(f"step {self.scheduler.steps.count}, {self.scheduler.now:.3f} s: {text}")
 
     def later(self, seconds: float, do: Callable[[], None]) -> None:
         """Calls a function at that time, on the director's thread."""

@@ -16,9 +16,7 @@ class ThreadsOfSimulation:
         self._scheduler = scheduler
 
     def thread(self, run: Callable[[], None], name: str) -> Thread:
-        current = self._scheduler.this()
-        process = self._scheduler.world if current is None else current.process
-        return SimulatedThread(self._scheduler, process, run, name)
+        return SimulatedThread(self._scheduler, self._scheduler.process(), run, name)
 
     def helper(self, name: str) -> Helper:
         return SimulatedHelper(self._scheduler, self, name)

@@ -66,22 +66,20 @@ class World:
         output."""
         try:
             self._begin()
-            self._until(
-                lambda: self.fed and self.scheduler.steps >= self.shape.steps, PATIENCE_S, "the input is written"
-            )
+            self._until(self._is_fed, PATIENCE_S, "the input is written")
             self._heal()
             self._until(self._settled, PATIENCE_S, "all input is processed and committed")
             self._end()
         except AssertionError as error:
             self.stage.failure = self.stage.failure or error
         finally:
-            for process in {thread.process for thread in self.scheduler.threads} - {self.scheduler.world}:
+            for process in {thread.process for thread in self.scheduler.roster.threads} - {self.scheduler.world}:
                 self.scheduler.kill(process)
             self.scheduler.kill(self.scheduler.world)
             self.scheduler.failure = self.stage.failure or self.scheduler.failure
 
     def _is_fed(self) -> bool:
-        return self.fed and self.scheduler.steps >= self.shape.steps
+        return self.fed and self.scheduler.steps.count >= self.shape.steps
 
     def _begin(self) -> None:
         for topic in sorted(self._topics.keys() - self.scenario.late):
@@ -122,11 +120,11 @@ class World:
         producer.flush()
 
     def _until(self, reached: Callable[[], bool], patience_s: float, what: str) -> None:
-        end = self.scheduler.now - self.scheduler.leapt + patience_s
+        end = self.scheduler.now - self.scheduler.clock.leapt + patience_s
         while not reached():
             if self.stage.failure is not None:
                 raise self.stage.failure
-            if self.scheduler.now - self.scheduler.leapt > end:
+            if self.scheduler.now - self.scheduler.clock.leapt > end:
                 raise Broken(f"after {patience_s:g} s it is not true that {what}: {self._describe()}")
             self.stage.run_timers()
             self.scheduler.sleep(CHECK_S)
