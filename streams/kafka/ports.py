@@ -167,6 +167,11 @@ class Consumer(Protocol):
 
     def assignment(self) -> frozenset[TopicPartition]: ...
 
+    def relieve(self) -> None:
+        """Takes what a client without partitions has to report, which piles up until the next poll; waits for
+        nothing."""
+        ...
+
     def seek(self, partition: TopicPartition, offset: int) -> None: ...
 
     def pause(self, partitions: Collection[TopicPartition]) -> None:

@@ -35,6 +35,7 @@ log = logging.getLogger("streams.restore")
 BATCH = 10_000
 PROGRESS_INTERVAL_S = 10.0
 POSITIONS_INTERVAL_S = 0.05
+REST_INTERVAL_S = 1.0
 TASK_TIMEOUT_MS = 300_000
 """The timestamp that a client sends in place of 0, if it cannot send 0."""
 
@@ -167,7 +168,7 @@ class Restorer:
         self._truncated: dict[TopicPartition, RestoreJob] = {}
         self._failing = False
         self._next_progress = 0.0
-        self._next_positions = 0.0
+        self._next_positions = self._next_rest = 0.0
         self._metrics = metrics or Metrics(clock.time_ms)
         self._counters: dict[TaskId, RestoreCounters] = {}
         self.records_restored = 0
@@ -271,6 +272,13 @@ class Restorer:
             self._finish(replacement)
 
     # ------------------------------------------------------------------ reading
+
+    def rest(self) -> None:
+        """Looks after the consumer; to be called again and again while nothing is restored."""
+        now = self._clock.monotonic()
+        if now >= self._next_rest:
+            self._next_rest = now + REST_INTERVAL_S
+            self._consumer.relieve()
 
     def step(self, wait_s: float) -> bool:
         """Reads and writes one batch; returns whether there was one.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import socket
+from contextlib import closing
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +12,10 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from processor_api.clock import ManualClock
+from streams.kafka.confluent.admin import ReplaceableAdmin
 from streams.kafka.confluent.callbacks import ClientLog
+from streams.kafka.confluent.consumer import ConfluentConsumer
+from streams.kafka.confluent.group_offsets import GroupReader
 from streams.kafka.confluent.outage import SILENT_S, ClusterOutage
 from streams.kafka.confluent.producer import ConfluentProducer
 from streams.log import retry_level, watch_outage
@@ -102,6 +106,42 @@ def test_a_call_that_takes_long_has_brokers_asked(outage: ClusterOutage, caplog:
     outage.suspect()
     outage.check(Asked(away=True))
     assert [text for _, text, _ in lines(caplog)] == ["the brokers are lost: records wait until one answers"]
+
+
+def test_idle_clients_pile_up_nothing_while_it_lasts(clock: ManualClock) -> None:
+    nowhere = {"bootstrap.servers": "127.0.0.1:1"}
+    outage, admin = ClusterOutage(nowhere["bootstrap.servers"], clock), ReplaceableAdmin(nowhere, clock)
+    outage.watch(admin)
+    outage.suspect()
+
+    def reported() -> bool:
+        clock.advance(2_000)
+        outage.check(Asked(away=True))
+        return admin.stale
+
+    wait_until("the admin client has reported that its brokers are down", reported)
+
+
+def test_the_client_of_a_group_goes_while_it_lasts(clock: ManualClock) -> None:
+    outage = ClusterOutage("127.0.0.1:1", clock)
+    groups = GroupReader({"bootstrap.servers": "127.0.0.1:1"}, outage)
+    outage.watch(groups)
+    client = groups._client("group")
+    outage.check(Asked(away=True))
+    assert groups._client("group") is client, "nobody has reported anything"
+    outage.suspect()
+    outage.check(Asked(away=True))
+    assert groups._client("group") is not client
+
+
+def test_a_consumer_without_partitions_reports_when_it_is_looked_after(outage: ClusterOutage) -> None:
+    with closing(ConfluentConsumer({"bootstrap.servers": "127.0.0.1:1", "group.id": "g"}, outage)) as consumer:
+
+        def reported() -> bool:
+            consumer.relieve()
+            return outage.suspected
+
+        wait_until("the consumer has reported that its broker is down", reported)
 
 
 def test_nobody_is_asked_without_a_report(outage: ClusterOutage) -> None:

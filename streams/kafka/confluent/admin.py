@@ -105,6 +105,11 @@ class ReplaceableAdmin:
             self._former = [*kept, (former, now)]
         return self._client
 
+    def relieve(self) -> None:
+        """Takes what the clients have to report."""
+        for client in self.all():
+            client.poll(0)
+
     def all(self) -> list[AdminClient]:
         """Returns the present client and the former ones."""
         return [self._client, *(one for one, _ in self._former)]
@@ -132,6 +137,8 @@ class ConfluentAdmin:
         self._client = ReplaceableAdmin(config, self._clock)
         self._outage = outage or ClusterOutage(self._servers, self._clock)
         self._groups = GroupReader(config, self._outage)
+        self._outage.watch(self._client)
+        self._outage.watch(self._groups)
         self._queries: ClusterQueries | None = None
         self._is_logged = False
         """Whether the log says that the admin client asks in place of our own."""

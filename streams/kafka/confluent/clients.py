@@ -23,6 +23,11 @@ def librdkafka_version() -> str:
     return version
 
 
+LEAVE_S = 10.0
+LEAVE_LOST_S = 1.0
+"""How long a member tries to leave its group while no broker answers: a stop waits for it."""
+
+
 class ConfluentClients:
     """Implements `streams.kafka.ports.KafkaClients`.
 
@@ -47,7 +52,9 @@ class ConfluentClients:
     def leave_group(self, config: Mapping[str, Any], group: str, instance_id: str) -> None:
         from streams.kafka.wire.leave import leave_group
 
-        leave_group({**self._defaults, **config}, group, instance_id, clock=self._clock)
+        settings = {**self._defaults, **config}
+        timeout_s = LEAVE_LOST_S if self._outage(config).lasts else LEAVE_S
+        leave_group(settings, group, instance_id, timeout_s=timeout_s, clock=self._clock)
 
     def _outage(self, config: Mapping[str, Any]) -> ClusterOutage:
         """Returns that of the cluster of a configuration."""

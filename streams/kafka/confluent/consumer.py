@@ -187,6 +187,11 @@ class ConfluentConsumer:
     def assignment(self) -> frozenset[TopicPartition]:
         return frozenset(self._assigned)
 
+    @mapping("look after a consumer")
+    def relieve(self) -> None:
+        if not self._assigned:
+            self._client.poll(0)
+
     @mapping("seek")
     def seek(self, partition: TopicPartition, offset: int) -> None:
         self._client.seek(ClientPartition(*partition, _SPECIAL.get(offset, offset)))

@@ -320,6 +320,11 @@ class GroupReader:
         raise_first(found)
         return committed_offsets(found)
 
+    def relieve(self) -> None:
+        """Drops all clients. A call that runs keeps its own, for which a poll would have to wait."""
+        with self._lock:
+            _idle, self._clients = self._clients, {}
+
     def close(self) -> None:
         with self._lock:
             for client in self._clients.values():

@@ -11,9 +11,10 @@ import logging
 import math
 import re
 import threading
+import weakref
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
 
@@ -101,6 +102,17 @@ class OutageNotice:
         )
 
 
+class IdleClients(Protocol):
+    """Holds clients that may not be called for a while.
+
+    During an outage librdkafka queues a dozen lines and errors a second for each client, until the next poll; each is
+    put into its place among all that wait (2.16), so memory and processor time grow with the outage.
+    """
+
+    def relieve(self) -> None:
+        """Takes what the clients have to report, or drops them; waits for nothing."""
+
+
 class ClusterOutage:
     """Logs the errors of connections that the clients of one cluster report. May be used by any thread.
 
@@ -125,6 +137,11 @@ class ClusterOutage:
         self._last_sign = 0.0
         self._logged_at: dict[str, float] = {}
         self._broken_at = -math.inf
+        self._idle: weakref.WeakSet[IdleClients] = weakref.WeakSet()
+
+    def watch(self, idle: IdleClients) -> None:
+        """Has clients relieved as long as the outage lasts, and something else keeps the object."""
+        self._idle.add(idle)
 
     def was_broken(self, within_s: float) -> bool:
         """Whether a client has reported a failed connection, or that all brokers are down, in the last seconds."""
@@ -177,6 +194,8 @@ class ClusterOutage:
             if not self.suspected or now < self._next_probe:
                 return None
             self._next_probe = now + PROBE_INTERVAL_S
+        for idle in list(self._idle):
+            idle.relieve()
         error = failure_of_request(client, topic, PROBE_S)
         if error is not None:
             self.missed(error)

@@ -185,9 +185,11 @@ class ThreadLoop:
 
     def _advance(self) -> None:
         """Takes the next steps of restoring and opening tasks."""
-        tasks = self._resources.tasks
-        if self._resources.restorer.active and not self._stands_still():
-            self._resources.restorer.step(0.0 if tasks.running else RESTORE_WAIT_S)
+        tasks, restorer = self._resources.tasks, self._resources.restorer
+        if not restorer.active:
+            restorer.rest()
+        elif not self._stands_still():
+            restorer.step(0.0 if tasks.running else RESTORE_WAIT_S)
         if tasks.all_open:
             if tasks.looks_for_inputs:
                 tasks.advance()

@@ -239,6 +239,9 @@ class EmbeddedConsumer:
                 self._fetches[partition] = fetch
                 self._turn.append(fetch)
 
+    def relieve(self) -> None:
+        """Does nothing: nothing piles up here."""
+
     def unassign(self, partitions: Collection[TopicPartition]) -> None:
         """Removes partitions; see the port.
 

@@ -161,6 +161,9 @@ class RemoteConsumer(_RemoteClient):
     def unassign(self, partitions: Collection[TopicPartition]) -> None:
         self._call("unassign", list(partitions))
 
+    def relieve(self) -> None:
+        """Does nothing: nothing piles up here."""
+
     def assignment(self) -> frozenset[TopicPartition]:
         return self._call("assignment")  # type: ignore[no-any-return]
 

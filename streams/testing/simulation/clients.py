@@ -172,6 +172,9 @@ class SimulatedConsumer:
         self._network.step("unassign")
         self.inner.unassign(partitions)
 
+    def relieve(self) -> None:
+        self.inner.relieve()
+
     def assignment(self) -> frozenset[TopicPartition]:
         return self.inner.assignment()
 
