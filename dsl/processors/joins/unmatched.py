@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from dsl.processors.windows.emission import rows_of_part
 from processor_api.context import OperatorContext
@@ -24,6 +24,35 @@ class Unmatched:
     store: str
     left_wait_ms: int
     right_wait_ms: int
+
+
+class _Look:
+    """One pass through the waiting records, and how far it has come.
+
+    :param until: the last key that there was when the look began: the record that began it may wait behind.
+    :param timestamp: of the record that began it, in ms; so ``headers``.
+    """
+
+    __slots__ = ("behind", "headers", "left_open", "right_open", "timestamp", "until")
+
+    def __init__(self, until: Any, timestamp: int, headers: HeaderList | None) -> None:
+        self.until, self.timestamp, self.headers = until, timestamp, headers
+        self.behind: Any = None
+        """The key that was looked at last."""
+        self.left_open = self.right_open = False
+        """Whether a record of the side was found that stays."""
+
+    @property
+    def both_open(self) -> bool:
+        return self.left_open and self.right_open
+
+    def stays(self, *, left: bool) -> bool:
+        """Notes that a record of a side stays; returns whether there is one of each side."""
+        if left:
+            self.left_open = True
+        else:
+            self.right_open = True
+        return self.both_open
 
 
 class Release:
@@ -51,16 +80,11 @@ class Release:
         self._context, self._alone = context, _alone(context, joiner)
         self._store = context.store(unmatched.store)
         self._shared = self._store.time
-        self._left_wait, self._right_wait = unmatched.left_wait_ms, unmatched.right_wait_ms
-        self._own_wait = self._left_wait if from_left else self._right_wait
+        self._unmatched = unmatched
+        self._own_wait = unmatched.left_wait_ms if from_left else unmatched.right_wait_ms
         self._interval_ms = int(context.processing_context().app_configs().get(EMIT_INTERVAL, 1000))
         self._part_rows = rows_of_part(context)
-        self._behind: Any = None
-        """The key that was looked at last."""
-        self._until: Any = None
-        """The last key that there was when the look began: the record that began it may wait behind."""
-        self._left_open = self._right_open = False
-        self._timestamp, self._headers = 0, cast("HeaderList | None", None)
+        self._look: _Look | None = None
         self._send = self._look_on
         self._send_due = context.in_parts(self._send_part, left=False)
         context.on_end(self._end)
@@ -84,11 +108,10 @@ class Release:
 
     def _begin(self, timestamp: int, headers: HeaderList | None) -> None:
         self._shared.oldest = MAX_TIME
-        self._until = self._store.last_key()
-        if self._until is None:
+        until = self._store.last_key()
+        if until is None:
             return
-        self._behind, self._left_open, self._right_open = None, False, False
-        self._timestamp, self._headers = timestamp, headers
+        self._look = _Look(until, timestamp, headers)
         self._send = self._context.with_record(self._look_on)
         self._shared.send_rest = self._finish
 
@@ -98,40 +121,33 @@ class Release:
 
     def _send_part(self) -> bool:
         """Forwards a part of what is due; returns whether there is more."""
-        if self._shared.send_rest is None:
+        if self._look is None:
             return False
         if self._send():
             return True
-        self._shared.send_rest, self._send = None, self._look_on
+        self._shared.send_rest = self._look = None
         return False
 
     def _look_on(self) -> bool:
-        store, shared, left = self._store, self._shared, self._part_rows
-        for key, row in store.rows(behind=self._behind, until=self._until):
-            both_open = self._left_open and self._right_open
-            due = key.timestamp + (self._left_wait if key.left else self._right_wait) < shared.stream_time
-            if due and left <= 0 and not both_open:
+        store, shared, look, left = self._store, self._shared, self._look, self._part_rows
+        assert look is not None
+        left_wait, right_wait = self._unmatched.left_wait_ms, self._unmatched.right_wait_ms
+        for key, row in store.rows(behind=look.behind, until=look.until):
+            due = key.timestamp + (left_wait if key.left else right_wait) < shared.stream_time
+            if due and left <= 0 and not look.both_open:
                 return True
-            shared.oldest, self._behind = key.timestamp, key
-            if both_open:
+            shared.oldest, look.behind = key.timestamp, key
+            if look.both_open:
                 return False
             if due:
                 items = store.items(row)
                 left -= len(items)
                 for value, _ in items:
-                    self._alone(key, value, self._headers)
-                store.put(key, None, self._timestamp, self._headers)
-            elif self._stays(key.left) and len(store.items(row)) > 1:
+                    self._alone(key, value, look.headers)
+                store.put(key, None, look.timestamp, look.headers)
+            elif look.stays(left=key.left) and len(store.items(row)) > 1:
                 return False  # the record looked at last is the second one of this list
         return False
-
-    def _stays(self, left: bool) -> bool:
-        """Notes that a record of a side stays; returns whether there is one of each side."""
-        if left:
-            self._left_open = True
-        else:
-            self._right_open = True
-        return self._left_open and self._right_open
 
     def _end(self) -> bool:
         shared = self._shared

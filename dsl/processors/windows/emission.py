@@ -7,9 +7,10 @@ from itertools import islice
 from typing import Any
 
 from processor_api.context import OperatorContext
-from processor_api.record import NO_TIMESTAMP, HeaderList
+from processor_api.record import NO_TIMESTAMP, Forward, HeaderList
 from processor_api.stores.windowed import Windowed
 from state.formats.keys import MAX_TIME
+from state.windowed.key_layout import Found
 from state.windowed.segments import sent_name
 
 EMIT_INTERVAL = "__emit.interval.ms.kstreams.windowed.aggregation__"
@@ -22,6 +23,9 @@ FinalResults = Callable[[int, int, HeaderList | None], None]
 
 Bounds = Callable[[int, int], tuple[int, int]]
 """``(last_close_time, close_time)`` to the smallest and the largest row time of windows that have closed between."""
+
+SendRow = Callable[[Found, HeaderList | None], None]
+"""Sends the result of one row of the store on, with the headers of the record that has closed its window."""
 
 
 def kept_stream_time(context: OperatorContext, store: str | None, current: Callable[[], int], part: str = "") -> int:
@@ -66,7 +70,7 @@ def final_results(
     interval_ms = int(context.processing_context().app_configs().get(EMIT_INTERVAL, 1000))
     time_ms = context.clock.time_ms
     next_look_ms = 0
-    results = _Results(context, store, bounds, closed, ends=ends)
+    results = _Results(context, store, bounds, closed, _row_sender(context.forward, store, ends=ends))
     send_part = context.in_parts(results.send_part, left=results.begun)
 
     def emit(close_time: int, time_to_put: int, headers: HeaderList | None) -> None:
@@ -96,6 +100,17 @@ def final_results(
     return emit
 
 
+def _row_sender(forward: Forward, store: Any, *, ends: bool) -> SendRow:
+    read_key, window_of = store.read_key, store.window_of
+
+    def send_row(found: Found, headers: HeaderList | None) -> None:
+        key, time, rest, value, timestamp = found
+        window = window_of(time, rest)
+        forward(Windowed(read_key(key), window), (value, None), window.end if ends else timestamp, headers)
+
+    return send_row
+
+
 class _Results:
     """The results of the windows of one store that have closed, and how far they are sent on.
 
@@ -104,11 +119,10 @@ class _Results:
     """
 
     def __init__(
-        self, context: OperatorContext, store: Any, bounds: Bounds, closed: Callable[[], int], *, ends: bool
+        self, context: OperatorContext, store: Any, bounds: Bounds, closed: Callable[[], int], send_row: SendRow
     ) -> None:
-        self._context, self._forward = context, context.forward
-        self._timed, self._read_key, self._window_of = store.timed, store.read_key, store.window_of
-        self._bounds, self._ends = bounds, ends
+        self._context, self._timed = context, store.timed
+        self._bounds, self._send_row = bounds, send_row
         self._part_rows = rows_of_part(context)
         self._headers: HeaderList | None = None
         self._send_rows: Callable[[], bool] = self._send
@@ -116,18 +130,12 @@ class _Results:
         """Key, time and rest of the row behind `last` that was sent last in this life of the task."""
         self.last = NO_TIMESTAMP
         """The close time up to which all is sent."""
-        self.last = context.keep_time(store.name, self._last, named=True)
+        self.last = context.keep_time(store.name, lambda: self.last, named=True)
         self.sent = 0
         """1 and the number of rows behind `last` that are sent, if there may be others; else 0."""
-        self.sent = context.keep_progress(sent_name(store.name), self._progress, since=store.name)
+        self.sent = context.keep_progress(sent_name(store.name), lambda: self.sent, since=store.name)
         self._close_time = closed() if self.begun else NO_TIMESTAMP
         self.keep_rows()
-
-    def _last(self) -> int:
-        return self.last
-
-    def _progress(self) -> int:
-        return self.sent
 
     @property
     def begun(self) -> bool:
@@ -139,9 +147,8 @@ class _Results:
         low, high = self._bounds(self.last, close_time)
         if high < 0:
             return
-        self._headers = headers
         for found in self._timed.of_times(low, high, reverse=False, expired=True):
-            self._send_row(*found)
+            self._send_row(found, headers)
         self.last = close_time
 
     def begin(self, close_time: int, headers: HeaderList | None) -> None:
@@ -174,15 +181,10 @@ class _Results:
             if not left:
                 return True
             left -= 1
-            self._send_row(*found)
+            self._send_row(found, self._headers)
             self._row = found[:3]
             self.sent += 1
         self.last, self.sent, self._row, self._send_rows = self._close_time, 0, None, self._send
         if self._timed.segments.needed_from is not None:
             self._timed.segments.keep_no_more()
         return False
-
-    def _send_row(self, key: bytes, time: int, rest: int, value: Any, timestamp: int) -> None:
-        window = self._window_of(time, rest)
-        windowed = Windowed(self._read_key(key), window)
-        self._forward(windowed, (value, None), window.end if self._ends else timestamp, self._headers)
