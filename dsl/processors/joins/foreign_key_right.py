@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -57,32 +57,90 @@ class RightChange(NamedTuple):
 NONE = RightChange(None, (None, None), 0, None)
 
 
+@dataclass(frozen=True)
+class JoinSerdes:
+    """The serdes of both tables that answers are made with."""
+
+    left_keys: Serde[Any]
+    right_keys: Serde[Any]
+    right_values: Serde[Any]
+
+
+class KeptChanges:
+    """The rows of the changes that are answered in parts, by number, in the store of the subscriptions.
+
+    A row outlives the commit behind the last answer: a changelog may have its deletion while a killed producer had not
+    delivered the answers.
+    """
+
+    def __init__(self, context: OperatorContext, store: str) -> None:
+        self._name, self._put = store, context.store(store).put
+        self._done = -1
+        """The number of the last change that was answered in parts."""
+        self._done = context.keep_time(f"{store}/answered", lambda: self._done)
+        self._ended: list[bytes] = []
+        """Keys of rows of changes that have all their answers, which are not committed yet."""
+        self._old: list[bytes] = []
+        """Keys of rows that are not needed any more."""
+        self._kept = False
+        """Whether the store has the change that is being answered."""
+        context.on_commit(self._committed)
+
+    def former(self, rows: Iterable[tuple[bytes, Any]], *, begun: bool) -> tuple[Unanswered, int] | None:
+        """Returns the change that a former life of the task was answering, with its timestamp; notes the other rows as
+        old.
+
+        :param begun: whether it was answering one.
+        :raises StoreError: if the row of the change is damaged.
+        """
+        found = {raw: (row[0], row[1]) for raw, row in rows}
+        row = found.pop(unanswered_key(self._done + 1), None) if begun else None
+        self._old = list(found)
+        if row is None:
+            return None
+        self._kept = True
+        try:
+            return read_unanswered(row[0]), row[1]
+        except ValueError as error:
+            raise StoreError(f"store {self._name!r} has a damaged row: {error}", store=self._name) from error
+
+    def keep(self, row: bytes, timestamp: int, headers: HeaderList | None) -> None:
+        """Puts the row of the change that is being answered."""
+        self._put(unanswered_key(self._done + 1), row, timestamp, headers)
+        self._kept = True
+
+    def end(self) -> None:
+        """The change has all its answers: its row is deleted behind the next commit, if there is one."""
+        if self._kept:
+            self._done += 1
+            self._ended.append(unanswered_key(self._done))
+            self._kept = False
+
+    def delete_old(self, timestamp: int, headers: HeaderList | None) -> None:
+        """Deletes the rows that are not needed any more, as a change of the current record."""
+        for key in self._old:
+            self._put(key, None, timestamp, headers)
+        self._old = []
+
+    def _committed(self) -> None:
+        self._old += self._ended
+        self._ended = []
+
+
 class RightAnswers:
     """The answers to one change, and how far they are sent.
 
     What a part leaves is a row in the store of the subscriptions, which has the change, and a number beside the
-    committed offsets, which says how many have their answers. The row outlives the commit behind the last answer: a
-    changelog may have its deletion while a killed producer had not delivered the answers.
+    committed offsets, which says how many have their answers.
 
     Subscriptions do not change before all are answered: the task takes no other record before.
 
     :param store: the name of the store of the subscriptions.
-    :param keys: the serde of the left table's keys.
     """
 
-    def __init__(
-        self,
-        context: OperatorContext,
-        store: str,
-        *,
-        keys: Serde[Any],
-        right_keys: Serde[Any],
-        right_values: Serde[Any],
-    ) -> None:
-        self._context, self._name = context, store
-        self._put = context.store(store).put
+    def __init__(self, context: OperatorContext, store: str, serdes: JoinSerdes) -> None:
+        self._context, self._serdes = context, serdes
         self._range = context.processing_context().get_state_store(store).range
-        self._read_left, self._read_right, self._values = keys.deserialize, right_keys.deserialize, right_values
         self._part_rows = rows_of_part(context)
         self._change = NONE
         self._start = self._end = b""
@@ -90,28 +148,17 @@ class RightAnswers:
         self._send: Callable[[], bool] = self._answer
         self.begun = False
         """Whether some may have no answer."""
-        self._kept = False
-        """Whether the store has the change."""
-        self._ended: list[bytes] = []
-        """Keys of rows of changes that have all their answers, which are not committed yet."""
-        self._done = -1
-        """The number of the last change that was answered in parts."""
+        self._kept = KeptChanges(context, store)
         self._sent = 0
         """1 and how many have their answers, while the store has the change."""
-        self._done = context.keep_time(f"{store}/answered", lambda: self._done)
         self._sent = context.keep_progress(f"{store}/answers", lambda: self._sent, since=f"{store}/answered")
-        self._old = self._rows_of_former_lives()
-        """Keys of rows that are not needed any more."""
-        context.on_commit(self._committed)
+        self._go_on(store)
 
     def begin(self, prefix: bytes, change: RightChange) -> None:
         """Begins to answer the subscriptions whose keys have a prefix."""
         self._change, self._start, self._end, self.begun = change, prefix, subscriptions_end(prefix), True
         self._sent = 0
-        if self._old:
-            for key in self._old:
-                self._put(key, None, change.timestamp, change.headers)
-            self._old = []
+        self._kept.delete_old(change.timestamp, change.headers)
 
     def keep_rest(self) -> None:
         """Keeps what a part of the answers to the current record has left."""
@@ -119,13 +166,12 @@ class RightAnswers:
             return
         _, (value, _), timestamp, headers = self._change
         try:
-            written = None if value is None else self._values.serialize(value)
+            written = None if value is None else self._serdes.right_values.serialize(value)
         except Exception:  # that of each answer, where it is reported
             self.send_rest()
             return
-        row = unanswered(self._foreign_key(), headers, written)
-        self._put(unanswered_key(self._done + 1), row, timestamp, headers)
-        self._kept, self._sent = True, self._sent + 1
+        self._kept.keep(unanswered(self._foreign_key(), headers, written), timestamp, headers)
+        self._sent += 1
         self._send = self._context.with_record(self._answer)
 
     def send_part(self) -> bool:
@@ -164,7 +210,7 @@ class RightAnswers:
                 forward(left_key, (read.hash, right, read.partition), timestamp, headers)
 
     def _subscriptions(self, skipped: int) -> Generator[tuple[bytes, Subscription, Any]]:
-        end, read_left = self._end, self._read_left
+        end, read_left = self._end, self._serdes.left_keys.deserialize
         with self._range(self._start, end) as rows:
             for raw, row in islice(rows, skipped, None):
                 if raw == end:
@@ -177,55 +223,37 @@ class RightAnswers:
         return self._start[4 : 4 + length]
 
     def _end_it(self) -> None:
-        if self._kept:
-            self._done += 1
-            self._ended.append(unanswered_key(self._done))
-        self.begun = self._kept = False
-        self._sent = 0
+        self._kept.end()
+        self.begun, self._sent = False, 0
         self._change, self._send = NONE, self._answer
-
-    def _committed(self) -> None:
-        self._old += self._ended
-        self._ended = []
 
     # ------------------------------------------------------------------ after a restart
 
-    def _rows_of_former_lives(self) -> list[bytes]:
-        """Goes on with the change that was being answered; returns the keys of the other rows."""
+    def _go_on(self, store: str) -> None:
+        """Goes on with the change that a former life of the task was answering."""
         with self._range(UNANSWERED, None) as rows:
-            found = {raw: (row[0], row[1]) for raw, row in rows}
-        if self._sent:
-            row = found.pop(unanswered_key(self._done + 1), None)
-            if row is None:
-                self._warn()
-            else:
-                self._resume(self._read(row[0]), row[1])
-        return list(found)
-
-    def _warn(self) -> None:
-        log.warning(
-            "the rest of the answers to a change of the right table is not sent, since the store of subscriptions has"
-            " lost the change: send the row of the right table again, or the results of its left rows stay as they are",
-            extra={"node": self._context.node, "store": self._name, "answered": self._sent - 1},
-        )
-        self._sent = 0
-
-    def _read(self, row: bytes) -> Unanswered:
-        try:
-            return read_unanswered(row)
-        except ValueError as error:
-            raise StoreError(f"store {self._name!r} has a damaged row: {error}", store=self._name) from error
+            former = self._kept.former(rows, begun=self._sent > 0)
+        if former is not None:
+            self._resume(*former)
+        elif self._sent:
+            log.warning(
+                "the rest of the answers to a change of the right table is not sent, since the store of subscriptions"
+                " has lost the change: send the row of the right table again, or the results of its left rows stay as"
+                " they are",
+                extra={"node": self._context.node, "store": store, "answered": self._sent - 1},
+            )
+            self._sent = 0
 
     def _resume(self, rest: Unanswered, timestamp: int) -> None:
         self._start = subscription_prefix(rest.foreign_key)
         self._end = subscriptions_end(self._start)
         self._change = RightChange(None, (None, None), timestamp, rest.headers or None)
-        self.begun = self._kept = True
+        self.begun = True
 
         def read_and_answer() -> bool:
             try:
-                key = self._read_right(rest.foreign_key)
-                value = None if rest.value is None else self._values.deserialize(rest.value)
+                key = self._serdes.right_keys.deserialize(rest.foreign_key)
+                value = None if rest.value is None else self._serdes.right_values.deserialize(rest.value)
             except Exception as error:
                 self._context.fail(error, *self._change)
                 return False
@@ -337,7 +365,7 @@ class ForeignKeyRightChanges(ChangeReader, OwnSerdes):
         keys = serde(self.key_serde, f"{self.topic}-pk", is_key=True, whose="the left table")
         right_keys = serde(self.foreign_key_serde, f"{self.topic}-fk", is_key=True, whose="the right table")
         values = serde(self.value_serde, self.response_topic, is_key=False, whose="the right table")
-        answers = RightAnswers(context, self.store, keys=keys, right_keys=right_keys, right_values=values)
+        answers = RightAnswers(context, self.store, JoinSerdes(keys, right_keys, values))
         send_part, write_key = context.in_parts(answers.send_part, left=answers.begun), right_keys.serialize
 
         def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
