@@ -47,6 +47,28 @@ def invalidate(batch: Batch, handle: Any, sequence: int, stream_time: int) -> No
     batch.put(FACTS_KEY, _FACTS.pack(_RESTORED, 0, 0, 0, sequence, stream_time), handle)
 
 
+class StoredEntries:
+    """The entries of a buffer that the engine has: all from one entry on."""
+
+    def __init__(self, family: Family, begin: bytes) -> None:
+        self._family = family
+        self._begin = begin
+        self._first: bytes | None = None
+        self._first_known = False
+
+    def first(self) -> bytes | None:
+        """Returns the first entry; ``None`` if there is none."""
+        if not self._first_known:
+            found = self._family.seek(self._begin)
+            self._first = found[0] if found is not None and found[0] < ENTRIES[1] else None
+            self._first_known = True
+        return self._first
+
+    def begin_at(self, begin: bytes) -> None:
+        """All entries before this one are gone."""
+        self._begin, self._first_known = begin, False
+
+
 class BufferIndex(CommitParticipant):
     """The index of one buffer, written with each commit.
 
@@ -59,8 +81,6 @@ class BufferIndex(CommitParticipant):
         self._writes_entries = writes_entries
         self._waiting: SortedList[bytes] = SortedList()
         self._gone: list[bytes] = []
-        self._head: bytes | None = None
-        self._head_known = False
         self.num_records = self.buffer_size = self.sequence = 0
         self.stream_time = -1
         self._changed = False
@@ -72,7 +92,7 @@ class BufferIndex(CommitParticipant):
             valid, self.num_records, self.buffer_size, first, self.sequence, self.stream_time = _FACTS.unpack(row)
             self.counted = valid == _VALID
             low = entry_of(first, b"") if self.counted else low
-        self._low = low
+        self._stored = StoredEntries(family, low)
 
     # ------------------------------------------------------------------ entries
 
@@ -92,11 +112,11 @@ class BufferIndex(CommitParticipant):
 
     def first(self) -> bytes | None:
         """Returns the next entry; ``None`` if there is none."""
-        head = self._engine_head()
+        stored = self._stored.first()
         if not self._waiting:
-            return head
+            return stored
         first: bytes = self._waiting[0]
-        return first if head is None or first < head else head
+        return first if stored is None or first < stored else stored
 
     def min_timestamp(self) -> int:
         """Returns the time of the next row in ms; `EMPTY` if there is none."""
@@ -109,16 +129,9 @@ class BufferIndex(CommitParticipant):
             del self._waiting[0]
         else:
             self._gone.append(entry)
-            self._low, self._head_known = entry + b"\x00", False
+            self._stored.begin_at(entry + b"\x00")
         self.num_records -= 1
         self.resize(-size)
-
-    def _engine_head(self) -> bytes | None:
-        if not self._head_known:
-            found = self._family.seek(self._low)
-            self._head = found[0] if found is not None and found[0] < ENTRIES[1] else None
-            self._head_known = True
-        return self._head
 
     # ------------------------------------------------------------------- commit
 
@@ -138,8 +151,7 @@ class BufferIndex(CommitParticipant):
         batch.put(FACTS_KEY, _FACTS.pack(_VALID, *facts), handle)
 
     def applied(self) -> None:
-        self._low = self.first() or ENTRIES[1]
-        self._head_known = False
+        self._stored.begin_at(self.first() or ENTRIES[1])
         self._waiting.clear()
         self._gone.clear()
         self._changed = False
