@@ -39,52 +39,43 @@ class StoreEnvironment:
     request_commit: Callable[[], None]
 
 
-class StoreContext:
-    """The context of one store object, from its ``init`` to its ``close``."""
+class StoreChanges:
+    """The changes that a custom store logs, and whether it may log any."""
 
-    def __init__(self, environment: StoreEnvironment) -> None:
-        self._environment = environment
-        self.store = environment.store
-        self.application_id = environment.application_id
-        self.task_id = environment.task_id
-        self.state_dir = environment.state_dir
-        self.changelog_topic = environment.changelog_topic
-        self.key_serde = environment.key_serde
-        self.value_serde = environment.value_serde
-        self.cursor = environment.cursor
-        self.restore: RestoreCallback | None = None
-        """The callback that the store has registered."""
+    def __init__(self, store: str, cursor: Cursor) -> None:
+        self._store, self._cursor = store, cursor
+        self._write: WriteChange | None = None
+        """Writes a change to the changelog."""
+        self._running = False
+        """Whether records are processed, so that there are changes."""
         self.dirty = False
         """Whether anything may have been written since the last commit."""
         self.closed = False
-        self.running = False
-        """Whether records are processed, so that there are changes."""
-        self.write: WriteChange | None = None
-        """Writes a change to the changelog."""
         self.logged_for_it = False
-        """Whether the runtime logs its changes."""
+        """Whether the runtime logs them."""
 
-    def register(self, restore: RestoreCallback) -> None:
-        if not callable(restore):
-            raise StoreError(
-                f"store {self.store!r} registers {repr_of(restore)}, which cannot be called", store=self.store
-            )
-        self.restore = restore
+    def begin(self, write: WriteChange | None) -> None:
+        """Records are processed from now on.
 
-    def log_change(
+        :param write: ``None`` without a changelog.
+        """
+        self._write, self._running = write, True
+
+    def log(
         self, key: bytes, value: bytes | None, timestamp: int | None = None, headers: HeaderList | None = None
     ) -> None:
-        if not self.running or self.closed or self.logged_for_it:
+        """Logs a change, as :meth:`~processor_api.stores.custom.StateStoreContext.log_change` says."""
+        if not self._running or self.closed or self.logged_for_it:
             self._refuse()
         if type(key) is not bytes or (value is not None and type(value) is not bytes):
             raise StoreError(
-                f"store {self.store!r} logs the key {repr_of(key)} with the value {repr_of(value)}: a changelog takes"
+                f"store {self._store!r} logs the key {repr_of(key)} with the value {repr_of(value)}: a changelog takes"
                 " bytes, and None for a value that is deleted",
-                store=self.store,
+                store=self._store,
             )
         self.dirty = True
-        if self.write is not None:
-            self.write(key, value, self.cursor.timestamp if timestamp is None else timestamp, headers)
+        if self._write is not None:
+            self._write(key, value, self._cursor.timestamp if timestamp is None else timestamp, headers)
 
     def _refuse(self) -> None:
         if self.logged_for_it:
@@ -93,16 +84,41 @@ class StoreContext:
             why = "it is closed"
         else:
             why = "it is being initialised or restored: what comes from the changelog does not go there again"
-        raise StoreError(f"store {self.store!r} logs a change, but {why}", store=self.store)
+        raise StoreError(f"store {self._store!r} logs a change, but {why}", store=self._store)
+
+
+class StoreContext:
+    """The context of one store object, from its ``init`` to its ``close``."""
+
+    def __init__(self, environment: StoreEnvironment) -> None:
+        self._environment = environment
+        self.application_id = environment.application_id
+        self.task_id = environment.task_id
+        self.state_dir = environment.state_dir
+        self.changelog_topic = environment.changelog_topic
+        self.key_serde = environment.key_serde
+        self.value_serde = environment.value_serde
+        self.restore: RestoreCallback | None = None
+        """The callback that the store has registered."""
+        self.changes = StoreChanges(environment.store, environment.cursor)
+        self.log_change = self.changes.log
+
+    def register(self, restore: RestoreCallback) -> None:
+        if not callable(restore):
+            raise StoreError(
+                f"store {self._environment.store!r} registers {repr_of(restore)}, which cannot be called",
+                store=self._environment.store,
+            )
+        self.restore = restore
 
     def current_stream_time_ms(self) -> int:
-        return self.cursor.stream_time
+        return self._environment.cursor.stream_time
 
     def current_system_time_ms(self) -> int:
         return self._environment.time_ms()
 
     def record_timestamp_ms(self) -> int:
-        return self.cursor.timestamp
+        return self._environment.cursor.timestamp
 
     def commit(self) -> None:
         self._environment.request_commit()

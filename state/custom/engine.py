@@ -237,7 +237,7 @@ class CustomStoreEngine:
         store, self._store = self._store, None
         if store is None:
             return
-        clean, self.context.closed = not self.context.dirty, True
+        clean, self.context.changes.closed = not self.context.changes.dirty, True
         unsafe = self._is_unsafe(store)
         self._guarded(CLOSED, store.close)
         if unsafe and clean and self.persistent:
@@ -296,7 +296,7 @@ class CustomStoreEngine:
         if rows:
             self._guarded("written", lambda: store.put_all(rows))
         self._guarded("committed", lambda: store.commit(offsets))
-        self.context.dirty = False
+        self.context.changes.dirty = False
         self._offsets = {} if store.manages_offsets else offsets
 
     def _sort(self, operations: Sequence[Operation], offsets: dict[TopicPartition, int]) -> list[Any]:
@@ -351,7 +351,7 @@ class CustomStoreEngine:
     def clear(self, families: Collection[str]) -> None:
         """Deletes the store with its directory, and makes a new one, whatever families are named."""
         store, self._store = self._store, None
-        self.context.closed = True
+        self.context.changes.closed = True
         if store is not None:
             try:
                 store.close()

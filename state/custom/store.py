@@ -89,10 +89,10 @@ class CustomPolicy(Policy):
         """
         if not self._touches:
             return call
-        context = self._engine.context
+        changes = self._engine.context.changes
 
         def touching(*args: Any, **named: Any) -> Any:
-            context.dirty = True
+            changes.dirty = True
             return call(*args, **named)
 
         return touching
@@ -202,8 +202,7 @@ def open_custom(opening: Opening, engine: CustomStoreEngine, facade: Any, end: C
     :param end: makes every later call of the facade fail.
     """
     engine.begin()
-    context = engine.context
-    context.write, context.running = opening.log, True
+    engine.context.changes.begin(opening.log)
     return _OpenCustom(
         kind=opening.kind,
         builder=opening.builder,

@@ -100,7 +100,7 @@ class VersionedBytesFacade:
     def _change(self, key: bytes, data: bytes | None, timestamp: int) -> None:
         """Logs a change, then makes it: a change that is in the store but not on the changelog would be lost with the
         task."""
-        self._engine.context.dirty = True
+        self._engine.context.changes.dirty = True
         if self._log is not None:
             self._log(key, data, timestamp)
 

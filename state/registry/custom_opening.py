@@ -28,7 +28,7 @@ def custom_engine(
 
     def given() -> StoreContext:
         made = context()
-        made.logged_for_it = not kind.logs_itself
+        made.changes.logged_for_it = not kind.logs_itself
         return made
 
     return CustomStoreEngine(
