@@ -34,7 +34,7 @@ from state.rocksdb.metadata import (
     read_families,
     write_families,
 )
-from state.rocksdb.options import SharedMemory
+from state.rocksdb.options import DatabaseOptions, SharedMemory
 from state.rocksdb.snapshot import RocksSnapshot
 
 log = logging.getLogger("streams.state")
@@ -200,21 +200,15 @@ class RocksEngine:
     ) -> None:
         self.path = str(path)
         self._clock = clock or SystemClock()
-        self._memory = memory or SharedMemory()
+        self._options = DatabaseOptions(memory or SharedMemory(), families, configure)
         self._families: dict[str, RocksFamily] = {}
         self._lock = threading.RLock()
         self._snapshots: WeakSet[RocksSnapshot] = WeakSet()
         self._closed = False
         self._commits = CommitNumbers(1, 1)
-        self._log = WriteOptions()
-        self._log.sync = self._memory.settings.sync_commits
-        self._load = WriteOptions()
-        self._load.disable_wal = True  # type: ignore[assignment,method-assign]
         self.bulk = False
         """Whether it is open for loading in bulk: rows are sorted by a thread of RocksDB when memtables are flushed."""
-        self._wanted = frozenset((*families, OFFSETS, POSITIONS, "default"))
-        self._configure = configure
-        options = self._options(families)
+        options = self._options.of_families()
         belongs_to_this_process(self)  # before it opens files
         self._db = self._open(path, options)
         try:
@@ -234,28 +228,21 @@ class RocksEngine:
         never_free([self, *self._snapshots])
         return (self.path,)
 
-    def _options(self, families: Collection[str]) -> dict[str, Options]:
-        options = {name: self._memory.options(bulk=self.bulk) for name in self._wanted}
-        if self._configure is not None:
-            for name in families:
-                self._configure(name, options[name])
-        return options
-
     def reopen(self, *, bulk: bool) -> None:
         """Opens the database again; does nothing if users have set options, which may not work with such memtables."""
-        if bulk == self.bulk or self._configure is not None:
+        if bulk == self.bulk or self._options.are_changed:
             return
         with self._lock:
             self.close()
             self.bulk = bulk
-            self._db = self._open(Path(self.path), self._options(()))
+            self._db = self._open(Path(self.path), self._options.of_families(bulk=bulk))
             self._closed = False
 
     def _open(self, path: Path, families: dict[str, Options]) -> Rdict:
         try:
             path.mkdir(parents=True, exist_ok=True)
             self._names = self._find_families(path)
-            plain = partial(self._memory.options, bulk=self.bulk)
+            plain = partial(self._options.plain, bulk=self.bulk)
             named = {name: families.get(name) or plain() for name in self._names or families}
             return Rdict(self.path, plain(), column_families=named)
         except StateError:
@@ -268,7 +255,7 @@ class RocksEngine:
 
         RocksDB would make a new database in place of one that has lost its root."""
         if (path / "CURRENT").exists():
-            return set(Rdict.list_cf(self.path, self._memory.options()))
+            return set(Rdict.list_cf(self.path, self._options.plain()))
         for left in (*path.glob("*.sst"), *path.glob("*.log")):
             raise damaged(self.path, f"its file CURRENT is missing, {left.name} is there")
         return set()
@@ -351,11 +338,11 @@ class RocksEngine:
     def write(self, batch: WriteBatch) -> None:
         offsets = self.family(OFFSETS)
         self._commits.put(batch, offsets, offsets.handle)
-        self._write(batch, self._log)
+        self._write(batch, self._options.commit)
         self._commits.written()
 
     def load(self, batch: WriteBatch) -> None:
-        self._write(batch, self._load)
+        self._write(batch, self._options.load)
 
     def _write(self, batch: WriteBatch, options: WriteOptions) -> None:
         state = self._db.property_int_value

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rocksdict import BlockBasedOptions, Cache, DBRecoveryMode, MemtableFactory, Options, WriteBufferManager
+from rocksdict import (
+    BlockBasedOptions,
+    Cache,
+    DBRecoveryMode,
+    MemtableFactory,
+    Options,
+    WriteBufferManager,
+    WriteOptions,
+)
 
 from processor_api.errors import ConfigError
 from processor_api.texts import repr_of
+from state.engine.port import OFFSETS, POSITIONS
 
 BULK_BUFFER_BYTES = 4 << 20
 """One memtable while rows are loaded in bulk: small enough to be sorted and written while the next fills."""
@@ -137,6 +146,46 @@ class SharedMemory:
         table.set_pin_l0_filter_and_index_blocks_in_cache(True)
         options.set_block_based_table_factory(table)
         return options
+
+
+class DatabaseOptions:
+    """The options of one database: those with which it is opened, and those of its writes.
+
+    :param families: the families that it has at least.
+    :param configure: called with each of them that users name, and its options, which it may change.
+    """
+
+    def __init__(
+        self,
+        memory: SharedMemory,
+        families: Collection[str],
+        configure: Callable[[str, Options], None] | None,
+    ) -> None:
+        self._memory = memory
+        self._named = tuple(families)
+        self._configure = configure
+        self.commit = WriteOptions()
+        self.commit.sync = memory.settings.sync_commits
+        self.load = WriteOptions()
+        """Writes past the log: what is loaded is flushed, or loaded again."""
+        self.load.disable_wal = True  # type: ignore[assignment,method-assign]
+
+    @property
+    def are_changed(self) -> bool:
+        """Whether users may have changed them."""
+        return self._configure is not None
+
+    def plain(self, *, bulk: bool = False) -> Options:
+        """Returns those of the database itself, and of families that are not named any more."""
+        return self._memory.options(bulk=bulk)
+
+    def of_families(self, *, bulk: bool = False) -> dict[str, Options]:
+        """Returns those of each family that the database has at least."""
+        found = {name: self.plain(bulk=bulk) for name in (*self._named, OFFSETS, POSITIONS, "default")}
+        if self._configure is not None:
+            for name in self._named:
+                self._configure(name, found[name])
+        return found
 
 
 def set_options(options: Options, values: Mapping[str, Any]) -> None:

@@ -104,6 +104,6 @@ def test_commits_are_synced_only_where_that_is_asked_for(tmp_path: Path) -> None
     """Loads never are: they are flushed."""
     for sync in (False, True):
         engine = RocksEngine(tmp_path / str(sync), ["s.plain"], SharedMemory(rocks_settings(sync_commits=sync)))
-        assert (engine._log.sync, engine._load.sync) == (sync, False)
+        assert (engine._options.commit.sync, engine._options.load.sync) == (sync, False)
         fill(engine, ["s.plain"], 10, b"value")
         engine.close()
