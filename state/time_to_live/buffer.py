@@ -124,8 +124,8 @@ class ExpiringRows(Rows):
 
     def _put_drained(self, key: Any, raw_key: bytes, value: Any, data: bytes | None, timestamp: int) -> None:
         """Logs a row at once, for the engine to have with the commit; nothing is forwarded."""
-        if self.log is not None:
-            self.log(raw_key, data, timestamp)
+        if self.logging.log is not None:
+            self.logging.log(raw_key, data, timestamp)
         known = self.clean.get(key)
         self.clean[key] = value, timestamp
         self.note_logged(key, value, known)

@@ -97,7 +97,7 @@ class AppendedRows(Rows):
         return None if logged[1] is None else self.format.stored(logged[1]), logged[2]
 
     def _overlay(self, low: bytes | None, high: bytes | None, reverse: bool) -> Overlay:
-        _, found = self._waiting(low, high, reverse)
+        _, found = self.waiting.between(low, high, reverse=reverse)
         return [(row, entry) for row in found if (entry := self.read_row(row)) is not None]
 
     # ------------------------------------------------------------------ places
@@ -275,8 +275,9 @@ def make_add_row(
     hold, take_number = segments.hold, segments.take_sequence
     write, before = _make_write(rows.format), _make_before(rows, index)
     log, begin = _make_log(rows, layout, logged_as)
-    drained, uncommitted, budget, places = rows.drained, rows.shared.uncommitted, rows.budget, rows.places
-    places_of, note_key, note_place = places.get, rows.added_keys.append, rows.added_places.append
+    drained, uncommitted, waiting, budget = rows.drained, rows.shared.uncommitted, rows.waiting, rows.budget
+    places, note_key, note_place = rows.places, rows.added_keys.append, rows.added_places.append
+    places_of = places.get
 
     def add_row(key: bytes, time: int, value: Any, timestamp: int, headers: HeaderList | None) -> None:
         if value is None:
@@ -308,7 +309,7 @@ def make_add_row(
             note_key(key)
             note_place(place)
             cost = len(row) + len(data) + ENTRY_OVERHEAD_BYTES
-            rows.pending_bytes += cost
+            waiting.bytes += cost
             budget.uncommitted += cost
             if index is not None:
                 index.put(row, data)
@@ -349,4 +350,4 @@ def _make_log(
 ) -> tuple[Callable[..., None] | None, int]:
     """Returns the function that logs a row, and where in the row begins what that function takes for it."""
     is_direct = isinstance(layout, KeyFirst) and layout.as_logged and rows.cursor.row_trace is None
-    return (logged_as, SEGMENT.size) if is_direct else (rows.log, 0)
+    return (logged_as, SEGMENT.size) if is_direct else (rows.logging.log, 0)

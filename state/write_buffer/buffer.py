@@ -22,13 +22,11 @@ Without caching a row is forwarded when it is put; it is logged at once as well,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import filterfalse, islice, repeat
 from operator import itemgetter
 from typing import Any
-
-from sortedcontainers import SortedDict
 
 from processor_api.record import HeaderList
 from state.engine.port import Batch
@@ -37,6 +35,7 @@ from state.write_buffer.memory_budget import Budget
 from state.write_buffer.read_check import checked_read
 from state.write_buffer.row_reader import Overlay, ReadRule, RowReader
 from state.write_buffer.shared_rows import Logged, SharedRows
+from state.write_buffer.waiting_rows import NextTry, WaitingRows
 
 Log = Callable[[bytes, bytes | None, int], None]
 """``(key, value or None, timestamp_ms)`` to the changelog."""
@@ -44,9 +43,6 @@ LogMany = Callable[[Iterator[Logged]], None]
 """Logs rows one after the other; what it leaves in the iterator, behind the one at which it failed, was not logged."""
 FlushCallback = Callable[[Any, Any, Any, int, HeaderList | None], None]
 """``(key, new_value, old_value, timestamp_ms, headers)`` of a cached change; the old value only if asked for."""
-
-LEAST_GROWTH_BYTES = 64 << 10
-"""The least growth, between two tries to evict, of a cache that is full of uncommitted rows."""
 
 DROPPED_AT_ONCE = 4
 """A full cache drops its clean rows by the sixteenth: two to this power."""
@@ -67,6 +63,11 @@ class Logging:
     deletions are then logged where they happened, else last."""
     headers: bool = False
     """Whether a put that is logged when it happens is logged with its headers."""
+
+    @property
+    def together(self) -> LogMany | None:
+        """Logs many rows at once; ``None`` without a changelog."""
+        return self.log_many or (None if self.log is None else _one_by_one(self.log))
 
 
 UNLOGGED = Logging(log=None)
@@ -136,28 +137,23 @@ class Rows(RowReader):
     ) -> None:
         super().__init__(shared, rule)
         self.budget = budget
-        self.log = logging.log
-        self._log_many = logging.log_many or (logging.log and _one_by_one(logging.log))
+        self.logging = logging
         self.cached = caching and budget.cache_limit > 0
-        self.log_each = logging.each and not self.cached
-        self._deletions_last = not logging.each
-        self.logs_headers = logging.headers
         self._when_logged = when_logged if self.cached else None
         self._uncommitted = shared.uncommitted
         self._read_through = checked_read(_make_read_through(self), budget)
         self._callback: FlushCallback | None = None
         self.wants_old = False
         """Whether the old value of each change is asked for."""
-        self._index: SortedDict[bytes, Any] | None = None
-        """Keys of what is not in the engine, in order of their bytes: while the task reads ranges."""
-        self._indexed = 0
-        """How many of the new keys the index has."""
-        self.generation = 0
-        """Counts how often the rows that waited for a commit were forgotten."""
-        self.pending_bytes = self._evict_from = self._room_from = 0
-        self._deleted: list[Any] = []
+        self.waiting = WaitingRows(shared.uncommitted, self.format.key_bytes)
+        self._next_eviction, self._next_room = NextTry(), NextTry()
         self.message_bytes = 0
         """Bytes of the messages that dirty rows keep."""
+
+    @property
+    def log_each(self) -> bool:
+        """Whether each put is logged when it happens."""
+        return self.logging.each and not self.cached
 
     # ------------------------------------------------------------------ for operators
 
@@ -191,11 +187,11 @@ class Rows(RowReader):
 
     def note_logged(self, key: Any, value: Any, known: Entry | None) -> None:
         """Counts a row that was put in place of ``known`` and logged at once; it is not yet in `drained`."""
-        budget, cost = self.budget, self.format.cost(key, value)
+        budget, waiting, cost = self.budget, self.waiting, self.format.cost(key, value)
         if value is None:
-            self._deleted.append(key)
+            waiting.deleted.append(key)
         if key not in self.drained:
-            self.pending_bytes += cost
+            waiting.bytes += cost
             budget.uncommitted += cost
         budget.clean += cost - (0 if known is None else self.format.cost(key, known[0]))
         if budget.clean + budget.dirty > budget.cache_limit:
@@ -220,12 +216,9 @@ class Rows(RowReader):
     def evict(self, keep: Any = None) -> None:
         """Brings the cache under its limit after a put: drops clean rows, oldest first, then drains the dirty ones if
         need be. In the middle of a drain, which has made the put, they are drained after it (`Budget.sending`).
-
-        Rows that wait for the commit cannot go. Where they alone are too many, it is tried again only when the cache
-        has grown by a part of its size: each try passes all of them.
         """
         budget = self.budget
-        if budget.cached < self._evict_from:
+        if budget.cached < self._next_eviction.least:
             return
         self._drop_clean(keep)
         if self.cached and budget.cached > budget.cache_limit:
@@ -234,7 +227,7 @@ class Rows(RowReader):
             elif self.drain():
                 self._drop_clean(keep)
         if budget.cached > budget.cache_limit and self.drained:
-            self._evict_from = self._more_than_now()
+            self._next_eviction.put_off(budget.cached)
 
     def make_room(self, keep: Any) -> None:
         """Brings the cache towards its limit after a read: drops clean rows, as `evict` does, and never drains.
@@ -243,16 +236,11 @@ class Rows(RowReader):
         of the same key, and then the result of the older one.
         """
         budget = self.budget
-        if budget.cached < self._room_from:
+        if budget.cached < self._next_room.least:
             return
         self._drop_clean(keep)
         if budget.cached > budget.cache_limit and self.drained:
-            self._room_from = self._more_than_now()
-
-    def _more_than_now(self) -> int:
-        """Returns the size of the cache at which it is worth it to pass all rows that wait for the commit again."""
-        cached = self.budget.cached
-        return cached + (cached >> 3) + LEAST_GROWTH_BYTES
+            self._next_room.put_off(budget.cached)
 
     def _drop_clean(self, keep: Any) -> None:
         budget, clean, drained = self.budget, self.clean, self.drained
@@ -342,7 +330,7 @@ class Rows(RowReader):
         if self._callback is not None:
             olds = self._old_values(rows, deleted)
             size = self.format.size(rows) if deleted else size
-        if deleted and self._deletions_last:
+        if deleted and not self.logging.each:
             rows = {key: entry for key, entry in rows.items() if entry[0] is not None} | {
                 key: rows[key] for key in deleted if key in rows
             }
@@ -351,10 +339,10 @@ class Rows(RowReader):
             (write_key(key), None if entry[0] is None else write_value(entry[0]), entry[1])
             for key, entry in rows.items()
         ]
-        left = iter(logged)
+        left, log_many = iter(logged), self.logging.together
         try:
-            if self._log_many is not None:
-                self._log_many(left)
+            if log_many is not None:
+                log_many(left)
         except BaseException:
             count = len(logged) - sum(1 for _ in left) - 1
             moved = dict(islice(rows.items(), count))
@@ -376,10 +364,10 @@ class Rows(RowReader):
         clean, budget = self.clean, self.budget
         old = self._below(key) if self.wants_old and self._callback is not None else None
         row = self.format.write_key(key), self.format.write_value(value), timestamp
-        if self.log is not None:
-            self.log(*row)
+        if self.logging.log is not None:
+            self.logging.log(*row)
         if key not in self.drained:
-            self.pending_bytes += size
+            self.waiting.bytes += size
             budget.uncommitted += size
         known = clean.pop(key, None)
         budget.clean += size if known is None else size - self.format.cost(key, known[0])
@@ -400,12 +388,12 @@ class Rows(RowReader):
             elif any(known):
                 cost = self.format.cost
                 grown -= sum([cost(key, entry[0]) for key, entry in zip(rows, known, strict=True) if entry])
-        self._deleted += filter(rows.__contains__, deleted)
+        self.waiting.deleted += filter(rows.__contains__, deleted)
         if self.cached and (self.cursor.keeps_messages or any(map(_HEADERS, rows.values()))):
             rows = {key: entry[:2] for key, entry in rows.items()}  # else what is left of an entry is small
         clean.update(rows)
         drained.update(zip(rows, logged, strict=False))
-        self.pending_bytes += pending
+        self.waiting.bytes += pending
         budget.uncommitted += pending
         budget.clean += grown
 
@@ -434,15 +422,12 @@ class Rows(RowReader):
     def applied(self) -> None:
         """Forgets the drained rows, which the engine holds now."""
         clean, budget = self.clean, self.budget
-        for key in self._deleted:
+        for key in self.waiting.deleted:
             entry = clean.get(key)
             if entry is not None and entry[0] is None:
                 budget.clean -= self.format.cost(key, clean.pop(key)[0])
-        self._deleted.clear()
         self.drained.clear()
-        budget.uncommitted -= self.pending_bytes
-        self.pending_bytes = self._evict_from = self._room_from = 0
-        self._forget_index()
+        self._forget_waiting()
         self._uncommitted.committed()
         if budget.cached > budget.cache_limit:
             self._drop_clean(None)
@@ -458,42 +443,19 @@ class Rows(RowReader):
         self.budget.clean -= self.format.size(self.clean)
         self.note_dirty(-self.format.size(self.dirty))
         self._forget_messages()
-        self.budget.uncommitted -= self.pending_bytes
-        self.pending_bytes = self._evict_from = self._room_from = 0
-        self._deleted.clear()
         self.clean.clear()
-        self._forget_index()
+        self._forget_waiting()
         self._uncommitted.clear()
 
-    def _forget_index(self) -> None:
-        """Nothing waits for the commit any more, or only what was put in the middle of it."""
-        self._index = None
-        self._indexed = 0
-        self.generation += 1
+    def _forget_waiting(self) -> None:
+        self.budget.uncommitted -= self.waiting.bytes
+        self.waiting.forget()
+        self._next_eviction.least = self._next_room.least = 0
 
     # ------------------------------------------------------------------ ranges
 
     def _overlay(self, low: bytes | None, high: bytes | None, reverse: bool) -> Overlay:
-        dirty, clean, index, keys = self.dirty, self.clean, *self._waiting(low, high, reverse)
+        dirty, clean = self.dirty, self.clean
+        index, keys = self.waiting.between(low, high, reverse=reverse)
         found = ((raw, dirty.get(index[raw]) or clean.get(index[raw])) for raw in keys)
         return [(raw, entry) for raw, entry in found if entry is not None]
-
-    def _waiting(
-        self, low: bytes | None, high: bytes | None, reverse: bool
-    ) -> tuple[Mapping[bytes, Any], Iterable[bytes]]:
-        """Returns the keys of the rows that are not in the engine, by their bytes, and these bytes in a range: by an
-        index that is kept up to date while the task reads ranges."""
-        if not self.dirty and not self.drained:
-            return {}, ()
-        if low is not None and high is not None and low >= high:
-            return {}, ()
-        index, uncommitted = self._index, self._uncommitted
-        key_bytes = self.format.key_bytes
-        fresh = uncommitted.watch() if index is None or uncommitted.fresh is None else uncommitted.fresh
-        if index is None:
-            keys = (self.dirty, self.drained)
-            index = self._index = SortedDict({key_bytes(key): key for rows in keys for key in rows})
-        elif self._indexed < len(fresh):
-            index.update({key_bytes(key): key for key in islice(fresh, self._indexed, None)})
-        self._indexed = len(fresh)
-        return index, index.irange(low, high, inclusive=(True, False), reverse=reverse)

@@ -212,8 +212,9 @@ def _direct_put(rows: Rows) -> Put:
 
 def _logged_put(rows: Rows) -> Put:
     clean, drained, note_logged = rows.clean, rows.drained, rows.note_logged
-    log = None if rows.logs_headers else rows.log
-    log_with_headers: Callable[..., None] | None = rows.log if rows.logs_headers else None
+    logging = rows.logging
+    log = None if logging.headers else logging.log
+    log_with_headers = logging.log if logging.headers else None
     format, uncommitted = rows.format, rows.shared.uncommitted
     clean_get, row_key, keep, plain = clean.get, row_key_maker(format), make_keep(format), format.plain_keys
     write_key, write_value = format.write_key, format.write_value

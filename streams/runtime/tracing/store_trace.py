@@ -131,7 +131,7 @@ class StoreTrace:
         self, followed: Followed, store: str, name: str, made: _Call, found: Any, notes: list[str], at: float
     ) -> None:
         value, old = made.value, ABSENT
-        main = next((one for one in made.accesses if one.is_put and one.rows.log is not None), None)
+        main = next((one for one in made.accesses if one.is_put and one.rows.logging.log is not None), None)
         main = main or next((one for one in made.accesses if one.is_put), None)
         if main is not None and name in _CHANGES:
             value, old = (None if name in ("delete", "remove") else value), main.old
@@ -177,7 +177,7 @@ class StoreTrace:
         return self._tracer.current is not None or bool(self._held)
 
     def _accessed(self, access: RowAccess) -> None:
-        if access.is_put and access.rows.log is not None:
+        if access.is_put and access.rows.logging.log is not None:
             self._hold(access)
         if self._call is not None:
             self._call.accesses.append(access)
@@ -327,4 +327,4 @@ def _where_put(access: RowAccess) -> str:
     rows = access.rows
     if rows.cached:
         return "waits in the cache"
-    return "logged at once" if rows.log_each and rows.log is not None else "waits for the commit"
+    return "logged at once" if rows.log_each and rows.logging.log is not None else "waits for the commit"
