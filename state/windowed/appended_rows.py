@@ -80,7 +80,7 @@ class AppendedRows(Rows):
     def follow(self, segments: Segments) -> None:
         """Takes the times of the rows that the engine has from an earlier life."""
         self._times = segments
-        if segments.known:
+        if segments.held.known:
             self.complete_from = segments.stream_time + 1 if segments.stream_time >= 0 else 1 << 63
 
     # ------------------------------------------------------------------ rows
@@ -272,7 +272,7 @@ def make_add_row(
     :param add_null: is called in place of adding ``None``, without the value.
     """
     interval, make_row = segments.interval, layout.row_maker(segments.interval)
-    hold, take_number = segments.hold, segments.take_sequence
+    held, hold, numbers = segments.held.known, segments.hold, segments.numbers
     write, before = _make_write(rows.format), _make_before(rows, index)
     log, begin = _make_log(rows, layout, logged_as)
     drained, uncommitted, waiting, budget = rows.drained, rows.shared.uncommitted, rows.waiting, rows.budget
@@ -283,7 +283,7 @@ def make_add_row(
         if value is None:
             add_null(key, time, timestamp, headers)
             return
-        number = segments.sequence + 1 & LARGEST_SEQUENCE
+        number = numbers.last + 1 & LARGEST_SEQUENCE
         row, is_late = make_row(key, time, number), time < segments.dropped_before
         if before is not None and not is_late:
             before(row, value)
@@ -313,11 +313,11 @@ def make_add_row(
             budget.uncommitted += cost
             if index is not None:
                 index.put(row, data)
-            if time // interval not in segments.known:
+            if time // interval not in held:
                 hold(time // interval)
             if time > segments.stream_time:
                 segments.observe(time)
-        take_number(number, value=True)
+        numbers.last = numbers.last_value = number
 
     return add_row
 

@@ -230,7 +230,7 @@ def restore_timed(
                     if not persistent and time > segments.stream_time:
                         segments.observe(time)
                     continue
-                segments.take_sequence(rest, value=True)
+                segments.numbers.take(rest, value=True)
             if time > segments.stream_time:
                 segments.observe(time)
             if time < segments.dropped_before:

@@ -40,7 +40,7 @@ class TimedView(ViewSource):
         numbers = None if self._numbers is None else PutNumbers(self._numbers.last)
         timed = self._rows.frozen()
         if numbers is not None and self._committed:
-            numbers = PutNumbers(timed.segments.sequence)
+            numbers.last = self._rows.segments.committed_facts(timed.rows.family)[1]
         return self._facade.reading(timed, iterators, numbers)
 
 
@@ -102,12 +102,9 @@ class _LiveTimed(TimedReads):
         family = self._source.at(self._shared.family, snapshot)
         if not copies:
             return self._frozen(family, Uncommitted(), self.segments.committed(family))
-        segments = self._segments_at(copies[3])
+        segments = self.segments.at(copies[3])
         _end_put(self._timed, segments, [next(reversed(part), None) for part in copies[:3]])
         return self._frozen(family, uncommitted_of(copies[:3]), segments)
-
-    def _segments_at(self, facts: tuple[int, list[int]]) -> SegmentTimes:
-        return SegmentTimes.frozen(self.segments.retention, self.segments.interval, facts)
 
     def _frozen(self, family: Family, uncommitted: Uncommitted, segments: SegmentTimes) -> TimedReads:
         timed, rows = self._timed, FrozenRows(self._shared, family, uncommitted)
@@ -119,11 +116,11 @@ class _LiveTimed(TimedReads):
         timed, index = self._timed, self._waiting
         for _ in range(0 if index is None else TRIES):
             assert index is not None
-            ranges = _ranges(scan, timed, self._segments_at(self.segments.atomic_reads()[0]()))
+            ranges = _ranges(scan, timed, self.segments.at(self.segments.atomic_reads()[0]()))
             taken = index.take(self._source, ranges, self._times_and_last)
             if taken is None:
                 break
-            segments, last = self._segments_at(taken.more[0]), taken.more[1:]
+            segments, last = self.segments.at(taken.more[0]), taken.more[1:]
             _end_put(timed, segments, last)
             keys, seen = set(taken.keys), _ranges(scan, timed, segments)
             half_put = any(

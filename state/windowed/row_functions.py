@@ -39,7 +39,8 @@ def make_get_row(segments: Segments, get: Callable[[bytes], Any], get_in_memory:
 
 def make_put_row(rows: Rows, segments: Segments, put: Put, index: IndexRows | None, log: Log | None) -> PutRow:
     """Returns the function that puts one row: one that comes too late is logged and dropped."""
-    cached, dirty, interval, hold = rows.cached, rows.dirty, segments.interval, segments.hold
+    cached, dirty, interval = rows.cached, rows.dirty, segments.interval
+    held, hold = segments.held.known, segments.hold
     keep, write_value = make_keep(rows.format), rows.format.write_value
     if index is not None:
         put = _indexed(rows, put, index)
@@ -63,7 +64,7 @@ def make_put_row(rows: Rows, segments: Segments, put: Put, index: IndexRows | No
             known.note(key, row, deleted=value is None)
         if is_late:
             segments.drop(time)
-        if value is not None and time // interval not in segments.known:
+        if value is not None and time // interval not in held:
             hold(time // interval)
         if time > segments.stream_time and (not cached or row in dirty):
             segments.observe(time)  # else a full cache has drained it, and knows better

@@ -280,7 +280,7 @@ class TimedRows(TimedReads):
 
         :param headers: of the current record; those of the changelog record if ``logs_headers``.
         """
-        number = self.segments.peek_sequence()
+        number = self.segments.numbers.next()
         if value is not None:
             assert self.add_with_headers is not None
             self.add_with_headers(key, time, value, timestamp, headers if logs_headers else None)
@@ -292,14 +292,14 @@ class TimedRows(TimedReads):
         self, key: bytes, time: int, timestamp: int, headers: HeaderList | None, *, logs_headers: bool = True
     ) -> None:
         segments = self.segments
-        number = segments.peek_sequence()
+        number = segments.numbers.next()
         self.log_null(key, time, number, timestamp, headers, logs_headers=logs_headers)
         if not self.rows.persistent:
             if time > segments.stream_time:
                 segments.observe(time)
             elif time < segments.dropped_before:
                 segments.drop(time)
-        segments.take_sequence(number, value=False)
+        segments.numbers.take(number, value=False)
 
     def log_null(
         self,

@@ -114,36 +114,59 @@ def stored_time(family: Family) -> int | None:
     return time
 
 
-class SegmentTimes:
-    """The stream time and the segments of a store, for reads: as of one moment, or as the base of a task's own."""
+class HeldSegments:
+    """The numbers of the segments that may have rows."""
 
-    def __init__(self, retention: Retention, interval: int) -> None:
-        self.retention = retention
-        self.interval = interval
-        self.stream_time = NO_TIMESTAMP
-        """The largest time put. In a cache a put counts at once, and no longer if the cache neither logs nor forwards
-        it (:meth:`Segments.count_logged`)."""
-        self.live_from = 0
-        """The smallest time that is shown."""
-        self.sequence = 0
-        """The last number given to a put of a store that keeps duplicates."""
-        self._ids: list[int] = []
-        """Segments that may have rows, in order. Replaced, never changed: other threads may have the list."""
+    __slots__ = ("ids", "known")
+
+    def __init__(self, ids: Iterable[int] = ()) -> None:
+        self.ids: list[int] = []
+        """The numbers in order. Replaced, never changed: other threads may have the list."""
+        self.known: set[int] = set()
+        """The same, for the look-up of each put. Changed, never replaced: functions on the hot path hold it."""
+        self.replace(ids)
 
     @classmethod
-    def frozen(cls, retention: Retention, interval: int, facts: tuple[int, list[int]]) -> SegmentTimes:
-        """Returns the times of the moment when :meth:`atomic_reads` gave ``facts``.
+    def in_family(cls, family: Family) -> HeldSegments:
+        """Returns those of which the engine has rows: one look for each, not one for each row."""
+        found: list[int] = []
+        low = 0
+        while low <= MAX_TIME and (row := next(family.range(SEGMENT.pack(low), FACTS_KEY), None)) is not None:
+            found.append(SEGMENT.unpack_from(row[0])[0])
+            low = found[-1] + 1
+        return cls(found)
 
-        Values that depend on the stream time are computed, since the time may have been moving at that moment.
-        """
-        found = cls(retention, interval)
-        found.stream_time, found._ids = facts
-        found.live_from = retention.live_from(found.stream_time)
-        return found
+    def replace(self, ids: Iterable[int]) -> None:
+        """Holds these and no others."""
+        self.ids = sorted(ids)
+        self.known.clear()
+        self.known.update(self.ids)
 
-    def atomic_reads(self) -> list[Callable[[], Any]]:
-        """Returns atomic reads whose results :meth:`frozen` takes."""
-        return [partial(attrgetter("stream_time", "_ids"), self)]
+    def add(self, id_: int) -> None:
+        if id_ not in self.known:
+            self.known.add(id_)
+            ids = self.ids.copy()
+            insort(ids, id_)
+            self.ids = ids
+
+
+class SegmentTimes:
+    """The stream time and the segments of a store, for reads: as of one moment, or as the base of a task's own.
+
+    Values that depend on the stream time are computed, since the time may be moving while another thread reads it.
+    """
+
+    def __init__(
+        self, retention: Retention, interval: int, held: HeldSegments, stream_time: int = NO_TIMESTAMP
+    ) -> None:
+        self.retention = retention
+        self.interval = interval
+        self.held = held
+        self.stream_time = stream_time
+        """The largest time put. In a cache a put counts at once, and no longer if the cache neither logs nor forwards
+        it (:meth:`Segments.count_logged`)."""
+        self.live_from = retention.live_from(stream_time)
+        """The smallest time that is shown."""
 
     def observe(self, time: int) -> None:
         """Time has come to ``time``, which is later than all before."""
@@ -152,15 +175,105 @@ class SegmentTimes:
 
     def hold(self, id_: int) -> None:
         """A row was put into a segment."""
-        if id_ not in self._ids:
-            self._ids = sorted([*self._ids, id_])
+        self.held.add(id_)
 
     def between(self, low: int, high: int, *, reverse: bool) -> list[int]:
         """Returns the segments that may have rows from time ``low`` to ``high``, in the order in which they are
         read."""
         first, last = low // self.interval, high // self.interval
-        found = [id_ for id_ in self._ids if first <= id_ <= last]
+        found = [id_ for id_ in self.held.ids if first <= id_ <= last]
         return found[::-1] if reverse else found
+
+
+class PutSequence:
+    """The numbers of the puts of a store that keeps duplicates, which tell them apart."""
+
+    __slots__ = ("last", "last_value")
+
+    def __init__(self, last: int) -> None:
+        self.last = last
+        self.last_value = last
+        """The number of the last put of a value. A null has no row, so its number is not kept for the next opening."""
+
+    def next(self) -> int:
+        """Returns the number of the next put, which has to be taken."""
+        return self.last + 1 & LARGEST_SEQUENCE
+
+    def take(self, number: int, *, value: bool) -> None:
+        """Notes that a put has used a number."""
+        self.last = number
+        if value:
+            self.last_value = number
+
+
+class LateDrops:
+    """The puts of a store that came too late.
+
+    :param count: counts a record that was dropped.
+    """
+
+    def __init__(self, store: str, count: Callable[[], None]) -> None:
+        self._store, self._count = store, count
+        self._number = 0
+
+    def note(self, time: int, stream_time: int) -> None:
+        """Counts one; warns at the first, the second, the fourth and so on."""
+        self._count()
+        self._number += 1
+        if self._number & (self._number - 1) == 0:
+            log.warning(
+                "late records are dropped: their windows have expired",
+                extra={"store": self._store, "time": time, "stream_time": stream_time, "dropped": self._number},
+            )
+
+
+class SegmentExpiry:
+    """The segments of a store that have expired, and when the next one will have.
+
+    :param interval: the length of a segment in ms.
+    """
+
+    __slots__ = ("_at_least", "_interval", "least", "needed_from", "next_sweep", "sweeps")
+
+    def __init__(self, retention: Retention, interval: int) -> None:
+        self._at_least = retention.at_least_ms
+        self._interval = interval
+        self.least = 0
+        """The first segment that is kept."""
+        self.next_sweep = 0
+        """The stream time at which another segment will have expired."""
+        self.needed_from: int | None = None
+        """The smallest time whose rows are kept though they have expired: their results are not sent on yet."""
+        self.sweeps = False
+        """Whether the next commit deletes segments."""
+
+    @property
+    def kept_from(self) -> int:
+        """The smallest time in the segments that are kept."""
+        return self.least * self._interval
+
+    def least_at(self, time: int) -> int:
+        """Returns the first segment that is kept at a stream time."""
+        least = (time - self._at_least) // self._interval
+        return least if self.needed_from is None else min(least, self.needed_from // self._interval)
+
+    def advance(self, time: int) -> bool:
+        """Time has come to ``time``; returns whether segments have expired by it."""
+        least = self.least_at(time)
+        expired = least > self.least
+        self.begin_at(max(least, self.least))
+        self.sweeps = self.sweeps or expired
+        return expired
+
+    def begin_at(self, least: int) -> None:
+        """Keeps this segment and those behind it."""
+        self.least = least
+        self.next_sweep = (least + 1) * self._interval + self._at_least
+
+    def keep_from(self, time: int) -> None:
+        """Keeps rows of this time and later until `needed_from` is ``None``."""
+        self.needed_from = time
+        self.begin_at(min(self.least, time // self._interval))
 
 
 class Segments(SegmentTimes):
@@ -171,104 +284,77 @@ class Segments(SegmentTimes):
     """
 
     def __init__(self, store: str, family: Family, retention: Retention, count_drop: Callable[[], None]) -> None:
-        super().__init__(retention, retention.interval_ms)
+        stream_time, interval, sequence = _stored_facts(store, family) or (NO_TIMESTAMP, retention.interval_ms, 0)
+        super().__init__(retention, interval, HeldSegments.in_family(family))
         self._store = store
         self._family = family
-        self._count_drop = count_drop
+        self._drops = LateDrops(store, count_drop)
+        self._expiry = SegmentExpiry(retention, interval)
+        self._shown_ms = retention.shown_ms
         self._logged_time = NO_TIMESTAMP
         """The largest time on the changelog, which a restore will find."""
-        self._last_value = 0
-        """The sequence number of the last put of a value."""
         self.dropped_before = 0
         """The smallest time that is put."""
-        self._least = 0
-        self._next_sweep = 0
-        """The stream time at which another segment will have expired."""
-        self._drop_early = retention.drop_early
-        self._shown_ms = retention.shown_ms
-        self._changed = self._sweep = False
-        self._drops = 0
-        self.needed_from: int | None = None
-        """The smallest time whose rows are kept though they have expired: their results are not sent on yet."""
-        self._ids = self._find()
-        self.known = set(self._ids)
-        """The segments that may have rows."""
-        facts = family.get(FACTS_KEY)
-        if facts is not None:
-            self._read(facts)
-        self.stored_until = MAX_TIME if self.known and self.stream_time < 0 else self.stream_time
-        """The engine has no rows of later times."""
-
-    def _read(self, facts: bytes) -> None:
-        """Reads the store's own row; the interval stays that of the rows, also if the retention has changed since."""
-        if len(facts) != FACTS.size:
-            raise StateError(
-                f"store {self._store!r} is damaged: its row about stream time has {len(facts)} bytes, not {FACTS.size};"
-                f" {rebuild_store(self._store)}",
-                store=self._store,
-            )
-        stream_time, self.interval, self.sequence = FACTS.unpack(facts)
-        self._last_value = self.sequence
+        self.numbers = PutSequence(sequence)
         if stream_time >= 0:
             self._logged_time = stream_time
             self.observe(stream_time)
-            self._changed = self._sweep = False
+            self._expiry.sweeps = False
+        self._written = self._facts
+        """The facts that the engine has."""
+        self.stored_until = MAX_TIME if self.held.known and stream_time < 0 else stream_time
+        """The engine has no rows of later times."""
 
-    def _find(self) -> list[int]:
-        found: list[int] = []
-        low = 0
-        while low <= MAX_TIME and (row := next(self._family.range(SEGMENT.pack(low), FACTS_KEY), None)) is not None:
-            found.append(SEGMENT.unpack_from(row[0])[0])
-            low = found[-1] + 1
-        return found
+    @property
+    def _facts(self) -> tuple[int, int, int]:
+        return self.stream_time, self.interval, self.numbers.last_value
 
     # ------------------------------------------------------------------ puts
 
     def observe(self, time: int) -> None:
         """Time has come to ``time``, which is later than all before."""
         self.stream_time = time
-        self._changed = True
         if self._shown_ms is None:
             self.live_from = self.retention.live_from(time)
         else:
             live = time - self._shown_ms
             self.live_from = live if live > 0 else 0
-        if time >= self._next_sweep:
+        if time >= self._expiry.next_sweep:
             self._let_go(time)
-        if self._drop_early:
+        if self.retention.drop_early:
             self.dropped_before = self.live_from
+
+    @property
+    def needed_from(self) -> int | None:
+        """The smallest time whose rows are kept though they have expired."""
+        return self._expiry.needed_from
 
     def keep_from(self, time: int) -> None:
         """Keeps rows of this time and later, also those that have expired, until :meth:`keep_no_more`."""
-        self.needed_from = time
-        self._least = min(self._least, time // self.interval)
-        self._ids = [id_ for id_ in self._find() if id_ >= self._least]
-        self._ids = sorted({*self._ids, *self.known})
-        self.known = set(self._ids)
+        self._expiry.keep_from(time)
+        self._hold_stored(self.held.known)
         self._dropped_from()
 
     def keep_no_more(self) -> None:
         """Has what has expired meanwhile deleted."""
-        self.needed_from = None
+        self._expiry.needed_from = None
         self._let_go(self.stream_time)
 
-    def _least_at(self, time: int) -> int:
-        least = (time - self.retention.at_least_ms) // self.interval
-        return least if self.needed_from is None else min(least, self.needed_from // self.interval)
+    def _hold_stored(self, others: Iterable[int]) -> None:
+        """Holds the segments of the engine and others, as far as they are kept."""
+        found = {*HeldSegments.in_family(self._family).ids, *others}
+        self.held.replace(id_ for id_ in found if id_ >= self._expiry.least)
 
     def _let_go(self, time: int) -> None:
         """Notes which segments have expired."""
-        least = self._least_at(time)
-        if least > self._least:
-            self._least, self._sweep = least, True
-            if self._ids and self._ids[0] < least:
-                self._ids = [id_ for id_ in self._ids if id_ >= least]
-                self.known = set(self._ids)
+        if self._expiry.advance(time):
+            least, ids = self._expiry.least, self.held.ids
+            if ids and ids[0] < least:
+                self.held.replace(id_ for id_ in ids if id_ >= least)
         self._dropped_from()
 
     def _dropped_from(self) -> None:
-        self.dropped_before = self.live_from if self._drop_early else self._least * self.interval
-        self._next_sweep = (self._least + 1) * self.interval + self.retention.at_least_ms
+        self.dropped_before = self.live_from if self.retention.drop_early else self._expiry.kept_from
 
     def reach(self, time: int) -> None:
         """Notes that a row of this time was logged."""
@@ -282,57 +368,42 @@ class Segments(SegmentTimes):
 
         :param rows: keys of the rows that were logged and wait for the commit.
         """
-        time, retention = self._logged_time, self.retention
+        time, expiry = self._logged_time, self._expiry
         if time == self.stream_time:
             return
-        self._least = least = max(self._least_at(time), 0)
-        found = {*self._find(), *(SEGMENT.unpack_from(row)[0] for row in rows)}
-        self._ids = sorted(id_ for id_ in found if id_ >= least)
-        self.known = set(self._ids)
-        self._sweep = self._least > 0
-        self.live_from = retention.live_from(time)
+        expiry.begin_at(max(expiry.least_at(time), 0))
+        expiry.sweeps = expiry.least > 0
+        self._hold_stored(SEGMENT.unpack_from(row)[0] for row in rows)
+        self.live_from = self.retention.live_from(time)
         self._dropped_from()
         self.stream_time = time
-        self._changed = True
 
     def hold(self, id_: int) -> None:
         """A row was put into a segment."""
-        if id_ in self.known:
-            return
-        if id_ < self._least:
-            self._sweep = True  # a late row that a cache held back: it was forwarded, it is not kept
-            return
-        self.known.add(id_)
-        ids = self._ids.copy()  # other threads may have the list
-        insort(ids, id_)
-        self._ids = ids
+        if id_ < self._expiry.least:
+            self._expiry.sweeps = True  # a late row that a cache held back: it was forwarded, it is not kept
+        else:
+            self.held.add(id_)
 
     def drop(self, time: int) -> None:
-        """Counts a late put; warns at the first, the second, the fourth and so on."""
-        self._count_drop()
-        self._drops += 1
-        if self._drops & (self._drops - 1) == 0:
-            log.warning(
-                "late records are dropped: their windows have expired",
-                extra={"store": self._store, "time": time, "stream_time": self.stream_time, "dropped": self._drops},
-            )
-
-    def peek_sequence(self) -> int:
-        """Returns the sequence number of the next put."""
-        return self.sequence + 1 & LARGEST_SEQUENCE
-
-    def take_sequence(self, sequence: int, *, value: bool) -> None:
-        """Notes that a put has used a number; that of a null is not kept for the next opening, since it has no row."""
-        self.sequence = sequence
-        if value:
-            self._last_value = sequence
-            self._changed = True
+        """Counts a late put."""
+        self._drops.note(time, self.stream_time)
 
     # ---------------------------------------------------------- other threads
 
-    def committed(self, family: Family) -> Segments:
-        """Returns them as a snapshot of their family has them."""
-        return Segments(self._store, family, self.retention, self._count_drop)
+    def atomic_reads(self) -> list[Callable[[], Any]]:
+        """Returns atomic reads whose results :meth:`at` takes."""
+        return [partial(attrgetter("stream_time", "held.ids"), self)]
+
+    def at(self, facts: tuple[int, list[int]]) -> SegmentTimes:
+        """Returns the times of the moment when :meth:`atomic_reads` gave ``facts``."""
+        stream_time, ids = facts
+        return SegmentTimes(self.retention, self.interval, HeldSegments(ids), stream_time)
+
+    def committed(self, family: Family) -> SegmentTimes:
+        """Returns the times as a snapshot of their family has them."""
+        stream_time, interval, _ = _stored_facts(self._store, family) or (NO_TIMESTAMP, self.retention.interval_ms, 0)
+        return SegmentTimes(self.retention, interval, HeldSegments.in_family(family), stream_time)
 
     def committed_facts(self, family: Family) -> tuple[int, int]:
         """Returns, as of the last commit, the smallest time that is shown and the last sequence number."""
@@ -346,27 +417,47 @@ class Segments(SegmentTimes):
 
     @property
     def pending(self) -> bool:
-        return self._changed or self._sweep
+        return self._expiry.sweeps or self._facts != self._written
 
     @property
     def expired_rows_end(self) -> bytes | None:
         """The end of the rows that this commit deletes; ``None`` if it deletes none."""
-        return SEGMENT.pack(self._least) if self._sweep else None
+        return SEGMENT.pack(self._expiry.least) if self._expiry.sweeps else None
 
     def apply(self, batch: Batch) -> None:
         handle, older = self._family.handle, older_handles(self._family)
-        if self._sweep:
+        end, facts = self.expired_rows_end, self._facts
+        if end is not None:
             for swept in (handle, *older):
-                batch.delete_range(SEGMENT.pack(0), SEGMENT.pack(self._least), swept)
-        if self._changed:
+                batch.delete_range(SEGMENT.pack(0), end, swept)
+        if facts != self._written:
             for left in older:
                 batch.delete(FACTS_KEY, left)
-            batch.put(FACTS_KEY, FACTS.pack(self.stream_time, self.interval, self._last_value), handle)
+            batch.put(FACTS_KEY, FACTS.pack(*facts), handle)
 
     def applied(self) -> None:
-        self._changed = self._sweep = False
+        self._expiry.sweeps, self._written = False, self._facts
         if self.stream_time > self.stored_until:
             self.stored_until = self.stream_time
 
     def close(self) -> None:
         """Does nothing: there is nothing to release."""
+
+
+def _stored_facts(store: str, family: Family) -> tuple[int, int, int] | None:
+    """Returns the stream time, the interval and the last sequence number as the last commit wrote them; ``None`` if
+    nothing was written. The interval stays that of the rows, also if the retention has changed since.
+
+    :raises StateError: if the row is damaged.
+    """
+    row = family.get(FACTS_KEY)
+    if row is None:
+        return None
+    if len(row) != FACTS.size:
+        raise StateError(
+            f"store {store!r} is damaged: its row about stream time has {len(row)} bytes, not {FACTS.size};"
+            f" {rebuild_store(store)}",
+            store=store,
+        )
+    facts: tuple[int, int, int] = FACTS.unpack(row)
+    return facts

@@ -124,7 +124,7 @@ def _open_with(values: Values, time_ordered: bool) -> Callable[[Opening], OpenSt
 
         made = window_of if end_of is None else own_window_of
         shown = values.shown(builder.name, opening.cursor)
-        numbers = PutNumbers(timed.segments.sequence) if duplicates else None
+        numbers = PutNumbers(timed.segments.numbers.last) if duplicates else None
         return OpenStore(
             kind=opening.kind,
             builder=builder,
