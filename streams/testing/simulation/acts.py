@@ -67,7 +67,7 @@ class Acts:
         seconds = f" for {action.seconds:g} s" if action.seconds else ""
         detail = f" ({action.call} {action.detail})" if action.kind == "fault" else ""
         detail = f" ({action.detail})" if action.kind == "event" else detail
-        stage.say(f"{action.kind}{detail} {worker.process}{at}{seconds}")
+        stage.findings.say(f"{action.kind}{detail} {worker.process}{at}{seconds}")
         _ACTS[action.kind](stage, self._crew, worker, action)
 
 
@@ -99,7 +99,7 @@ def _kill_swap(stage: SimulationStage, crew: Crew, worker: Worker, action: Actio
 def _power(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -> None:
     if worker.process.alive:
         _kill(stage, crew, worker, action)
-        stage.say(f"{stage.disk.lose_power(worker.directory)} writes of {worker.process} are lost")
+        stage.findings.say(f"{stage.disk.lose_power(worker.directory)} writes of {worker.process} are lost")
 
 
 def _damage(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -> None:
@@ -201,12 +201,12 @@ def _pause(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -
 def _full_disk(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -> None:
     until = stage.disk.full_until
     until[worker.directory] = max(until.get(worker.directory, 0.0), stage.scheduler.now + action.seconds)
-    worker.excused = worker.excused or action.seconds >= stage.task_timeout_s
+    worker.excused = worker.excused or action.seconds >= stage.application.task_timeout_s
 
 
 def _clean(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -> None:
     for name in sorted(stage.broker.topics):
-        if name.startswith(stage.application_id):
+        if name.startswith(stage.application.id):
             stage.broker.roll(name)
             stage.broker.clean(name)
 
@@ -214,14 +214,14 @@ def _clean(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -
 def _trim(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -> None:
     for partition, committed in sorted(stage.group.offsets.items()):
         topic = stage.broker.topics.get(partition.topic)
-        if topic is not None and topic.expires and partition.topic in stage.scenario.inputs:
+        if topic is not None and topic.expires and partition.topic in stage.application.scenario.inputs:
             with stage.broker.lock:
                 log = stage.broker.log(TopicPartition(*partition))
                 log.delete_before(min(committed.offset, log.end_offset))
 
 
 def _cut(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -> None:
-    for name in sorted(stage.scenario.cut):
+    for name in sorted(stage.application.scenario.cut):
         with stage.broker.lock:
             for log in stage.broker.topics[name].partitions:
                 log.delete_before(log.start_offset + stage.scheduler.draw() % (log.end_offset - log.start_offset + 1))
@@ -231,7 +231,7 @@ def _truncate(stage: SimulationStage, crew: Crew, worker: Worker, action: Action
     """Deletes the records before the last one of any key, as a compaction and a retention may do together. Those of a
     history, which must not be compacted for a time, stay."""
     for name, topic in sorted(stage.broker.topics.items()):
-        if name.startswith(stage.application_id) and name.endswith("-changelog") and not topic.min_compaction_lag_ms:
+        if name.startswith(stage.application.id) and name.endswith("-changelog") and not topic.min_compaction_lag_ms:
             with stage.broker.lock:
                 for log in topic.partitions:
                     records, _ = log.read(log.start_offset, log.end_offset, True)
@@ -240,12 +240,12 @@ def _truncate(stage: SimulationStage, crew: Crew, worker: Worker, action: Action
 
 
 def _partitions(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -> None:
-    for name in sorted(stage.scenario.growing):
+    for name in sorted(stage.application.scenario.growing):
         stage.broker.add_partitions(name, len(stage.broker.topics[name].partitions) + 1)
 
 
 def _topic(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -> None:
-    for name, partitions in sorted(stage.scenario.passing.items()):
+    for name, partitions in sorted(stage.application.scenario.passing.items()):
         if name in stage.broker.topics:
             stage.broker.delete_topic(name)
             stage.network.forget(name)
@@ -254,8 +254,8 @@ def _topic(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -
 
 
 def _deploy(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -> None:
-    if stage.scenario.deployed is not None and not stage.deployed:
-        stage.deployed = True
+    if stage.application.scenario.deployed is not None and not stage.application.deployed:
+        stage.application.deployed = True
         for one in crew:
             one.stop()
 

@@ -243,7 +243,7 @@ def run_seed(scenario: Scenario, seed: int, shape: Shape, actions: Sequence[Acti
     steps, now = world.scheduler.steps, world.scheduler.now
     trace = [f"{step:6} {at:10.3f} s  {thread}: {call}" for step, at, thread, call in steps.last]
     return Run(
-        seed, shape, tuple(actions), steps.count, now, steps.digest, world.stage.happened, trace, failure,
+        seed, shape, tuple(actions), steps.count, now, steps.digest, world.stage.findings.happened, trace, failure,
     )  # fmt: skip
 
 

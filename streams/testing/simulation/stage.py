@@ -10,6 +10,7 @@ from processor_api.processor import FixedKeyProcessor, Processor
 from processor_api.stores.suppliers import MEMORY, ROCKSDB
 from streams.platform import Platform
 from streams.testing.broker import EmbeddedBroker
+from streams.testing.broker.groups import Group
 from streams.testing.simulation.clients import ClientsOfSimulation
 from streams.testing.simulation.disk import Disk, FileLocksOfSimulation
 from streams.testing.simulation.network import Network
@@ -17,8 +18,6 @@ from streams.testing.simulation.scenario import Scenario
 from streams.testing.simulation.schedule import Shape
 from streams.testing.simulation.scheduler import Scheduler, SimulatedProcess
 from streams.testing.simulation.threads import ThreadsOfSimulation
-
-# Makes the user's code slow, or makes it fail, in a simulation.
 
 
 class SimulatedFailure(Exception):
@@ -112,41 +111,17 @@ class Broken(AssertionError):
     """Raised when something has happened that must never happen."""
 
 
-class SimulationStage:
-    """The stage of one run.
+class SimulatedApplication:
+    """The application that workers run: its topologies and settings."""
 
-    :param root: a directory for the state directories of workers.
-    """
-
-    def __init__(self, scenario: Scenario, seed: int, shape: Shape, root: Path) -> None:
+    def __init__(self, scenario: Scenario, shape: Shape, user_code: UserCode) -> None:
         self.scenario = scenario
-        self.shape = shape
-        self.root = root
-        self.scheduler = Scheduler(seed, shape.switching, START_MS)
-        self.user_code = UserCode(self.scheduler)
         self.settings: dict[str, Any] = {**SETTINGS, **scenario.settings}
         if shape.wraps:
-            self.settings.setdefault("processor.wrapper.class", self.user_code)
-        self.application_id = str(self.settings["application.id"])
-        clock, threads = self.scheduler.clock, ThreadsOfSimulation(self.scheduler)
-        self.broker = EmbeddedBroker(clock, auto_create_topics=True, threads=threads, waiting=clock)
-        self.group = self.broker.groups.group(self.application_id)
-        self.network = Network(self.scheduler, self.broken, lambda: self.group.offsets)
-        self.clients = ClientsOfSimulation(self.broker, self.scheduler, self.network)
-        self.disk = Disk(self.scheduler, self.broken)
-        self.platform = Platform(
-            clock=clock,
-            threads=threads,
-            file_locks=FileLocksOfSimulation(self.scheduler),
-            has_room=self.disk.has_room,
-            engines={ROCKSDB: self.disk.open, MEMORY: self.disk.open_memory},
-        )
-        self.happened: list[str] = []
-        """The actions of the schedule, in words."""
+            self.settings.setdefault("processor.wrapper.class", user_code)
+        self.id = str(self.settings["application.id"])
         self.deployed = False
         """Whether workers that start run the changed topology."""
-        self.failure: BaseException | None = None
-        self._timers: list[tuple[float, Callable[[], None]]] = []
 
     @property
     def exactly_once(self) -> bool:
@@ -162,15 +137,62 @@ class SimulationStage:
         changed = self.scenario.deployed if self.deployed else None
         return (changed or self.scenario.topology)()
 
-    def broken(self, text: str, cause: BaseException | None = None) -> None:
-        """Notes that something happened that must never happen; the run ends soon."""
-        if self.failure is None:
-            self.failure = Broken(f"{text} (step {self.scheduler.steps.count}, {self.scheduler.now:.3f} s)")
-            self.failure.__cause__ = cause
+
+class Findings:
+    """The actions of a run in words, and the first thing that happened which must never happen."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self.happened: list[str] = []
+        """The actions of the schedule."""
+        self.failure: BaseException | None = None
 
     def say(self, text: str) -> None:
         """Notes what happened."""
-        self.happened.append(f"step {self.scheduler.steps.count}, {self.scheduler.now:.3f} s: {text}")
+        self.happened.append(f"step {self._scheduler.steps.count}, {self._scheduler.now:.3f} s: {text}")
+
+    def broken(self, text: str, cause: BaseException | None = None) -> None:
+        """Notes that something happened that must never happen; the run ends soon."""
+        if self.failure is None:
+            self.failure = Broken(f"{text} (step {self._scheduler.steps.count}, {self._scheduler.now:.3f} s)")
+            self.failure.__cause__ = cause
+
+    def raise_failure(self) -> None:
+        if self.failure is not None:
+            raise self.failure
+
+
+class SimulationStage:
+    """The stage of one run.
+
+    :param root: a directory for the state directories of workers.
+    """
+
+    def __init__(self, scenario: Scenario, seed: int, shape: Shape, root: Path) -> None:
+        self.shape = shape
+        self.root = root
+        self.scheduler = Scheduler(seed, shape.switching, START_MS)
+        self.findings = Findings(self.scheduler)
+        self.user_code = UserCode(self.scheduler)
+        self.application = SimulatedApplication(scenario, shape, self.user_code)
+        clock, threads = self.scheduler.clock, ThreadsOfSimulation(self.scheduler)
+        self.broker = EmbeddedBroker(clock, auto_create_topics=True, threads=threads, waiting=clock)
+        self.network = Network(self.scheduler, self.findings.broken, lambda: self.group.offsets)
+        self.clients = ClientsOfSimulation(self.broker, self.scheduler, self.network)
+        self.disk = Disk(self.scheduler, self.findings.broken)
+        self.platform = Platform(
+            clock=clock,
+            threads=threads,
+            file_locks=FileLocksOfSimulation(self.scheduler),
+            has_room=self.disk.has_room,
+            engines={ROCKSDB: self.disk.open, MEMORY: self.disk.open_memory},
+        )
+        self._timers: list[tuple[float, Callable[[], None]]] = []
+
+    @property
+    def group(self) -> Group:
+        """Returns the group of the application as the broker has it."""
+        return self.broker.groups.group(self.application.id)
 
     def later(self, seconds: float, do: Callable[[], None]) -> None:
         """Calls a function at that time, on the director's thread."""

@@ -67,10 +67,10 @@ class Worker:
             self.spawn(lambda: _close(app), "close")
 
     def _main(self) -> None:
-        stage = self._stage
-        _prepare_directory(self.directory / stage.application_id, stage.application_id)
-        settings = {**stage.settings, "state.dir": str(self.directory), "num.stream.threads": stage.shape.threads}
-        app = KafkaStreams(stage.topology(), settings, cast(KafkaClients, stage.clients), platform=stage.platform)
+        stage, application = self._stage, self._stage.application
+        _prepare_directory(self.directory / application.id, application.id)
+        settings = {**application.settings, "state.dir": str(self.directory), "num.stream.threads": stage.shape.threads}
+        app = KafkaStreams(application.topology(), settings, cast(KafkaClients, stage.clients), platform=stage.platform)
         replace = stage.shape.replaces_threads
 
         def failed(error: Exception) -> StreamThreadExceptionResponse:
@@ -91,7 +91,7 @@ class Worker:
     def failed(self, error: BaseException) -> None:
         """Handles an error that ends a thread, or the start."""
         if self.process.alive and not self.excused and not _is_simulated(error):
-            self._stage.broken(f"{self.process} dies of {type(error).__name__}: {error}", error)
+            self._stage.findings.broken(f"{self.process} dies of {type(error).__name__}: {error}", error)
 
     def _ended(self) -> None:
         """Ends the process of an application that has ended by itself or in order."""

@@ -59,7 +59,7 @@ class World:
 
     def _crashed(self, thread: SimulatedThread, error: BaseException) -> None:
         if thread.process.alive:
-            self.stage.broken(f"thread {thread.name} ends with {type(error).__name__}: {error}", error)
+            self.stage.findings.broken(f"thread {thread.name} ends with {type(error).__name__}: {error}", error)
 
     def _direct(self) -> None:
         """Directs the run, as its first thread: starts everything, lets the schedule act, heals, waits, and checks the
@@ -71,12 +71,12 @@ class World:
             self._until(self._settled, PATIENCE_S, "all input is processed and committed")
             self._end()
         except AssertionError as error:
-            self.stage.failure = self.stage.failure or error
+            self.stage.findings.failure = self.stage.findings.failure or error
         finally:
             for process in {thread.process for thread in self.scheduler.roster.threads} - {self.scheduler.world}:
                 self.scheduler.kill(process)
             self.scheduler.kill(self.scheduler.world)
-            self.scheduler.failure = self.stage.failure or self.scheduler.failure
+            self.scheduler.failure = self.stage.findings.failure or self.scheduler.failure
 
     def _is_fed(self) -> bool:
         return self.fed and self.scheduler.steps.count >= self.shape.steps
@@ -122,14 +122,12 @@ class World:
     def _until(self, reached: Callable[[], bool], patience_s: float, what: str) -> None:
         end = self.scheduler.now - self.scheduler.clock.leapt + patience_s
         while not reached():
-            if self.stage.failure is not None:
-                raise self.stage.failure
+            self.stage.findings.raise_failure()
             if self.scheduler.now - self.scheduler.clock.leapt > end:
                 raise Broken(f"after {patience_s:g} s it is not true that {what}: {self._describe()}")
             self.stage.run_timers()
             self.scheduler.sleep(CHECK_S)
-        if self.stage.failure is not None:
-            raise self.stage.failure
+        self.stage.findings.raise_failure()
 
     def _describe(self) -> str:
         lacking = ", ".join(f"{name} from {offset} to {end}" for name, offset, end in self._left())
@@ -138,7 +136,7 @@ class World:
     def _heal(self) -> None:
         """Ends all faults for the rest of the run."""
         self._acts.stop()
-        self.stage.say("everything heals")
+        self.stage.findings.say("everything heals")
         self.stage.forget_timers()
         for worker in self.crew:
             self.scheduler.thaw(worker.process)
@@ -162,7 +160,7 @@ class World:
         return found
 
     def _inputs(self) -> list[str]:
-        prefix = self.stage.application_id
+        prefix = self.stage.application.id
         ends = ("-repartition", "-topic")  # the second are those of foreign-key joins
         own = (name for name in self.broker.topics if name.startswith(prefix) and name.endswith(ends))
         return sorted(
@@ -185,7 +183,7 @@ class World:
             worker.stop()
         self._until(lambda: not any(worker.process.alive for worker in self.crew), PATIENCE_S, "all workers ended")
         self._check()
-        zombies = not self.stage.exactly_once and any(action.kind in ZOMBIES for action in self._actions)
+        zombies = not self.stage.application.exactly_once and any(action.kind in ZOMBIES for action in self._actions)
         if self.scenario.restores and not zombies:
             self._restore(live, tasks)
         assert self.outcome is not None
@@ -225,7 +223,7 @@ class World:
             ]
             for name in self.broker.topics
         }
-        self.outcome = Outcome(self.stage.exactly_once, self.scenario.inputs, topics)
+        self.outcome = Outcome(self.stage.application.exactly_once, self.scenario.inputs, topics)
 
     def _restore(self, live: Mapping[tuple[str, str], Mapping[bytes, bytes]], tasks: Collection[str]) -> None:
         """Checks that a worker on an empty state directory finds in the changelogs what the others had.
