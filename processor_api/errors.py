@@ -50,6 +50,7 @@ __all__ = [
 ]
 
 PLACE_FIELDS = ("topic", "partition", "offset", "timestamp", "task", "node", "store", "key")
+_ORIGIN_FIELDS = ("made_at", "made_by")
 
 
 class StreamsError(Exception):
@@ -60,7 +61,7 @@ class StreamsError(Exception):
 
     A message may quote data or peers, which may hold anything: characters that cannot be printed are escaped, except
     line breaks, and it is cut after 10,000 characters; in the text of the error, values of the place are cut after 500.
-    The text ends with the line of the user's script that made the node or store, where that is known.
+    The text ends with the line of the user's script that made the node or store, where that is known, and the call.
     """
 
     topic: str | None = None
@@ -73,6 +74,8 @@ class StreamsError(Exception):
     key: Any = None
     made_at: str | None = None
     """The line of the user's script that made the node or the store, such as ``orders.py:14``."""
+    made_by: str | None = None
+    """The call there that made the node, such as ``map_values(to_cents)``."""
 
     def __init__(self, message: str, **place: Any) -> None:
         self.message = printable(cut(message, MOST_MESSAGE), keep="\n")
@@ -82,7 +85,7 @@ class StreamsError(Exception):
     def locate(self, **place: Any) -> StreamsError:
         """Fills in fields of the place that are not known yet; returns the error itself."""
         for name, value in place.items():
-            if name not in PLACE_FIELDS and name != "made_at":
+            if name not in (*PLACE_FIELDS, *_ORIGIN_FIELDS):
                 raise TypeError(f"{type(self).__name__} has no field {name!r}")
             if value is not None and getattr(self, name) is None:
                 setattr(self, name, value)
@@ -92,10 +95,17 @@ class StreamsError(Exception):
         """Returns the known fields of the place, in a fixed order; the line of the user's script is not among them."""
         return {name: value for name in PLACE_FIELDS if (value := getattr(self, name)) is not None}
 
+    def origin(self) -> dict[str, str | None]:
+        """Returns the line and the call of the user's script that made the node or the store."""
+        return {name: getattr(self, name) for name in _ORIGIN_FIELDS}
+
     def __str__(self) -> str:
         where = ", ".join(f"{name}={repr_of(value)}" for name, value in self.place().items())
         text = f"{self.message} [{where}]" if where else self.message
-        return text if self.made_at is None else f"{text}, made at {shown(self.made_at, MOST_VALUE)}"
+        if self.made_at is None:
+            return text
+        by = "" if self.made_by is None else f" by {shown(self.made_by, MOST_VALUE)}"
+        return f"{text}, made at {shown(self.made_at, MOST_VALUE)}{by}"
 
 
 class UserCodeError(StreamsError):

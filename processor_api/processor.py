@@ -169,7 +169,10 @@ FixedKeyProcessorSupplier = Callable[[], FixedKeyProcessor[Any, Any, Any]]
 
 @runtime_checkable
 class Operator(Protocol):
-    """A processor node of the DSL: immutable, shared by all tasks."""
+    """A processor node of the DSL: immutable, shared by all tasks.
+
+    One of several nodes of a call may say by ``part`` which it is, such as ``left`` of a join.
+    """
 
     def bind(self, context: OperatorContext) -> Forward:
         """Returns the function for the records of one task; all mutable state is in its closure.

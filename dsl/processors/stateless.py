@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from dsl.processors.user_functions import NoPairError, no_iterable, no_pair, user_function
 from processor_api.context import OperatorContext
@@ -294,6 +294,8 @@ class Branch(Operator):
 @dataclass(frozen=True)
 class DropNullKeys(Operator):
     """Drops records without a key before a repartition topic: they have no partition of their own (semantics 28)."""
+
+    part: ClassVar[str] = "drop null keys"
 
     def bind(self, context: OperatorContext) -> Forward:
         forward = context.forward

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from processor_api.errors import TopologyError
+from processor_api.processor import Operator
 from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.global_store import GlobalStore
 from processor_api.texts import repr_of
-from processor_api.topology.nodes import Node, RepartitionTopic
-from processor_api.user_code.lines import Line, text_of
+from processor_api.topology.nodes import Node, ProcessorNode, RepartitionTopic, SinkNode, SourceNode
+from processor_api.user_code.function_code import function_name, module_of
+from processor_api.user_code.lines import Line, is_of_project, text_of
+
+_GENERATED = re.compile(r"-[0-9]{10}(-|$)")
+"""The number that a generated name has."""
 
 
 def known_name(given: object, what: str) -> str:
@@ -90,6 +96,44 @@ class TopologyData:
         """
         return text_of(self._lines.get(known_name(node, "node")))
 
+    def call_of(self, node: str) -> str | None:
+        """Returns the call of the user's script that made a node, such as ``map_values(to_cents)``, if it is known.
+
+        It names the user's functions, topics, and the stores that the user has named. Of a call that makes several
+        nodes, it says the part of this one: ``join(total): left``.
+
+        ::
+
+            topology = Topology().add_source("source", "lines").add_processor("shout", Shout, "source")
+            assert topology.call_of("shout") == "add_processor(Shout)"
+        """
+        line = self._lines.get(known_name(node, "node"))
+        if line is None or not line.call:
+            return None
+        found = self._nodes[node]
+        call = line.call.rstrip("_")
+        topics = _topics_of(found)
+        if topics and all(topic in self._repartition_topics for topic in topics):
+            named = "" if _GENERATED.search(topics[0]) else f" {topics[0]}"
+            return f"{call}(): {'read' if isinstance(found, SourceNode) else 'write'}{named}"
+        if not isinstance(found, ProcessorNode):
+            return f"{call}({', '.join(topics)})"
+        functions = ", ".join(_functions_of(found.supplier))
+        if isinstance(found.supplier, Operator) and (part := getattr(found.supplier, "part", "")):
+            return f"{call}({functions}): {part}"
+        stores = [store for store in self.stores_of(node) if not _GENERATED.search(store)]
+        return f"{call}({', '.join(filter(None, (functions, *stores)))})"
+
+    def origin_of(self, node: str) -> dict[str, str | None]:
+        """Returns where a node comes from, as an error says it: the line of the user's script, and the call.
+
+        ::
+
+            topology = Topology().add_source("source", "lines").add_processor("shout", Shout, "source")
+            assert topology.origin_of("shout")["made_by"] == "add_processor(Shout)"
+        """
+        return {"made_at": self.line_of(node), "made_by": self.call_of(node)}
+
     def line_of_store(self, store: str) -> str | None:
         """Returns the line of the user's script that made a store, if it is known.
 
@@ -121,3 +165,26 @@ class TopologyData:
         """
         known = known_name(name, "node")
         return tuple(child.name for child in self._nodes.values() if known in child.parents)
+
+
+def _topics_of(node: Node) -> tuple[str, ...]:
+    """Returns what a source reads, or a sink writes; nothing of other nodes."""
+    if isinstance(node, SourceNode):
+        return node.topics if node.pattern is None else (node.pattern.pattern,)
+    if isinstance(node, SinkNode):
+        return (function_name(node.topic_extractor) if node.topic is None else node.topic,)
+    return ()
+
+
+def _functions_of(supplier: Any) -> Iterator[str]:
+    """Yields the names of the user's functions that an operator calls; of a supplier its own name."""
+    if not isinstance(supplier, Operator):
+        yield function_name(supplier)
+        return
+    for name in getattr(supplier, "__dataclass_fields__", ()):
+        value = getattr(supplier, name)
+        for each in value if isinstance(value, tuple) else (value,):
+            if isinstance(each, Operator):
+                yield from _functions_of(each)
+            elif callable(each) and not is_of_project(module_of(each)):
+                yield function_name(each)

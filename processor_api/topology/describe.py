@@ -121,13 +121,14 @@ class JavaTree:
 GLOBAL = " for global store (will not generate tasks)"
 
 
-def describe(topology: TopologyData, *, ties_by_name: bool = False) -> str:
+def describe(topology: TopologyData, *, ties_by_name: bool = False, calls: bool = False) -> str:
     """Returns the description of all subtopologies.
 
+    :param calls: adds to each node a line with the call that made it, and the line of that: these are not Kafka's.
     :param ties_by_name: lists topics and stores that stand in one place of a Java map by their names, and not in the
         order in which they were given, which may be that of a set and differ between processes.
     """
-    parts = ["  " + _subtopology(topology, part, ties_by_name) for part in subtopologies(topology)]
+    parts = ["  " + _subtopology(topology, part, ties_by_name, calls) for part in subtopologies(topology)]
     return "Topologies:\n " + "".join(parts)
 
 
@@ -149,15 +150,15 @@ def description(topology: TopologyData) -> TopologyDescription:
 
 
 def _node(topology: TopologyData, node: Node, order: _NodeOrder) -> NodeDescription:
-    above, below = tuple(order.predecessors[node.name]), tuple(order.successors[node.name])
+    about: dict[str, Any] = {"name": node.name, **topology.origin_of(node.name)}
+    about["predecessors"] = tuple(order.predecessors[node.name])
+    about["successors"] = tuple(order.successors[node.name])
     if isinstance(node, SourceNode):
         topics = None if node.pattern is not None else frozenset(node.topics)
-        return SourceDescription(name=node.name, successors=below, topic_set=topics, topic_pattern=node.pattern)
+        return SourceDescription(**about, topic_set=topics, topic_pattern=node.pattern)
     if isinstance(node, ProcessorNode):
-        stores = frozenset(topology.stores_of(node.name))
-        return ProcessorDescription(name=node.name, predecessors=above, successors=below, stores=stores)
-    extractor = node.topic_extractor
-    return SinkDescription(name=node.name, predecessors=above, topic=node.topic, topic_name_extractor=extractor)
+        return ProcessorDescription(**about, stores=frozenset(topology.stores_of(node.name)))
+    return SinkDescription(**about, topic=node.topic, topic_name_extractor=node.topic_extractor)
 
 
 def java_hash_order(names: Iterable[str], *, copied: bool = False) -> list[str]:
@@ -181,12 +182,15 @@ def _spread(name: str) -> int:
     return code ^ code >> 16
 
 
-def _subtopology(topology: TopologyData, part: Subtopology, ties_by_name: bool) -> str:
+def _subtopology(topology: TopologyData, part: Subtopology, ties_by_name: bool, calls: bool) -> str:
     order = _NodeOrder(topology, part)
     lines = [f"Sub-topology: {part.id}" + (GLOBAL if part.is_global else "")]
     for name in sorted(part.nodes, key=order.rank):
         node = topology.nodes[name]
         lines.append(f"    {_head(topology, node, ties_by_name)}")
+        call = topology.call_of(name) if calls else None
+        if call is not None:
+            lines.append(f"      {call} at {topology.line_of(name)}")
         if not isinstance(node, SourceNode) and not isinstance(node, ProcessorNode):
             lines.append(f"      <-- {_names(order.predecessors[name])}")
             continue

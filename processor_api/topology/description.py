@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from processor_api.topology.nodes import TopicNameExtractor
 
@@ -17,6 +17,10 @@ class NodeDescription:
     """The names of the nodes above."""
     successors: tuple[str, ...] = ()
     """The names of the nodes below."""
+    made_by: str | None = field(default=None, compare=False)
+    """The call of the user's script that made it, such as ``map_values(to_cents)``, if it is known."""
+    made_at: str | None = field(default=None, compare=False)
+    """The line of that call, such as ``orders.py:14``."""
 
 
 @dataclass(frozen=True, kw_only=True)

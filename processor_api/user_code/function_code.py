@@ -18,16 +18,26 @@ from processor_api.user_code.lines import Line
 _RETURNS = ("RETURN_VALUE", "RETURN_CONST")
 
 
+def function_name(function: Any) -> str:
+    """Returns the name of a function, a class or an object that can be called: ``Prices.split``, ``lambda``."""
+    named = plain_str(attribute_of(_inner(function), "__qualname__", type(function).__qualname__))
+    name = named.rpartition("<locals>.")[2]
+    return "lambda" if name.rpartition(".")[2] == "<lambda>" else name
+
+
+def module_of(function: Any) -> str:
+    """Returns the name of the module that defines a function, or the class of an object that can be called."""
+    return str(attribute_of(_inner(function), "__module__"))
+
+
 def named_function(function: Any) -> str:
     """Returns the name of a function and the line where it is defined: ``split at orders.py:14``.
 
     It is the name alone where no line is known, as for builtins.
     """
     code = _code(function)
-    name = plain_str(attribute_of(_inner(function), "__qualname__", type(function).__qualname__)).rpartition(
-        "<locals>."
-    )[2]
-    name = "the lambda" if name.rpartition(".")[2] == "<lambda>" else name
+    name = function_name(function)
+    name = "the lambda" if name == "lambda" else name
     return name if code is None else f"{name} at {Line(code.co_filename, code.co_firstlineno)}"
 
 

@@ -19,6 +19,8 @@ class Line(NamedTuple):
 
     file: str
     number: int
+    call: str = ""
+    """The method of this project that is called there, such as ``map_values``."""
 
     def __str__(self) -> str:
         try:
@@ -30,12 +32,12 @@ class Line(NamedTuple):
 
 def user_line() -> Line | None:
     """Returns the line of the nearest caller outside of this project's packages; ``None`` if there is none."""
-    frame = sys._getframe(1)
-    while _is_of_project(frame.f_globals):
+    frame, call = sys._getframe(1), ""
+    while is_of_project(frame.f_globals.get("__name__")):
         if frame.f_back is None:
             return None
-        frame = frame.f_back
-    return Line(frame.f_code.co_filename, frame.f_lineno)
+        frame, call = frame.f_back, frame.f_code.co_name
+    return Line(frame.f_code.co_filename, frame.f_lineno, call)
 
 
 class UserFrame(NamedTuple):
@@ -61,7 +63,7 @@ def user_frames(error: BaseException) -> list[UserFrame]:
     theirs = [
         (frame, number, summary)
         for (frame, number), summary in calls
-        if not _is_of_project(frame.f_globals) and not summary.filename.startswith("<frozen ")
+        if not is_of_project(frame.f_globals.get("__name__")) and not summary.filename.startswith("<frozen ")
     ]
     own = [call for call in theirs if not _is_library(call[2].filename)]
     if not own and theirs:
@@ -92,8 +94,9 @@ def raised_at(error: BaseException) -> str:
     return text if first.defined_at == last.defined_at else f"{text}, called by {first.function} at {first.defined_at}"
 
 
-def _is_of_project(names: dict[str, object]) -> bool:
-    return str(names.get("__name__")).partition(".")[0] in OURS
+def is_of_project(module: object) -> bool:
+    """Whether the module of a name is one of this project's."""
+    return str(module).partition(".")[0] in OURS
 
 
 def _is_library(filename: str) -> bool:

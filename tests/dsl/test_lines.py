@@ -153,8 +153,21 @@ with TopologyTestDriver(builder.build(), settings) as driver:
 @pytest.mark.parametrize("script", BUILD.values(), ids=BUILD)
 def test_an_error_ends_with_the_line_that_made_the_node(script: str) -> None:
     error, (line,) = error_of(script)
-    assert str(error).endswith(f", made at orders.py:{line}")
+    by = "" if error.made_by is None else f" by {error.made_by}"
+    assert str(error).endswith(f", made at orders.py:{line}{by}")
     assert error.made_at == f"orders.py:{line}"
+
+
+def test_an_error_of_a_record_names_the_call_that_made_the_node() -> None:
+    """With the names of the user's functions, and those of stores that have one."""
+    error, _ = error_of(BUILD["a user's function fails"])
+    assert error.made_by == "map_values(lambda)"
+    error, _ = error_of(BUILD["a joiner fails"])
+    assert error.made_by == "left_join(lambda)"
+    error, _ = error_of(BUILD["a processor fails"])
+    assert str(error).endswith(" by add_processor(Broken)")
+    error, _ = error_of(BUILD["a global store's processor fails"])
+    assert error.made_by == "add_global_store(Broken, s)"
 
 
 def test_a_name_that_is_taken_has_the_line_of_the_first() -> None:

@@ -38,7 +38,7 @@ def test_a_function_that_fails(tmp_path: Path) -> None:
         wait_until("the application has failed", lambda: app.failure)
         assert isinstance(app.failure, ProcessingError)
         assert str(app.failure).startswith("ZeroDivisionError in node 'divide': ")
-        assert str(app.failure).endswith(f", made at {line}")
+        assert str(app.failure).endswith(f", made at {line} by map_values(lambda)")
 
 
 def test_topics_that_are_missing_or_do_not_fit(tmp_path: Path) -> None:

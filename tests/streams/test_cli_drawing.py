@@ -14,6 +14,7 @@ from dsl import Branched, Repartitioned, StreamsBuilder
 from processor_api.processor import Processor
 from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
+from processor_api.topology.describe import describe
 from processor_api.topology.topology import Topology
 from streams.cli.drawing.graph import Kind, graph_of
 from streams.cli.drawing.layers import Edge, Layout, place
@@ -82,6 +83,31 @@ def test_subtopologies_are_groups_with_stores_and_topics_between() -> None:
     assert any(target == "counted" and not flows for _, target, flows in links)
 
 
+def test_a_node_says_which_call_made_it_and_below_its_name_and_line() -> None:
+    topology = Topology().add_source("orders", "events")
+    root = ElementTree.fromstring(svg(graph_of(topology)))
+    (source,) = [group for group in root.iter(f"{SVG}g") if group.findtext(f"{SVG}title") == "source orders"]
+    texts = [(text.text, text.get("class")) for text in source.iter(f"{SVG}text")]
+    assert texts[0] == ("add_source(events)", None)
+    assert ("orders", "small") in texts
+    assert "".join(str(text) for text, _ in texts).endswith(str(topology.line_of("orders")))
+
+
+def test_the_text_can_say_which_call_made_each_node() -> None:
+    """The names of the user's functions, of topics and of the stores that have one; the part, where a call makes
+    several nodes."""
+    topology = large()
+    plain = str(topology.describe())
+    text = describe(topology, calls=True)
+    added = [line.strip() for line in text.splitlines() if line not in plain.splitlines()]
+    assert len(added) == len(topology.nodes)
+    calls = {topology.call_of(name) for name in topology.nodes}
+    assert {"stream(orders, old-orders)", "split(lambda)", "select_key(lambda)", "to(lambda)", "merge()"} <= calls
+    assert {"table(customers-store)", "count(counted)", "count(): drop null keys"} <= calls
+    assert {"count(): write counted-repartition", "count(): read counted-repartition"} <= calls
+    assert all(f"{topology.call_of(name)} at {topology.line_of(name)}" in added for name in topology.nodes)
+
+
 def test_a_pattern_is_a_topic_of_its_own() -> None:
     topology = Topology().add_source("in", re.compile("events-.*"))
     assert [topic.name for topic in graph_of(topology).topics] == ["topics like events-.*"]
@@ -93,9 +119,10 @@ def test_the_text_of_a_picture_fits_into_its_boxes() -> None:
     store = Stores.key_value_store_builder(Stores.in_memory_key_value_store(name), Serdes.STRING, Serdes.STRING)
     topology = Topology().add_source("s", "in").add_processor("表" * 12, Nothing, "s").add_state_store(store, "表" * 12)
     root = ElementTree.fromstring(svg(graph_of(topology)))
-    texts = [str(text.text) for text in root.iter(f"{SVG}text")]
+    boxes = list(root.iter(f"{SVG}text"))
+    texts = [str(text.text) for text in boxes]
     assert name in "".join(texts)
-    assert max(map(len, texts)) <= 30
+    assert max(len(str(text.text)) * (1 if text.get("class") is None else 5 / 6) for text in boxes) <= 30
     width = float(root.attrib["width"])
     assert 12 * 2 * 7 < width < 600
 
@@ -107,7 +134,8 @@ def test_a_mermaid_chart_names_everything_whatever_it_is_called() -> None:
     assert 'subgraph g0["Sub-topology 0"]' in lines
     assert lines.count("end") == 1
     assert any('[("kept")]' in line for line in lines)
-    assert any('"user of #60;events#62; #38; #34;more#34;"' in line for line in lines)
+    assert any("<small>user of #60;events#62; #38; #34;more#34;</small>" in line for line in lines)
+    assert any('["add_processor(Nothing#44; kept)<br/>' in line for line in lines)
     ids = {match[1] for line in lines if (match := re.match(r"(b\d+)[\[(]", line))}
     used = {
         end for line in lines if (match := re.match(r"(b\d+) (?:-->|-\.-) (b\d+)$", line)) for end in match.groups()

@@ -56,7 +56,8 @@ COUNT_OF_ONE_WINDOW = (
     ' "end": "2025-01-01T00:05:00.000Z"}, "value": %d, "timestamp": "%s"}\n'
 )
 HELD = (
-    "final holds back 1 result of an open window until a record of 2025-01-01T00:%s:00Z or later reaches it\n"
+    "final, suppress(final-store) at app.py:16, holds back 1 result of an open window until a record of"
+    " 2025-01-01T00:%s:00Z or later reaches it\n"
     "Stream time moves only with records: give one of that time, in a line behind @+5m for instance.\n"
 )
 
@@ -150,17 +151,17 @@ builder.stream("visits").group_by_key().count(materialized="counts", name="count
 """
     expected = """\
 visits-0@0
-  read     KSTREAM-SOURCE-0000000000                  'home': 'ann'
-  process  count                                      'home': 'ann'
-  get      count > counts                             'home': None
-  put      count > counts                             'home': 1
-  drain    count > counts                             'home': 1
-  process  KTABLE-TOSTREAM-0000000002                 'home': (1, None)
-  send     KSTREAM-SINK-0000000003 > counts-by-page-0  'home': 1
+  read     KSTREAM-SOURCE-0000000000   stream(visits)      'home': 'ann'
+  process  count                       count(counts)       'home': 'ann'
+  get      count                       > counts            'home': None
+  put      count                       > counts            'home': 1
+  drain    count                       > counts            'home': 1
+  process  KTABLE-TOSTREAM-0000000002  to_stream()         'home': (1, None)
+  send     KSTREAM-SINK-0000000003     > counts-by-page-0  'home': 1
 visits-0@1
-  read     KSTREAM-SOURCE-0000000000  None: 'bob'
-  process  count                      None: 'bob'
-  drop     count                      null key or value
+  read     KSTREAM-SOURCE-0000000000   stream(visits)      None: 'bob'
+  process  count                       count(counts)       None: 'bob'
+  drop     count                       count(counts)       null key or value
 """
     found = trial(source, *START, "--trace", given="home\tann\nbob\n")
     squeezed = re.compile(r" +")
@@ -293,7 +294,11 @@ def test_each_kind_of_result_that_waits_is_due_when_it_is_said(trial: Try) -> No
     """One millisecond before it nothing comes, and then all of it."""
     first = '{"topic": "lines", "key": "a", "value": "x", "timestamp": "2025-01-01T00:00:00Z"}\n'
     found = trial(OPEN, given=first)
-    waits = dict(re.findall(r"^(\S+) holds back 1 .* until a record of (\S+) or later", found.err, re.MULTILINE))
+    waits = dict(
+        re.findall(
+            r"^(\S+), .* at app.py:\d+, holds back 1 .* until a record of (\S+) or later", found.err, re.MULTILINE
+        )
+    )
     assert (found.status, found.out, len(waits)) == (0, "", 4)
     for node, due in waits.items():
         topic = node if "Windows" in node else "joined"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from dsl.processors.joins.foreign_key import (
     ANSWER_ALWAYS,
@@ -47,6 +47,7 @@ class ForeignKeySubscribe(ChangeReader, OwnSerdes):
     The results have the foreign key as key, which is null where a left join has none, and bytes as value.
     """
 
+    part: ClassVar[str] = "subscribe"
     extractor: Callable[..., Any] = field(metadata=user_function("value", key_if="with_key"))
     with_key: bool
     """Whether the extractor takes the left row's key too."""
@@ -137,6 +138,7 @@ class ForeignKeyAnswers(OwnSerdes, Operator):
     have none, and what was joined before would stay.
     """
 
+    part: ClassVar[str] = "resolve"
     joiner: Callable[[Any, Any], Any] = field(metadata=user_function("value", "other"))
     left_join: bool
     topic: str

@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from dsl.processors.joins.foreign_key import (
     ANSWER_ALWAYS,
@@ -271,6 +271,7 @@ NULL_FOREIGN_KEY = "a subscription without a foreign key"
 class ForeignKeyReceive(OwnSerdes, Operator):
     """Keeps the subscriptions of left rows, or deletes them, and passes them on."""
 
+    part: ClassVar[str] = "keep subscriptions"
     store: str
     topic: str
     """The topic of subscriptions, without the application's id."""
@@ -305,6 +306,7 @@ class ForeignKeyReceive(OwnSerdes, Operator):
 class ForeignKeyAnswer(OwnSerdes, Operator):
     """Answers a subscription with the value of the right row (semantics 18, 68, 69)."""
 
+    part: ClassVar[str] = "answer"
     topic: str
     """The topic of subscriptions, without the application's id."""
     key_serde: Serde[Any] | None
@@ -344,6 +346,7 @@ class ForeignKeyAnswer(OwnSerdes, Operator):
 class ForeignKeyRightChanges(ChangeReader, OwnSerdes):
     """Answers all subscriptions of a row of the right table when it changes, in parts (semantics 66, 161)."""
 
+    part: ClassVar[str] = "answer changes"
     store: str
     topic: str
     """The topic of subscriptions, without the application's id."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from dsl.processors.joins.joiners import with_key
 from dsl.processors.joins.stream_stream import NULL
@@ -95,6 +95,7 @@ class JoinResults:
         one store for that; ``None`` if the join cannot do with one.
     """
 
+    part: ClassVar[str] = "results"
     alone: SelfJoin | None = None
 
     def bind(self, context: OperatorContext) -> Forward:

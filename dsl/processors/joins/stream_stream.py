@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from dsl.processors.joins.joiners import reversed_joiner, with_key
 from dsl.processors.joins.unmatched import Release, Unmatched
@@ -23,6 +23,7 @@ NULL = "null key or value"
 class StreamJoinStore:
     """Passes the records of one side on to be joined, and then keeps those that have a key for the other side."""
 
+    part: ClassVar[str] = "keep"
     store: str
 
     def bind(self, context: OperatorContext) -> Forward:
@@ -61,6 +62,11 @@ class StreamJoinSide:
     after_ms: int
     other_store: str
     unmatched: Unmatched | None = None
+
+    @property
+    def part(self) -> str:
+        """The side whose records come."""
+        return "left" if self.from_left else "right"
 
     def bind(self, context: OperatorContext) -> Forward:
         """Returns the function for the records of one task."""

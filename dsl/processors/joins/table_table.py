@@ -135,6 +135,11 @@ class TableJoinSide(ChangeReader):
     announced: Announced | None = None
     """The changes that arrive by both sides; set by the compiler."""
 
+    @property
+    def part(self) -> str:
+        """The side whose changes come."""
+        return "left" if self.is_left else "right"
+
     def bind(self, context: OperatorContext) -> Forward:
         """Returns the function for the changes of one task."""
         process = self._bind(context)

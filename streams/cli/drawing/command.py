@@ -25,6 +25,13 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("topology", metavar="APP", help=APP_HELP)
     forms = parser.add_mutually_exclusive_group()
     forms.add_argument("--mermaid", dest="form", action="store_const", const=_mermaid, help="as a Mermaid flowchart")
+    forms.add_argument(
+        "--calls",
+        dest="form",
+        action="store_const",
+        const=_with_calls,
+        help="with the call that made each node, such as map_values(to_cents), and its line in your script",
+    )
     forms.add_argument("--svg", dest="form", action="store_const", const=_svg, help="as an SVG picture")
     add_settings_options(parser)
     parser.set_defaults(command=run, form=Topology.describe)
@@ -51,6 +58,12 @@ def _warn_of_missing_serdes(topology: Topology, config: Any) -> None:
         check_serdes(topology, config.default_key_serde, config.default_value_serde)
     except ConfigError as error:
         say_error(f"warning: {error}")
+
+
+def _with_calls(topology: Topology) -> str:
+    from processor_api.topology.describe import describe
+
+    return describe(topology, calls=True)
 
 
 def _mermaid(topology: Topology) -> str:

@@ -29,6 +29,10 @@ class Box:
     id: str
     kind: Kind
     name: str
+    call: str | None = None
+    """The call of the user's script that made a node, if it is known."""
+    line: str | None = None
+    """The line of that call."""
 
 
 @dataclass(frozen=True)
@@ -75,16 +79,17 @@ class _GraphBuilder:
 
     def _node(self, node: Node) -> Box:
         own = self._id("node", node.name)
+        made = self._topology.call_of(node.name), self._topology.line_of(node.name)
         for parent in node.parents:
             self.graph.links.append(Link(self._id("node", parent), own))
         if isinstance(node, SourceNode):
             for topic in self._read(node):
                 self.graph.links.append(Link(topic, own))
-            return Box(own, Kind.SOURCE, node.name)
+            return Box(own, Kind.SOURCE, node.name, *made)
         if isinstance(node, ProcessorNode):
-            return Box(own, Kind.PROCESSOR, node.name)
+            return Box(own, Kind.PROCESSOR, node.name, *made)
         self.graph.links += (Link(own, topic) for topic in self._written(node))
-        return Box(own, Kind.SINK, node.name)
+        return Box(own, Kind.SINK, node.name, *made)
 
     def _link_stores(self, node: str) -> None:
         for store in self._topology.stores_of(node):

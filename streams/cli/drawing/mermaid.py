@@ -37,7 +37,9 @@ def mermaid(graph: Graph) -> str:
 
 def _box(box: Box) -> str:
     start, end = _SHAPES[box.kind]
-    return f'{box.id}{start}"{_text(box.name)}"{end}'
+    texts = [box.name] if box.call is None else [box.call, box.name, box.line or ""]
+    first, *small = map(_text, texts)
+    return f'{box.id}{start}"{first}{"".join(f"<br/><small>{text}</small>" for text in small)}"{end}'
 
 
 def _text(name: str) -> str:

@@ -12,6 +12,8 @@ from streams.cli.drawing.layers import Edge, Layout, Point, place
 
 _CHARACTER = 7.3
 _LINE = 15.0
+_SMALL = 5 / 6
+"""The size of a node's own name below the call that made it."""
 _LONGEST_LINE = 30
 _PADDING = 14.0
 _CAP = 7.0
@@ -24,6 +26,7 @@ _MARGIN = 16.0
 
 _STYLE = """
 text { font: 12px ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace; fill: #1c2733; text-anchor: middle; }
+.small { font-size: 10px; fill: #55636f; }
 .title { font-weight: bold; text-anchor: start; fill: #55636f; }
 .group { fill: #f6f8fa; stroke: #b9c3cc; }
 .box { stroke-width: 1.3; }
@@ -178,12 +181,12 @@ def _path(points: Sequence[Point], style: str) -> str:
     return f'<path class="{style}" d="{" ".join(steps)}"/>'
 
 
-def _lines(name: str) -> list[str]:
+def _lines(name: str, longest: int = _LONGEST_LINE) -> list[str]:
     """Splits a long name into several lines, after a dash, a dot or an underscore where there is one."""
     lines = []
-    while len(name) > _LONGEST_LINE:
-        cut = max(name.rfind(mark, 0, _LONGEST_LINE) for mark in "-._ ") + 1
-        cut = cut if cut > _LONGEST_LINE // 3 else _LONGEST_LINE
+    while len(name) > longest:
+        cut = max(name.rfind(mark, 0, longest) for mark in "-._ ") + 1
+        cut = cut if cut > longest // 3 else longest
         lines.append(name[:cut])
         name = name[cut:]
     return [*lines, name]
@@ -193,10 +196,19 @@ def _columns(text: str) -> int:
     return sum(2 if unicodedata.east_asian_width(each) in "WF" else 1 for each in text)
 
 
+def _texts(box: Box) -> tuple[list[str], list[str]]:
+    """Returns the lines of a box: what a node does, and small its name and the line of the script; else the name."""
+    if box.call is None:
+        return _lines(box.name), []
+    longest = int(_LONGEST_LINE / _SMALL)
+    return _lines(box.call), [*_lines(box.name, longest), *_lines(box.line or "", longest)]
+
+
 def _size(box: Box) -> tuple[float, float]:
-    lines = _lines(box.name)
-    width = max(max(map(_columns, lines)) * _CHARACTER + 2 * _PADDING, 80.0)
-    height = len(lines) * _LINE + 16.0
+    lines, small = _texts(box)
+    columns = max([*map(_columns, lines), *(_columns(line) * _SMALL for line in small)])
+    width = max(columns * _CHARACTER + 2 * _PADDING, 80.0)
+    height = (len(lines) + len(small) * _SMALL) * _LINE + 16.0
     if box.kind is Kind.STORE:
         return width, height + 2 * _CAP
     return (width + 2 * _CAP if box.kind in (Kind.TOPIC, Kind.INTERNAL_TOPIC) else width), height
@@ -214,14 +226,21 @@ def _shape(box: Box, at: Point) -> str:
         outline = (
             f'<rect {style} x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" rx="{round_corners}"/>'
         )
-    lines = _lines(box.name)
-    first = y + (height - len(lines) * _LINE) / 2 + 11.5 + (_CAP / 2 if box.kind is Kind.STORE else 0)
-    texts = "".join(
-        f'<text x="{x + width / 2:.1f}" y="{first + number * _LINE:.1f}">{escape(line)}</text>'
-        for number, line in enumerate(lines)
-    )
-    label = quoteattr(f"{box.kind} {box.name}")
-    return f"<g aria-label={label}><title>{escape(f'{box.kind} {box.name}')}</title>{outline}{texts}</g>"
+    lines, small = _texts(box)
+    own_height = (len(lines) + len(small) * _SMALL) * _LINE
+    first = y + (height - own_height) / 2 + 11.5 + (_CAP / 2 if box.kind is Kind.STORE else 0)
+    below = first + (len(lines) - 1) * _LINE
+    texts = [_text(x + width / 2, first + number * _LINE, line) for number, line in enumerate(lines)]
+    texts += [
+        _text(x + width / 2, below + number * _LINE * _SMALL, line, ' class="small"')
+        for number, line in enumerate(small, start=1)
+    ]
+    label = f"{box.kind} {box.name}"
+    return f"<g aria-label={quoteattr(label)}><title>{escape(label)}</title>{outline}{''.join(texts)}</g>"
+
+
+def _text(x: float, y: float, text: str, style: str = "") -> str:
+    return f'<text{style} x="{x:.1f}" y="{y:.1f}">{escape(text)}</text>'
 
 
 def _standing_cylinder(x: float, y: float, width: float, height: float, style: str) -> str:

@@ -4,7 +4,7 @@ JSON lines in a pipe."""
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TextIO
 from unicodedata import combining, east_asian_width
 
@@ -32,6 +32,7 @@ from streams.runtime.tracing.steps import TraceStep, value_text
 
 MOST_CELL = 60
 """Characters of a key in a table, and of a key or a value in a step."""
+CallOf = Callable[[str], str | None]
 _GAP = "  "
 _DIM, _BOLD, _PLAIN = "\x1b[2m", "\x1b[1m", "\x1b[0m"
 
@@ -208,26 +209,30 @@ class RowKeys:
         return kind_of(builder) if builder is not None and isinstance(step.key, bytes) else None
 
 
-def show_steps(stream: TextIO, steps: Sequence[TraceStep], keys: RowKeys) -> None:
-    """Prints steps as aligned lines, below the name of their record."""
+def show_steps(stream: TextIO, steps: Sequence[TraceStep], keys: RowKeys, call_of: CallOf) -> None:
+    """Prints steps as aligned lines, below the name of their record.
+
+    :param call_of: returns the call of the user's script that made a node.
+    """
     shown = [step for step in steps if step.step not in _STEPS_LEFT_OUT and not keys.is_of_index(step)]
-    lines = [[step.step, _where(step), _what(step, keys)] for step in shown]
-    widths = [max((len(line[column]) for line in lines), default=0) for column in range(2)]
+    lines = [[step.step, step.node or "", _where(step, call_of), _what(step, keys)] for step in shown]
+    widths = [max((len(line[column]) for line in lines), default=0) for column in range(3)]
     record = None
-    for step, line in zip(shown, lines, strict=True):
+    for step, (*front, what) in zip(shown, lines, strict=True):
         if step.record != record:
             record = step.record
             say(str(record), stream=stream)
-        front = "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=False))
-        say(f"  {front}  {line[2]}".rstrip(), stream=stream)
+        columns = "  ".join(cell.ljust(width) for cell, width in zip(front, widths, strict=True))
+        say(f"  {columns}  {what}".rstrip(), stream=stream)
     stream.flush()
 
 
-def _where(step: TraceStep) -> str:
-    """Returns the node, and the store or the topic that it uses."""
-    if step.step == "read" or not step.place:
-        return step.node or ""
-    return f"{step.node or ''} > {step.place}"
+def _where(step: TraceStep, call_of: CallOf) -> str:
+    """Returns the store or the topic that the node uses, else the call that made the node."""
+    if step.step != "read" and step.place:
+        return f"> {step.place}"
+    call = None if step.node is None else call_of(step.node)
+    return "" if call is None else cut(call, MOST_CELL)
 
 
 def _what(step: TraceStep, keys: RowKeys) -> str:

@@ -201,7 +201,8 @@ class _Trial:
     def _show(self) -> None:
         steps = self._session.take_trace()
         if steps:
-            show_steps(self._traces_to, steps, RowKeys(self._session.topology, self._session.config))
+            topology = self._session.topology
+            show_steps(self._traces_to, steps, RowKeys(topology, self._session.config), topology.call_of)
         self._printer.show(self._session.outputs())
 
     def _say_what_is_left(self) -> None:
@@ -213,7 +214,9 @@ class _Trial:
         waiting = held_back(session.topology, session.stores)
         for held in waiting:
             due = str(iso(held.due_ms)).replace(".000Z", "Z")
-            _say(f"{held.node} holds back {held.what} until a record of {due} or later reaches it")
+            made = session.topology.origin_of(held.node)
+            who = held.node if made["made_by"] is None else f"{held.node}, {made['made_by']} at {made['made_at']},"
+            _say(f"{who} holds back {held.what} until a record of {due} or later reaches it")
         if waiting:
             _say("Stream time moves only with records: give one of that time, in a line behind @+5m for instance.")
 

@@ -6,7 +6,7 @@ happened (semantics 113). Nothing here runs unless there was an error.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
@@ -86,8 +86,8 @@ class ExceptionHandlers:
     more. It is tried again if records were only late."""
 
 
-LineOf = Callable[[str], str | None]
-"""The name of a node to the line of the user's script that made it, if it is known."""
+OriginOf = Callable[[str], Mapping[str, str | None]]
+"""The name of a node to the line and the call of the user's script that made it, as fields of errors."""
 
 
 class SendDeadLetters(Protocol):
@@ -96,13 +96,13 @@ class SendDeadLetters(Protocol):
     def __call__(self, records: Iterable[ProducerRecord], *, wait: bool = False) -> None: ...
 
 
-def unknown_line(node: str) -> str | None:
-    """Returns ``None``, for nodes whose lines are not known."""
-    return None
+def unknown_origin(node: str) -> Mapping[str, str | None]:
+    """Returns nothing, for nodes of which it is not known."""
+    return {}
 
 
 def error_policy_for(
-    config: StreamsConfig, task: TaskId, collector: RecordCollector, line_of: LineOf = unknown_line
+    config: StreamsConfig, task: TaskId, collector: RecordCollector, origin_of: OriginOf = unknown_origin
 ) -> ErrorPolicy:
     """Returns the policy of a task under a configuration; dead letters go through the task's collector."""
     handlers = ExceptionHandlers(
@@ -112,19 +112,19 @@ def error_policy_for(
         dead_letter_queue_topic_name=config.errors_dead_letter_queue_topic_name,
         exactly_once=config.exactly_once,
     )
-    return ErrorPolicy(task, handlers, collector.send_dead_letters, line_of)
+    return ErrorPolicy(task, handlers, collector.send_dead_letters, origin_of)
 
 
 class ErrorPolicy:
     """Handles the errors of one task. Its methods return to drop the record, or raise to fail the task.
 
-    :param line_of: finds the line of the user's script that made a node.
+    :param origin_of: finds the line of the user's script that made a node, and the call.
     """
 
     def __init__(
-        self, task: TaskId, handlers: ExceptionHandlers, send: SendDeadLetters, line_of: LineOf = unknown_line
+        self, task: TaskId, handlers: ExceptionHandlers, send: SendDeadLetters, origin_of: OriginOf = unknown_origin
     ) -> None:
-        self._line_of = line_of
+        self._origin_of = origin_of
         self._task = task
         self._handlers = handlers
         self._send = send
@@ -233,7 +233,7 @@ class ErrorPolicy:
         that were only late are processed again. The source record is not the current one any more, so dead letters hold
         the record that was refused.
         """
-        failure.locate(node=node, task=str(self._task), made_at=self._line_of(node))
+        failure.locate(node=node, task=str(self._task), **self._origin_of(node))
         if self._handlers.exactly_once:
             return (failure if isinstance(failure, RetryableError) else _final(failure)), ()
         context = ErrorHandlerContext(
@@ -264,7 +264,7 @@ class ErrorPolicy:
         The handler is asked under each guarantee: a transaction has not seen the record.
         """
         context = self._context(node, cursor, record.timestamp or 0, record.headers)
-        failure.locate(node=node, task=str(self._task), made_at=self._line_of(node))
+        failure.locate(node=node, task=str(self._task), **self._origin_of(node))
         response = self._ask(PRODUCTION, self._handlers.production, (context, record, failure, None), context)
         retries = response.result is Result.RETRY
         if response.dead_letter_queue_records:
@@ -350,7 +350,7 @@ class ErrorPolicy:
     def _failure(self, kind: type[StreamsError], what: str, context: ErrorHandlerContext, key: Any) -> StreamsError:
         task = str(self._task) if self._task.partition >= 0 else None  # global stores are filled outside of tasks
         node = context.processor_node_id
-        place: dict[str, Any] = {"task": task, "node": node, "key": key, "made_at": self._line_of(node)}
+        place: dict[str, Any] = {"task": task, "node": node, "key": key, **self._origin_of(node)}
         if context.topic is not None:
             place |= {"topic": context.topic, "partition": context.partition, "offset": context.offset}
         return kind(what, **place)
@@ -375,7 +375,7 @@ def _final(failure: StreamsError) -> StreamsError:
     """Returns the error of a refused record that is not to be sent again."""
     if not isinstance(failure, RetryableError):
         return failure
-    final = ProductionError(failure.message, made_at=failure.made_at, **failure.place())
+    final = ProductionError(failure.message, **failure.origin(), **failure.place())
     final.reason = getattr(failure, "reason", None)
     return final
 

@@ -145,7 +145,7 @@ class _ChainBuilder:
         task = str(self.environment.task_id)
         processor = _made(node.name, supplier, task)
         init = partial(_init, context, processor)
-        place = {"node": node.name, "task": task, "made_at": self.plan.topology.line_of(node.name)}
+        place = {"node": node.name, "task": task, **self.plan.topology.origin_of(node.name)}
         self.initialisers.insert(0, partial(_called, init, "initialised", **place))
         context.on_close(partial(_called, processor.close, "closed", **place))
         return run_processor(context, processor)
@@ -212,5 +212,5 @@ def build_chain(
         try:
             sources |= builder.add(plan.topology.nodes[name])
         except StreamsError as error:
-            raise error.locate(node=name, made_at=plan.topology.line_of(name))  # noqa: B904 - the same, with its place
+            raise error.locate(node=name, **plan.topology.origin_of(name))  # noqa: B904 - the same, with its place
     return NodeChain(sources, builder.source, builder.contexts, builder.initialisers, builder.closers)

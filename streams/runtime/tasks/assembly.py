@@ -81,7 +81,7 @@ class TaskAssembly:
 
     settings: TaskSettings
     error_policy: Callable[..., ErrorPolicy]
-    """``(task, line_of=...)`` to the error policy of a task; the second finds the lines of nodes."""
+    """``(task, origin_of=...)`` to the error policy of a task; the second finds the lines and calls of nodes."""
     clock: Clock
     open_engine: EngineOpener
     budget: Budget = field(default_factory=lambda: Budget(0))
@@ -96,7 +96,7 @@ class TaskAssembly:
         return Environment(
             id_,
             self.settings,
-            self.error_policy(id_, line_of=topology.line_of),
+            self.error_policy(id_, origin_of=topology.origin_of),
             clock=self.clock,
             state_dir=state_dir,
             thread=self.thread,

@@ -266,7 +266,7 @@ class Backfill:
                         " timestamp column and leave the extractor out",
                         node=name,
                         topic=topic,
-                        made_at=plan.topology.line_of(name),
+                        **plan.topology.origin_of(name),
                     )
 
     def _by_offset(self, topic: str) -> bool:

@@ -38,7 +38,7 @@ def _described(error: StreamsError) -> dict[str, Any]:
     if isinstance(cause, UnsupportedContextError):
         return _described(cause)
     message = error.message if cause is None else f"{error.message} ({kind_and_text(cause)})"
-    return {"type": type(error).__name__, "message": message, "place": place, "made_at": error.made_at}
+    return {"type": type(error).__name__, "message": message, "place": place, "origin": error.origin()}
 
 
 def error_of(error: Exception, what: str) -> StreamsError:
@@ -54,7 +54,7 @@ def error_of(error: Exception, what: str) -> StreamsError:
             described, _ = json.JSONDecoder().raw_decode(text[place + len(MARK) :])
         except ValueError:  # cut by Spark
             return StageFailed(f"{what} failed: {text[place + len(MARK) : place + 2_000]}")
-        return _class_of(described["type"])(described["message"], **described["place"], made_at=described["made_at"])
+        return _class_of(described["type"])(described["message"], **described["place"], **described["origin"])
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     shown = next(
         (line for line in reversed(lines) if "Error" in line or "Exception" in line), lines[-1] if lines else ""

@@ -23,7 +23,7 @@ if __name__ == "__main__":
 """
 STRINGS = 'builder = StreamsBuilder(key_serde="string", value_serde="string")\n'
 AT_ERROR = re.compile(r'\[error *\]|"level": "error"')
-PLACE = "[topic='in', partition=0, offset=0, task='0_0', node='{node}'{key}], made at app.py:{line}\n"
+PLACE = "[topic='in', partition=0, offset=0, task='0_0', node='{node}'{key}], made at app.py:{line} by {by}\n"
 SOURCE, MAPPER = "KSTREAM-SOURCE-0000000000", "KSTREAM-{kind}-0000000001"
 READ_HINT = (
     "; see the serde of source 'KSTREAM-SOURCE-0000000000', or set deserialization.exception.handler to"
@@ -33,8 +33,8 @@ PROCESS_HINT = "; correct it, or set processing.exception.handler to LogAndConti
 PROCESS_HINT += " to drop such records "
 
 
-def end(node: str, line: int, key: str = "") -> str:
-    return PLACE.format(node=node, line=line, key=key)
+def end(node: str, line: int, by: str, key: str = "") -> str:
+    return PLACE.format(node=node, line=line, by=by, key=key)
 
 
 CASES = {
@@ -42,7 +42,7 @@ CASES = {
         "",
         'builder = StreamsBuilder(key_serde="string", value_serde="json")\nbuilder.stream("in").to("out")\n',
         b"{x",
-        "error: the value cannot be read: DecodeError: {json}" + READ_HINT + end(SOURCE, 5),
+        "error: the value cannot be read: DecodeError: {json}" + READ_HINT + end(SOURCE, 5, "stream(in)"),
     ),
     "no such model": (
         "from pydantic import BaseModel",
@@ -51,7 +51,7 @@ CASES = {
         b'{"cents": "many"}',
         "error: the value cannot be read: ValidationError: no valid Order: cents: Input should be a valid integer,"
         " unable"
-        " to parse string as an integer, got 'many'; name: Field required" + READ_HINT + end(SOURCE, 8),
+        " to parse string as an integer, got 'many'; name: Field required" + READ_HINT + end(SOURCE, 8, "stream(in)"),
     ),
     "function that raises": (
         "",
@@ -63,7 +63,7 @@ CASES = {
         " fourth,"
         " called by loud at app.py:7"
         + PROCESS_HINT
-        + end("KSTREAM-MAPVALUES-0000000001", 11, ", key='ann'")
+        + end("KSTREAM-MAPVALUES-0000000001", 11, "map_values(loud)", ", key='ann'")
         + '  File "{app}", line 8, in loud\n'
         "    return fourth(line).upper()\n"
         "           ^^^^^^^^^^^^\n"
@@ -78,7 +78,7 @@ CASES = {
         "error: TypeError in node 'KSTREAM-FLATMAPVALUES-0000000001': the lambda at app.py:5 returned None; it has to"
         " return an iterable of values, such as a list"
         + PROCESS_HINT
-        + end("KSTREAM-FLATMAPVALUES-0000000001", 5, ", key='ann'"),
+        + end("KSTREAM-FLATMAPVALUES-0000000001", 5, "flat_map_values(lambda)", ", key='ann'"),
     ),
     "value that is not of the serde": (
         "",
@@ -87,7 +87,7 @@ CASES = {
         "error: the value cannot be written to topic 'out': TypeError: string: expected a str, got int; give the sink a"
         " value_serde for such a value, or set production.exception.handler to a handler of yours that answers"
         " Response.resume() to drop such records "
-        + end("KSTREAM-SINK-0000000002", 5, ", key='ann'"),
+        + end("KSTREAM-SINK-0000000002", 5, "to(out)", ", key='ann'"),
     ),
 }  # fmt: skip
 
