@@ -16,7 +16,7 @@ from streams.cli.records.values import bytes_as_json, bytes_of_json, parsed_json
 NAMES = ("topic", "key", "value", "timestamp", "headers")
 """The fields of a record, in the order in which they are printed."""
 PLACE = ("partition", "offset")
-"""Fields that say where a record was, as `streams consume` prints it; they are passed over."""
+"""Fields that say where a record was, as `streams consume` prints it; only a trial of several partitions reads one."""
 _KNOWN = frozenset((*NAMES, *PLACE))
 MOST_SHOWN = 80
 """Characters of what was given, in the text of an error."""
@@ -40,6 +40,8 @@ class GivenRecord:
     topic: str | None = None
     timestamp_ms: int | None = None
     headers: HeaderList | None = None
+    partition: int = -1
+    """The partition that it was in; -1 if that is not known."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,7 @@ def record_of(place: str, found: Mapping[str, Any]) -> GivenRecord:
         topic=topic,
         timestamp_ms=None if timestamp is None else time_ms(timestamp),
         headers=headers_of_json(found.get("headers")),
+        partition=partition if type(partition := found.get("partition")) is int else -1,
     )
 
 

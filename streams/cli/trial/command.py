@@ -14,6 +14,7 @@ examples:
   echo "to be or not to be" | streams try app.py
   streams try app.py --input orders=orders.csv --input customers=customers.jsonl --tables
   streams try app.py --generate 20 --trace
+  streams try app.py --input orders.jsonl --input customers.jsonl --partitions 4 --workers 2
 
 lines:
   VALUE, or KEY<tab>VALUE; where several topics are read TOPIC<tab>VALUE or TOPIC<tab>KEY<tab>VALUE
@@ -56,6 +57,18 @@ def add_parser(commands: Any) -> None:
         "--start", metavar="TIME", type=_time, help="the wall clock at the start, which then stands still"
     )
     time.add_argument("--advance", metavar="DURATION", type=_duration, help="lets that pass at the end, such as 5m")
+    spread = parser.add_argument_group("partitions", "what one partition hides is said at the end")
+    spread.add_argument(
+        "--partitions", type=_positive, metavar="N", help="give each topic N partitions, as tasks read them"
+    )
+    spread.add_argument("--workers", type=_positive, metavar="N", help="share the tasks out among N workers")
+    spread.add_argument(
+        "--crc32",
+        metavar="TOPIC",
+        action="append",
+        default=[],
+        help="the producer of TOPIC places keys by CRC32, as librdkafka does by default; may be repeated",
+    )
     shown = parser.add_argument_group("output")
     shown.add_argument("--format", choices=("text", "json"), help="text on a terminal, json elsewhere if not given")
     shown.add_argument("--trace", action="store_true", help="print the way of each record, node by node")
@@ -75,7 +88,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _positive(text: str) -> int:
-    number = int(text)
+    try:
+        number = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a whole number, got {text!r}") from None
     if number < 1:
         raise argparse.ArgumentTypeError(f"must be at least 1, got {text}")
     return number

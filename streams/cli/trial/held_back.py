@@ -45,10 +45,10 @@ class HeldBack:
 
 
 def held_back(topology: Topology, stores: Mapping[str, Any]) -> list[HeldBack]:
-    """Returns what each node holds back; nodes that hold back nothing are left out."""
+    """Returns what each node holds back; nodes that hold back nothing, and those without their stores, are left out."""
     found: dict[str, HeldBack] = {}
     for node in topology.nodes.values():
-        if isinstance(node, ProcessorNode):
+        if isinstance(node, ProcessorNode) and stores.keys() >= set(topology.stores_of(node.name)):
             for store, held in _of_node(node, stores):
                 found.setdefault(store, held)
     return list(found.values())

@@ -53,7 +53,7 @@ class Printer(Protocol):
 
 def json_line(output: Output) -> str:
     """Returns a record as a line of JSON, which is also a line of input."""
-    return record_line(output.topic, output.key, output.value, output.timestamp_ms, output.headers)
+    return record_line(output.topic, output.key, output.value, output.timestamp_ms, output.headers, output.place)
 
 
 class JsonLines:
@@ -95,7 +95,8 @@ class Table:
             if not self._begun:
                 self._begun = self._used = True
                 self._line(["time".ljust(12), "topic", "key", "value"], bold=True)
-            self._line([_clock(output.timestamp_ms), output.topic, *_pair(output.key, output.value)])
+            topic = output.topic if output.place is None else f"{output.topic}-{output.place[0]}"
+            self._line([_clock(output.timestamp_ms), topic, *_pair(output.key, output.value)])
             if output.headers:
                 named = ", ".join(f"{as_text(name)}={as_text(_header(value))}" for name, value in output.headers)
                 self._write(f"{' ' * 12}{_GAP}headers: {named}\n")
@@ -285,3 +286,12 @@ def _columns(value: Any) -> dict[str, Any]:
         until = None if value.valid_to is None else iso(value.valid_to)
         return {"value": as_json(value.value), "timestamp": iso(value.timestamp), "valid_to": until}
     return {"value": as_json(value)}
+
+
+def show_columns(stream: TextIO, rows: Sequence[Sequence[str]]) -> None:
+    """Prints rows of cells as aligned columns."""
+    widths = [max(map(_width, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (cell + " " * (width - _width(cell)) for cell, width in zip(row, widths, strict=True))
+        say(_GAP.join(cells).rstrip(), stream=stream)
+    stream.flush()

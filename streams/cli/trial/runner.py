@@ -23,13 +23,22 @@ from streams.cli.run.signals import on_stop_signals
 from streams.cli.settings_options import given_settings
 from streams.cli.topology_function import load_topology
 from streams.cli.trial.held_back import held_back
-from streams.cli.trial.output import JsonLines, RowKeys, printer_of, show_steps, show_tables
+from streams.cli.trial.output import JsonLines, RowKeys, printer_of, show_columns, show_steps, show_tables
+from streams.cli.trial.partitioned import (
+    PartitionedRun,
+    PlacedRecord,
+    Placing,
+    hidden_things,
+    outputs_of,
+    task_rows,
+)
 from streams.cli.trial.session import Refused, Session, Topics
 from streams.config import StreamsConfig
 from streams.testing.settings import with_defaults
 
 MOST_BAD = 10
 """Records that do not fit, after which the rest is not read."""
+MOST_PARTITIONS = 100
 _STANDARD_INPUT = "-"
 _LEFT_OUT = ("max.task.idle.ms", "state.dir")
 """Settings without a meaning in a trial: nothing more comes while it waits, and its state is in a temporary folder."""
@@ -37,6 +46,7 @@ _LEFT_OUT = ("max.task.idle.ms", "state.dir")
 
 def run_trial(arguments: argparse.Namespace) -> int:
     """Runs `streams try`; returns the exit status."""
+    _check_options(arguments)
     config = _config(arguments)
     topology = load_topology(arguments.topology, lambda: config)
     with (
@@ -44,7 +54,29 @@ def run_trial(arguments: argparse.Namespace) -> int:
         Session(topology, config, start_ms=arguments.start, trace=arguments.trace) as session,
     ):
         topic = _chosen_topic(arguments.topic, session.topics)
-        return _Trial(arguments, session, topic).run(_items(arguments, session, topic))
+        kind = _Trial if arguments.partitions is None else _PartitionedTrial
+        return kind(arguments, session, topic).run(_items(arguments, session, topic))
+
+
+def _check_options(arguments: argparse.Namespace) -> None:
+    """Checks the options of several partitions."""
+    partitions, workers = arguments.partitions, arguments.workers
+    if partitions is None and (workers is not None or arguments.crc32):
+        raise CannotRun(
+            f"{'--crc32' if workers is None else '--workers'} needs --partitions: one partition is one task"
+        )
+    if partitions is None:
+        return
+    if partitions > MOST_PARTITIONS:
+        raise CannotRun(f"--partitions {partitions}: a trial has at most {MOST_PARTITIONS}; a few show what many do")
+    if workers is not None and workers > partitions:
+        raise CannotRun(
+            f"--workers {workers} is more than --partitions {partitions}: the tasks of a topic are as many as its"
+            " partitions, and the others would have nothing to do"
+        )
+    for option in ("trace", "tables", "advance"):
+        if getattr(arguments, option):
+            raise CannotRun(f"--{option} is for one partition: leave out --partitions")
 
 
 def _interrupt(number: signal.Signals) -> None:
@@ -219,6 +251,71 @@ class _Trial:
             _say(f"{who} holds back {held.what} until a record of {due} or later reaches it")
         if waiting:
             _say("Stream time moves only with records: give one of that time, in a line behind @+5m for instance.")
+
+
+class _PartitionedTrial:
+    """One run of a topology on several partitions, beside one on a single partition, with what differs."""
+
+    def __init__(self, arguments: argparse.Namespace, session: Session, topic: str | None) -> None:
+        self._arguments = arguments
+        self._session = session
+        self._topic = topic
+        for name in arguments.crc32:
+            if not session.topics.reads(name):
+                raise CannotRun(f"--crc32: the topology reads no topic {name!r}; it reads {session.topics.list_read()}")
+        self._placing = Placing(arguments.partitions, arguments.crc32)
+        self._bad = 0
+
+    def run(self, items: Iterable[Item]) -> int:
+        """Reads all records, and runs the topology on them; returns the exit status."""
+        records = list(self._records(items))
+        try:
+            with PartitionedRun(self._session, self._placing, records, self._arguments.workers or 1) as run:
+                run.run()
+                self._pipe_all(records)
+                self._show(run)
+        except StreamsError as error:
+            _say(f"error: {described(error)}{'' if error.__cause__ is None else place_of(error.__cause__)}")
+            return FAILED
+        return FAILED if self._bad else CLEAN
+
+    def _pipe_all(self, records: Iterable[PlacedRecord]) -> None:
+        """Runs the same on one partition."""
+        for topic, _, (key, value, timestamp, headers, _) in records:
+            self._session.pipe(topic, key, value, timestamp, headers)
+
+    def _records(self, items: Iterable[Item]) -> Iterator[PlacedRecord]:
+        for item in items:
+            try:
+                if isinstance(item, TimeStep):
+                    self._session.step(item)  # for records without a timestamp; tasks go by those of records
+                else:
+                    yield self._placed(item)
+            except Refused as error:
+                self._bad += 1
+                _say(f"error: {item.place}: left out: {error}")
+                if self._bad >= MOST_BAD and not _is_typed(self._arguments):
+                    _say(f"error: {MOST_BAD} records were left out, so the rest is not read")
+                    return
+
+    def _placed(self, item: GivenRecord | BadRecord) -> PlacedRecord:
+        if isinstance(item, BadRecord):
+            raise Refused(item.reason)
+        partitions = self._placing.partitions
+        if item.partition >= partitions:
+            raise Refused(f"its partition is {item.partition}, and --partitions {partitions} has 0 to {partitions - 1}")
+        return self._placing.place(*self._session.in_bytes(item, self._topic), item.partition)
+
+    def _show(self, run: PartitionedRun) -> None:
+        printer = printer_of(self._arguments.format, [f"{one}-0" for one in self._session.topics.written])
+        printer.show(outputs_of(run, self._session))
+        sys.stdout.flush()
+        show_columns(sys.stderr if isinstance(printer, JsonLines) else sys.stdout, task_rows(run))
+        found = list(hidden_things(run, self._session))
+        for text in found:
+            _say(f"hidden by one partition: {text}")
+        if not found:
+            _say("one partition hides nothing of these records")
 
 
 def _is_typed(arguments: argparse.Namespace) -> bool:

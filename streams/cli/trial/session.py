@@ -29,6 +29,8 @@ LAST_MS = 253_402_300_799_999
 """The end of the year 9999."""
 
 SerdePair = tuple[Serde[Any], Serde[Any]]
+RecordInBytes = tuple[str, bytes | None, bytes | None, int, HeaderList | None]
+"""``(topic, key, value, timestamp_ms, headers)``"""
 
 
 class Refused(Exception):
@@ -44,6 +46,8 @@ class Output:
     value: Any
     timestamp_ms: int
     headers: HeaderList
+    place: tuple[int, int] | None = None
+    """The partition and the offset, where there are several partitions."""
 
 
 class Topics:
@@ -184,6 +188,14 @@ class Session:
         :raises Refused: if it is for no topic that is read, or does not fit its serdes; nothing has happened.
         :raises StreamsError: if the topology fails.
         """
+        self.pipe(*self.in_bytes(record, topic))
+
+    def in_bytes(self, record: GivenRecord, topic: str | None) -> RecordInBytes:
+        """Returns a record in the bytes of its topic.
+
+        :param topic: its topic if it does not say one.
+        :raises Refused: if it is for no topic that is read, or does not fit its serdes.
+        """
         name = record.topic or topic
         if name is None:
             raise Refused(f"it does not say its topic; the topology reads {self.topics.list_read()}")
@@ -191,7 +203,16 @@ class Session:
         key = self._part("key", key_serde, record.key, is_text=record.key_is_text)
         value = self._part("value", value_serde, record.value, is_text=record.is_text)
         timestamp = self.now_ms if record.timestamp_ms is None else record.timestamp_ms
-        self._driver.pipe_raw(name, key, value, timestamp, record.headers)
+        return name, key, value, timestamp, record.headers
+
+    def pipe(
+        self, topic: str, key: bytes | None, value: bytes | None, timestamp_ms: int, headers: HeaderList | None
+    ) -> None:
+        """Gives a record in bytes to the topology, which processes it to the end.
+
+        :raises StreamsError: if the topology fails.
+        """
+        self._driver.pipe_raw(topic, key, value, timestamp_ms, headers)
         self.given += 1
 
     def _part(self, part: str, serde: Serde[Any], given: Any, *, is_text: bool) -> bytes | None:
@@ -229,15 +250,21 @@ class Session:
         for topic, records in self._driver.take_produced().items():
             if self.topics.is_internal(topic):
                 continue
-            key_serde, value_serde = self.topics.serdes_written(topic)
-            for key, value, timestamp, headers in records:
-                yield Output(
-                    topic,
-                    _shown(key_serde, key),
-                    _shown(value_serde, value),
-                    timestamp,
-                    headers,
-                )
+            for record in records:
+                yield self.output(topic, *record)
+
+    def output(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp_ms: int,
+        headers: HeaderList,
+        place: tuple[int, int] | None = None,
+    ) -> Output:
+        """Returns a record that was written, with its key and value as JSON has them."""
+        key_serde, value_serde = self.topics.serdes_written(topic)
+        return Output(topic, _shown(key_serde, key), _shown(value_serde, value), timestamp_ms, headers, place)
 
     def take_trace(self) -> list[Any]:
         """Returns the steps of records since the last call; none if they are not followed."""

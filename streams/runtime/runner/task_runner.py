@@ -302,6 +302,11 @@ class TaskRunner:
         return dict(self._running.environment.operator_times.current())
 
     @property
+    def stores(self) -> Mapping[str, Any]:
+        """The stores of the task by name, as processors get them."""
+        return {name: store.facade for name, store in self._running.stores.stores.items()}
+
+    @property
     def stream_time(self) -> int:
         """The largest timestamp of the task, in ms; -1 before the first record."""
         return self._running.environment.cursor.stream_time
