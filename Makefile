@@ -40,9 +40,13 @@ demo-spark: $(INSTALLED)
 # Everything but the long suites, against a real Kafka: the one STREAMS_TEST_KAFKA=host:port names, else its own.
 # JOBS test files at a time: most of them wait for a broker or a process. What failed runs once more, alone; its last
 # lines name as flaky what passes then. Where examples are drawn anew (test-long, properties) one failure counts.
+# The checks run beside the tests, which leave a fifth of two cores idle; what they find is shown when they end.
 test: $(INSTALLED)
-	$(MAKE) -j2 --output-sync=target --no-print-directory check compiled
-	$(PY) -m pytest -p tools.flaky -n $(JOBS) --dist loadfile
+	@mkdir -p build
+	@{ $(MAKE) --no-print-directory check > build/check.log 2>&1; found=$$?; cat build/check.log; exit $$found; } & check=$$!; \
+	$(MAKE) --no-print-directory compiled && $(PY) -m pytest -p tools.flaky -n $(JOBS) --dist loadfile; tests=$$?; \
+	wait $$check || { echo "error: the checks failed: build/check.log; make check runs them alone" >&2; exit 1; }; \
+	exit $$tests
 
 # The files of tests, whose asserts pytest rewrites: otherwise each of the JOBS processes does that for all of them.
 compiled: $(INSTALLED)
