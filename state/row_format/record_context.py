@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from processor_api.record import NO_TIMESTAMP, HeaderList
-from state.row_format.row_trace import RowTrace
+from state.row_format.row_probe import RowProbe
 
 NO_SOURCE: tuple[str | None, int] = (None, -1)
 """The source of a record that came from no topic (a punctuation; semantics 20)."""
@@ -35,14 +35,14 @@ class _NoMessage:
 class Cursor:
     """The record context of one task. Metadata is read from the message on demand, not copied for each record."""
 
-    __slots__ = ("headers", "keeps_messages", "message", "row_trace", "source", "stream_time", "timestamp")
+    __slots__ = ("headers", "keeps_messages", "message", "probe", "source", "stream_time", "timestamp")
 
     def __init__(self) -> None:
         self.stream_time = NO_TIMESTAMP
         self.keeps_messages = False
         """Whether caches keep the message of each change that waits, for error handlers; else its offset only."""
-        self.row_trace: RowTrace | None = None
-        """Reports what happens to rows; set before stores are opened."""
+        self.probe: RowProbe | None = None
+        """Sees what happens to rows; set before stores are opened."""
         self.leave()
 
     def leave(self) -> None:

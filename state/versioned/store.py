@@ -21,6 +21,7 @@ from state.row_format.checked_serdes import key_writer, prefix_bounds, reader, v
 from state.row_format.codec import TIMESTAMPED, RowCodec
 from state.row_format.record_context import Cursor
 from state.row_format.row_format import RowFormat
+from state.row_format.row_probe import probed_get
 from state.versioned.history import VERSIONS, VersionHistory, front_of, read_version_row
 from state.versioned.live_view import VersionedView
 from state.versioned.versions import Found, VersionReads, Versions
@@ -106,8 +107,7 @@ class VersionedReads:
             except Exception:
                 return VersionedRecord(read_slowly(found[0]), found[1], found[2])
 
-        trace = latest.cursor.row_trace
-        return get if trace is None else trace.reading(latest, write_slowly, get)
+        return probed_get(latest, write_slowly, get)
 
     def versions(self, key: Any, from_time: int | None = None, to_time: int | None = None) -> RowIterator:
         return self._between(key, from_time, to_time, reverse=False)

@@ -15,6 +15,7 @@ from typing import Any
 from processor_api.record import HeaderList
 from state.formats.keys import MAX_TIME
 from state.row_format.row_format import ENTRY_OVERHEAD_BYTES, Entry, RowFormat
+from state.row_format.row_probe import probed_put
 from state.windowed.index import IndexRows
 from state.windowed.key_layout import Found, KeyFirst, RowLayout
 from state.windowed.key_lookup import Find, between_of
@@ -338,16 +339,19 @@ def _make_write(format: RowFormat) -> Callable[[Any], bytes]:
 
 def _make_before(rows: AppendedRows, index: IndexRows | None) -> Callable[[bytes, Any], None] | None:
     """Returns the function that is called with each row and its value before it is added; mostly there is none."""
-    freeze = None if index is None else index.freeze
-    trace = rows.cursor.row_trace
-    if trace is None:
-        return None if freeze is None else lambda row, value: freeze()
-    return trace.writing(rows, bytes, lambda row, value: None if freeze is None else freeze())
+    if index is None and rows.cursor.probe is None:
+        return None
+    freeze = _nothing if index is None else index.freeze
+    return probed_put(rows, bytes, lambda row, value: freeze())
+
+
+def _nothing() -> None:
+    """Does nothing."""
 
 
 def _make_log(
     rows: AppendedRows, layout: RowLayout, logged_as: Callable[..., None] | None
 ) -> tuple[Callable[..., None] | None, int]:
     """Returns the function that logs a row, and where in the row begins what that function takes for it."""
-    is_direct = isinstance(layout, KeyFirst) and layout.as_logged and rows.cursor.row_trace is None
+    is_direct = isinstance(layout, KeyFirst) and layout.as_logged and rows.cursor.probe is None
     return (logged_as, SEGMENT.size) if is_direct else (rows.logging.log, 0)

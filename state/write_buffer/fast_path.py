@@ -15,6 +15,7 @@ from processor_api.serde import Serdes
 from state.row_format.checked_serdes import unwritable
 from state.row_format.record_context import message_bytes
 from state.row_format.row_format import Entry, RowFormat
+from state.row_format.row_probe import probed_get, probed_put
 from state.write_buffer.buffer import Rows
 from state.write_buffer.read_check import checked_read
 from state.write_buffer.row_reader import Get, RowReader
@@ -92,8 +93,7 @@ def make_get(rows: RowReader, *, forwarded: bool = False, in_memory: bool = Fals
     made = rows.around_get(get_exact if plain and deserialize is None else get_encoded)
     if isinstance(rows, Rows):
         made = checked_read(made, rows.budget)
-    trace = rows.cursor.row_trace
-    return made if trace is None else trace.reading(rows, row_key, made)
+    return probed_get(rows, row_key, made)
 
 
 def _no_row(key: Any) -> None:
@@ -125,8 +125,7 @@ def make_keep(format: RowFormat) -> Callable[[Any], Any]:
 def make_put(rows: Rows) -> Put:
     """Returns `put` of a store, for operators."""
     put = _logged_put(rows) if rows.log_each else _cached_put(rows) if rows.cached else _direct_put(rows)
-    made, trace = rows.around_put(put), rows.cursor.row_trace
-    return made if trace is None else trace.writing(rows, row_key_maker(rows.format), made)
+    return probed_put(rows, row_key_maker(rows.format), rows.around_put(put))
 
 
 def refusing_put(store: str) -> Put:

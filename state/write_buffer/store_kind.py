@@ -21,6 +21,7 @@ from state.guards.policies import WRITES
 from state.row_format.codec import RowCodec
 from state.row_format.record_context import Cursor
 from state.row_format.row_format import RowFormat
+from state.row_format.row_probe import probed_log
 from state.write_buffer.buffer import Log, Logging, LogMany, Rows
 from state.write_buffer.changelog_form import ChangelogForm
 from state.write_buffer.memory_budget import Budget
@@ -266,9 +267,9 @@ def open_rows(
     logs_headers = opening.builder.logs_headers and log is None  # others know what to log
     log_many = opening.log_many if log is None else log_many
     log = log or opening.log
-    trace = opening.cursor.row_trace
-    if trace is not None and log is not None:
-        log, log_many = trace.logging(opening.builder.name, log), None
+    probe = opening.cursor.probe
+    if probe is not None and log is not None:
+        log, log_many = probed_log(probe, opening.builder.name, log), None
     format = RowFormat(opening.builder.name, opening.codec, key_serde or opening.key_serde, opening.value_serde)
     return opening.make_rows(
         share_rows(format, opening.engine, opening.cursor),

@@ -10,9 +10,10 @@ from state.directory.state_directory import Slot
 from state.write_buffer.store_kind import OpenStore
 from streams.kafka.ports import Admin
 from streams.runtime.engines.state_recovery import StateRecovery
-from streams.runtime.global_stores.task import GlobalTask, TracedGlobalTask
+from streams.runtime.global_stores.task import GlobalTask
 from streams.runtime.global_stores.thread import GlobalStreamThread, GlobalThreadState, GlobalTopics
 from streams.runtime.threads.process_resources import ProcessResources
+from streams.runtime.tracing.task_trace import traced_by
 from streams.runtime.tracing.tracer import Tracer
 
 
@@ -69,10 +70,9 @@ class GlobalStoresLifecycle:
         process, admin = self._process, self._process.cluster.admin
         state, clock = process.state, process.platform.clock
         directory = state.directory.global_directory(self._slot)
-        tracer = Tracer.of(process.config, clock)
-        kind = GlobalTask if tracer is None else TracedGlobalTask
-        task = self._task = kind(
-            self._topology, process.config, directory, clock, state.engines.open, process.metrics, tracer
+        probe = traced_by(Tracer.of(process.config, clock))
+        task = self._task = GlobalTask(
+            self._topology, process.config, directory, clock, state.engines.open, process.metrics, probe
         )
         topics = GlobalTopics(_partitions(task, admin), admin.topic_ids(list(task.specs)))
         self._thread = GlobalStreamThread(self._name, task, topics, process, self._changed)

@@ -50,12 +50,12 @@ from streams.runtime.plan.task_plan import plan_all
 from streams.runtime.processing.environment import TaskSettings, TaskThread
 from streams.runtime.processing.error_policy import error_policy_for
 from streams.runtime.processing.idling import Idling
+from streams.runtime.processing.probe import ProbeMaker
 from streams.runtime.tasks.assembly import TaskAssembly, topology_to_run
 from streams.runtime.tasks.task import Task
 from streams.runtime.tasks.task_stores import EngineOpener
-from streams.runtime.tracing.producer import TracedProducer
 from streams.runtime.tracing.rules import TraceRules
-from streams.runtime.tracing.tracer import Tracer
+from streams.runtime.tracing.task_trace import traced_by
 from streams.testing import store_views
 from streams.testing.arrivals import ArrivalMerge, Arrivals
 from streams.testing.driver_globals import DriverGlobals
@@ -141,13 +141,15 @@ class TopologyTestDriver:
         self._trace = None if rules is None else RecordTrace(rules, self.clock)
         self._arrivals = Arrivals()
         producer = DriverProducer(self._topics, self._arrivals, self._partitions)
-        tracer, open_engine = self._tracer, self._engine_opener()
-        self._collector = RecordCollector(producer if tracer is None else TracedProducer(producer, tracer), self.clock)
+        tracer = None if self._trace is None else self._trace.tracer
+        sent = None if tracer is None else tracer.sent(producer.partition_count)
+        self._collector = RecordCollector(producer, self.clock, sent=sent)
+        probe, open_engine = traced_by(tracer), self._engine_opener()
         self._directory = self._make_directory()
         try:
-            self._globals = self._open_globals(open_engine)
+            self._globals = self._open_globals(open_engine, probe)
             self._globals.start()
-            self._task = self._open_task(open_engine)
+            self._task = self._open_task(open_engine, probe)
             self._task.merge_of = partial(ArrivalMerge, arrivals=self._arrivals)
             self._task.start(self._collector, {})
         except BaseException:
@@ -157,10 +159,6 @@ class TopologyTestDriver:
             self._topic(partition.topic).queue = queue
             queue.caught_up = True
 
-    @property
-    def _tracer(self) -> Tracer | None:
-        return None if self._trace is None else self._trace.tracer
-
     def _make_directory(self) -> Path:
         parent = None
         if self.config.origin("state.dir") == "given":
@@ -168,11 +166,11 @@ class TopologyTestDriver:
             parent.mkdir(parents=True, exist_ok=True)
         return Path(tempfile.mkdtemp(prefix="streams-driver-", dir=parent))
 
-    def _open_globals(self, open_engine: EngineOpener) -> DriverGlobals:
+    def _open_globals(self, open_engine: EngineOpener, probe: ProbeMaker | None) -> DriverGlobals:
         directory = self._directory / "global"
-        return DriverGlobals(self._topology, self.config, directory, self.clock, open_engine, self._tracer)
+        return DriverGlobals(self._topology, self.config, directory, self.clock, open_engine, probe)
 
-    def _open_task(self, open_engine: EngineOpener) -> Task:
+    def _open_task(self, open_engine: EngineOpener, probe: ProbeMaker | None) -> Task:
         config = self.config
         assembly = TaskAssembly(
             settings=TaskSettings.of(
@@ -182,7 +180,7 @@ class TopologyTestDriver:
             clock=self.clock,
             open_engine=open_engine,
             budget=Budget(config.statestore_cache_max_bytes),
-            thread=TaskThread(tracer=self._tracer),
+            thread=TaskThread(probe=probe),
         )
         plan = plan_all(self._topology, config.dotted(), {})
         task_id = TaskId(plan.subtopology, 0)

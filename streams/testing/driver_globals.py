@@ -10,11 +10,11 @@ from processor_api.task_id import TopicPartition
 from processor_api.topology.topology import Topology
 from state.write_buffer.store_kind import OpenStore
 from streams.config import StreamsConfig
-from streams.runtime.global_stores.task import GlobalTask, TracedGlobalTask
+from streams.runtime.global_stores.task import GlobalTask
 from streams.runtime.processing.environment import GlobalStoreReader, no_global_store
 from streams.runtime.processing.inputs import InputQueue
+from streams.runtime.processing.probe import ProbeMaker
 from streams.runtime.tasks.task_stores import EngineOpener
-from streams.runtime.tracing.tracer import Tracer
 
 
 class DriverGlobals:
@@ -27,7 +27,7 @@ class DriverGlobals:
         directory: Path,
         clock: Clock,
         open_engine: EngineOpener,
-        tracer: Tracer | None = None,
+        probe: ProbeMaker | None = None,
     ) -> None:
         self.queues: dict[TopicPartition, InputQueue] = {}
         """The queues of the only partition of each topic, whose records wait for :meth:`run`."""
@@ -35,8 +35,7 @@ class DriverGlobals:
         self.reader: GlobalStoreReader = no_global_store
         self._task: GlobalTask | None = None
         if topology.global_stores:
-            kind = GlobalTask if tracer is None else TracedGlobalTask
-            task = self._task = kind(topology, config, directory, clock, open_engine, tracer=tracer)
+            task = self._task = GlobalTask(topology, config, directory, clock, open_engine, probe=probe)
             self.queues = {
                 partition: task.queue(partition) for partition in (TopicPartition(topic, 0) for topic in task.specs)
             }

@@ -60,6 +60,10 @@ Send = Callable[[str, bytes | None, bytes | None, int, int, HeaderList | None], 
 """``(topic, value, key, partition or -1, timestamp_ms, headers)``"""
 
 
+Sent = Callable[[str, bytes | None, bytes | None, int, int], None]
+"""``(topic, value, key, partition or -1, timestamp_ms)`` of a record that was handed to the producer."""
+
+
 class SinkErrors(Protocol):
     """Decides about the errors of sinks: whether the record is dropped or the task fails."""
 
@@ -169,13 +173,17 @@ class Changelog:
 class RecordCollector:
     """The record collector of one stream thread; its tasks share the producer."""
 
-    def __init__(self, producer: Producer, clock: Clock, batches: ProducerBatches | None = None) -> None:
+    def __init__(
+        self, producer: Producer, clock: Clock, batches: ProducerBatches | None = None, sent: Sent | None = None
+    ) -> None:
         """Makes one that has sent nothing.
 
-        :param batches: those of the producer, where a new one can make smaller ones."""
+        :param batches: those of the producer, where a new one can make smaller ones.
+        :param sent: is called with each record."""
         self._producer = producer
         self._clock = clock
         self._batches = batches
+        self._sent = sent
         self._failure: StreamsError | None = None
         self._refused_of: set[str | None] = set()
         """The tasks of the records because of which tasks go back; ``None`` stands for one that is not known."""
@@ -327,9 +335,11 @@ class RecordCollector:
         """Returns the client's ``produce`` and ``produce_plain``; for a sink whose handler may look at refused records,
         one whose reports have their timestamps and headers too, which costs such sinks an object for each record in
         flight."""
+        produce, plain, complete = self._producer.produce, self._producer.produce_plain, self._complete_report
+        if self._sent is not None:
+            produce = plain = _reporting(produce, self._sent)
         if errors is None or not errors.wants_refused:
-            return self._producer.produce, self._producer.produce_plain
-        produce, complete = self._producer.produce, self._complete_report
+            return produce, plain
 
         def keeping(
             topic: str,
@@ -605,6 +615,25 @@ class RecordCollector:
             found(key, value, timestamp, headers)
 
         return sink
+
+
+def _reporting(produce: Callable[..., None], sent: Sent) -> Callable[..., None]:
+    """Returns a ``produce`` that reports each record that it has handed over."""
+
+    def produce_and_report(
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        partition: int,
+        delivered: Any,
+        none: None,
+        timestamp: int,
+        headers: HeaderList | None = None,
+    ) -> None:
+        produce(topic, value, key, partition, delivered, none, timestamp, headers)
+        sent(topic, value, key, partition, timestamp)
+
+    return produce_and_report
 
 
 def _record(

@@ -22,10 +22,10 @@ from streams.runtime.processing.environment import TaskSettings, TaskThread
 from streams.runtime.processing.error_policy import ErrorPolicy, ExceptionHandlers
 from streams.runtime.processing.inputs import InputQueue
 from streams.runtime.processing.node_chain import build_chain
+from streams.runtime.processing.probe import ProbeMaker
 from streams.runtime.processing.punctuations import Punctuations, Schedule
 from streams.runtime.tasks.assembly import TaskAssembly
 from streams.runtime.tasks.task_stores import EngineOpener
-from streams.runtime.tracing.tracer import Tracer
 
 if TYPE_CHECKING:
     from streams.config import StreamsConfig
@@ -81,7 +81,7 @@ class GlobalTask:
     """Holds the global stores of a process with the nodes that fill them. Its owner gives it messages.
 
     :param directory: where the stores are.
-    :param tracer: of its thread, where records are followed.
+    :param probe: makes what sees its records, if anything does.
     :raises RetryableError: if another process has the stores open.
     :raises StateError: if a store is damaged or cannot be opened.
     """
@@ -94,10 +94,10 @@ class GlobalTask:
         clock: Clock,
         open_engine: EngineOpener,
         metrics: Metrics | None = None,
-        tracer: Tracer | None = None,
+        probe: ProbeMaker | None = None,
     ) -> None:
         settings = TaskSettings.of(config, global_store=self._reader, registry=metrics, is_global=True)
-        assembly = global_assembly(config, settings, clock, open_engine, TaskThread(tracer=tracer))
+        assembly = global_assembly(config, settings, clock, open_engine, TaskThread(probe=probe))
         self.environment = assembly.environment(NO_TASK, topology, directory)
         self.specs = {spec.topic: spec for spec in topology.global_stores.values()}
         """Each store by its topic."""
@@ -151,6 +151,8 @@ class GlobalTask:
         moved = {partition: self._queues[partition].position for partition in self._moved}
         self.stores.apply({partition: position for partition, position in moved.items() if position is not None})
         self._moved.clear()
+        if self.environment.probe is not None:
+            self.environment.probe.committed()
 
     def queue(self, partition: TopicPartition) -> InputQueue:
         """Returns the queue of a partition."""
@@ -172,15 +174,6 @@ class GlobalTask:
             self._chain.close()
         finally:
             self.stores.close()
-
-
-class TracedGlobalTask(GlobalTask):
-    """A :class:`GlobalTask` that follows records: its commits have lines in the trace."""
-
-    def apply(self) -> None:
-        super().apply()
-        if self.environment.trace is not None:
-            self.environment.trace.committed()
 
 
 def _handlers(config: StreamsConfig) -> ExceptionHandlers:

@@ -30,9 +30,8 @@ from state.guards.guard import GuardedStore, guarded
 from state.guards.policies import OneThread
 from state.write_buffer.store_kind import OpenStore
 from streams.runtime.processing.environment import Environment, NodeErrors
-from streams.runtime.processing.held_records import HoldingNode, TracedHoldingNode
+from streams.runtime.processing.held_records import HoldingNode
 from streams.runtime.processing.punctuations import Punctuations
-from streams.runtime.tracing.traced_stores import TracedOperator, traced_store
 
 
 def forward_to(children: list[Forward]) -> Forward:
@@ -85,14 +84,10 @@ class NodeContext:
         self._stores = stores
         self._punctuations = punctuations
         self._closers = closers
-        self._global_stores: dict[str, OpenStore] = {}
+        self._opened: dict[str, OpenStore] = {}
         self._owned: dict[str, GuardedStore] = {}
-        self._trace = environment.trace
-        self._traced: dict[str, Any] = {}
-        self.drop: Callable[..., None] = self._drop
+        self.drop = environment.dropping(node)
         """``(why, key)``: counts a record that was dropped."""
-        if self._trace is not None:
-            self.drop = self._trace.dropping(node, self._drop)
 
     def through(self, forward: Callable[..., None]) -> NodeContext:
         """Returns the same context, but whatever goes to the children goes through ``forward`` as a `Record`.
@@ -131,7 +126,14 @@ class NodeContext:
 
         :raises TopologyError: if there is no such store.
         """
-        found = self._stores.get(name) or self._global_store(name)
+        found = self._opened.get(name)
+        if found is None:
+            found = self._opened[name] = self._find_store(name)
+        return found
+
+    def _find_store(self, name: str) -> OpenStore:
+        """Every node may read a global store, without being connected to it."""
+        found = self._stores.get(name) or self.environment.settings.global_store(name, self.node)
         if found is None:
             raise TopologyError(
                 f"store {name!r} is not connected to node {self.node!r}; connect it with add_state_store or"
@@ -139,14 +141,8 @@ class NodeContext:
                 node=self.node,
                 store=name,
             )
-        return found
-
-    def _global_store(self, name: str) -> OpenStore | None:
-        """Every node may read a global store, without being connected to it."""
-        found = self._global_stores.get(name) or self.environment.settings.global_store(name, self.node)
-        if found is not None:
-            self._global_stores[name] = found
-        return found
+        probe = self.environment.probe
+        return found if probe is None else probe.store(self.node, found)
 
     def facade(self, name: str) -> Any:
         """Returns a store for a user's processor; only the thread of the task can write it.
@@ -155,15 +151,6 @@ class NodeContext:
 
         :raises TopologyError: if there is no such store.
         """
-        found = self._checked_facade(name)
-        if self._trace is None:
-            return found
-        traced = self._traced.get(name)
-        if traced is None:
-            traced = self._traced[name] = traced_store(found, name, self._trace.stores)
-        return traced
-
-    def _checked_facade(self, name: str) -> Any:
         found, owner, checks_reads = self.open_store(name), self.environment.store_owner, sys.flags.dev_mode
         if owner is None or name not in self._stores or (not found.kind.has_rows and not checks_reads):
             return found.facade
@@ -175,11 +162,7 @@ class NodeContext:
 
     def store(self, name: str) -> Any:
         """Returns the form of a store that operators use."""
-        found = self.open_store(name).operator
-        return found if self._trace is None else TracedOperator(found, self.node, name, self._trace.stores)
-
-    def _drop(self, why: str, key: Any = None) -> None:
-        self.environment.metrics.dropped_records += 1
+        return self.open_store(name).operator
 
     def stream_time_ms(self) -> int:
         """Returns the stream time of the task."""
@@ -239,15 +222,13 @@ class NodeContext:
 
     def hold_back(self, handle: HandleTogether, limits: BatchLimits) -> Forward:
         """Returns the function of an operator that holds records back and handles them together."""
-        environment, trace = self.environment, self._trace
-        cursor, clock = environment.cursor, environment.clock
-        node = (
-            HoldingNode(self.node, handle, limits, cursor, clock)
-            if trace is None
-            else TracedHoldingNode(self.node, handle, limits, cursor, clock, trace)
-        )
+        environment, name = self.environment, self.node
+        probe = environment.probe
+        if probe is not None:
+            handle = probe.batch(name, handle)
+        node = HoldingNode(name, handle, limits, environment.cursor, environment.clock)
         environment.held.add(node)
-        return node.hold
+        return node.hold if probe is None else probe.holding(name, node.hold)
 
     def on_close(self, callback: Callable[[], None]) -> None:
         """Has a function called when the task is closed."""

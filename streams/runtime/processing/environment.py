@@ -28,8 +28,7 @@ from streams.runtime.processing.error_policy import ErrorPolicy
 from streams.runtime.processing.held_records import HeldRecords
 from streams.runtime.processing.operator_times import OperatorTimes, Remainders
 from streams.runtime.processing.pace import Pace
-from streams.runtime.tracing.task_trace import TaskTrace
-from streams.runtime.tracing.tracer import Tracer
+from streams.runtime.processing.probe import Probe, ProbeMaker
 
 if TYPE_CHECKING:
     from streams.config import StreamsConfig
@@ -204,8 +203,8 @@ class TaskThread:
     """The id of the thread whose processors may use the stores; ``None`` where that is not checked."""
     metrics: StreamsMetrics | None = None
     """Takes the metrics that processors add."""
-    tracer: Tracer | None = None
-    """Follows chosen records; ``None`` where none are followed."""
+    probe: ProbeMaker | None = None
+    """Makes what sees the records of a task; ``None`` where nothing does."""
 
 
 class Environment:
@@ -251,11 +250,12 @@ class Environment:
         self.initialised = False
         """Whether the users' processors are: before, there is no record that a context could describe."""
         self._user_metrics = thread.metrics
-        self.trace: TaskTrace | None = None
-        """Follows records through the task; nodes and stores are made with it or without."""
-        if thread.tracer is not None:
+        self.probe: Probe | None = None
+        """Sees the records of the task; nodes and stores are made with it or without."""
+        if thread.probe is not None:
             name = "global" if settings.is_global else str(task_id)
-            self.trace = TaskTrace(thread.tracer, name, self.cursor, lambda: self.metrics.dropped_records)
+            self.probe = thread.probe(name, self.cursor, lambda: self.metrics.dropped_records)
+            self.cursor.probe = self.probe.rows
 
     def streams_metrics(self) -> StreamsMetrics:
         """Returns what takes the metrics of users' processors; a registry of its own where no thread gave one."""
@@ -270,6 +270,28 @@ class Environment:
     def drop(self) -> None:
         """Counts a record that was dropped."""
         self.metrics.dropped_records += 1
+
+    def drop_unread(self, node: str, key: Any, why: str) -> None:
+        """Counts the current record, which was dropped before it reached the nodes."""
+        self.metrics.dropped_records += 1
+        if self.probe is not None:
+            self.probe.unread(node, key, why)
+
+    def dropping(self, node: str) -> Callable[..., None]:
+        """Returns the function by which a node drops the current record: ``(why, key)``."""
+        metrics, probe = self.metrics, self.probe
+
+        def drop(why: str, key: Any = None) -> None:
+            metrics.dropped_records += 1
+
+        if probe is None:
+            return drop
+
+        def drop_seen(why: str, key: Any = None) -> None:
+            drop(why)
+            probe.dropped(node, why)
+
+        return drop_seen
 
     def key_serde(self, given: Serde[Any] | None, what: str, topic: str) -> Serde[Any]:
         """Returns the serde of keys in a topic, bound to it."""
@@ -304,6 +326,7 @@ class NodeErrors:
         self._node = node
         self.task = str(environment.task_id)
         self.wants_refused = environment.errors.wants_refused
+        self._count_failed = environment.dropping(node)
 
     def fail(self, error: Exception, key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
         """Handles an error of user code: returns to drop the record, else raises."""
@@ -333,11 +356,6 @@ class NodeErrors:
     def drop(self, why: str) -> None:
         """Counts a record that the node drops."""
         self._environment.metrics.dropped_records += 1
-
-    def _count_failed(self, why: str) -> None:
-        self.drop(why)
-        if self._environment.trace is not None:
-            self._environment.trace.dropped(self._node, why)
 
 
 def resolve_serde(given: Serde[Any] | None, default: Serde[Any] | None, what: str, part: str) -> Serde[Any]:

@@ -15,7 +15,6 @@ from processor_api.record import HeaderList
 from state.row_format.record_context import Cursor
 from streams.runtime.processing.pace import Pace
 from streams.runtime.processing.punctuations import NEVER
-from streams.runtime.tracing.task_trace import TaskTrace
 
 
 class HoldingNode:
@@ -62,31 +61,6 @@ class HoldingNode:
             self._handle(held, self.resume)
         finally:
             cursor.message, cursor.source, cursor.timestamp, cursor.headers = saved
-
-
-class TracedHoldingNode(HoldingNode):
-    """Holds the records of one node, in a task that follows some of them (docs/following-a-record.md)."""
-
-    def __init__(
-        self, node: str, handle: HandleTogether, limits: BatchLimits, cursor: Cursor, clock: Clock, trace: TaskTrace
-    ) -> None:
-        super().__init__(node, handle, limits, cursor, clock)
-        self._trace = trace
-
-    def hold(self, key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
-        """Holds the current record back, and says so if it is followed."""
-        self._trace.held(self.node)
-        super().hold(key, value, timestamp, headers)
-
-    def resume(self, record: HeldRecord) -> None:
-        """Makes a record that was held the current one, followed as it was."""
-        super().resume(record)
-        self._trace.resumed(self.node)
-
-    def release(self) -> None:
-        """Handles what is held."""
-        with self._trace.releasing(self.node):
-            super().release()
 
 
 class HeldRecords:

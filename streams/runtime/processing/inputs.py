@@ -190,11 +190,8 @@ class InputQueue:
             cursor = self._cursor
             cursor.message, cursor.source = message, self.partition
             self._environment.errors.deserialization(source.node, error, part, cursor)
-            self._environment.metrics.dropped_records += 1
-            if self._environment.trace is not None:
-                key = None if part == "key" else key
-                why = f"the {part} cannot be read: {kind_and_text(error)}"
-                self._environment.trace.unread(source.node, self.partition, message, key, why)
+            why = f"the {part} cannot be read: {kind_and_text(error)}"
+            self._environment.drop_unread(source.node, None if part == "key" else key, why)
             return None
         headers = message.headers()
         timestamp: int = message.timestamp()[1]
@@ -210,10 +207,8 @@ class InputQueue:
 
     def _drop_untimed(self, message: Any, timestamp: int, key: Any) -> None:
         """Drops a record with a negative time: as in Java, that is no error but the extractor's way to drop it."""
-        self._environment.metrics.dropped_records += 1
-        if self._environment.trace is not None:
-            why = f"its timestamp extractor gave a negative time, {timestamp}"
-            self._environment.trace.unread(self.source.node, self.partition, message, key, why)
+        why = f"its timestamp extractor gave a negative time, {timestamp}"
+        self._environment.drop_unread(self.source.node, key, why)
         if self.source.extractor is not log_and_skip_on_invalid_timestamp:  # that one has logged it
             topic, partition = self.partition
             place = {"node": self.source.node, "topic": topic, "partition": partition, "offset": message.offset()}
@@ -230,10 +225,8 @@ class InputQueue:
         except UserCodeError as error:
             environment.errors.too_late(self.source.node, error, self._cursor)
         if dropped:
-            environment.metrics.dropped_records += 1
-            if environment.trace is not None:
-                why = f"its time, {timestamp}, is too far ahead of the clock (timestamp.after.max.ms)"
-                environment.trace.unread(self.source.node, self.partition, message, key, why)
+            why = f"its time, {timestamp}, is too far ahead of the clock (timestamp.after.max.ms)"
+            environment.drop_unread(self.source.node, key, why)
         return dropped
 
     def _extract(self, message: Any, key: Any, value: Any, headers: HeaderList | None) -> int:

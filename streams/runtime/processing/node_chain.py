@@ -129,7 +129,8 @@ class _ChainBuilder:
             topics = [topic for topic, reader in self.plan.topics.items() if reader == node.name]
             return {topic: self.source(node.name, topic) for topic in topics}
         function = self.sink(node) if isinstance(node, SinkNode) else self.processor(node)
-        function = self.traced(node, function)
+        written = node.topic if isinstance(node, SinkNode) else None
+        function = self.probed(node, function, None if written is None else self.plan.real_name(written))
         for parent in node.parents:
             self.children[parent][node.name] = function
         return {}
@@ -173,25 +174,25 @@ class _ChainBuilder:
 
     def source(self, name: str, topic: str) -> BoundSource:
         node: Any = self.plan.topology.nodes[name]
-        what, trace = f"source {name!r}", self.environment.trace
+        what = f"source {name!r}"
         forward = forward_to(list(reversed(self.children[name].values())))
         return BoundSource(
             node=name,
             read_key=self.environment.key_serde(node.key_serde, what, topic).deserialize,
             read_value=self.environment.value_serde(node.value_serde, what, topic).deserialize,
             extractor=node.timestamp_extractor or self.environment.settings.default_timestamp_extractor,
-            forward=forward if trace is None else trace.source(name, forward, self.plan.internal_topics),
+            forward=self.probed(node, forward, topic),
         )
 
-    def traced(self, node: ProcessorNode | SinkNode, function: Forward) -> Forward:
-        """The function of a node, with lines for the records that are followed."""
-        trace = self.environment.trace
-        if trace is None:
+    def probed(self, node: Node, function: Forward, topic: str | None) -> Forward:
+        """Returns the function of a node, as a probe sees it, if there is one.
+
+        :param topic: what the node reads or writes.
+        """
+        probe = self.environment.probe
+        if probe is None:
             return function
-        if isinstance(node, SinkNode):
-            is_internal = node.topic is not None and self.plan.real_name(node.topic) in self.plan.internal_topics
-            return trace.sink(node.name, function, is_internal)
-        return trace.node(node.name, function)
+        return probe.node(node, function, is_internal=topic in self.plan.internal_topics)
 
 
 def build_chain(

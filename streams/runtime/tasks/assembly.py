@@ -5,59 +5,27 @@ Stream threads, the test driver, global stores and the runner of single tasks as
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from processor_api.clock import Clock
-from processor_api.task_id import TaskId, TopicPartition
+from processor_api.task_id import TaskId
 from processor_api.topology.data import TopologyData
 from processor_api.topology.function import TopologyLike, topology_of
 from processor_api.topology.missing_serdes import check_serdes
 from processor_api.topology.topology import Topology
 from state.write_buffer.memory_budget import Budget
-from streams.kafka.ports import OffsetAndMetadata
 from streams.runtime.engines.opener import check_engines
 from streams.runtime.plan.task_plan import TaskPlan
 from streams.runtime.processing.environment import Environment, TaskSettings, TaskThread
 from streams.runtime.processing.error_policy import ErrorPolicy
-from streams.runtime.processing.punctuations import Schedule
 from streams.runtime.tasks.task import Task
 from streams.runtime.tasks.task_stores import EngineOpener, TaskStores
-from streams.runtime.tracing.task_trace import TaskTrace
 
 if TYPE_CHECKING:
     from streams.config import StreamsConfig
-
-
-# A task that follows records: its punctuations and commits have lines in the trace.
-
-
-class _TracedTask(Task):
-    def __init__(self, plan: TaskPlan, environment: Environment, stores: TaskStores, trace: TaskTrace) -> None:
-        super().__init__(plan, environment, stores)
-        self._trace = trace
-
-    def _punctuate(self, schedule: Schedule, now_ms: int) -> None:
-        with self._trace.punctuation(schedule.node, now_ms):
-            super()._punctuate(schedule, now_ms)
-
-    def committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None) -> None:
-        super().committed(offsets)
-        self._trace.committed()
-
-    def _close_chain(self, *, dirty: bool) -> None:
-        super()._close_chain(dirty=dirty)
-        self._trace.rolled_back()
-
-
-def make_task(plan: TaskPlan, environment: Environment, stores: TaskStores) -> Task:
-    """Makes a task with open engines; it follows records if its environment does."""
-    trace = environment.trace
-    if trace is None:
-        return Task(plan, environment, stores)
-    return _TracedTask(plan, environment, stores, trace)
 
 
 def topology_to_run(given: TopologyLike, config: StreamsConfig) -> Topology:
@@ -109,4 +77,4 @@ class TaskAssembly:
         :raises StateError: if an engine is damaged or cannot be opened.
         """
         environment = self.environment(id_, plan.topology, state_dir)
-        return make_task(plan, environment, TaskStores(plan, id_, environment, self.budget, self.open_engine))
+        return Task(plan, environment, TaskStores(plan, id_, environment, self.budget, self.open_engine))

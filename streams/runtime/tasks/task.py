@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from types import MappingProxyType
 from typing import Any
 
@@ -216,6 +217,8 @@ class Task:
                 raise
             # a dirty close has an error already, which must not be hidden by this one
             log.warning("not closed in order", extra={"error": plain_str(error)}, exc_info=error)
+        if self.environment.probe is not None:
+            self.environment.probe.rolled_back()
 
     # ------------------------------------------------------------------ processing
 
@@ -358,6 +361,11 @@ class Task:
         return ran
 
     def _punctuate(self, schedule: Schedule, now_ms: int) -> None:
+        probe = self.environment.probe
+        with nullcontext() if probe is None else probe.punctuation(schedule.node, now_ms):
+            self._run_punctuation(schedule, now_ms)
+
+    def _run_punctuation(self, schedule: Schedule, now_ms: int) -> None:
         environment = self.environment
         cursor = environment.cursor
         cursor.leave()
@@ -457,6 +465,8 @@ class Task:
         if offsets is not None:  # positions may have moved meanwhile, past records that are none
             self.commit_needed = self.commit_needed or bool(self.committable())
         self.environment.commit_requested = False
+        if self.environment.probe is not None:
+            self.environment.probe.committed()
 
 
 def _committable(

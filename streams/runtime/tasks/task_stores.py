@@ -117,10 +117,9 @@ class TaskStores:
         log = log_many = None
         if topic is not None and name not in self._plan.source_changelogs:
             changelog = self.changelogs[name] = collector.changelog(topic, self._task.partition, end)
-            trace = self._environment.trace
             log, log_many = changelog.log, changelog.log_many
-            if trace is not None:
-                log, log_many = trace.stores.changelog(name, changelog)
+            if self._environment.probe is not None:
+                log, log_many = self._environment.probe.changelog(name, changelog)
         environment = self._environment
         opened = open_store(
             builder,

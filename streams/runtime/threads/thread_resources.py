@@ -19,7 +19,6 @@ from streams.config import clients as client_configs
 from streams.kafka.membership.control_topic_membership import ControlTopicMembership
 from streams.kafka.membership.port import Membership, Tasks
 from streams.kafka.membership.topology_gate import client_id_with_hash, other_topologies
-from streams.kafka.ports import Producer
 from streams.kafka.producing.record_collector import RecordCollector
 from streams.log import RepeatedLines
 from streams.metrics.registry import ThreadMetrics
@@ -40,7 +39,7 @@ from streams.runtime.threads.metadata import TaskMetadata, ThreadMetadata
 from streams.runtime.threads.partition_watch import PartitionWatch
 from streams.runtime.threads.process_resources import ProcessResources
 from streams.runtime.threads.task_manager import TaskManager
-from streams.runtime.tracing.producer import TracedProducer
+from streams.runtime.tracing.task_trace import traced_by
 from streams.runtime.tracing.tracer import Tracer
 from streams.threads import Event
 from streams.user_exits import as_error, passes
@@ -98,12 +97,12 @@ class ThreadResources:
             admin=process.cluster.admin,
         )
         self.consumer, admin = self.clients.consumer, self.clients.admin
-        self._tracer = Tracer.of(config, clock)
-        producer: Producer = self.clients.producer
+        self._tracer, sent = Tracer.of(config, clock), None
+        producer = self.clients.producer
         if self._tracer is not None:
             by_key = str(producer_config.get("partitioner")).startswith("murmur2")
-            producer = TracedProducer(producer, self._tracer, chooses_by_key=by_key)
-        self.collector = RecordCollector(producer, clock, batches)
+            sent = self._tracer.sent(producer.partition_count, chooses_by_key=by_key)
+        self.collector = RecordCollector(producer, clock, batches, sent)
         self.membership: Membership = ControlTopicMembership(
             self.consumer, admin, clock, leave_static=self._leave, requests=process.cluster.shutdown_requests
         )
@@ -164,7 +163,7 @@ class ThreadResources:
                 pace=self.pace,
                 store_owner=threading.get_ident(),
                 metrics=ThreadMetrics(metrics, self._identity.thread),
-                tracer=self._tracer,
+                probe=traced_by(self._tracer),
             ),
         )
         return TaskOpener(assembly, state.directory)

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from threading import get_ident
 from typing import Any
 
 from processor_api.record import HeaderList
-from processor_api.texts import MOST_VALUE, kind_and_text, shown
-from state.row_format.row_trace import CACHE, ENGINE, LOGGED, NOWHERE, WAITING, RowAccess, RowTrace
+from processor_api.texts import MOST_VALUE, kind_and_text, repr_of, shown
+from state.guards.guard import Policy, guarded
+from state.row_format.row_probe import CACHE, ENGINE, LOGGED, NOWHERE, WAITING, RowAccess
 from state.write_buffer.iterators import RowIterator
+from state.write_buffer.store_kind import OpenStore
 from streams.kafka.producing.record_collector import Changelog
+from streams.runtime.processing.probe import LogFunctions
 from streams.runtime.tracing.steps import ABSENT, TraceStep, value_text
-from streams.runtime.tracing.tracer import Followed, HeldChange, Tracer
+from streams.runtime.tracing.tracer import Followed, HeldChange, StoreCall, Tracer
 
 BUFFERED_MAX = 10_000
 """Records in buffers of suppressions and joins that are remembered: they may wait for days."""
@@ -27,21 +32,13 @@ _FROM = {
     ENGINE: "from the engine",
     NOWHERE: "not in the store",
 }
-
-
-class _Call:
-    """A call of a store that is going on."""
-
-    __slots__ = ("accesses", "key", "value")
-
-    def __init__(self, key: Any, value: Any) -> None:
-        self.key = key
-        self.value = value
-        self.accesses: list[RowAccess] = []
+_SILENT = frozenset(("approximate_num_entries", "close", "commit", "flush", "init", "num_records", "buffer_size"))
+_FORMS = frozenset(("without_headers", "without_timestamps"))
+_WITH_VALUES = frozenset(("put", "put_if_absent"))
 
 
 class StoreTrace:
-    """The stores of one task.
+    """The stores of one task, as processors and operators get them, and their rows: a `RowProbe`.
 
     :param begin_at_key: follows the current record from here on, if a rule says so for a key.
     :param position: where the current record came from.
@@ -59,10 +56,9 @@ class StoreTrace:
         self._begin_at_key = begin_at_key
         self._position = position
         self._dropped = dropped
-        self.rows = RowTrace(self._watches, self._accessed, self._log_row)
+        self._thread = get_ident()
         self.waits = ""
         """The store in whose cache a change waits that was put since this was emptied."""
-        self._call: _Call | None = None
         self._held: dict[tuple[str, bytes], HeldChange] = {}
         """Puts that are not logged yet, by store and row."""
         self._cached: dict[tuple[str, str], HeldChange] = {}
@@ -82,7 +78,18 @@ class StoreTrace:
         self.committed()
         self._buffered.clear()
 
+    def take_over(self) -> None:
+        """Reports the rows that the calling thread reads, and no other: queries of other threads read the same ones."""
+        self._thread = get_ident()
+
     # ------------------------------------------------------------------ calls
+
+    def store(self, node: str, store: OpenStore) -> OpenStore:
+        """Returns a store as a node gets it, with lines for its calls."""
+        name = store.builder.name
+        facade = guarded(_TracedFacade(store.facade, name, self))
+        operator = _TracedOperator(store.operator, node, name, self)
+        return replace(store, facade=facade, operator=operator, bare=store.unguarded)
 
     def call(
         self,
@@ -102,33 +109,31 @@ class StoreTrace:
         :param in_pair: whether it returns a value and its timestamp, as operators get them.
         """
         tracer = self._tracer
-        before = tracer.current
-        followed = before or (None if key is ABSENT else self._begin_at_key(key))
+        followed = tracer.current or (None if key is ABSENT else self._begin_at_key(key))
         if followed is None:
             return call()
-        at, dropped, outer, outer_call = tracer.now(), self._dropped(), tracer.deferred, self._call
-        tracer.current = followed
-        made = self._call = _Call(key, value)
+        at, dropped, outer, made = tracer.now(), self._dropped(), tracer.deferred, StoreCall(key, value)
         within: list[TraceStep] = []
         tracer.deferred = within
         found, notes = ABSENT, [note]
         try:
-            found = call()
+            with tracer.at(followed, tracer.node, made):
+                found = call()
         except Exception as error:
             notes.append(shown(f"failed: {kind_and_text(error)}", MOST_VALUE))
             raise
         finally:
-            tracer.current, tracer.deferred, self._call = before, outer, outer_call
+            tracer.deferred = outer
             if self._dropped() != dropped:
                 notes.append("dropped by the store as too late")
             if in_pair and isinstance(found, tuple):
                 notes.insert(0, f"timestamp {found[1]}")
             self._call_step(followed, store, name, made, found[0] if in_pair and found else found, notes, at)
             tracer.release(within)
-        return self._traced_rows(found, store, followed) if isinstance(found, RowIterator) else found
+        return RowIterator(self._read_rows(found, store, followed), store) if isinstance(found, RowIterator) else found
 
     def _call_step(
-        self, followed: Followed, store: str, name: str, made: _Call, found: Any, notes: list[str], at: float
+        self, followed: Followed, store: str, name: str, made: StoreCall, found: Any, notes: list[str], at: float
     ) -> None:
         value, old = made.value, ABSENT
         main = next((one for one in made.accesses if one.is_put and one.rows.logging.log is not None), None)
@@ -146,19 +151,8 @@ class StoreTrace:
         if isinstance(value, RowIterator):
             value = ABSENT
             notes.append("rows follow as they are read")
-        self._tracer.step(
-            followed,
-            name,
-            place=store,
-            key=made.key,
-            value=value,
-            old=old,
-            note=", ".join(filter(None, notes)),
-            at=at,
-        )
-
-    def _traced_rows(self, rows: RowIterator, store: str, followed: Followed) -> RowIterator:
-        return RowIterator(self._read_rows(rows, store, followed), store)
+        text = ", ".join(filter(None, notes))
+        self._tracer.step(followed, name, place=store, key=made.key, value=value, old=old, note=text, at=at)
 
     def _read_rows(self, rows: RowIterator, store: str, followed: Followed) -> Iterator[tuple[Any, Any]]:
         tracer = self._tracer
@@ -173,16 +167,24 @@ class StoreTrace:
 
     # ------------------------------------------------------------------ rows
 
-    def _watches(self) -> bool:
-        return self._tracer.current is not None or bool(self._held)
+    def watches(self) -> bool:
+        """Whether accesses are to be reported now."""
+        return (self._tracer.current is not None or bool(self._held)) and get_ident() == self._thread
 
-    def _accessed(self, access: RowAccess) -> None:
+    def accessed(self, access: RowAccess) -> None:
+        """Takes a read or a put of a row down, for the call of the store that makes it."""
+        tracer = self._tracer
         if access.is_put and access.rows.logging.log is not None:
             self._hold(access)
-        if self._call is not None:
-            self._call.accesses.append(access)
-        elif self._tracer.current is not None:  # by an operator whose store has calls of its own
-            self._row_step(self._tracer.current, access)
+        if tracer.call is not None:
+            tracer.call.accesses.append(access)
+        elif tracer.current is not None:  # by an operator whose store has calls of its own
+            self._row_step(tracer.current, access)
+
+    def logging(self, store: str, row_key: bytes | None) -> None:
+        """Notes whose row is about to be logged."""
+        if get_ident() == self._thread:
+            self._logged = None if row_key is None else (self._held.pop((store, row_key), None),)
 
     def _row_step(self, followed: Followed, access: RowAccess) -> None:
         rows, key = access.rows, access.row_key
@@ -200,29 +202,18 @@ class StoreTrace:
         place = rows.name, rows.format.write_key(access.row_key)
         before, followed = self._held.pop(place, None), tracer.current
         if before is not None and before.followed is not followed and access.place == WAITING:
-            what = "logged or forwarded" if rows.cached else "logged"
-            tracer.step(
-                before.followed,
-                "replace",
-                place=rows.name,
-                key=before.key,
-                value=before.value,
-                note=f"put again by {self._position() if followed is None else followed.id} before it was {what}",
-            )
+            by, what = followed.id if followed else self._position(), "logged or forwarded" if rows.cached else "logged"
+            note = f"put again by {by} before it was {what}"
+            tracer.step(before.followed, "replace", place=rows.name, key=before.key, value=before.value, note=note)
         if followed is not None:
-            call = self._call
+            call = tracer.call
             key, value = (access.row_key, access.new) if call is None else (call.key, call.value)
             self._held[place] = HeldChange(followed, key, value, tracer.now())
 
-    def _log_row(self, store: str, row_key: bytes | None) -> None:
-        self._logged = None if row_key is None else (self._held.pop((store, row_key), None),)
-
     # ------------------------------------------------------------------ changelogs
 
-    def changelog(
-        self, store: str, changelog: Changelog
-    ) -> tuple[Callable[..., None], Callable[[Iterator[tuple[bytes, bytes | None, int]]], None]]:
-        """The functions by which a store logs, one row or many."""
+    def changelog(self, store: str, changelog: Changelog) -> LogFunctions:
+        """Returns the functions by which a store logs, one row or many."""
         tracer, send = self._tracer, changelog.log
 
         def log_traced(key: bytes, value: bytes | None, timestamp: int, headers: HeaderList | None = None) -> None:
@@ -241,10 +232,9 @@ class StoreTrace:
             note = f"of store {store}"
             if held is not None:
                 shown_key, shown_value = held.key, held.value
-                waited_us = int((tracer.now() - held.at) * 1_000_000)
-                note += f", {waited_us} us after the put"
-            elif self._call is not None:
-                shown_key, shown_value = self._call.key, self._call.value
+                note += f", {held.waited_us(tracer.now())} us after the put"
+            elif tracer.call is not None:
+                shown_key, shown_value = tracer.call.key, tracer.call.value
             else:
                 shown_key, shown_value = key, value
             place = f"{changelog.topic}-{changelog.partition}@{offset}"
@@ -311,16 +301,11 @@ class StoreTrace:
     ) -> None:
         """Forwards what has waited, as a part of the record that it came from."""
         tracer = self._tracer
-        before, outer, outer_call = (tracer.current, tracer.node), tracer.deferred, self._call
-        tracer.current, tracer.node, self._call = None if held is None else held.followed, node, None
-        try:
+        with tracer.at(None if held is None else held.followed, node):
             if held is not None:
-                waited_us = int((tracer.now() - held.at) * 1_000_000)
-                note = f"waited {waited_us} us; came from this record"
+                note = f"waited {held.waited_us(tracer.now())} us; came from this record"
                 tracer.step(held.followed, step, place=store, key=key, value=value, old=old, note=note)
             forward()
-        finally:
-            (tracer.current, tracer.node), tracer.deferred, self._call = before, outer, outer_call
 
 
 def _where_put(access: RowAccess) -> str:
@@ -328,3 +313,107 @@ def _where_put(access: RowAccess) -> str:
     if rows.cached:
         return "waits in the cache"
     return "logged at once" if rows.log_each and rows.logging.log is not None else "waits for the commit"
+
+
+class _TracedFacade(Policy):
+    """Makes the calls of a store through the trace."""
+
+    def __init__(self, store: Any, name: str, trace: StoreTrace) -> None:
+        super().__init__(store)
+        self._place = name
+        self._trace = trace
+
+    def over(self, store: Any) -> _TracedFacade:
+        return _TracedFacade(store, self._place, self._trace)
+
+    def call(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        if name in _SILENT or name in _FORMS:
+            return call
+        trace, place = self._trace, self._place
+
+        def traced(*args: Any, **named: Any) -> Any:
+            key, value, note = _parts(name, args, named)
+            return trace.call(place, name.strip("_"), key, value, lambda: call(*args, **named), note)
+
+        return traced
+
+
+def _parts(call: str, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, Any, str]:
+    """Key, value and what else a call was given, as text."""
+    if call in ("put_all", "__len__", "__iter__"):
+        return ABSENT, ABSENT, ""
+    key = args[0] if args else named.get("key", ABSENT)
+    rest = args[1:]
+    value = ABSENT
+    if call in _WITH_VALUES or call == "__setitem__":
+        value, rest = (rest[0], rest[1:]) if rest else (named.get("value", ABSENT), ())
+    given = [*map(repr_of, rest), *(f"{one}={repr_of(named[one])}" for one in named if one not in ("key", "value"))]
+    return key, value, f"with {', '.join(given)}" if given else ""
+
+
+class _TracedOperator:
+    """A store as an operator of the DSL gets it, with lines for its calls."""
+
+    def __init__(self, operator: Any, node: str, name: str, trace: StoreTrace) -> None:
+        self._operator = operator
+        self._node = node
+        self._name = name
+        self._trace = trace
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._operator, name)
+        if name == "put":
+            return self._putting(found)
+        if name in ("get", "get_as_of"):
+            return self._getting(name, found)
+        if name == "on_flush":
+            return self._on_flush
+        if name == "evict_while":
+            return self._evict_while
+        return found
+
+    def _getting(self, name: str, get: Callable[..., Any]) -> Callable[..., Any]:
+        trace, place = self._trace, self._name
+
+        def get_traced(key: Any, *more: Any) -> Any:
+            note = f"as of {more[0]}" if more else ""
+            return trace.call(place, "get", key, ABSENT, lambda: get(key, *more), note, in_pair=True)
+
+        return get_traced
+
+    def _putting(self, put: Callable[..., Any]) -> Callable[..., Any]:
+        trace, place, cached = self._trace, self._name, bool(self._operator.cached)
+        if hasattr(self._operator, "evict_while"):
+            return self._buffering(put)
+
+        def put_traced(key: Any, value: Any, timestamp: int, headers: Any = None) -> Any:
+            def call() -> Any:
+                if cached:
+                    trace.cache(place, key, value)
+                return put(key, value, timestamp, headers)
+
+            return trace.call(place, "put", key, value, call, f"timestamp {timestamp}")
+
+        return put_traced
+
+    def _buffering(self, put: Callable[..., Any]) -> Callable[..., Any]:
+        """Returns `put` of a buffer, which may take a time before the key."""
+        trace, place = self._trace, self._name
+
+        def put_traced(*args: Any) -> Any:
+            key, value, timestamp, _ = args[-4:]
+
+            def call() -> Any:
+                trace.buffer(place, key, value)
+                return put(*args)
+
+            return trace.call(place, "buffer", key, value, call, f"timestamp {timestamp}")
+
+        return put_traced
+
+    def _on_flush(self, callback: Callable[..., None], *, old_values: bool) -> None:
+        traced = self._trace.flushing(self._node, self._name, callback)
+        self._operator.on_flush(traced, old_values=old_values)
+
+    def _evict_while(self, predicate: Callable[[], bool], callback: Callable[..., None], **how: bool) -> None:
+        self._operator.evict_while(predicate, self._trace.releasing(self._node, self._name, callback), **how)

@@ -7,13 +7,17 @@ logged or forwarded (:mod:`streams.runtime.tracing.store_trace`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
+from processor_api.context import HandleTogether, HeldRecord
 from processor_api.record import Forward, HeaderList
 from processor_api.texts import MOST_VALUE, kind_and_text, shown
+from processor_api.topology.nodes import Node, SinkNode, SourceNode
 from state.row_format.record_context import NO_SOURCE, Cursor
+from streams.runtime.processing.probe import ProbeMaker
 from streams.runtime.tracing.store_trace import StoreTrace
 from streams.runtime.tracing.tracer import Followed, Tracer
 
@@ -37,8 +41,13 @@ class _Read:
         self.followed: Followed | None = None
 
 
+def traced_by(tracer: Tracer | None) -> ProbeMaker | None:
+    """Returns what makes the probe of each task of a thread, if it follows records."""
+    return None if tracer is None else partial(TaskTrace, tracer)
+
+
 class TaskTrace:
-    """The trace of one task. Sets the row trace of ``cursor``, so that it has to be made before the stores are opened.
+    """The trace of one task, which is its `Probe`.
 
     :param dropped: how many records the task has dropped.
     """
@@ -53,8 +62,8 @@ class TaskTrace:
         self._uncommitted: dict[int, Followed] = {}
         self._held: dict[str, Followed] = {}
         """The followed records that nodes hold back, by where they came from."""
-        self.stores = StoreTrace(tracer, self.begin_at_key, self._position, dropped)
-        cursor.row_trace = self.stores.rows
+        self.rows = StoreTrace(tracer, self.begin_at_key, self._position, dropped)
+        self.store, self.changelog = self.rows.store, self.rows.changelog
 
     # ------------------------------------------------------------------ which records
 
@@ -85,79 +94,68 @@ class TaskTrace:
 
     def _begin_read(self, read: _Read, id_: str, note: str) -> None:
         read.followed = followed = self._begin(id_, read.at)
+        notes = f"timestamp {int(self._cursor.message.timestamp()[1])}", note
         self.tracer.step(
             followed,
             "read",
             place=read.place,
             key=read.key,
             value=read.value,
-            note=", ".join(filter(None, (f"timestamp {self._read_timestamp()}", note))),
+            note=", ".join(filter(None, notes)),
             at=read.at,
             node=read.node,
         )
 
-    def _read_timestamp(self) -> int:
-        return int(self._cursor.message.timestamp()[1])
-
     # ------------------------------------------------------------------ nodes
 
-    def source(self, node: str, forward: Forward, internal_topics: Collection[str]) -> Forward:
-        """The function of a source.
+    def node(self, node: Node, call: Forward, *, is_internal: bool) -> Forward:
+        """Returns the function of a node, with lines for the records that are followed."""
+        if isinstance(node, SourceNode):
+            return self._source(node.name, call, is_internal)
+        tracer, name, is_sink = self.tracer, node.name, isinstance(node, SinkNode)
 
-        :param internal_topics: the repartition topics.
-        """
-        tracer, cursor, rules = self.tracer, self._cursor, self.tracer.rules
-
-        def read_traced(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
-            topic = cursor.source[0]
-            internal, id_ = topic in internal_topics, None
-            if internal and headers:
-                id_, headers = _split(headers)
-            self.stores.rows.take_over()
-            self._read = read = _Read(node, self._position(), cursor.message, key, value, tracer.now())
-            if id_ is not None:
-                self._begin_read(read, id_, "continued from the other side of this topic")
-            elif rules.has_topic(topic) and (
-                rules.has_key(key) if rules.by_key else rules.takes_next(topic, internal=internal)
-            ):
-                self._begin_read(read, read.place, "")
-            with self._working(read.followed, node):
-                forward(key, value, timestamp, headers)
-
-        return read_traced
-
-    @contextmanager
-    def _working(self, followed: Followed | None, node: str | None) -> Iterator[None]:
-        tracer = self.tracer
-        before = tracer.current, tracer.node
-        tracer.current, tracer.node = followed, node
-        try:
-            yield
-        except BaseException as error:
-            if tracer.failure is error and before[1] is None:
-                tracer.failure = None  # it leaves the nodes
-            raise
-        finally:
-            tracer.current, tracer.node = before
-
-    def node(self, node: str, function: Forward) -> Forward:
-        """The function of a node."""
-        tracer = self.tracer
-
-        def process_traced(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+        def run_traced(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
             parent, followed = tracer.node, tracer.current
             tracer.outcomes += 1  # of the parent: it forwarded
             if followed is None:
                 followed = self.begin_at_key(key)
-            with self._working(followed, node):
+            with tracer.at(followed, name):
                 if followed is None:
-                    function(key, value, timestamp, headers)
+                    call(key, value, timestamp, headers)
                     return
-                note = f"from {parent}" if parent is not None else ""
-                tracer.step(followed, "process", key=key, value=value, note=note)
-                self._run(followed, function, key, value, timestamp, headers)
+                if is_sink:
+                    tracer.sink = key, value
+                    if is_internal:  # the record is followed on at the other side
+                        headers = [*(headers or ()), (HEADER, followed.id.encode())]
+                else:
+                    note = f"from {parent}" if parent is not None else ""
+                    tracer.step(followed, "process", key=key, value=value, note=note)
+                try:
+                    self._run(followed, call, key, value, timestamp, headers)
+                finally:
+                    tracer.sink = None
 
-        return process_traced
+        return run_traced
+
+    def _source(self, node: str, forward: Forward, is_internal: bool) -> Forward:
+        tracer, cursor, rules = self.tracer, self._cursor, self.tracer.rules
+
+        def read_traced(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+            topic, id_ = cursor.source[0], None
+            if is_internal and headers:
+                id_, headers = _split(headers)
+            self.rows.take_over()
+            self._read = read = _Read(node, self._position(), cursor.message, key, value, tracer.now())
+            if id_ is not None:
+                self._begin_read(read, id_, "continued from the other side of this topic")
+            elif rules.has_topic(topic) and (
+                rules.has_key(key) if rules.by_key else rules.takes_next(topic, internal=is_internal)
+            ):
+                self._begin_read(read, read.place, "")
+            with tracer.at(read.followed, node):
+                forward(key, value, timestamp, headers)
+
+        return read_traced
 
     def _run(
         self, followed: Followed, function: Forward, key: Any, value: Any, timestamp: int, headers: HeaderList | None
@@ -165,7 +163,7 @@ class TaskTrace:
         """Runs a node for a followed record, and says so if nothing comes of it."""
         tracer = self.tracer
         outcomes, dropped = tracer.outcomes, self._dropped()
-        self.stores.waits = ""
+        self.rows.waits = ""
         try:
             function(key, value, timestamp, headers)
         except BaseException as error:
@@ -177,8 +175,8 @@ class TaskTrace:
             tracer.step(followed, "drop", note="dropped, and counted in dropped-records")
             return
         note = "forwarded nothing"
-        if self.stores.waits:
-            note += f" yet, waits in the cache of {self.stores.waits}"
+        if self.rows.waits:
+            note += f" yet, waits in the cache of {self.rows.waits}"
         tracer.step(followed, "stop", note=note)
 
     def _failed(self, followed: Followed, error: BaseException) -> None:
@@ -187,32 +185,6 @@ class TaskTrace:
             tracer.failure = error
             tracer.step(followed, "fail", note=_why(error))
 
-    def sink(self, node: str, function: Forward, is_internal: bool) -> Forward:
-        """The function of a sink; what it sends is taken down by :mod:`streams.runtime.tracing.producer`.
-
-        :param is_internal: whether it writes to a repartition topic, on whose other side the record is followed on.
-        """
-        tracer = self.tracer
-
-        def send_traced(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
-            followed = tracer.current
-            tracer.outcomes += 1
-            if followed is None:
-                followed = self.begin_at_key(key)
-            with self._working(followed, node):
-                if followed is None:
-                    function(key, value, timestamp, headers)
-                    return
-                if is_internal:
-                    headers = [*(headers or ()), (HEADER, followed.id.encode())]
-                tracer.sink = node, key, value
-                try:
-                    self._run(followed, function, key, value, timestamp, headers)
-                finally:
-                    tracer.sink = None
-
-        return send_traced
-
     def dropped(self, node: str, why: str) -> None:
         """Adds the line of a node that has dropped the current record."""
         tracer = self.tracer
@@ -220,43 +192,42 @@ class TaskTrace:
             tracer.outcomes += 1
             tracer.step(tracer.current, "drop", note=shown(why, MOST_VALUE), node=node)
 
-    def dropping(self, node: str, drop: Callable[..., None]) -> Callable[..., None]:
-        """The function by which an operator drops a record."""
-
-        def drop_traced(why: str, key: Any = None) -> None:
-            drop(why, key)
-            self.dropped(node, why)
-
-        return drop_traced
-
-    def held(self, node: str) -> None:
-        """Adds the line of a node that holds the current record back."""
-        tracer, followed = self.tracer, self.tracer.current
-        if followed is not None:
-            self._held[self._position()] = followed
-            tracer.outcomes += 1
-            tracer.step(followed, "hold", note="waits for its batch", node=node)
-
-    def releasing(self, node: str) -> AbstractContextManager[None]:
-        """Marks the calls within as those of a node that handles what it held; a context manager."""
-        return self._working(None, node)
-
-    def resumed(self, node: str) -> None:
-        """Notes that the current record is one that the node held back."""
-        self.tracer.current, self.tracer.node = self._held.get(self._position()), node
-
-    def unread(self, node: str, partition: tuple[str, int], message: Any, key: Any, why: str) -> None:
-        """A record was dropped before it reached the nodes.
-
-        :param key: the key, if it could be read.
-        """
-        rules, tracer, (topic, number) = self.tracer.rules, self.tracer, partition
+    def unread(self, node: str, key: Any, why: str) -> None:
+        """Adds the lines of a record that was dropped before it reached the nodes."""
+        rules, tracer, topic, message = self.tracer.rules, self.tracer, self._cursor.source[0], self._cursor.message
         if rules.has_topic(topic) and (rules.has_key(key) if rules.by_key else rules.takes_next(topic)):
-            place = f"{topic}-{number}@{message.offset()}"
+            place = self._position()
             followed = self._begin(place, tracer.now())
             raw_key, raw_value = message.key(), message.value()
             tracer.step(followed, "read", place=place, key=raw_key, value=raw_value, node=node)
             tracer.step(followed, "drop", note=shown(why, MOST_VALUE), node=node)
+
+    def holding(self, node: str, hold: Forward) -> Forward:
+        """Returns the function of a node that holds the current record back, with a line for it."""
+        tracer = self.tracer
+
+        def hold_traced(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+            if tracer.current is not None:
+                self._held[self._position()] = tracer.current
+                tracer.outcomes += 1
+                tracer.step(tracer.current, "hold", note="waits for its batch", node=node)
+            hold(key, value, timestamp, headers)
+
+        return hold_traced
+
+    def batch(self, node: str, handle: HandleTogether) -> HandleTogether:
+        """Returns the function of a node that handles what it held, each record followed as it was."""
+        tracer = self.tracer
+
+        def handle_traced(held: list[HeldRecord], resume: Callable[[HeldRecord], None]) -> None:
+            def resume_traced(record: HeldRecord) -> None:
+                resume(record)
+                tracer.current, tracer.node = self._held.get(self._position()), node
+
+            with tracer.at(None, node):
+                handle(held, resume_traced)
+
+        return handle_traced
 
     # ------------------------------------------------------------------ punctuations and commits
 
@@ -264,14 +235,14 @@ class TaskTrace:
     def punctuation(self, node: str, now_ms: int) -> Iterator[None]:
         """Marks the steps within as those of a punctuation; a context manager."""
         tracer = self.tracer
-        self.stores.rows.take_over()
+        self.rows.take_over()
         self._read, self._punctuation = None, f"punctuation-{node}@{now_ms}"
         followed = None
         if tracer.rules.takes_next(NO_SOURCE[0]):
             followed = self._begin(self._punctuation, tracer.now())
             tracer.step(followed, "punctuate", node=node, note=f"at {now_ms}")
         try:
-            with self._working(followed, node):
+            with tracer.at(followed, node):
                 yield
         except BaseException as error:
             if followed is not None:
@@ -288,7 +259,7 @@ class TaskTrace:
     def rolled_back(self) -> None:
         """Adds the line of a rollback to the last commit."""
         self._end("rollback", "not committed: the record is read again, here or by another task")
-        self.stores.forget()
+        self.rows.forget()
 
     def _end(self, step: str, note: str) -> None:
         for followed in self._uncommitted.values():
@@ -296,7 +267,7 @@ class TaskTrace:
         self._uncommitted.clear()
         self._held.clear()
         self._read = self.tracer.failure = None
-        self.stores.committed()
+        self.rows.committed()
 
 
 def _split(headers: HeaderList) -> tuple[str | None, HeaderList | None]:

@@ -1,0 +1,82 @@
+"""The probe of a task: what sees the way of its records, such as a trace.
+
+It is asked when nodes and stores are made, and gives the functions that take the place of theirs. Where there is no
+probe, nothing is called, and a task has the same functions as if there were none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+from processor_api.context import HandleTogether
+from processor_api.record import Forward
+from processor_api.topology.nodes import Node
+from state.row_format.record_context import Cursor
+from state.row_format.row_probe import RowProbe
+from state.write_buffer.store_kind import OpenStore
+from streams.kafka.producing.record_collector import Changelog
+
+LogFunctions = tuple[Callable[..., None], Callable[[Iterator[tuple[bytes, bytes | None, int]]], None]]
+"""`log` and `log_many` of a changelog."""
+
+
+class Probe(Protocol):
+    """Sees the records of one task, in its nodes and stores."""
+
+    @property
+    def rows(self) -> RowProbe:
+        """Sees the rows of its stores."""
+        ...
+
+    def node(self, node: Node, call: Forward, *, is_internal: bool) -> Forward:
+        """Returns what is called in place of a node; for a source, in place of what it forwards to.
+
+        :param is_internal: whether a source reads, or a sink writes, a topic of the application itself.
+        """
+        ...
+
+    def store(self, node: str, store: OpenStore) -> OpenStore:
+        """Returns what a node gets in place of a store."""
+        ...
+
+    def changelog(self, store: str, changelog: Changelog) -> LogFunctions:
+        """Returns what a store logs by."""
+        ...
+
+    def holding(self, node: str, hold: Forward) -> Forward:
+        """Returns the function of a node that holds the current record back."""
+        ...
+
+    def batch(self, node: str, handle: HandleTogether) -> HandleTogether:
+        """Returns the function of a node that handles what it held."""
+        ...
+
+    def dropped(self, node: str, why: str) -> None:
+        """Notes that a node has dropped the current record."""
+        ...
+
+    def unread(self, node: str, key: Any, why: str) -> None:
+        """Notes that the current record was dropped before it reached the nodes.
+
+        :param node: its source.
+        :param key: the key, if it could be read.
+        """
+        ...
+
+    def punctuation(self, node: str, now_ms: int) -> AbstractContextManager[None]:
+        """Marks what happens within as done by a punctuation."""
+        ...
+
+    def committed(self) -> None:
+        """Notes that a commit has succeeded."""
+        ...
+
+    def rolled_back(self) -> None:
+        """Notes that all since the last commit was taken back."""
+        ...
+
+
+ProbeMaker = Callable[[str, Cursor, Callable[[], int]], Probe]
+"""``(task, cursor, dropped)`` to the probe of a task; ``dropped`` says how many records the task has dropped."""
