@@ -84,29 +84,29 @@ def test_short_time_outs_shorten_turns() -> None:
 
 def test_a_drain_bounds_what_is_processed_before_the_next() -> None:
     kit = Kit()
-    kit.pace.processed(100)
+    kit.pace.drains.processed(100)
     kit.pace.record_drain(2.0)
     kit.pace.committed()
-    assert kit.pace.records_left == DRAIN_S / 0.02
-    after = Kit().pace
-    after.learn_from(kit.pace)
+    assert kit.pace.drains.records_left == DRAIN_S / 0.02
+    after = Kit().pace.drains
+    after.learn_from(kit.pace.drains)
     assert after.records_left == DRAIN_S / 0.02
-    kit.pace.processed(100)
+    kit.pace.drains.processed(100)
     kit.pace.record_drain(0.0)
     kit.pace.committed()
-    assert kit.pace.records_left > 1_000_000
+    assert kit.pace.drains.records_left > 1_000_000
 
 
 def test_the_slowest_call_is_told_with_its_place() -> None:
     kit = Kit(poll_interval_s=5.0)
     kit.pace.begin_turn(commit_due=1e9)
     kit.process(0.2, 1)
-    kit.pace.record_call(0.3, "a punctuation of node 'n'", {"node": "n"})
-    kit.pace.record_call(0.25, "another", {})
-    assert str(kit.pace.slowest) == "a punctuation of node 'n' took 0.3 s"
+    kit.pace.calls.record(0.3, "a punctuation of node 'n'", {"node": "n"})
+    kit.pace.calls.record(0.25, "another", {})
+    assert str(kit.pace.calls.slowest) == "a punctuation of node 'n' took 0.3 s"
     assert not kit.pace.poll_is_late
-    kit.pace.record_call(5.0, "a third", {"node": "m"})
+    kit.pace.calls.record(5.0, "a third", {"node": "m"})
     assert kit.pace.poll_is_late
     kit.pace.committed()
-    assert kit.pace.slowest is None
-    assert kit.pace.committed_calls == {"a punctuation of node 'n'", "another", "a third"}
+    assert kit.pace.calls.slowest is None
+    assert kit.pace.calls.committed == {"a punctuation of node 'n'", "another", "a third"}

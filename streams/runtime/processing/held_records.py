@@ -115,4 +115,4 @@ class HeldRecords:
         node.release()
         if pace is not None:
             place = {"node": node.node, "task": self._task}
-            pace.record_call(self._now() - begin, f"a batch of node {node.node!r}", place)
+            pace.calls.record(self._now() - begin, f"a batch of node {node.node!r}", place)

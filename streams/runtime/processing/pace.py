@@ -26,9 +26,8 @@ DRAIN_S = 5.0
 """How long the drain of the caches may take at a commit: user code behind a cache runs there."""
 SLOW_CALL_S = 0.1
 """Calls that take longer are kept for messages."""
-
-
 DRAIN = "the drain of the caches"
+NO_LIMIT = 1 << 62
 
 
 class SlowCall(NamedTuple):
@@ -71,12 +70,73 @@ class SlowCall(NamedTuple):
         )
 
 
+class UserCalls:
+    """Keeps what is known of the calls of user code since the last commit."""
+
+    def __init__(self) -> None:
+        self.slowest: SlowCall | None = None
+        self._names: set[str] = set()
+        self.committed: set[str] = set()
+        """Calls that were not for a record, such as punctuations, whose effects the last commit held."""
+
+    def record(self, seconds: float, what: str, place: dict[str, Any]) -> None:
+        """Records a call that was not for one record."""
+        self._names.add(what)
+        if seconds > SLOW_CALL_S:
+            self.took(SlowCall(seconds, what, place))
+
+    def took(self, call: SlowCall) -> None:
+        """Keeps a slow call, if none was slower."""
+        if self.slowest is None or call.seconds > self.slowest.seconds:
+            self.slowest = call
+
+    def begin(self) -> None:
+        """Begins to keep them again, after a commit."""
+        self.slowest = None
+        self.committed, self._names = self._names, set()
+
+
+class DrainLimit:
+    """Limits the records between two commits, so that the caches that they fill are drained in time.
+
+    :param drain_s: how long a drain may take.
+    """
+
+    def __init__(self, drain_s: float) -> None:
+        self._drain_s = drain_s
+        self._records = 0
+        """How many were processed since the last commit."""
+        self._most = NO_LIMIT
+
+    def learn_from(self, former: DrainLimit) -> None:
+        """Takes over how long drains took, from before the last join of the group."""
+        self._most = former._most
+
+    def processed(self, records: int) -> None:
+        """Counts records that were processed."""
+        self._records += records
+
+    @property
+    def records_left(self) -> int:
+        """Returns how many records may be processed before the next commit."""
+        return self._most - self._records
+
+    def drained(self, seconds: float) -> None:
+        """Records the time of a drain, so that the next one takes no longer than it may."""
+        per_record = seconds / max(1, self._records)
+        self._most = max(1, int(self._drain_s / per_record)) if per_record > 0 else NO_LIMIT
+
+    def begin(self) -> None:
+        """Begins to count again, after a commit."""
+        self._records = 0
+
+
 def _no() -> bool:
     return False
 
 
 class Pace:
-    """Decides when a turn of a stream thread ends, and keeps the slowest call, from one join of the group to its end.
+    """Decides when a turn of a stream thread ends, from one join of the group to its end.
 
     :param transaction_timeout_s: of the producer; ``None`` without transactions.
     :param poll_interval_s: how long the consumer may go without a call.
@@ -98,26 +158,13 @@ class Pace:
         self.poll_interval_s = poll_interval_s
         shortest = min(poll_interval_s, transaction_timeout_s or poll_interval_s)
         self._turn_s = min(TURN_S, shortest / 4)
-        self._drain_s = min(DRAIN_S, shortest / 4)
         self._until = self._checked = 0.0
         self.over = False
         """Whether the turn is over, as of the last check."""
         self.served: TaskId | None = None
         """The task that had the last turn, if others have to wait for the next one."""
-        self.slowest: SlowCall | None = None
-        self._calls: set[str] = set()
-        self.committed_calls: set[str] = set()
-        """Calls that were not for a record, such as punctuations, whose effects the last commit held."""
-        self._records = 0
-        """How many were processed since the last commit."""
-        self._records_max = 1 << 62
-        """How many may be processed between two commits, for caches to be drained in time."""
-
-    def learn_from(self, former: Pace) -> None:
-        """Takes over how long drains took, from before the last join of the group."""
-        self._records_max = former._records_max
-
-    # ------------------------------------------------------------------ turns
+        self.calls = UserCalls()
+        self.drains = DrainLimit(min(DRAIN_S, shortest / 4))
 
     def begin_turn(self, commit_due: float) -> None:
         """Begins a turn of the thread's tasks.
@@ -158,44 +205,22 @@ class Pace:
         if took <= CHECK_INTERVAL_S:
             return run * 2 if took <= CHECK_INTERVAL_S / 2 and run < RUN_MAX else run
         if took > SLOW_CALL_S:
-            self._slow(SlowCall(took, *slow(), records=run))
+            self.calls.took(SlowCall(took, *slow(), records=run))
         return max(1, int(run * CHECK_INTERVAL_S / took))
-
-    # ------------------------------------------------------------------ slow calls
-
-    def record_call(self, seconds: float, what: str, place: dict[str, Any]) -> None:
-        """Records a call of user code that was not for one record."""
-        self._calls.add(what)
-        if seconds > SLOW_CALL_S:
-            self._slow(SlowCall(seconds, what, place))
-
-    def _slow(self, call: SlowCall) -> None:
-        if self.slowest is None or call.seconds > self.slowest.seconds:
-            self.slowest = call
 
     @property
     def poll_is_late(self) -> bool:
         """Whether a call since the last commit took so long that the member was removed from the group."""
-        return self.slowest is not None and self.slowest.seconds >= self.poll_interval_s
-
-    def processed(self, records: int) -> None:
-        """Counts records that were processed."""
-        self._records += records
-
-    @property
-    def records_left(self) -> int:
-        """Returns how many records may be processed before the next commit."""
-        return self._records_max - self._records
+        slowest = self.calls.slowest
+        return slowest is not None and slowest.seconds >= self.poll_interval_s
 
     def record_drain(self, seconds: float) -> None:
-        """Records the time of a drain, so that the next one takes no longer than it may."""
+        """Records the time of a drain, which calls user code."""
         if seconds > SLOW_CALL_S:
-            self._slow(SlowCall(seconds, DRAIN, {}))
-        per_record = seconds / max(1, self._records)
-        self._records_max = max(1, int(self._drain_s / per_record)) if per_record > 0 else 1 << 62
+            self.calls.took(SlowCall(seconds, DRAIN, {}))
+        self.drains.drained(seconds)
 
     def committed(self) -> None:
         """Begins to measure again, after a commit."""
-        self._records = 0
-        self.slowest = None
-        self.committed_calls, self._calls = self._calls, set()
+        self.calls.begin()
+        self.drains.begin()

@@ -152,7 +152,7 @@ class Task:
         chain.init()
         environment.initialised = True
         if environment.pace is not None:
-            environment.pace.record_call(now() - begin, "the start of the processors", {"task": str(self.id)})
+            environment.pace.calls.record(now() - begin, "the start of the processors", {"task": str(self.id)})
 
     def read_also(self, partition: TopicPartition, source: str, committed: OffsetAndMetadata | None = None) -> None:
         """Reads one more partition with a source node whose pattern its topic matches, from the next record added.
@@ -381,7 +381,7 @@ class Task:
             environment.metrics.punctuated(seconds)
             if environment.pace is not None:
                 what = f"a punctuation of node {schedule.node!r}"
-                environment.pace.record_call(seconds, what, {"node": schedule.node, "task": str(self.id)})
+                environment.pace.calls.record(seconds, what, {"node": schedule.node, "task": str(self.id)})
             cursor.leave()
 
     # ------------------------------------------------------------------ the steps of a commit

@@ -38,13 +38,13 @@ class CallTimeout:
             happened = "the member was removed from its group"
         else:
             return None
-        before, slow = self._suspect, pace.slowest
+        before, slow = self._suspect, pace.calls.slowest
         if slow is None:
             return RetryableError(f"{happened}, longer than {name} allows ({limit_s * 1000:.0f})")
         if before is not None and before.holds(slow) and slow.seconds >= limit_s:
             return slow.too_slow(name, limit_s, consequence)
         self._suspect = slow if slow.what != DRAIN else None  # a drain is many calls, of which there will be fewer
-        pace.slowest = None  # several errors may follow one call: only another call proves that it is slow
+        pace.calls.slowest = None  # several errors may follow one call: only another call proves that it is slow
         return RetryableError(f"{happened}; {name} is {limit_s * 1000:.0f} and {slow}", **slow.place)
 
     # ------------------------------------------------------------------ a suspected record
@@ -85,7 +85,7 @@ class CallTimeout:
         if suspect is None:
             return
         if suspect.partition is None:
-            if suspect.what not in pace.committed_calls:
+            if suspect.what not in pace.calls.committed:
                 return
         elif any(
             (queue := task.queues.get(suspect.partition)) is not None

@@ -207,14 +207,14 @@ class ThreadLoop:
         paused = self._stands_still()
         for task in [] if paused else timeout.turn(due.in_turn(self._clock.time_ms(), pace.last_served())):
             in_work.task = task.id
-            limit = timeout.limit(task, min(PROCESS_LIMIT, pace.records_left))
+            limit = timeout.limit(task, min(PROCESS_LIMIT, pace.drains.records_left))
             limit = refused.limit(task.id, limit)
             if task.has_records() and limit > 0:
                 committer.begin()
                 count = task.process(limit, self._resources.idling)
                 refused.processed(task.id, count)
                 self._kept.counters.processed += count
-                pace.processed(count)
+                pace.drains.processed(count)
                 busy = count == limit or bool(task.environment.remainders) or busy
             if task.wall_clock_due() and not self._host.is_stopping():
                 committer.begin()
@@ -236,7 +236,7 @@ class ThreadLoop:
         self._kept.reports.at(now, running)
         pace = self._resources.pace
         asked = self._resources.wants_commit() or any(task.environment.commit_requested for task in due.touched_tasks)
-        asked = asked or pace.records_left <= 0 or pace.poll_is_late or self._kept.call_timeout.commits_at_once
+        asked = asked or pace.drains.records_left <= 0 or pace.poll_is_late or self._kept.call_timeout.commits_at_once
         asked = asked or self._kept.refused.wants_commit(running)
         if now < min(self._next_commit, self._resources.committer.commit_by) and not asked:
             return

@@ -219,7 +219,7 @@ class StreamThread:
         in_work.task = None
         former, resources = self._resources, self._make_resources()
         if former is not None:
-            resources.pace.learn_from(former.pace)
+            resources.pace.drains.learn_from(former.pace.drains)
         self._resources = resources
         resources.tasks.waits = self._kept.refused.waits
         try:
