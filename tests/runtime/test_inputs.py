@@ -20,7 +20,7 @@ from streams.config import StreamsConfig
 from streams.kafka.producing.record_collector import RecordCollector
 from streams.runtime.processing.environment import Environment, TaskSettings
 from streams.runtime.processing.error_policy import error_policy_for
-from streams.runtime.processing.inputs import BoundSource, InputQueue
+from streams.runtime.processing.inputs import BatchLoop, BoundSource, InputQueue
 from streams.runtime.processing.punctuations import Punctuations
 from streams.testing.broker import EmbeddedBroker, EmbeddedClients
 
@@ -80,6 +80,7 @@ class Kit:
         self.punctuated: list[int] = []
         source = BoundSource("source", bytes, read or Serdes.LONG.deserialize, extractor, self._forward)
         self.queue = InputQueue(PARTITION, source, self.environment)
+        self.loop = BatchLoop(self.queue, self.environment)
         self.punctuations = Punctuations(lambda schedule, now: None)
 
     def _forward(self, key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
@@ -88,7 +89,7 @@ class Kit:
         self.places.append((cursor.source, cursor.message.offset(), cursor.timestamp, cursor.stream_time))
 
     def run(self, limit: int = 1000) -> int:
-        return self.queue.run_all(limit, self.punctuations, lambda: self.punctuated.append(self.cursor.stream_time))
+        return self.loop.run(limit, self.punctuations, lambda: self.punctuated.append(self.cursor.stream_time))
 
     @property
     def dropped(self) -> int:
@@ -236,7 +237,7 @@ def test_punctuations_run_between_records() -> None:
         kit.cursor.leave()
         kit.punctuations.next_stream_time = 1000
 
-    kit.queue.run_all(10, kit.punctuations, punctuate)
+    kit.loop.run(10, kit.punctuations, punctuate)
     assert kit.punctuated == [2]
     assert [place[:2] for place in kit.places] == [(PARTITION, 0), (PARTITION, 1), (PARTITION, 2)]
 

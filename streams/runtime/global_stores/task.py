@@ -20,7 +20,7 @@ from streams.runtime.global_stores.stores import GlobalStores
 from streams.runtime.plan.task_plan import plan_globals
 from streams.runtime.processing.environment import TaskSettings, TaskThread
 from streams.runtime.processing.error_policy import ErrorPolicy, ExceptionHandlers
-from streams.runtime.processing.inputs import InputQueue
+from streams.runtime.processing.inputs import BatchLoop, InputQueue
 from streams.runtime.processing.node_chain import build_chain
 from streams.runtime.processing.probe import ProbeMaker
 from streams.runtime.processing.punctuations import Punctuations, Schedule
@@ -132,8 +132,9 @@ class GlobalTask:
     def run(self, queue: InputQueue) -> None:
         """Processes what is buffered of one partition; the next :meth:`apply` writes the result."""
         try:
+            loop = BatchLoop(queue, self.environment)
             while queue:
-                self.environment.metrics.records_processed += queue.run_all(len(queue), self._punctuations, _nothing)
+                self.environment.metrics.records_processed += loop.run(len(queue), self._punctuations, _nothing)
         except BaseException:
             self.failed_at = self.environment.cursor.place()
             raise

@@ -50,15 +50,150 @@ class BoundSource:
     forward: Forward
 
 
-class InputQueue:
-    """Buffers the messages of one input partition of a task, and processes them."""
+class InputReader:
+    """Reads the messages of one input partition as its source says: decodes them, finds their times, and drops those
+    that cannot be read or are too far ahead of the clock."""
 
     def __init__(self, partition: TopicPartition, source: BoundSource, environment: Environment) -> None:
         self.partition = partition
         self.source = source
-        self._environment = environment
-        self._cursor = environment.cursor
+        self.cursor = environment.cursor
         self.time_limit = environment.time_limit
+        self._environment = environment
+
+    def place(self, message: Any) -> dict[str, Any]:
+        """Returns the place of a record, for errors and logs."""
+        topic, partition = self.partition
+        place = {"topic": topic, "partition": partition, "offset": message.offset(), "node": self.source.node}
+        return {**place, "task": str(self._environment.task_id)}
+
+    def decode(self, message: Any, partition_time: int) -> Head | None:
+        """Returns what a message holds; ``None`` if it is dropped.
+
+        :param partition_time: the largest timestamp before, for an extractor.
+        """
+        source = self.source
+        part = "key"
+        try:
+            raw = message.key()
+            key = None if raw is None else source.read_key(raw)
+            part = "value"
+            raw = message.value()
+            value = None if raw is None else source.read_value(raw)
+        except Exception as error:
+            cursor = self.cursor
+            cursor.message, cursor.source = message, self.partition
+            self._environment.errors.deserialization(source.node, error, part, cursor)
+            why = f"the {part} cannot be read: {kind_and_text(error)}"
+            self._environment.drop_unread(source.node, None if part == "key" else key, why)
+            return None
+        headers = message.headers()
+        timestamp: int = message.timestamp()[1]
+        if timestamp < 0 or source.extractor is not None:
+            self.cursor.message, self.cursor.source = message, self.partition
+            timestamp = self.extract(message, key, value, headers, partition_time)
+            if timestamp < 0:
+                self._drop_untimed(message, timestamp, key)
+                return None
+        if timestamp > self.time_limit.latest and self.leaves_out(message, timestamp, key):
+            return None
+        return timestamp, key, value, headers, message
+
+    def _drop_untimed(self, message: Any, timestamp: int, key: Any) -> None:
+        """Drops a record with a negative time: as in Java, that is no error but the extractor's way to drop it."""
+        why = f"its timestamp extractor gave a negative time, {timestamp}"
+        self._environment.drop_unread(self.source.node, key, why)
+        if self.source.extractor is not log_and_skip_on_invalid_timestamp:  # that one has logged it
+            topic, partition = self.partition
+            place = {"node": self.source.node, "topic": topic, "partition": partition, "offset": message.offset()}
+            log.warning(
+                "record dropped: its timestamp extractor gave a negative time", extra={**place, "time": timestamp}
+            )
+
+    def leaves_out(self, message: Any, timestamp: int, key: Any) -> bool:
+        """Decides on a record that seems to be too far ahead of the clock; returns whether it is dropped."""
+        environment = self._environment
+        self.cursor.message, self.cursor.source = message, self.partition
+        try:
+            dropped = self.time_limit.leaves_out(timestamp, self.place(message))
+        except UserCodeError as error:
+            environment.errors.too_late(self.source.node, error, self.cursor)
+        if dropped:
+            why = f"its time, {timestamp}, is too far ahead of the clock (timestamp.after.max.ms)"
+            environment.drop_unread(self.source.node, key, why)
+        return dropped
+
+    def extract(self, message: Any, key: Any, value: Any, headers: HeaderList | None, partition_time: int) -> int:
+        """Returns the time that the extractor gives to the current record; without one, its own, which is none if it
+        is negative."""
+        timestamp: int = message.timestamp()[1]
+        extractor = self.source.extractor
+        if extractor is None:
+            if timestamp >= 0:
+                return timestamp
+            extractor = fail_on_invalid_timestamp
+        topic, partition = self.partition
+        record = ConsumedRecord(topic, partition, message.offset(), timestamp, key, value, headers)
+        try:
+            extracted = extractor(record, partition_time)
+        except StreamsError as error:
+            raise error.locate(**self.place(message))  # noqa: B904 - the same error, with its place
+        except Exception as error:
+            self._environment.errors.extraction(self.source.node, error, self.cursor)
+        if type(extracted) is not int or extracted > LAST_MS:
+            time = whole_number(extracted)
+            if time is not None and time <= LAST_MS:
+                return time
+            self._environment.errors.extraction(
+                self.source.node, TypeError(f"expected an int (ms), got {repr_of(extracted)}"), self.cursor
+            )
+        return extracted
+
+
+class SkippedRecords:
+    """The records of a partition that a backfill has processed already."""
+
+    def __init__(self, rule: SkipRule) -> None:
+        self._rule = rule
+        self._passed = False
+
+    def others(self, messages: Sequence[Any]) -> Sequence[Any]:
+        """Returns the messages that are not among them, of some that were consumed."""
+        if self._passed or not messages:
+            return messages
+        before_ms, until = self._rule
+        self._passed = messages[-1].offset() + 1 >= until
+        return [one for one in messages if one.offset() >= until or one.timestamp()[1] >= before_ms]
+
+    def rule_at(self, position: int) -> SkipRule | None:
+        """Returns what is to be committed with a position: the rule, until the position is behind it."""
+        return self._rule if position < self._rule.until_offset else None
+
+
+class MeanSize:
+    """The mean size of records, in bytes of keys, values and headers, of which some are measured."""
+
+    def __init__(self) -> None:
+        self._bytes = 0.0
+        self._records = 0
+
+    def measure(self, messages: Sequence[Any]) -> None:
+        """Measures some of the messages."""
+        some = messages[:: len(messages) // SIZES_SAMPLED + 1]
+        self._bytes += len(messages) / len(some) * sum(map(message_bytes, some))
+        self._records += len(messages)
+
+    def of(self, records: int) -> int:
+        """Estimates the size of so many records."""
+        return int(records * self._bytes / max(1, self._records))
+
+
+class InputQueue:
+    """Buffers the messages of one input partition of a task, with how far the task has come in it."""
+
+    def __init__(self, partition: TopicPartition, source: BoundSource, environment: Environment) -> None:
+        self.partition = partition
+        self.reader = InputReader(partition, source, environment)
         self.messages: deque[Any] = deque()
         self.head: Head | None = None
         self.position: int | None = None
@@ -66,21 +201,16 @@ class InputQueue:
         self.start: int | None = None
         """Offset of the first record to process, if it is known."""
         self.partition_time = NO_TIMESTAMP
-        self._skip: SkipRule | None = None
-        self._skips = False
+        self._skipped: SkippedRecords | None = None
         self.caught_up = False
         """Whether the end of the partition was reached after the last record that was added."""
         self.end_offset: int | None = None
         """Where the partition ended when that was last reached."""
-        self._seen_bytes = 0.0
-        self._seen_records = 0
+        self._size = MeanSize()
         timed = deque[Any]() if source.extractor is not None else self.messages
         self.parts = timed, partition, source.read_key, source.read_value, source.forward
         """Messages, place and functions, for a loop over several inputs; no messages if an extractor gives their
         times."""
-        self._run = 1
-        """Records between two checks of the clock."""
-        self._done = 0
 
     def __len__(self) -> int:
         return len(self.messages) + (self.head is not None)
@@ -93,30 +223,20 @@ class InputQueue:
     def add(self, messages: Sequence[Any]) -> bool:
         """Adds consumed messages, in order; returns whether the position has moved, because all were skipped."""
         self.caught_up = False
-        if not self._skips or not messages:
-            self.messages.extend(messages)
-            return False
-        behind, kept = messages[-1].offset() + 1, self._unprocessed(messages)
+        kept = messages if self._skipped is None else self._skipped.others(messages)
         self.messages.extend(kept)
-        if kept or len(self):
+        if kept or not messages or len(self):
             return False
-        self.position = behind
+        self.position = messages[-1].offset() + 1
         return True
 
     def skip(self, rule: SkipRule | None) -> None:
         """Skips records that a backfill has processed already, in what is added from now on."""
-        self._skip, self._skips = rule, rule is not None
+        self._skipped = None if rule is None else SkippedRecords(rule)
 
     def skip_rule(self, position: int) -> SkipRule | None:
-        """Returns what is to be committed with a position: the rule, until the position is behind it."""
-        rule = self._skip
-        return rule if rule is not None and position < rule.until_offset else None
-
-    def _unprocessed(self, messages: Sequence[Any]) -> list[Any]:
-        assert self._skip is not None
-        before_ms, until = self._skip
-        self._skips = messages[-1].offset() + 1 < until
-        return [one for one in messages if one.offset() >= until or one.timestamp()[1] >= before_ms]
+        """Returns what is to be committed with a position, so that the next owner of the task skips what is left."""
+        return None if self._skipped is None else self._skipped.rule_at(position)
 
     def at_end(self, offset: int) -> None:
         """Records that the end of the partition was reached at ``offset``, past control records."""
@@ -133,25 +253,20 @@ class InputQueue:
     def measure(self, messages: Sequence[Any]) -> None:
         """Measures some of the messages that were just added."""
         if len(self) <= len(messages):
-            self._seen_bytes, self._seen_records = 0.0, 0
-        some = messages[:: len(messages) // SIZES_SAMPLED + 1]
-        weight = len(messages) / len(some)
-        self._seen_bytes += weight * sum(map(message_bytes, some))
-        self._seen_records += len(messages)
+            self._size = MeanSize()
+        self._size.measure(messages)
 
     def buffered_bytes(self) -> int:
         """Estimates how many bytes of keys, values and headers are buffered, by the mean size of what was added since
         it was last empty."""
-        return int(len(self) * self._seen_bytes / max(1, self._seen_records))
-
-    # ------------------------------------------------------------------ one record at a time
+        return self._size.of(len(self))
 
     def fill(self) -> bool:
         """Makes the next good record the head, if there is no head; returns whether there is one."""
-        messages, decode = self.messages, self._decode
+        messages, decode = self.messages, self.reader.decode
         while messages:
             message = messages.popleft()
-            head = decode(message)
+            head = decode(message, self.partition_time)
             if head is not None:
                 self.head = head
                 return True
@@ -165,119 +280,64 @@ class InputQueue:
         head, self.head = self.head, None
         return head
 
+    def take_all(self, limit: int) -> list[Any]:
+        """Removes and returns up to so many messages behind the head."""
+        messages = self.messages
+        if len(messages) <= limit:
+            taken = list(messages)
+            messages.clear()
+            return taken
+        return [messages.popleft() for _ in range(limit)]
+
     def run(self, head: Head) -> None:
         """Processes a record that :meth:`take` returned."""
         timestamp, key, value, headers, message = head
-        cursor = self._cursor
-        cursor.message, cursor.source, cursor.timestamp = message, self.partition, timestamp
+        reader = self.reader
+        cursor = reader.cursor
+        cursor.message, cursor.source, cursor.timestamp = message, reader.partition, timestamp
         if timestamp > self.partition_time:
             self.partition_time = timestamp
         if timestamp > cursor.stream_time:
             cursor.stream_time = timestamp
-        self.source.forward(key, value, timestamp, headers)
+        reader.source.forward(key, value, timestamp, headers)
         self.position = message.offset() + 1
 
-    def _decode(self, message: Any) -> Head | None:
-        source = self.source
-        part = "key"
-        try:
-            raw = message.key()
-            key = None if raw is None else source.read_key(raw)
-            part = "value"
-            raw = message.value()
-            value = None if raw is None else source.read_value(raw)
-        except Exception as error:
-            cursor = self._cursor
-            cursor.message, cursor.source = message, self.partition
-            self._environment.errors.deserialization(source.node, error, part, cursor)
-            why = f"the {part} cannot be read: {kind_and_text(error)}"
-            self._environment.drop_unread(source.node, None if part == "key" else key, why)
-            return None
-        headers = message.headers()
-        timestamp: int = message.timestamp()[1]
-        if timestamp < 0 or source.extractor is not None:
-            self._cursor.message, self._cursor.source = message, self.partition
-            timestamp = self._extract(message, key, value, headers)
-            if timestamp < 0:
-                self._drop_untimed(message, timestamp, key)
-                return None
-        if timestamp > self.time_limit.latest and self._leaves_out(message, timestamp, key):
-            return None
-        return timestamp, key, value, headers, message
 
-    def _drop_untimed(self, message: Any, timestamp: int, key: Any) -> None:
-        """Drops a record with a negative time: as in Java, that is no error but the extractor's way to drop it."""
-        why = f"its timestamp extractor gave a negative time, {timestamp}"
-        self._environment.drop_unread(self.source.node, key, why)
-        if self.source.extractor is not log_and_skip_on_invalid_timestamp:  # that one has logged it
-            topic, partition = self.partition
-            place = {"node": self.source.node, "topic": topic, "partition": partition, "offset": message.offset()}
-            log.warning(
-                "record dropped: its timestamp extractor gave a negative time", extra={**place, "time": timestamp}
-            )
+class BatchLoop:
+    """Runs through the records of a task's only input, a batch at a time where it can, and checks the clock between
+    them."""
 
-    def _leaves_out(self, message: Any, timestamp: int, key: Any) -> bool:
-        """Decides on a record that seems to be too far ahead of the clock; returns whether it is dropped."""
-        environment = self._environment
-        self._cursor.message, self._cursor.source = message, self.partition
-        try:
-            dropped = self.time_limit.leaves_out(timestamp, self.place(message))
-        except UserCodeError as error:
-            environment.errors.too_late(self.source.node, error, self._cursor)
-        if dropped:
-            why = f"its time, {timestamp}, is too far ahead of the clock (timestamp.after.max.ms)"
-            environment.drop_unread(self.source.node, key, why)
-        return dropped
+    def __init__(self, queue: InputQueue, environment: Environment) -> None:
+        self.queue = queue
+        self._environment = environment
+        self._run = 1
+        """Records between two checks of the clock."""
+        self._done = 0
 
-    def _extract(self, message: Any, key: Any, value: Any, headers: HeaderList | None) -> int:
-        timestamp: int = message.timestamp()[1]
-        extractor = self.source.extractor
-        if extractor is None:
-            if timestamp >= 0:
-                return timestamp
-            extractor = fail_on_invalid_timestamp
-        topic, partition = self.partition
-        record = ConsumedRecord(topic, partition, message.offset(), timestamp, key, value, headers)
-        try:
-            extracted = extractor(record, self.partition_time)
-        except StreamsError as error:
-            place = {"topic": topic, "partition": partition, "offset": message.offset(), "node": self.source.node}
-            raise error.locate(task=str(self._environment.task_id), **place)  # noqa: B904 - the same, with its place
-        except Exception as error:
-            self._environment.errors.extraction(self.source.node, error, self._cursor)
-        if type(extracted) is not int or extracted > LAST_MS:
-            time = whole_number(extracted)
-            if time is not None and time <= LAST_MS:
-                return time
-            self._environment.errors.extraction(
-                self.source.node, TypeError(f"expected an int (ms), got {repr_of(extracted)}"), self._cursor
-            )
-        return extracted
-
-    # ------------------------------------------------------------------ a batch at a time
-
-    def run_all(self, limit: int, punctuations: Punctuations, punctuate: Callable[[], None]) -> int:
-        """Processes up to ``limit`` buffered records of the task's only partition; returns how many."""
-        is_ahead = self._cursor.stream_time > self.time_limit.latest  # each record is compared with the clock then
-        one_by_one = limit == 1 or self.head is not None or self.source.extractor is not None or is_ahead
+    def run(self, limit: int, punctuations: Punctuations, punctuate: Callable[[], None]) -> int:
+        """Processes up to ``limit`` buffered records; returns how many."""
+        queue, reader = self.queue, self.queue.reader
+        is_ahead = reader.cursor.stream_time > reader.time_limit.latest  # each record is compared with the clock then
+        one_by_one = limit == 1 or queue.head is not None or reader.source.extractor is not None or is_ahead
         try:
             return (self._run_one_by_one if one_by_one else self._run_together)(limit, punctuations, punctuate)
         except BaseException:
-            pace, message = self._environment.pace, self._cursor.message
+            pace, message = self._environment.pace, reader.cursor.message
             if pace is not None:  # the record may have failed because a slow one before it was too late
-                pace.check(self._run, lambda: ("a record", self.place(message)))
+                pace.check(self._run, lambda: ("a record", reader.place(message)))
             raise
 
     def _run_together(self, limit: int, punctuations: Punctuations, punctuate: Callable[[], None]) -> int:
-        messages = self._take(limit)
+        queue, reader = self.queue, self.queue.reader
+        messages = queue.take_all(limit)
         if not messages:
             return 0
         pace, self._done = self._environment.pace, len(messages)
         checked = messages if pace is None else chain.from_iterable(self._runs(messages, pace))
-        cursor, source, forward = self._cursor, self.source, self.source.forward
+        cursor, source, forward = reader.cursor, reader.source, reader.source.forward
         read_key, read_value = source.read_key, source.read_value
-        stream_time, time_limit = cursor.stream_time, self.time_limit
-        cursor.source = self.partition
+        stream_time, time_limit = cursor.stream_time, reader.time_limit
+        cursor.source = queue.partition
         kind = type(messages[0])
         keys, values = map(kind.key, messages), map(kind.value, messages)
         rest = zip(map(kind.timestamp, messages), map(kind.headers, messages), strict=True)
@@ -287,29 +347,30 @@ class InputQueue:
                 key = None if raw_key is None else read_key(raw_key)
                 value = None if raw_value is None else read_value(raw_value)
             except Exception:
-                head = self._decode(message)  # finds the same error again, with its part, and handles it
+                # finds the same error again, with its part, and handles it
+                head = reader.decode(message, queue.partition_time)
                 if head is None:
                     continue
                 key, value = head[1], head[2]  # a serde that failed only once
             timestamp = stamp[1]
             if timestamp > stream_time:
-                if timestamp > time_limit.latest and self._leaves_out(message, timestamp, key):
+                if timestamp > time_limit.latest and reader.leaves_out(message, timestamp, key):
                     continue
                 cursor.stream_time = stream_time = timestamp
             elif timestamp < 0:
-                self._extract(message, key, value, headers)
+                reader.extract(message, key, value, headers, queue.partition_time)
             cursor.timestamp = timestamp
             forward(key, value, timestamp, headers)
             if stream_time >= punctuations.next_stream_time:
                 punctuate()
-                cursor.source = self.partition
+                cursor.source = queue.partition
                 if self._environment.remainders:  # the turn is over before the rest of the results is sent
                     self._done = next(number for number, one in enumerate(messages, 1) if one is message)
                     break
-        self.partition_time = max(self.partition_time, stream_time)
+        queue.partition_time = max(queue.partition_time, stream_time)
         done = self._done
-        self.position = messages[done - 1].offset() + 1
-        self.messages.extendleft(reversed(messages[done:]))
+        queue.position = messages[done - 1].offset() + 1
+        queue.messages.extendleft(reversed(messages[done:]))
         return done
 
     def _runs(self, messages: list[Any], pace: Pace) -> Iterator[list[Any]]:
@@ -317,7 +378,7 @@ class InputQueue:
         done, run, total, check = 0, self._run, len(messages), pace.check
 
         def last() -> tuple[str, dict[str, Any]]:
-            return "a record", self.place(messages[done - 1])
+            return "a record", self.queue.reader.place(messages[done - 1])
 
         pace.begin_run()
         while done < total:
@@ -329,38 +390,24 @@ class InputQueue:
                 break
         self._done = done
 
-    def place(self, message: Any) -> dict[str, Any]:
-        """Returns the place of a record, for errors and logs."""
-        topic, partition = self.partition
-        place = {"topic": topic, "partition": partition, "offset": message.offset(), "node": self.source.node}
-        return {**place, "task": str(self._environment.task_id)}
-
-    def _take(self, limit: int) -> list[Any]:
-        messages = self.messages
-        if len(messages) <= limit:
-            taken = list(messages)
-            messages.clear()
-            return taken
-        return [messages.popleft() for _ in range(limit)]
-
     def _run_one_by_one(self, limit: int, punctuations: Punctuations, punctuate: Callable[[], None]) -> int:
-        count, pace = 0, self._environment.pace
+        count, pace, queue, cursor = 0, self._environment.pace, self.queue, self.queue.reader.cursor
         if pace is not None:
             pace.begin_run()
         check_at = min(self._run, limit)
         while count < limit:
-            head = self.take()
+            head = queue.take()
             if head is None:
                 break
-            self.run(head)
+            queue.run(head)
             count += 1
-            if self._cursor.stream_time >= punctuations.next_stream_time:
+            if cursor.stream_time >= punctuations.next_stream_time:
                 punctuate()
                 if self._environment.remainders:
                     break
             if pace is not None and count >= check_at:
                 message = head[-1]
-                self._run = pace.check(self._run, lambda: ("a record", self.place(message)))  # noqa: B023 - called at once
+                self._run = pace.check(self._run, lambda: ("a record", queue.reader.place(message)))  # noqa: B023 - called at once
                 if pace.over:
                     break
                 check_at = count + self._run

@@ -97,7 +97,7 @@ class TimeMerge:
         heap, queues, ends = self._heap, self._queues, dict[int, Any]()
         queue = queues[number := heappop(heap)[1]]
         messages, source, read_key, read_value, forward = queue.parts
-        latest, stream_time, last, count = queue.time_limit.latest, cursor.stream_time, None, 0
+        latest, stream_time, last, count = queue.reader.time_limit.latest, cursor.stream_time, None, 0
         timestamp, key, value, headers, message = queue.head  # type: ignore[misc]
         queue.head = None
         bound = heap[0][0] if heap else NEVER

@@ -24,7 +24,7 @@ from streams.kafka.producing.record_collector import RecordCollector
 from streams.runtime.plan.task_plan import TaskPlan
 from streams.runtime.processing.environment import Environment
 from streams.runtime.processing.idling import Idling
-from streams.runtime.processing.inputs import InputQueue
+from streams.runtime.processing.inputs import BatchLoop, InputQueue
 from streams.runtime.processing.node_chain import NodeChain, build_chain
 from streams.runtime.processing.pace import Pace
 from streams.runtime.processing.punctuations import NEVER, Punctuations, Schedule
@@ -85,7 +85,7 @@ class Task:
         self._punctuations = Punctuations(self._punctuate)
         self._held = environment.held
         self._remainders = environment.remainders
-        self._only: InputQueue | None = None
+        self._only: BatchLoop | None = None
         self.merge_of: Callable[[Iterable[InputQueue]], TimeMerge] = TimeMerge
         """Makes the choice between its inputs, if it has several."""
         self._merge = TimeMerge(())
@@ -172,7 +172,8 @@ class Task:
         self._find_only()
 
     def _find_only(self) -> None:
-        self._only = next(iter(self.queues.values())) if len(self.queues) == 1 else None
+        queues = list(self.queues.values())
+        self._only = BatchLoop(queues[0], self.environment) if len(queues) == 1 else None
         self._merge = self.merge_of(self.queues.values())
 
     def roll_back(self) -> None:
@@ -248,7 +249,7 @@ class Task:
         only, metrics = self._only, self.environment.metrics
         dropped = metrics.dropped_records
         if only is not None:
-            count = only.run_all(limit, self._punctuations, self._punctuate_stream_time) if only else 0
+            count = only.run(limit, self._punctuations, self._punctuate_stream_time) if only.queue else 0
         elif not self._merge.begin(idle):
             count = 0
         elif self.environment.pace is None:
@@ -284,7 +285,7 @@ class Task:
         """Returns the last record and its place, for messages about its time."""
         cursor = self.environment.cursor
         queue = next((one for one in self.queues.values() if one.partition == cursor.source), None)
-        return "a record", {} if queue is None else queue.place(cursor.message)
+        return "a record", {} if queue is None else queue.reader.place(cursor.message)
 
     def _process_by_time(self, limit: int, idle: Idling | None) -> int:
         merge, cursor, punctuations = self._merge, self.environment.cursor, self._punctuations
@@ -327,7 +328,7 @@ class Task:
         if self._remainders:
             return True
         only = self._only
-        return bool(only) if only is not None else any(map(len, self.queues.values()))
+        return bool(only.queue) if only is not None else any(map(len, self.queues.values()))
 
     @property
     def at_end(self) -> bool:
