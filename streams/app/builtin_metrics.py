@@ -155,7 +155,7 @@ def _of_thread(thread: StreamThread) -> Iterator[Metric]:
 def _of_task(task: Task, thread: str) -> Iterator[Metric]:
     tags = {"thread-id": thread, "task-id": str(task.id)}
     environment = task.environment
-    yield from _of_counters(environment.metrics, environment.windows, tags)
+    yield from _of_counters(environment.metrics, environment.metrics.windows, tags)
     stores = task.stores
     for name, store in list(stores.stores.items()):
         yield from store_metrics(store, stores.counters.get(name), tags)
@@ -188,7 +188,7 @@ def global_metrics(thread: GlobalStreamThread) -> Iterator[Metric]:
     task = thread.task
     environment, stores = task.environment, task.stores
     tags = {**tags, "task-id": str(environment.task_id)}
-    yield from _of_counters(environment.metrics, environment.windows, tags)
+    yield from _of_counters(environment.metrics, environment.metrics.windows, tags)
     for name, store in list(stores.stores.items()):
         yield from store_metrics(store, stores.counters.get(name), tags)
         engine = stores.engines.get(store.builder.supplier.engine)

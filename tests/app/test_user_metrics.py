@@ -68,7 +68,7 @@ def test_a_task_alone_has_metrics_too(tmp_path: Path) -> None:
     """As in the test driver."""
     with TaskKit(measuring(), tmp_path) as kit:
         kit.pipe("in", b"k", b"v")
-        metrics = kit.environment.streams_metrics()
+        metrics = kit.environment.users.metrics()
         sensor = metrics.add_sensor("more")
         assert {name.name for name in metrics.metrics()} == {
             "seen-rate",

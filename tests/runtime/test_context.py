@@ -226,11 +226,11 @@ def test_a_commit_is_asked_for_until_it_was_done(tmp_path: Path) -> None:
         processor.context.commit()
 
     with TaskKit(scripted(process=process), tmp_path) as kit:
-        assert not kit.environment.commit_requested
+        assert not kit.environment.users.commit_requested
         kit.pipe("in", b"k", b"v")
-        assert kit.environment.commit_requested
+        assert kit.environment.users.commit_requested
         kit.commit()
-        assert not kit.environment.commit_requested
+        assert not kit.environment.users.commit_requested
 
 
 # -------------------------------------------------------------------------- schedules

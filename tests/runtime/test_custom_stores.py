@@ -156,7 +156,7 @@ def test_a_store_is_given_its_place_and_its_changelog(tmp_path: Path) -> None:
         kit.pipe("in", b"k", b"v", 5)
         assert context.current_stream_time_ms() == 5
         context.commit()
-        assert kit.environment.commit_requested
+        assert kit.environment.users.commit_requested
         context.log_change(b"x", None, 7)
         kit.commit()
         assert kit.sent("app-store-changelog") == [(b"k", b"v", 5), (b"x", None, 7)]

@@ -69,7 +69,7 @@ def test_the_parts_are_the_same_results_in_the_same_order(kind: str, engine: str
             kit.commit()
             sent.append(len(kit.sent("out")))
             [store] = kit.task.stores.stores
-            if kit.task.environment.remainders:  # what they are read from is not deleted from the changelog
+            if kit.task.environment.operators.remainders:  # what they are read from is not deleted from the changelog
                 assert kit.task.stores.window_time(store) < WINDOW
         assert kit.sent("out") == expected
         assert kit.task.stores.window_time(store) > DAY

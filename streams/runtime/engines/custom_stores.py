@@ -41,9 +41,9 @@ def open_custom_store(
                 value_serde=settings.default_value_serde,
                 cursor=environment.cursor,
                 settings=lambda: settings.app_configs,
-                make_metrics=environment.streams_metrics,
+                make_metrics=environment.users.metrics,
                 time_ms=environment.clock.time_ms,
-                request_commit=environment.request_commit,
+                request_commit=environment.users.request_commit,
             )
         )
 

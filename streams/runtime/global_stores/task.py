@@ -119,9 +119,9 @@ class GlobalTask:
 
     def start(self) -> None:
         """Initialises the processors."""
-        self.environment.initialised = False
+        self.environment.users.initialised = False
         self._chain.init()
-        self.environment.initialised = True
+        self.environment.users.initialised = True
 
     def process(self, partition: TopicPartition, messages: Sequence[Any]) -> None:
         """Processes a run of records of one partition; the next :meth:`apply` writes the result."""
@@ -165,8 +165,7 @@ class GlobalTask:
 
     def sample(self) -> None:
         """Samples the counters, for rates."""
-        if self.environment.windows is not None:
-            self.environment.windows.sample()
+        self.environment.metrics.sample()
         self.stores.sample()
 
     def close(self) -> None:

@@ -151,7 +151,7 @@ class NodeContext:
 
         :raises TopologyError: if there is no such store.
         """
-        found, owner, checks_reads = self.open_store(name), self.environment.store_owner, sys.flags.dev_mode
+        found, owner, checks_reads = self.open_store(name), self.environment.thread.store_owner, sys.flags.dev_mode
         if owner is None or name not in self._stores or (not found.kind.has_rows and not checks_reads):
             return found.facade
         owned = self._owned.get(name)
@@ -176,12 +176,12 @@ class NodeContext:
 
     def keep_time(self, name: str, current: Callable[[], int], *, named: bool = False) -> int:
         """Returns the time that was committed under a name; each commit takes that of ``current()``."""
-        return self.environment.operator_times.keep(name, current, named=named)
+        return self.environment.operators.times.keep(name, current, named=named)
 
     def keep_progress(self, name: str, current: Callable[[], int], *, since: str) -> int:
         """Returns the number that was committed beside the latest time of a name; each commit takes that of
         ``current()``."""
-        return self.environment.operator_times.keep_progress(name, current, since=since)
+        return self.environment.operators.times.keep_progress(name, current, since=since)
 
     def with_record(self, do: Callable[[], T]) -> Callable[[], T]:
         """Returns a function that does something with what is the current record now."""
@@ -200,7 +200,7 @@ class NodeContext:
 
     def shared(self, name: str, make: Callable[[], T]) -> T:
         """Returns the object that operators of the task share under a name."""
-        known = self.environment.shared
+        known = self.environment.operators.shared
         if name not in known:
             known[name] = make()
         found: T = known[name]
@@ -227,7 +227,7 @@ class NodeContext:
         if probe is not None:
             handle = probe.batch(name, handle)
         node = HoldingNode(name, handle, limits, environment.cursor, environment.clock)
-        environment.held.add(node)
+        environment.operators.held.add(node)
         return node.hold if probe is None else probe.holding(name, node.hold)
 
     def on_close(self, callback: Callable[[], None]) -> None:
@@ -236,18 +236,18 @@ class NodeContext:
 
     def on_end(self, callback: Callable[[], bool]) -> None:
         """Has a function called when the task has processed the last record that there will ever be."""
-        self.environment.enders.append(callback)
+        self.environment.operators.enders.append(callback)
 
     def on_commit(self, callback: Callable[[], None]) -> None:
         """Has a function called behind each commit of all that the task has done."""
-        self.environment.committers.append(callback)
+        self.environment.operators.committers.append(callback)
 
     def in_parts(self, send: Callable[[], bool], *, left: bool) -> Callable[[], None]:
         """Returns the function that sends on what is due, a part at once and the rest before the next record.
 
         :param left: whether something was left by a former life of the task.
         """
-        remainders, wake = self.environment.remainders, self._punctuations.wake
+        remainders, wake = self.environment.operators.remainders, self._punctuations.wake
 
         def send_all() -> None:
             while send():
@@ -260,7 +260,8 @@ class NodeContext:
 
         if left:
             remainders.add(send)
-        if self.environment.pace is None or remainders.meets_again(self.node):  # without a thread, nothing else is due
+        pace = self.environment.thread.pace
+        if pace is None or remainders.meets_again(self.node):  # without a thread, nothing else is due
             return send_all
         return send_part
 
@@ -286,7 +287,7 @@ class UserContext:
     @property
     def record_metadata(self) -> RecordMetadata | None:
         """The place and time of the current record; ``None`` while processors are initialised."""
-        if not self._environment.initialised:
+        if not self._environment.users.initialised:
             return None
         cursor = self._cursor
         kind, timestamp = cursor.message.timestamp()
@@ -323,7 +324,7 @@ class UserContext:
 
     def commit(self) -> None:
         """Asks for a commit soon."""
-        self._environment.commit_requested = True
+        self._environment.users.request_commit()
 
     def app_configs(self) -> Mapping[str, Any]:
         """Returns every setting in effect, under Kafka's names."""
@@ -335,7 +336,7 @@ class UserContext:
 
     def metrics(self) -> StreamsMetrics:
         """Returns what takes metrics of the processor's own."""
-        return self._environment.streams_metrics()
+        return self._environment.users.metrics()
 
     def current_system_time_ms(self) -> int:
         """Returns the wall-clock time."""

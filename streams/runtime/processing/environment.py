@@ -25,8 +25,7 @@ from streams.kafka.ports import NotDelivered
 from streams.metrics.registry import Metrics, ThreadMetrics
 from streams.metrics.windows import SampleWindows
 from streams.runtime.processing.error_policy import ErrorPolicy
-from streams.runtime.processing.held_records import HeldRecords
-from streams.runtime.processing.operator_times import OperatorTimes, Remainders
+from streams.runtime.processing.operator_times import TaskOperators
 from streams.runtime.processing.pace import Pace
 from streams.runtime.processing.probe import Probe, ProbeMaker
 
@@ -116,6 +115,8 @@ class TaskMetrics:
     punctuate_s: float = 0.0
     punctuate_s_max: float = 0.0
     """The longest of the window."""
+    windows: SampleWindows | None = None
+    """The windows that rates of these counters are computed from, where metrics are kept."""
 
     def punctuated(self, seconds: float) -> None:
         """Adds a punctuation."""
@@ -124,10 +125,15 @@ class TaskMetrics:
         if seconds > self.punctuate_s_max:
             self.punctuate_s_max = seconds
 
-    def windows(self, metrics: Metrics) -> SampleWindows:
-        """Returns the windows that rates of these counters are computed from."""
+    def begin_windows(self, metrics: Metrics) -> None:
+        """Keeps windows of the counters from now on."""
         totals = "records_processed", "dropped_records", "punctuations", "punctuate_s"
-        return metrics.windows(self, totals, ("punctuate_s_max",))
+        self.windows = metrics.windows(self, totals, ("punctuate_s_max",))
+
+    def sample(self) -> None:
+        """Samples the counters, for rates."""
+        if self.windows is not None:
+            self.windows.sample()
 
 
 GlobalStoreReader = Callable[[str, str], OpenStore | None]
@@ -207,6 +213,28 @@ class TaskThread:
     """Makes what sees the records of a task; ``None`` where nothing does."""
 
 
+class UserProcessors:
+    """Holds what the contexts of users' processors and stores of one task need beside their node."""
+
+    def __init__(self, metrics: StreamsMetrics | None, clock: Clock) -> None:
+        self.initialised = False
+        """Whether the processors are: before, there is no record that a context could describe."""
+        self.commit_requested = False
+        """Whether one of them has asked for a commit."""
+        self._metrics = metrics
+        self._clock = clock
+
+    def request_commit(self) -> None:
+        """Asks for a commit soon."""
+        self.commit_requested = True
+
+    def metrics(self) -> StreamsMetrics:
+        """Returns what takes their metrics; a registry of its own where no thread gave one."""
+        if self._metrics is None:
+            self._metrics = ThreadMetrics(Metrics(self._clock.time_ms), threading.current_thread().name)
+        return self._metrics
+
+
 class Environment:
     """Holds what the nodes and stores of one task share, or those of all global stores.
 
@@ -229,43 +257,22 @@ class Environment:
         self.errors = errors
         self.clock = clock
         self.state_dir = state_dir
-        self.pace = thread.pace
-        self.store_owner = thread.store_owner
+        self.thread = thread
         self.cursor = Cursor()
         self.cursor.keeps_messages = errors.wants_messages
         limit_ms, handler = settings.timestamp_after_max_ms, settings.timestamp_after_max_handler
         self.time_limit = TimeLimit(clock, limit_ms, handler)
-        self.operator_times = OperatorTimes()
-        self.shared: dict[str, Any] = {}
-        """Objects that operators of the task share, by name."""
-        self.committers: list[Callable[[], None]] = []
-        """Functions of operators that run behind each commit."""
-        self.enders: list[Callable[[], bool]] = []
-        """Functions of operators that send on what waits for later records, nodes downstream first."""
-        self.held = HeldRecords(str(task_id), clock, thread.pace)
-        self.remainders = Remainders(str(task_id), thread.pace)
+        self.operators = TaskOperators(str(task_id), clock, thread.pace)
+        self.users = UserProcessors(thread.metrics, clock)
         self.metrics = TaskMetrics()
-        self.windows = None if settings.registry is None else self.metrics.windows(settings.registry)
-        self.commit_requested = False
-        self.initialised = False
-        """Whether the users' processors are: before, there is no record that a context could describe."""
-        self._user_metrics = thread.metrics
+        if settings.registry is not None:
+            self.metrics.begin_windows(settings.registry)
         self.probe: Probe | None = None
         """Sees the records of the task; nodes and stores are made with it or without."""
         if thread.probe is not None:
             name = "global" if settings.is_global else str(task_id)
             self.probe = thread.probe(name, self.cursor, lambda: self.metrics.dropped_records)
             self.cursor.probe = self.probe.rows
-
-    def streams_metrics(self) -> StreamsMetrics:
-        """Returns what takes the metrics of users' processors; a registry of its own where no thread gave one."""
-        if self._user_metrics is None:
-            self._user_metrics = ThreadMetrics(Metrics(self.clock.time_ms), threading.current_thread().name)
-        return self._user_metrics
-
-    def request_commit(self) -> None:
-        """Asks for a commit soon."""
-        self.commit_requested = True
 
     def drop(self) -> None:
         """Counts a record that was dropped."""

@@ -322,7 +322,7 @@ class BatchLoop:
         try:
             return (self._run_one_by_one if one_by_one else self._run_together)(limit, punctuations, punctuate)
         except BaseException:
-            pace, message = self._environment.pace, reader.cursor.message
+            pace, message = self._environment.thread.pace, reader.cursor.message
             if pace is not None:  # the record may have failed because a slow one before it was too late
                 pace.check(self._run, lambda: ("a record", reader.place(message)))
             raise
@@ -332,7 +332,7 @@ class BatchLoop:
         messages = queue.take_all(limit)
         if not messages:
             return 0
-        pace, self._done = self._environment.pace, len(messages)
+        pace, self._done = self._environment.thread.pace, len(messages)
         checked = messages if pace is None else chain.from_iterable(self._runs(messages, pace))
         cursor, source, forward = reader.cursor, reader.source, reader.source.forward
         read_key, read_value = source.read_key, source.read_value
@@ -364,7 +364,7 @@ class BatchLoop:
             if stream_time >= punctuations.next_stream_time:
                 punctuate()
                 cursor.source = queue.partition
-                if self._environment.remainders:  # the turn is over before the rest of the results is sent
+                if self._environment.operators.remainders:  # the turn is over before the rest of the results is sent
                     self._done = next(number for number, one in enumerate(messages, 1) if one is message)
                     break
         queue.partition_time = max(queue.partition_time, stream_time)
@@ -391,7 +391,7 @@ class BatchLoop:
         self._done = done
 
     def _run_one_by_one(self, limit: int, punctuations: Punctuations, punctuate: Callable[[], None]) -> int:
-        count, pace, queue, cursor = 0, self._environment.pace, self.queue, self.queue.reader.cursor
+        count, pace, queue, cursor = 0, self._environment.thread.pace, self.queue, self.queue.reader.cursor
         if pace is not None:
             pace.begin_run()
         check_at = min(self._run, limit)
@@ -403,7 +403,7 @@ class BatchLoop:
             count += 1
             if cursor.stream_time >= punctuations.next_stream_time:
                 punctuate()
-                if self._environment.remainders:
+                if self._environment.operators.remainders:
                     break
             if pace is not None and count >= check_at:
                 message = head[-1]

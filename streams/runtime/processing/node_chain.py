@@ -206,7 +206,7 @@ def build_chain(
 
     :raises StreamsError: if a serde is missing, a store is not there, or a user's supplier fails: with the node.
     """
-    environment.remainders.meets_again = plan.branches.meet_again
+    environment.operators.remainders.meets_again = plan.branches.meet_again
     builder = _ChainBuilder(plan, environment, collector, stores, punctuations)
     sources: dict[str, BoundSource] = {}
     for name in reversed(plan.nodes):

@@ -12,9 +12,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
+from processor_api.clock import Clock
 from processor_api.record import NO_TIMESTAMP
 from streams.kafka.offset_metadata import MOST_TIMES, time_mark
+from streams.runtime.processing.held_records import HeldRecords
 from streams.runtime.processing.pace import Pace
 
 # Sends on the results that a record of a task makes due, in parts, before the next record.
@@ -72,6 +75,39 @@ class Remainders:
 
 
 log = logging.getLogger("streams.runtime")
+
+
+class TaskOperators:
+    """Holds what the operators of one task keep and share, and what they want to have called."""
+
+    def __init__(self, task: str, clock: Clock, pace: Pace | None) -> None:
+        self.times = OperatorTimes()
+        self.held = HeldRecords(task, clock, pace)
+        self.remainders = Remainders(task, pace)
+        self.shared: dict[str, Any] = {}
+        """Objects that several operators use, by name."""
+        self.committers: list[Callable[[], None]] = []
+        """Functions that run behind each commit."""
+        self.enders: list[Callable[[], bool]] = []
+        """Functions that send on what waits for later records, nodes downstream first."""
+
+    def start(self, committed: Iterable[Mapping[str, int]]) -> None:
+        """Begins with the times that were committed with the offsets of each partition, before the operators are
+        made."""
+        self.times.start(committed)
+        self.enders.clear()
+        self.committers.clear()
+
+    def stop(self) -> None:
+        """Forgets what is held and left."""
+        self.held.clear()
+        self.remainders.clear()
+
+    def committed(self) -> None:
+        """Notes that all that was processed is committed."""
+        self.times.committed()
+        for note in self.committers:
+            note()
 
 
 class OperatorTimes:

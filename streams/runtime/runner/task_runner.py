@@ -299,7 +299,7 @@ class TaskRunner:
 
     def processor_times(self) -> dict[str, int]:
         """Returns the times that operators commit with their offsets, by store (semantics 51)."""
-        return dict(self._running.environment.operator_times.current())
+        return dict(self._running.environment.operators.times.current())
 
     @property
     def stores(self) -> Mapping[str, Any]:

@@ -83,8 +83,8 @@ class Task:
         """Inputs that do not exist and are not read."""
         self._chain: NodeChain | None = None
         self._punctuations = Punctuations(self._punctuate)
-        self._held = environment.held
-        self._remainders = environment.remainders
+        self._held = environment.operators.held
+        self._remainders = environment.operators.remainders
         self._only: BatchLoop | None = None
         self.merge_of: Callable[[Iterable[InputQueue]], TimeMerge] = TimeMerge
         """Makes the choice between its inputs, if it has several."""
@@ -119,12 +119,10 @@ class Task:
         starts = {name: one.offset for name, one in committed.items()}
         self.store_positions.start(self.stores.restored_positions(starts, changelog_ends))
         metadata = {name: TopicPartitionMetadata.decode(one.metadata) for name, one in committed.items()}
-        self.environment.operator_times.start(one.processors for one in metadata.values())
+        self.environment.operators.start(one.processors for one in metadata.values())
         self._punctuations = Punctuations(self._punctuate)
-        self.environment.enders.clear()
-        self.environment.committers.clear()
         self._chain = build_chain(self.plan, self.environment, collector, self.stores.stores, self._punctuations)
-        self.environment.operator_times.warn_of_too_many(str(self.id))
+        self.environment.operators.times.warn_of_too_many(str(self.id))
         self.queues = {
             partition: InputQueue(partition, self._chain.sources[partition.topic], self.environment)
             for partition in self.plan.partitions(self.id.partition)
@@ -148,11 +146,11 @@ class Task:
     def _init(self, chain: NodeChain) -> None:
         environment, now = self.environment, self.environment.clock.monotonic
         begin = now()
-        environment.initialised = False
+        environment.users.initialised = False
         chain.init()
-        environment.initialised = True
-        if environment.pace is not None:
-            environment.pace.calls.record(now() - begin, "the start of the processors", {"task": str(self.id)})
+        environment.users.initialised = True
+        if environment.thread.pace is not None:
+            environment.thread.pace.calls.record(now() - begin, "the start of the processors", {"task": str(self.id)})
 
     def read_also(self, partition: TopicPartition, source: str, committed: OffsetAndMetadata | None = None) -> None:
         """Reads one more partition with a source node whose pattern its topic matches, from the next record added.
@@ -184,7 +182,7 @@ class Task:
         self.queues.clear()
         self.known_offsets = {}
         self.commit_needed = self.has_progress = False
-        self.environment.commit_requested = False
+        self.environment.users.commit_requested = False
         self.environment.cursor.stream_time = NO_TIMESTAMP
         if self.state is not TaskState.CREATED:
             for state in (TaskState.SUSPENDED, TaskState.CLOSED, TaskState.CREATED):
@@ -207,8 +205,7 @@ class Task:
 
     def _close_chain(self, *, dirty: bool) -> None:
         chain, self._chain = self._chain, None
-        self._held.clear()
-        self._remainders.clear()
+        self.environment.operators.stop()
         if chain is None:
             return
         try:
@@ -252,10 +249,10 @@ class Task:
             count = only.run(limit, self._punctuations, self._punctuate_stream_time) if only.queue else 0
         elif not self._merge.begin(idle):
             count = 0
-        elif self.environment.pace is None:
+        elif self.environment.thread.pace is None:
             count = self._process_by_time(limit, idle)
         else:
-            count = self._process_in_runs(limit, idle, self.environment.pace)
+            count = self._process_in_runs(limit, idle, self.environment.thread.pace)
         if self._held:
             self._held.end_round()
         if count or metrics.dropped_records != dropped:  # these move positions too, and may have sent dead letters
@@ -353,7 +350,7 @@ class Task:
             self._held.release_due(now)
             return False
         self._held.release()
-        pace = self.environment.pace
+        pace = self.environment.thread.pace
         enough = None if pace is None else pace.ends_here
         ran = self._punctuations.punctuate(PunctuationType.WALL_CLOCK_TIME, now, enough)
         self._held.end_round()
@@ -380,9 +377,9 @@ class Task:
         finally:
             seconds = environment.clock.monotonic() - begin
             environment.metrics.punctuated(seconds)
-            if environment.pace is not None:
+            if environment.thread.pace is not None:
                 what = f"a punctuation of node {schedule.node!r}"
-                environment.pace.calls.record(seconds, what, {"node": schedule.node, "task": str(self.id)})
+                environment.thread.pace.calls.record(seconds, what, {"node": schedule.node, "task": str(self.id)})
             cursor.leave()
 
     # ------------------------------------------------------------------ the steps of a commit
@@ -405,7 +402,7 @@ class Task:
         """
         cursor = self.environment.cursor
         self.drain()
-        for send in reversed(self.environment.enders):
+        for send in reversed(self.environment.operators.enders):
             more = True
             while more:
                 cursor.leave()
@@ -420,8 +417,8 @@ class Task:
 
     def committable(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Returns the offsets that the next commit changes, with their metadata (semantics 79)."""
-        known, ids, times = self.known_offsets, self.topic_ids, self.environment.operator_times.current()
-        marks, progressed = self.stores.changelog_marks(), self.environment.operator_times.progressed
+        known, ids, times = self.known_offsets, self.topic_ids, self.environment.operators.times.current()
+        marks, progressed = self.stores.changelog_marks(), self.environment.operators.times.progressed
         changed: dict[TopicPartition, OffsetAndMetadata] = {}
         for name, queue in self.queues.items():
             before, position = known.get(name), queue.position
@@ -446,8 +443,7 @@ class Task:
 
     def sample(self) -> None:
         """Samples the counters of the task and its stores, for rates."""
-        if self.environment.windows is not None:
-            self.environment.windows.sample()
+        self.environment.metrics.sample()
         self.stores.sample()
 
     def committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None) -> None:
@@ -458,14 +454,12 @@ class Task:
         if changed := self.committable() if offsets is None else offsets:
             self.known_offsets = {**self.known_offsets, **changed}
         if offsets is None:
-            self.environment.operator_times.committed()
-            for note in self.environment.committers:
-                note()
+            self.environment.operators.committed()
         self.has_progress = False
         self.commit_needed = bool(self._remainders)  # a drain has left some
         if offsets is not None:  # positions may have moved meanwhile, past records that are none
             self.commit_needed = self.commit_needed or bool(self.committable())
-        self.environment.commit_requested = False
+        self.environment.users.commit_requested = False
         if self.environment.probe is not None:
             self.environment.probe.committed()
 

@@ -155,7 +155,7 @@ class ThreadLoop:
         wait = self._poll_s
         due = self._due
         due.follow(self._resources.tasks.running_now)
-        if not paused and any(task.environment.remainders for task in due.touched_tasks):
+        if not paused and any(task.environment.operators.remainders for task in due.touched_tasks):
             return 0.0
         if self._commit_again or any(task.commit_needed for task in due.touched_tasks):
             commit_at = max(self._next_commit, self._kept.full_disk.commit_at)
@@ -215,7 +215,7 @@ class ThreadLoop:
                 refused.processed(task.id, count)
                 self._kept.counters.processed += count
                 pace.drains.processed(count)
-                busy = count == limit or bool(task.environment.remainders) or busy
+                busy = count == limit or bool(task.environment.operators.remainders) or busy
             if task.wall_clock_due() and not self._host.is_stopping():
                 committer.begin()
                 task.punctuate_wall_clock()
@@ -235,7 +235,8 @@ class ThreadLoop:
         running = self._resources.tasks.running_now.values()
         self._kept.reports.at(now, running)
         pace = self._resources.pace
-        asked = self._resources.wants_commit() or any(task.environment.commit_requested for task in due.touched_tasks)
+        asked = self._resources.wants_commit()
+        asked = asked or any(task.environment.users.commit_requested for task in due.touched_tasks)
         asked = asked or pace.drains.records_left <= 0 or pace.poll_is_late or self._kept.call_timeout.commits_at_once
         asked = asked or self._kept.refused.wants_commit(running)
         if now < min(self._next_commit, self._resources.committer.commit_by) and not asked:
