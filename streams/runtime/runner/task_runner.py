@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from processor_api.clock import ManualClock
@@ -124,23 +125,29 @@ class TaskRunner:
         resources: RunnerResources | None = None,
     ) -> None:
         self._options = options = options or RunnerOptions()
-        self._shares = resources is not None
-        self._resources = resources = resources or RunnerResources(topology, config, options)
-        self.config = config = resources.config
+        self._opened = ExitStack()
+        """Closes what was opened, the last first."""
+        if resources is None:
+            resources = RunnerResources(topology, config, options)
+            self._opened.callback(resources.close)
+        self._resources = resources
+        directory = resources.directory / str(TaskId(subtopology, partition))
+        self._opened.callback(shutil.rmtree, directory, ignore_errors=True)
         self.partition = partition
         self.clock = ManualClock(options.start_ms)
         self._task: Task | None = None
         self._capture: ChangelogCapture | None = None
-        self._directory = resources.directory / str(TaskId(subtopology, partition))
         try:
-            made = resources.topology
+            made, config = resources.topology, resources.config
             self.plan = _plan(made, config, partition_counts, subtopology, partition)
             counts = {**partition_counts, **internal_topic_counts(made, config.dotted(), partition_counts)}
-            self._capture = self._open_capture()
+            self._capture = self._open_capture(directory / "changelogs")
+            self._opened.callback(self._capture.close)
             self._producer = CapturingProducer(self._capture, counts, options.kept_outputs, options.zero_timestamp_ms)
             self._collector = RecordCollector(self._producer, self.clock)
             self._budget = Budget(config.statestore_cache_max_bytes, options.buffer_bytes // COUNTED_PART)
-            self._task = self._open_task()
+            self._task = self._open_task(directory)
+            self._opened.callback(self._task.close)
             load_rows(self._task, options.state, self._capture)
             if not options.event_time:
                 self._start()
@@ -148,14 +155,14 @@ class TaskRunner:
             self.close()
             raise
 
-    def _open_capture(self) -> ChangelogCapture:
+    def _open_capture(self, directory: Path) -> ChangelogCapture:
         plan, engines = self.plan, self._resources.capture_engines
         own = {store: topic for store, topic in plan.changelogs.items() if store not in plan.source_changelogs}
         kinds = plan.topology.stores
         versioned = [own[store] for store in own if "history_retention_ms" in kinds[store].supplier.parameters]
 
         def open_engine(families: list[str]) -> Engine:
-            return engines.open(ROCKSDB, self._directory / "changelogs", families)
+            return engines.open(ROCKSDB, directory, families)
 
         lasting = {
             own[store]: retention.at_least_ms + retention.interval_ms  # no store shows a row for longer
@@ -165,8 +172,8 @@ class TaskRunner:
         }
         return ChangelogCapture(own.values(), versioned, open_engine, self._options.capture_bytes, lasting)
 
-    def _open_task(self) -> Task:
-        config, resources = self.config, self._resources
+    def _open_task(self, directory: Path) -> Task:
+        config, resources = self._resources.config, self._resources
         assembly = TaskAssembly(
             settings=TaskSettings.of(
                 config, log_each_put=config.changelog_updates == "each", global_store=resources.global_store
@@ -176,7 +183,7 @@ class TaskRunner:
             open_engine=spilling(resources.engines.open, self._options.store_bytes),
             budget=self._budget,
         )
-        return assembly.task(self.plan, TaskId(self.plan.subtopology, self.partition), self._directory)
+        return assembly.task(self.plan, TaskId(self.plan.subtopology, self.partition), directory)
 
     def _start(self) -> None:
         task, options = self._running, self._options
@@ -323,17 +330,8 @@ class TaskRunner:
 
     def close(self) -> None:
         """Closes the task and removes its directory; what was not committed is lost."""
-        task, self._task = self._task, None
-        capture, self._capture = self._capture, None
-        with ExitStack() as steps:
-            if self._shares:
-                steps.callback(shutil.rmtree, self._directory, ignore_errors=True)
-            else:
-                steps.callback(self._resources.close)
-            if capture is not None:
-                steps.callback(capture.close)
-            if task is not None:
-                steps.callback(task.close)
+        self._task = self._capture = None
+        self._opened.close()
 
 
 def _plan(
