@@ -33,7 +33,7 @@ from streams.runtime.engines.state_recovery import StateRecovery
 from streams.runtime.plan.plans import PlanBook
 from streams.runtime.tasks.full_disk import FullDisk, Waiting
 from streams.runtime.threads.process_resources import ClusterAccess, LocalState, ProcessResources
-from streams.runtime.threads.thread_resources import ThreadIdentity, ThreadResources
+from streams.runtime.threads.thread_resources import ThreadIdentity, ThreadResources, make_resources
 from streams.user_exits import passes
 
 log = logging.getLogger("streams.client")
@@ -88,7 +88,7 @@ class ApplicationResources:
             instance_id=f"{client_configs.group_instance_id(config) or own}-{number}",
             transactional_id=f"{own}-{number}",
         )
-        return identity.thread, lambda: ThreadResources(self.process, identity, self.global_stores.reader)
+        return identity.thread, lambda: make_resources(self.process, identity, self.global_stores.reader)
 
     def housekeeper(self, is_running: Callable[[], bool]) -> Housekeeper:
         """Returns the thread that removes state of tasks that are elsewhere and looks for new topics and partitions."""

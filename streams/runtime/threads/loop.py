@@ -106,7 +106,7 @@ class ThreadLoop:
                 self.intake.poll(busy, self._wait_s)
                 counters.polled(now() - begin)
                 resources.membership.poll()
-                resources.refresh()
+                resources.plans.follow()
                 self._open()
                 begin, before = now(), counters.processed
                 busy = self._process()
@@ -139,8 +139,7 @@ class ThreadLoop:
             self._open_at = self._clock.monotonic() + self._kept.retry.wait_after(error)
         self._resources.committer.abort()
         tasks.roll_back()
-        self._resources.lost_offsets.clear()
-        self.intake.paused.clear()
+        self.intake.forget()
 
     def _stands_still(self) -> bool:
         """Whether nothing is processed: the application is paused, or a commit waits for room on the disk."""
@@ -166,8 +165,8 @@ class ThreadLoop:
 
     def _open(self) -> None:
         tasks, full_disk = self._resources.tasks, self._kept.full_disk
-        if self._resources.revoked:
-            self._resources.revoked = False
+        if tasks.revoked:
+            tasks.revoked = False
             self._host.become(ThreadState.PARTITIONS_REVOKED)
         if not tasks.all_open:
             self._host.become(ThreadState.PARTITIONS_ASSIGNED)
@@ -177,7 +176,7 @@ class ThreadLoop:
             except DiskFullError as error:
                 full_disk.met(error, Waiting.OPENING)
                 tasks.close_unopened()
-        if tasks.all_open and self._resources.assigned:
+        if tasks.all_open and tasks.assigned:
             full_disk.passed(Waiting.OPENING)
             if self._host.state is not ThreadState.RUNNING:
                 self._host.become(ThreadState.PARTITIONS_ASSIGNED)
@@ -235,7 +234,9 @@ class ThreadLoop:
         running = self._resources.tasks.running_now.values()
         self._kept.reports.at(now, running)
         pace = self._resources.pace
-        asked = self._resources.wants_commit() or any(task.environment.commit_requested for task in due.touched_tasks)
+        asked = self._resources.budget.wants_commit() or any(
+            task.environment.commit_requested for task in due.touched_tasks
+        )
         asked = asked or pace.records_left <= 0 or pace.poll_is_late or self._kept.call_timeout.commits_at_once
         asked = asked or self._kept.refused.wants_commit(running)
         if now < min(self._next_commit, self._resources.committer.commit_by) and not asked:

@@ -88,6 +88,10 @@ class TaskManager:
         self._wanted: frozenset[TaskId] = frozenset()
         self._has_new_inputs = False
         self.owned: frozenset[TaskId] = frozenset()
+        self.assigned = False
+        """Whether membership has said which tasks this thread owns."""
+        self.revoked = False
+        """Whether tasks were taken away; the thread resets it when it has noticed."""
         self.tasks: dict[TaskId, Task] = {}
         self.running: dict[TopicPartition, Task] = {}
         """Running tasks by input partition."""
@@ -102,6 +106,8 @@ class TaskManager:
     def own(self, tasks: Tasks, *, lost: bool) -> None:
         """Takes over new ownership (:class:`streams.kafka.membership.port.Owner`)."""
         gone = self.owned - tasks.active
+        self.assigned = True
+        self.revoked = self.revoked or bool(gone)
         new = tasks.active - self.owned
         self.owned = tasks.active
         self._find_wanted()
