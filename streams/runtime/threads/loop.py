@@ -126,11 +126,11 @@ class ThreadLoop:
         tasks, refused = self._resources.tasks, frozenset[TaskId]()
         if isinstance(error, NotDelivered):
             refused = tasks.named(error.tasks or {error.task})
-            self._kept.refused.keep(tasks.owned)
+            self._kept.refused.keep(self._resources.manager.ownership.owned)
             self._kept.refused.record(error, refused)
         if refused and not self._resources.committer.in_transaction:
             self._resources.collector.forget_failure()
-            tasks.roll_back(refused)
+            self._resources.manager.roll_back(refused)
             self.intake.paused.intersection_update(tasks.running)
             return
         if not refused:
@@ -138,7 +138,7 @@ class ThreadLoop:
             self._kept.repeated.log(text, level=logging.WARNING, error=str(error))
             self._open_at = self._clock.monotonic() + self._kept.retry.wait_after(error)
         self._resources.committer.abort()
-        tasks.roll_back()
+        self._resources.manager.roll_back()
         self.intake.forget()
 
     def _stands_still(self) -> bool:
@@ -149,7 +149,7 @@ class ThreadLoop:
         paused = self._stands_still()
         if self._resources.restorer.active and not paused:
             return 0.0
-        if not self._resources.tasks.all_open:
+        if not self._resources.tasks.all_run:
             return OPENING_WAIT_S
         wait = self._poll_s
         due = self._due
@@ -164,19 +164,19 @@ class ThreadLoop:
         return wait
 
     def _open(self) -> None:
-        tasks, full_disk = self._resources.tasks, self._kept.full_disk
-        if tasks.revoked:
-            tasks.revoked = False
+        tasks, full_disk, ownership = self._resources.tasks, self._kept.full_disk, self._resources.manager.ownership
+        if ownership.revoked:
+            ownership.revoked = False
             self._host.become(ThreadState.PARTITIONS_REVOKED)
-        if not tasks.all_open:
+        if not tasks.all_run:
             self._host.become(ThreadState.PARTITIONS_ASSIGNED)
         if not full_disk.holds(Waiting.OPENING) or full_disk.may_try():
             try:
                 self._advance()
             except DiskFullError as error:
                 full_disk.met(error, Waiting.OPENING)
-                tasks.close_unopened()
-        if tasks.all_open and tasks.assigned:
+                self._resources.manager.close_unopened()
+        if tasks.all_run and ownership.assigned:
             full_disk.passed(Waiting.OPENING)
             if self._host.state is not ThreadState.RUNNING:
                 self._host.become(ThreadState.PARTITIONS_ASSIGNED)
@@ -184,16 +184,16 @@ class ThreadLoop:
 
     def _advance(self) -> None:
         """Takes the next steps of restoring and opening tasks."""
-        tasks, restorer = self._resources.tasks, self._resources.restorer
+        tasks, manager, restorer = self._resources.tasks, self._resources.manager, self._resources.restorer
         if not restorer.active:
             restorer.rest()
         elif not self._stands_still():
             restorer.step(0.0 if tasks.running else RESTORE_WAIT_S)
-        if tasks.all_open:
-            if tasks.looks_for_inputs:
-                tasks.advance()
+        if tasks.all_run:
+            if manager.looks_for_inputs:
+                manager.advance()
         elif self._clock.monotonic() >= self._open_at and self._resources.membership.may_open():
-            tasks.advance()
+            manager.advance()
 
     def _process(self) -> bool:
         """Processes what is buffered until something else is due; returns whether more could be processed."""
@@ -280,6 +280,4 @@ class ThreadLoop:
     def _nothing_is_left(self) -> bool:
         """Whether errors are over without a commit: everything was read, and there is nothing to commit."""
         tasks = self._resources.tasks
-        return (
-            self._kept.retry.is_failing and tasks.all_open and all(task.at_end for task in tasks.running_now.values())
-        )
+        return self._kept.retry.is_failing and tasks.all_run and all(task.at_end for task in tasks.running_now.values())

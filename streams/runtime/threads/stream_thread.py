@@ -148,7 +148,7 @@ class StreamThread:
     def owned_tasks(self) -> list[TaskId]:
         """Lists the ids of the tasks that the thread owns now; any thread may call it."""
         resources = self._resources
-        return [] if resources is None else sorted(resources.tasks.owned)
+        return [] if resources is None else sorted(resources.manager.ownership.owned)
 
     def running_tasks(self) -> list[Task]:
         """Lists the tasks that run, to read their counters; any thread may call it."""
@@ -158,7 +158,7 @@ class StreamThread:
     def list_tasks(self) -> list[OwnedTask]:
         """Lists the tasks that the thread has to run, as they are now; any thread may call it."""
         resources = self._resources
-        return [] if resources is None else resources.tasks.list_tasks()
+        return [] if resources is None else resources.manager.list_tasks()
 
     def restore_counters(self) -> dict[TaskId, RestoreCounters]:
         """Returns the counters of the restores of its tasks; any thread may call it."""
@@ -210,7 +210,7 @@ class StreamThread:
 
     def _of_user(self, error: BaseException) -> Exception:
         resources, id_ = self._resources, in_work.task
-        task = None if resources is None or id_ is None else resources.tasks.tasks.get(id_)
+        task = None if resources is None or id_ is None else resources.tasks.opened.get(id_)
         place = {} if task is None else {"task": str(id_), **task.environment.cursor.place()}
         return as_error(error, "in a stream thread", **place)
 
@@ -221,7 +221,7 @@ class StreamThread:
         if former is not None:
             resources.pace.learn_from(former.pace)
         self._resources = resources
-        resources.tasks.waits = self._kept.refused.waits
+        resources.manager.waits = self._kept.refused.waits
         try:
             with self._parent_only:
                 resources.join(self._stopping)

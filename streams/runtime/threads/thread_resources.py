@@ -32,16 +32,22 @@ from streams.runtime.processing.environment import GlobalStoreReader, TaskSettin
 from streams.runtime.processing.error_policy import error_policy_for
 from streams.runtime.processing.idling import Idling
 from streams.runtime.processing.pace import Pace
+from streams.runtime.start.orphaned_transactions import OrphanedTransactions
+from streams.runtime.start.start_offsets import StartOffsets
 from streams.runtime.start.task_opener import TaskOpener
+from streams.runtime.start.task_restores import TaskRestores
+from streams.runtime.start.task_starts import TaskStarts
 from streams.runtime.tasks.assembly import TaskAssembly
 from streams.runtime.tasks.commit import Committer
 from streams.runtime.tasks.expired_windows import CutChangelogs, ExpiredWindows
 from streams.runtime.tasks.purge import RepartitionPurge
+from streams.runtime.tasks.retry import Retry
+from streams.runtime.tasks.task_snapshots import TaskSnapshots
 from streams.runtime.tasks.thread_clients import ThreadClients
 from streams.runtime.threads.metadata import ThreadMetadata, task_metadata
 from streams.runtime.threads.partition_watch import PartitionWatch
 from streams.runtime.threads.process_resources import ProcessResources
-from streams.runtime.threads.task_manager import TaskManager
+from streams.runtime.threads.task_manager import Ownership, TaskManager, ThreadTasks
 from streams.runtime.tracing.producer import TracedProducer
 from streams.runtime.tracing.tracer import Tracer
 from streams.threads import Event
@@ -114,12 +120,12 @@ class FollowedPlans:
     """Holds the plans by which a thread works, and replaces them when others are in force."""
 
     def __init__(
-        self, book: PlanBook, current: Plans, membership: Membership, tasks: TaskManager, clock: Clock
+        self, book: PlanBook, current: Plans, membership: Membership, manager: TaskManager, clock: Clock
     ) -> None:
         self._book = book
         self.current = current
         self._membership = membership
-        self._tasks = tasks
+        self._manager = manager
         self._clock = clock
         self._repeated = RepeatedLines(log, clock)
         self._not_before = 0.0
@@ -140,7 +146,7 @@ class FollowedPlans:
             self._repeated.log("new tasks cannot be announced yet", error=str(error))
             self._not_before = self._clock.monotonic() + REFRESH_PAUSE_S
             return
-        self._tasks.replan(current.tasks)
+        self._manager.replan(current.tasks)
         self.current = current
 
 
@@ -155,7 +161,8 @@ class ThreadResources:
     entry: GroupEntry
     membership: Membership
     plans: FollowedPlans
-    tasks: TaskManager
+    tasks: ThreadTasks
+    manager: TaskManager
     restorer: Restorer
     idling: Idling
     budget: Budget
@@ -183,7 +190,7 @@ class ThreadResources:
         self.entry.wait(group, stopping)
         if not stopping.is_set():
             self.process.deploy_check.run(self.clients.restore_consumer)
-        self.membership.join(group, self.tasks)
+        self.membership.join(group, self.manager)
 
     def waits_for_another_topology(self) -> bool:
         """Whether it has no tasks running only because members of the group run another topology; any thread may call
@@ -230,7 +237,7 @@ class ThreadResources:
         failure: Exception | None = None
         steps: list[Callable[[], None]] = [] if clean else [self._abort]
         steps += [
-            lambda: self.tasks.close_all(dirty=not clean),
+            lambda: self.manager.close_all(dirty=not clean),
             lambda: self.membership.leave(remain=remain),
             self.restorer.close,
             self.purge.close,
@@ -262,21 +269,14 @@ def make_resources(
 
     :param global_store: finds the global stores, for reading.
     """
-    config, clock, threads = process.config, process.platform.clock, process.platform.threads
+    config, clock = process.config, process.platform.clock
     admin, plans = process.cluster.admin, process.plans.current
     consumer_config = client_configs.main_consumer(config, identity.consumer_id(plans.group), identity.instance_id)
     producer_config, batches = _producer_config(process, identity, plans)
     clients = _make_clients(process, identity, consumer_config, producer_config)
     tracer = Tracer.of(config, clock)
-    producer: Producer = clients.producer
-    if tracer is not None:
-        by_key = str(producer_config.get("partitioner")).startswith("murmur2")
-        producer = TracedProducer(producer, tracer, chooses_by_key=by_key)
-    collector = RecordCollector(producer, clock, batches)
-    leave = partial(process.cluster.clients.leave_group, consumer_config, config.application_id, identity.instance_id)
-    membership = ControlTopicMembership(
-        clients.consumer, admin, clock, leave_static=leave, requests=process.cluster.shutdown_requests
-    )
+    collector = RecordCollector(_traced(clients.producer, producer_config, tracer), clock, batches)
+    membership = _membership(process, identity, clients, consumer_config)
     budget = process.state.memory.budget(identity.thread)
     transaction_s = producer_config["transaction.timeout.ms"] / 1000 if config.exactly_once else None
     pace = Pace(clock, transaction_s, client_configs.max_poll_interval_ms(config) / 1000, budget.is_full)
@@ -284,15 +284,8 @@ def make_resources(
     restorer = Restorer(
         clients.restore_consumer, clock, process.restore_listeners, process.metrics, config.task_timeout_ms
     )
-    expired = ExpiredWindows(admin, CutChangelogs(admin, clock), config.windowstore_changelog_additional_retention_ms)
-    thread = TaskThread(
-        pace=pace,
-        store_owner=threading.get_ident(),
-        metrics=ThreadMetrics(process.metrics, identity.thread),
-        tracer=tracer,
-    )
-    opener = TaskOpener(_task_assembly(process, global_store, collector, budget, thread), process.state.directory)
-    tasks = TaskManager(process.plans, clients, restorer, committer, opener, config, clock)
+    opener = _task_opener(process, identity, global_store, collector, budget, pace, tracer)
+    tasks, manager = _thread_tasks(process, plans, clients, opener, restorer, committer)
     resources = ThreadResources(
         process=process,
         identity=identity,
@@ -300,15 +293,16 @@ def make_resources(
         collector=collector,
         entry=GroupEntry(admin, clock),
         membership=membership,
-        plans=FollowedPlans(process.plans, plans, membership, tasks, clock),
+        plans=FollowedPlans(process.plans, plans, membership, manager, clock),
         tasks=tasks,
+        manager=manager,
         restorer=restorer,
         idling=Idling(config.max_task_idle_ms, clock, clients.consumer),
         budget=budget,
         pace=pace,
         committer=committer,
-        purge=RepartitionPurge(admin, clock, config.repartition_purge_interval_ms, expired, threads),
-        watch=PartitionWatch(admin, clock, client_configs.topic_refresh_ms(config), threads),
+        purge=_purge(process),
+        watch=PartitionWatch(admin, clock, client_configs.topic_refresh_ms(config), process.platform.threads),
     )
     belongs_to_this_process(resources)
     return resources
@@ -340,15 +334,45 @@ def _make_clients(
     )
 
 
-def _task_assembly(
+def _traced(producer: Producer, config: dict[str, Any], tracer: Tracer | None) -> Producer:
+    """Returns the producer, as one that traces what it sends if records are followed."""
+    if tracer is None:
+        return producer
+    return TracedProducer(producer, tracer, chooses_by_key=str(config.get("partitioner")).startswith("murmur2"))
+
+
+def _membership(
+    process: ProcessResources, identity: ThreadIdentity, clients: ThreadClients, consumer_config: dict[str, Any]
+) -> Membership:
+    cluster, config = process.cluster, process.config
+    leave = partial(cluster.clients.leave_group, consumer_config, config.application_id, identity.instance_id)
+    return ControlTopicMembership(
+        clients.consumer,
+        clients.admin,
+        process.platform.clock,
+        leave_static=leave,
+        requests=cluster.shutdown_requests,
+    )
+
+
+def _purge(process: ProcessResources) -> RepartitionPurge:
+    config, platform, admin = process.config, process.platform, process.cluster.admin
+    cut = CutChangelogs(admin, platform.clock)
+    expired = ExpiredWindows(admin, cut, config.windowstore_changelog_additional_retention_ms)
+    return RepartitionPurge(admin, platform.clock, config.repartition_purge_interval_ms, expired, platform.threads)
+
+
+def _task_opener(
     process: ProcessResources,
+    identity: ThreadIdentity,
     global_store: GlobalStoreReader,
     collector: RecordCollector,
     budget: Budget,
-    thread: TaskThread,
-) -> TaskAssembly:
+    pace: Pace,
+    tracer: Tracer | None,
+) -> TaskOpener:
     config = process.config
-    return TaskAssembly(
+    assembly = TaskAssembly(
         settings=TaskSettings.of(
             config,
             log_each_put=config.changelog_updates == "each",
@@ -359,5 +383,30 @@ def _task_assembly(
         clock=process.platform.clock,
         open_engine=process.state.engines.open,
         budget=budget,
-        thread=thread,
+        thread=TaskThread(
+            pace=pace,
+            store_owner=threading.get_ident(),
+            metrics=ThreadMetrics(process.metrics, identity.thread),
+            tracer=tracer,
+        ),
     )
+    return TaskOpener(assembly, process.state.directory)
+
+
+def _thread_tasks(
+    process: ProcessResources,
+    plans: Plans,
+    clients: ThreadClients,
+    opener: TaskOpener,
+    restorer: Restorer,
+    committer: Committer,
+) -> tuple[ThreadTasks, TaskManager]:
+    config, clock = process.config, process.platform.clock
+    application = config.application_id
+    orphans = OrphanedTransactions(application, clients.admin, clock) if config.exactly_once else None
+    offsets = StartOffsets(clients, committer, clock, client_configs.auto_offset_reset(config))
+    snapshots = TaskSnapshots(config.state_snapshot_dir, application, clock)
+    starts = TaskStarts(opener, orphans, offsets, TaskRestores(restorer, clients, snapshots, clock))
+    tasks, ownership = ThreadTasks(), Ownership(process.plans, plans)
+    retry = Retry(clock, 0, 0, config.task_timeout_ms)
+    return tasks, TaskManager(tasks, ownership, starts, clients.consumer, committer, retry, clock)
