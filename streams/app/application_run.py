@@ -15,7 +15,7 @@ from streams.app.states import ENDED, ClientState, StateMachine
 from streams.app.uncaught import StreamsUncaughtExceptionHandler, StreamThreadExceptionResponse, verdict
 from streams.config import StreamsConfig
 from streams.config import clients as client_configs
-from streams.restore.restorer import StateRestoreListener
+from streams.restore.reports import StateRestoreListener
 from streams.runtime.engines.memory import BufferMemory
 from streams.runtime.tasks.full_disk import FullDisk
 from streams.runtime.threads.gc_tuning import relax_collector, restore_collector

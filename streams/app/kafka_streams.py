@@ -24,7 +24,7 @@ from streams.app.uncaught import StreamsUncaughtExceptionHandler
 from streams.config import StreamsConfig
 from streams.kafka.ports import KafkaClients
 from streams.platform import Platform
-from streams.restore.restorer import StateRestoreListener
+from streams.restore.reports import StateRestoreListener
 from streams.runtime.tasks.assembly import topology_to_run
 from streams.runtime.threads.metadata import ThreadMetadata
 from streams.runtime.threads.thread_state import ThreadState

@@ -12,7 +12,8 @@ from state.registry.kinds import restore_of
 from state.windowed.segments import sent_name
 from streams.kafka.offset_metadata import TopicPartitionMetadata, time_mark
 from streams.kafka.ports import Admin, Consumer, OffsetAndMetadata
-from streams.restore.restorer import RestoreJob, Restorer, plan_restore
+from streams.restore.jobs import RestoreJob, plan_restore
+from streams.restore.restorer import Restorer
 from streams.runtime.tasks.expired_windows import CutChangelogs
 from streams.runtime.tasks.task import Task
 from streams.runtime.tasks.task_snapshots import TaskSnapshots

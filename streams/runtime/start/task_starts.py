@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapp
 from typing import NamedTuple
 
 from processor_api.task_id import TaskId
-from streams.restore.restorer import RestoreJob
+from streams.restore.jobs import RestoreJob
 from streams.runtime.plan.task_plan import TaskPlan
 from streams.runtime.start.orphaned_transactions import OrphanedTransactions
 from streams.runtime.start.start_offsets import StartOffsets, Starts

@@ -21,7 +21,7 @@ from streams.kafka.ports import CommitAgain, InstanceFenced, TransactionAborted
 from streams.log import in_work
 from streams.metrics.registry import Metrics
 from streams.platform import Platform
-from streams.restore.counters import RestoreCounters
+from streams.restore.reports import RestoreCounters
 from streams.runtime.engines.state_recovery import clear_tracebacks
 from streams.runtime.tasks.task import Task
 from streams.runtime.threads.loop import KeptByThread, ThreadLoop
@@ -163,7 +163,7 @@ class StreamThread:
     def restore_counters(self) -> dict[TaskId, RestoreCounters]:
         """Returns the counters of the restores of its tasks; any thread may call it."""
         resources = self._resources
-        return {} if resources is None else resources.restorer.counters()
+        return {} if resources is None else resources.restorer.reports.counters()
 
     def request_shutdown(self, reason: str) -> None:
         """Asks every member of the application to shut down; to be called on this thread.

@@ -17,7 +17,7 @@ from processor_api.task_id import TaskId, TopicPartition
 from streams.kafka.membership.port import Tasks
 from streams.kafka.ports import ClientUnusable, CommitAgain, Consumer
 from streams.log import RepeatedLines, working_on
-from streams.restore.restorer import RestoreJob
+from streams.restore.jobs import RestoreJob
 from streams.runtime.plan.plans import PlanBook, Plans
 from streams.runtime.plan.task_plan import TaskPlan
 from streams.runtime.start.task_starts import TaskStarts
