@@ -401,7 +401,7 @@ def test_a_paused_application_processes_nothing_and_stays_in_its_group(cluster: 
     (thread,) = app._run.threads  # type: ignore[misc]
     wait_until("its partition is paused", lambda: thread._loop.intake.paused == {TopicPartition("in", 0)})  # type: ignore[union-attr]
     (task,) = thread._resources.tasks.all_running()  # type: ignore[union-attr]
-    assert 5 < len(task.queues[TopicPartition("in", 0)]) <= 8
+    assert 5 < len(task.inputs.queues[TopicPartition("in", 0)]) <= 8
     assert (cluster.values(), app.state) == ([], C.RUNNING)
     app.resume()
     wait_until("all is processed", lambda: cluster.values() == values)
@@ -427,7 +427,8 @@ def test_an_application_may_be_paused_before_its_start(cluster: Cluster) -> None
     cluster.until_state(app, C.RUNNING)
     cluster.send("a")
     (thread,) = app._run.threads  # type: ignore[misc]
-    wait_until("it has the record", lambda: any(map(len, thread._resources.tasks.all_running()[0].queues.values())))  # type: ignore[union-attr]
+    (task,) = thread._resources.tasks.all_running()  # type: ignore[union-attr]
+    wait_until("it has the record", task.inputs.has_records)
     assert fired == []
     app.resume()
     cluster.until_out("a")

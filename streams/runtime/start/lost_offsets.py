@@ -52,7 +52,7 @@ class LostOffsets:
             task = running.get(partition)
             if task is None:
                 self._read_control_topic(partition)
-            elif task.queues[partition]:
+            elif task.inputs.queues[partition]:
                 continue
             else:
                 self._reset(task, partition, offset)

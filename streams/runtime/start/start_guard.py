@@ -83,7 +83,7 @@ def check_positions(task: Task, committed: Collection[TopicPartition]) -> None:
     :raises StateError: with what to do about it.
     """
     names = {str(partition): partition for partition in _inputs(task)}
-    for name, position in task.stores.stored_positions().items():
+    for name, position in task.stores.progress.stored_positions().items():
         partition = names.get(name)
         if partition is not None and partition not in committed:
             raise offset_is_gone(task.id, partition, position, task.environment.state_dir)

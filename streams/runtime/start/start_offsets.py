@@ -207,7 +207,7 @@ def start_unrestored(
     :param committed: offsets found committed.
     :param starts: these, and where partitions without one start.
     """
-    for store, positions in task.stores.unlogged_positions().items():
+    for store, positions in task.stores.progress.unlogged_positions().items():
         behind = [name for name, one in sorted(committed.items()) if positions.get(str(name), 0) < one.offset]
         if behind:
             log.warning(
@@ -223,7 +223,7 @@ def start_unrestored(
             )
         later = {name: one.offset for name, one in starts.items() if positions.get(str(name), -1) < one.offset}
         if later:
-            task.stores.write_positions(store, later)
+            task.stores.progress.write_positions(store, later)
 
 
 def starting_offsets(

@@ -56,7 +56,7 @@ def keep_changelog_ids(task: Task) -> None:
     """Keeps the ids of changelogs with the stores; a store of a former changelog is emptied and logged."""
     for store, topic in task.plan.changelogs.items():
         now = task.topic_ids.get(topic)
-        former = None if now is None else task.stores.bind_topic(store, now)
+        former = None if now is None else task.stores.progress.bind_topic(store, now)
         if former is not None:
             log.error(
                 "store is rebuilt from its changelog: the topic was deleted and made again",

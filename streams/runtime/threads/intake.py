@@ -132,7 +132,7 @@ class Intake:
         if not self.paused:
             return
         running = self._resources.tasks.running
-        ready = [p for p in self.paused if p not in running or not self._full(running[p].queues[p])]
+        ready = [p for p in self.paused if p not in running or not self._full(running[p].inputs.queues[p])]
         self._consumer.resume([partition for partition in ready if partition in running])
         self.paused.difference_update(ready)
 
@@ -183,7 +183,7 @@ class Intake:
         queue = task.add(partition, batch)
         self._resources.idling.arrived(partition)
         self._due.got_records(task)
-        waits = len(task.queues) > 1 or self._stands_still()
+        waits = len(task.inputs.queues) > 1 or self._stands_still()
         if waits or len(queue) > len(batch):
             queue.measure(batch)
             if self._full(queue, 0 if waits else len(batch)):
@@ -207,13 +207,13 @@ class Intake:
         if error.code() == self._consumer.partition_eof:
             task = self._resources.tasks.running.get(partition)
             if task is not None:
-                task.queues[partition].at_end(event.offset())
+                task.inputs.queues[partition].at_end(event.offset())
             return
         if error.name() in LOST:
             return self._lost.add(partition, event.offset())
         if error.name() == "UNKNOWN_TOPIC_OR_PART" and partition in self._resources.tasks.running:
             # tasks do not wait for a deleted topic
-            self._resources.tasks.running[partition].queues[partition].caught_up = True
+            self._resources.tasks.running[partition].inputs.queues[partition].caught_up = True
         if event.topic() and partition not in self._resources.tasks.running and error.name() != "_FATAL":
             self._repeated.log("cannot read", partition=str(partition), error=error.str())
             return

@@ -42,8 +42,8 @@ class ThreadMetadata:
 
 def task_metadata(task: Task, idling: Idling, now_ms: int) -> TaskMetadata:
     """Returns the metadata of a task as it is now; any thread may call it."""
-    queues = dict(task.queues)
-    committed = task.known_offsets
+    queues = dict(task.inputs.queues)
+    committed = task.inputs.known_offsets
     waits = [waited for name in queues if (waited := idling.idle_s(name)) is not None]
     return TaskMetadata(
         task_id=task.id,

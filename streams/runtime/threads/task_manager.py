@@ -256,7 +256,7 @@ class TaskManager:
             if task.plan is plan and not (absent_due and task.absent):
                 continue
             before, task.plan = task.plan, plan
-            new = [name for name in plan.partitions(task.id.partition) if name not in task.queues]
+            new = [name for name in plan.partitions(task.id.partition) if name not in task.inputs.queues]
             try:
                 known = self._starts.offsets.find_added(task, new) if new else {}
             except BaseException:
