@@ -33,7 +33,7 @@ from streams.runtime.plan.plans import PlanBook
 from streams.runtime.tasks.full_disk import FullDisk, Waiting
 from streams.runtime.threads.process_resources import ClusterAccess, LocalState, ProcessResources
 from streams.runtime.threads.thread_resources import ThreadIdentity, ThreadResources, make_resources
-from streams.threads import SYSTEM_THREADS, Event, Threads
+from streams.threads import SYSTEM_THREADS, Event, StoppableThread, Threads
 from streams.user_exits import passes
 
 log = logging.getLogger("streams.client")
@@ -61,9 +61,7 @@ class Housekeeper:
     def __init__(self, name: str, clock: Clock, threads: Threads = SYSTEM_THREADS) -> None:
         self._clock = clock
         self._jobs: list[_Job] = []
-        self._threads = threads
-        self._stopping = threads.event()
-        self._thread = threads.thread(self._run, name)
+        self._thread = StoppableThread(threads, self._run, name)
 
     def every(self, interval_ms: int, run: Callable[[], None], *, wanted: Event | None = None) -> None:
         """Adds a job; to be called before the start.
@@ -80,22 +78,21 @@ class Housekeeper:
 
     def stop(self) -> None:
         """Ends the thread; returns when no job runs any more."""
-        self._stopping.set()
-        if self._thread.ident is not None and self._threads.current() is not self._thread:
-            self._thread.join()
+        self._thread.stopping.set()
+        self._thread.join()
 
     def _run(self) -> None:
-        while not self._stopping.is_set():
+        while not self._thread.stopping.is_set():
             now = self._clock.monotonic()
             for job in self._jobs:
                 if job.wanted is not None and job.wanted.is_set():
                     job.wanted.clear()
                     job.due = now
-                if job.due <= now and not self._stopping.is_set():
+                if job.due <= now and not self._thread.stopping.is_set():
                     job.due = now + job.interval_s
                     self._do(job)
             nap_s = min(job.due for job in self._jobs) - self._clock.monotonic()
-            self._stopping.wait(min(LONGEST_NAP_S, max(SHORTEST_NAP_S, nap_s)))
+            self._thread.stopping.wait(min(LONGEST_NAP_S, max(SHORTEST_NAP_S, nap_s)))
 
     def _do(self, job: _Job) -> None:
         try:

@@ -79,7 +79,7 @@ def test_threads_that_die_one_after_the_other_are_replaced_less_and_less_often(c
 
     def handler(error: Exception) -> Answer:
         (thread,) = app._run.threads or ()
-        waits.append(thread._begin_after_s)
+        waits.append(thread._kept.begin_after_s)
         return Answer.REPLACE_THREAD
 
     app.set_uncaught_exception_handler(handler)

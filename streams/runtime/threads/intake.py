@@ -12,7 +12,6 @@ from typing import Any
 
 from processor_api.clock import Clock
 from processor_api.task_id import TopicPartition
-from streams.config import StreamsConfig
 from streams.config import clients as client_configs
 from streams.kafka.client_errors import LOST
 from streams.kafka.client_events import client_event, is_event
@@ -77,14 +76,9 @@ class Intake:
     """
 
     def __init__(
-        self,
-        resources: ThreadResources,
-        config: StreamsConfig,
-        clock: Clock,
-        due: DueTasks,
-        repeated: RepeatedLines,
-        stands_still: Callable[[], bool],
+        self, resources: ThreadResources, due: DueTasks, repeated: RepeatedLines, stands_still: Callable[[], bool]
     ) -> None:
+        config, clock = resources.process.config, resources.process.platform.clock
         self._resources = resources
         self._consumer = resources.clients.consumer
         self._lost = LostOffsets(self._consumer, clock, client_configs.auto_offset_reset(config))

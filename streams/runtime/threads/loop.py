@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
-from processor_api.clock import Clock
 from processor_api.errors import DiskFullError, TaskMigratedError
 from processor_api.task_id import TaskId
 from streams.config import StreamsConfig
 from streams.config import clients as client_configs
+from streams.kafka.membership.port import Membership
 from streams.kafka.ports import CommitAgain, NotDelivered, TransactionAborted
 from streams.log import RepeatedLines, in_work
 from streams.metrics.registry import Metrics
@@ -43,6 +43,10 @@ class KeptByThread:
     full_disk: FullDisk
     call_timeout: CallTimeout
     repeated: RepeatedLines
+    membership: Membership | None = field(default=None, init=False)
+    """The last membership, if it has ended but remains in the group for a next one that has not joined yet."""
+    begin_after_s: float = field(default=0.0, init=False)
+    """How long to wait before the first resources are made."""
 
     @classmethod
     def of(cls, name: str, config: StreamsConfig, platform: Platform, metrics: Metrics) -> KeptByThread:
@@ -81,9 +85,8 @@ class LoopHost(Protocol):
 class ThreadLoop:
     """Runs the tasks of one set of resources."""
 
-    def __init__(
-        self, resources: ThreadResources, host: LoopHost, kept: KeptByThread, config: StreamsConfig, clock: Clock
-    ) -> None:
+    def __init__(self, resources: ThreadResources, host: LoopHost, kept: KeptByThread) -> None:
+        config, clock = resources.process.config, resources.process.platform.clock
         self._resources = resources
         self._host = host
         self._kept = kept
@@ -91,7 +94,7 @@ class ThreadLoop:
         self._commit_interval_s = config.commit_interval_ms / 1000
         self._poll_s = config.poll_ms / 1000
         self._due = DueTasks()
-        self.intake = Intake(resources, config, clock, self._due, kept.repeated, self._stands_still)
+        self.intake = Intake(resources, self._due, kept.repeated, self._stands_still)
         self._next_commit = clock.monotonic() + self._commit_interval_s
         self._commit_again = False
         self._open_at = 0.0
