@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -204,19 +204,7 @@ def open_application(
             _remove_obsolete(directory, clock, config.state_cleanup_dir_max_age_ms)
         cluster = _open_cluster(config, parts.clients, platform, client_id)
         closing.callback(cluster.admin.close)
-        fitter = TopicFitter(topology, config, config.dotted(), cluster.admin)
-        existing = fitter.existing()
-        plans, watch = _plan(topology, fitter, existing, platform)
-        process = ProcessResources(
-            config=config,
-            plans=plans,
-            cluster=cluster,
-            state=_local_state(config, directory, platform),
-            platform=platform,
-            metrics=parts.metrics,
-            deploy_check=DeployCheck(topology, config.dotted(), existing, cluster.admin, clock, platform.threads),
-            restore_listeners=tuple(restore_listeners),
-        )
+        process, watch = _process(parts, cluster, directory, restore_listeners)
         global_stores = GlobalStoresLifecycle(topology, process, slot, client_id, on_global_failure)
         closing.callback(global_stores.close)
         global_stores.open()
@@ -256,14 +244,32 @@ def _open_cluster(config: StreamsConfig, clients: KafkaClients, platform: Platfo
     )
 
 
-def _plan(
-    topology: Topology, fitter: TopicFitter, existing: Mapping[str, int], platform: Platform
-) -> tuple[PlanBook, TopicWatch | None]:
+def _process(
+    parts: ApplicationParts,
+    cluster: ClusterAccess,
+    directory: StateDirectory,
+    restore_listeners: Collection[StateRestoreListener],
+) -> tuple[ProcessResources, TopicWatch | None]:
+    """Plans the tasks on the topics that exist; returns what the threads share, and what looks for other topics."""
+    topology, config, platform = parts.topology, parts.config, parts.platform
+    settings, threads = config.dotted(), platform.threads
+    fitter = TopicFitter(topology, config, settings, cluster.admin)
+    existing = fitter.existing()
     warn_of_lost_history(topology)
     readable = fitter.readable(existing)
     fitter.check_written(existing)
-    plans = PlanBook(fitter.fit(readable, existing), platform.threads)
-    return plans, TopicWatch(fitter, readable, plans) if fitter.growing else None
+    plans = PlanBook(fitter.fit(readable, existing), threads)
+    process = ProcessResources(
+        config=config,
+        plans=plans,
+        cluster=cluster,
+        state=_local_state(config, directory, platform),
+        platform=platform,
+        metrics=parts.metrics,
+        deploy_check=DeployCheck(topology, settings, existing, cluster.admin, platform.clock, threads),
+        restore_listeners=tuple(restore_listeners),
+    )
+    return process, TopicWatch(fitter, readable, plans) if fitter.growing else None
 
 
 def _local_state(config: StreamsConfig, directory: StateDirectory, platform: Platform) -> LocalState:

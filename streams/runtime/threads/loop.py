@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -18,6 +19,7 @@ from streams.platform import Platform
 from streams.runtime.tasks.full_disk import FullDisk, Waiting
 from streams.runtime.tasks.refused_records import RefusedRecords
 from streams.runtime.tasks.retry import Retry
+from streams.runtime.tasks.task import Task
 from streams.runtime.threads.call_timeout import CallTimeout
 from streams.runtime.threads.due_tasks import DueTasks
 from streams.runtime.threads.intake import Intake
@@ -236,13 +238,7 @@ class ThreadLoop:
         due.follow(self._resources.tasks.running_now)
         running = self._resources.tasks.running_now.values()
         self._kept.reports.at(now, running)
-        pace = self._resources.pace
-        asked = self._resources.budget.wants_commit() or any(
-            task.environment.commit_requested for task in due.touched_tasks
-        )
-        asked = asked or pace.records_left <= 0 or pace.poll_is_late or self._kept.call_timeout.commits_at_once
-        asked = asked or self._kept.refused.wants_commit(running)
-        if now < min(self._next_commit, self._resources.committer.commit_by) and not asked:
+        if not self._is_due(now, running):
             return
         if self._kept.full_disk.holds(Waiting.COMMIT) and not self._kept.full_disk.may_try():
             return
@@ -253,7 +249,7 @@ class ThreadLoop:
                 self._kept.refused.committed()
                 self._committed(now)
             if (committed and self._resources.committer.progressed) or self._nothing_is_left():
-                self._kept.call_timeout.committed(pace, running)
+                self._kept.call_timeout.committed(self._resources.pace, running)
                 self._kept.retry.reset()
             self._commit_again = False
             self._kept.full_disk.passed(Waiting.COMMIT)
@@ -263,7 +259,7 @@ class ThreadLoop:
                 raise  # the stores are opened again
             return
         except CommitAgain as error:
-            if pace.poll_is_late:
+            if self._resources.pace.poll_is_late:
                 raise TaskMigratedError(error.message, **error.place()) from error
             self._commit_again = True
             self._next_commit = now + self._kept.retry.record_failure(error)
@@ -271,6 +267,19 @@ class ThreadLoop:
         due.committed()
         self._resources.purge.run(running)
         self._resources.watch.run(running)
+
+    def _is_due(self, now: float, running: Collection[Task]) -> bool:
+        """Whether it is time for a commit, or something asks for one."""
+        resources, kept = self._resources, self._kept
+        return (
+            resources.budget.wants_commit()  # first, since it compares with the last time that it was asked
+            or now >= min(self._next_commit, resources.committer.commit_by)
+            or any(task.environment.commit_requested for task in self._due.touched_tasks)
+            or resources.pace.records_left <= 0
+            or resources.pace.poll_is_late
+            or kept.call_timeout.commits_at_once
+            or kept.refused.wants_commit(running)
+        )
 
     def _committed(self, began: float) -> None:
         """Counts a commit. Where it took long, records are processed for as long before the next one, for up to an
