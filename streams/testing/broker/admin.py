@@ -57,7 +57,7 @@ class EmbeddedAdmin:
         with self._broker.lock:
             logs = {self._broker.log(partition): (partition, offset) for partition, offset in before.items()}
             for log, (partition, offset) in logs.items():
-                if not self._broker.topic(log.topic).expires:
+                if not self._broker.topic(log.topic).cleanup.deletes:
                     raise StreamsError(
                         f"records of {partition} cannot be deleted: cleanup.policy is without 'delete'",
                         topic=log.topic,

@@ -145,16 +145,7 @@ class EmbeddedBroker:
         with self.lock:
             found, now_ms = self.topic(topic), self.clock.time_ms()
             for log in found.partitions:
-                if found.expires:
-                    oldest_ms = now_ms - found.retention_ms if found.retention_ms >= 0 else None
-                    log.delete_expired(oldest_ms, found.retention_bytes if found.retention_bytes >= 0 else None)
-                if found.compacted:
-                    lag_ms = found.min_compaction_lag_ms
-                    log.compact(
-                        now_ms,
-                        delete_retention_ms=found.delete_retention_ms,
-                        youngest_ms=now_ms - lag_ms if lag_ms else None,
-                    )
+                found.cleanup.clean(log, now_ms)
 
     def roll(self, topic: str) -> None:
         """Ends the newest segment of each partition, so that :meth:`clean` reaches all records that are there now.
