@@ -186,8 +186,8 @@ class EmbeddedConsumer:
                 if rebalanced or timeout <= 0 or len(messages) >= max_messages:
                     return messages
                 if deadline_s is None:
-                    deadline_s = self._broker.deadline_s(timeout)
-                if not self._broker.wait(deadline_s):
+                    deadline_s = self._broker.changes.deadline_s(timeout)
+                if not self._broker.changes.wait(deadline_s):
                     return messages
 
     def poll(self, timeout: float) -> Any:
@@ -304,10 +304,10 @@ class EmbeddedConsumer:
         self._check_open()
         with self._lock:
             group = self._group()
-            deadline_s = self._broker.deadline_s(self._api_timeout_s)
+            deadline_s = self._broker.changes.deadline_s(self._api_timeout_s)
             self._broker.expire()
             while any(partition in group.pending for partition in partitions):
-                if not self._broker.wait(deadline_s):
+                if not self._broker.changes.wait(deadline_s):
                     raise RetryableError(f"offsets of group {group.name!r} are pending in an open transaction")
                 self._broker.expire()
             return {partition: group.offsets[partition] for partition in partitions if partition in group.offsets}

@@ -200,7 +200,7 @@ class EmbeddedProducer:
             self._broker.expire()
             self._author = self._broker.transactions.initialize(self._transactional_id, self._timeout_s)
             self._epoch = self._author.epoch
-            self._broker.changed()
+            self._broker.changes.notify()
 
     def begin_transaction(self) -> None:
         self._check_usable()
@@ -293,7 +293,7 @@ class EmbeddedProducer:
                 self._broker.expire()
                 self._check_epoch(author)
                 self._broker.transactions.end(author, committed=committed)
-                self._broker.changed()
+                self._broker.changes.notify()
         self._open = self._written = False
         self._failure = None
 

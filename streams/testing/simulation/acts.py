@@ -145,7 +145,7 @@ def _fence(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -
         if producer.process is worker.process and name is not None:
             with stage.broker.lock:
                 stage.broker.transactions.initialize(name, 20.0)
-                stage.broker.changed()
+                stage.broker.changes.notify()
 
 
 def _expire(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -> None:
@@ -154,7 +154,7 @@ def _expire(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) 
         if producer.process is worker.process and name is not None:
             with stage.broker.lock:
                 stage.broker.transactions.time_out(name)
-                stage.broker.changed()
+                stage.broker.changes.notify()
 
 
 def _evict(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -> None:
