@@ -124,7 +124,7 @@ def messages(records: int, first: int, new_keys: bool) -> list[LogRecord]:
 
 
 def round_of(task: Task, collector: RecordCollector, records: int, first: int, new_keys: bool) -> float:
-    (queue,) = task.queues.values()
+    (queue,) = task.inputs.queues.values()
     queue.add(messages(records, first, new_keys))
     begin = time.thread_time()
     for number in range(0, records, LIMIT):

@@ -46,7 +46,7 @@ def messages(topic: str, records: int, step: int, first: int) -> list[LogRecord]
 
 
 def round_of(task: Task, filled: int, records: int) -> float:
-    queues = list(task.queues.values())
+    queues = list(task.inputs.queues.values())
     for number, queue in enumerate(queues):
         queue.position = None
         if number < filled:

@@ -33,7 +33,8 @@ from state.registry.kinds import families_of, family_of, restore_of
 from state.rocksdb.engine import RocksEngine
 from state.rocksdb.options import SharedMemory
 from state.row_format.codec import TIMESTAMPED
-from streams.restore.restorer import RestoreJob, Restorer
+from streams.restore.jobs import RestoreJob
+from streams.restore.restorer import Restorer
 
 PARTITION = TopicPartition("changelog", 0)
 VALUE_BYTES = 88

@@ -80,7 +80,7 @@ class TaskRig:
 
     def run(self, inputs: dict[str, Sequence[Input]], commit_every: int = 50_000) -> float:
         """Processes records; returns the processor time of the thread in seconds, commits included."""
-        queues = {queue.partition.topic: queue for queue in self.task.queues.values()}
+        queues = {queue.partition.topic: queue for queue in self.task.inputs.queues.values()}
         total = 0
         for topic, records in inputs.items():
             queue = queues[topic]

@@ -123,7 +123,7 @@ _HOMES = {
     "streams.queries.request": "StateQueryRequest",
     "streams.queries.results": "FailureReason QueryResult StateQueryResult",
     "streams.queries.store_types": "QueryableStoreType QueryableStoreTypes StoreQueryParameters",
-    "streams.restore.restorer": "StateRestoreListener",
+    "streams.restore.reports": "StateRestoreListener",
     "streams.runtime.threads.metadata": "TaskMetadata ThreadMetadata",
     "streams.serdes": "json_serde list_serde pydantic_serde serde_of",
     "streams.testing": "TopologyTestDriver",

@@ -201,7 +201,7 @@ from streams.queries.results import StateQueryResult as StateQueryResult
 from streams.queries.store_types import QueryableStoreType as QueryableStoreType
 from streams.queries.store_types import QueryableStoreTypes as QueryableStoreTypes
 from streams.queries.store_types import StoreQueryParameters as StoreQueryParameters
-from streams.restore.restorer import StateRestoreListener as StateRestoreListener
+from streams.restore.reports import StateRestoreListener as StateRestoreListener
 from streams.runtime.threads.metadata import TaskMetadata as TaskMetadata
 from streams.runtime.threads.metadata import ThreadMetadata as ThreadMetadata
 from streams.serdes import json_serde as json_serde

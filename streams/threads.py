@@ -135,3 +135,27 @@ class SystemThreads:
 
 
 SYSTEM_THREADS = SystemThreads()
+
+
+class StoppableThread:
+    """One thread that others start, ask to end, and wait for."""
+
+    def __init__(self, threads: Threads, run: Callable[[], None], name: str) -> None:
+        self._threads = threads
+        self._thread = threads.thread(run, name)
+        self.stopping = threads.event()
+        """Set when the thread is asked to end."""
+
+    def start(self) -> None:
+        """Starts the thread."""
+        self._thread.start()
+
+    def is_current(self) -> bool:
+        """Whether the caller is this thread."""
+        return self._threads.current() is self._thread
+
+    def join(self, timeout_s: float | None = None) -> bool:
+        """Waits for the end of the thread, unless it is the caller; returns whether it has ended."""
+        if self._thread.ident is not None and not self.is_current():
+            self._thread.join(timeout_s)
+        return not self._thread.is_alive()

@@ -137,6 +137,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     settings = {
         "spark.executorEnv.PYTHONPATH": f"{ROOT / 'tests' / 'support'}",
         "spark.driver.extraJavaOptions": QUICK_START,
+        "spark.python.daemon.module": "spark_support.warm_daemon",
         "spark.local.dir": f"{tmp_path_factory.mktemp('spark')}",
         "spark.log.level": "ERROR",
         "spark.sql.shuffle.partitions": 2,

@@ -8,6 +8,7 @@ Python waits for other threads, and before it shuts down the executors that user
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import sys
 import threading
@@ -16,11 +17,12 @@ from contextlib import suppress
 from types import FrameType
 from weakref import WeakMethod
 
+from streams.app.states import ENDED, ClientState, StateMachine
+
 log = logging.getLogger("streams.client")
 
 AFTER_SCRIPT_SLICE_S = 0.5
-CLOSE_AFTER_SCRIPT_MS = 30_000
-
+CLOSE_AFTER_SCRIPT_S = 30.0
 
 _waits: set[WeakMethod[Callable[[], None]]] = set()
 _error_before: list[object] = []
@@ -91,3 +93,50 @@ def wait_for_stop_signal(wait: Callable[[], bool]) -> None:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+class ScriptProcess:
+    """The process in which an application was started, and whose script it may outlive.
+
+    :param close: closes the application; takes how many seconds to wait for that.
+    :param ends_with_process: whether its cluster is in the memory of this process.
+    """
+
+    def __init__(self, states: StateMachine, close: Callable[[float], object], ends_with_process: bool) -> None:
+        self._states = states
+        self._close = close
+        self._ends_with_process = ends_with_process
+        self.id = os.getpid()
+
+    def begin(self, *, outlives: bool) -> None:
+        """Takes this process as the one of the application.
+
+        :param outlives: whether the application runs on when the script has ended.
+        """
+        self.id = os.getpid()
+        if outlives:
+            outlive_the_script(self._after_script)
+
+    def is_of_parent(self) -> bool:
+        """Whether this process is a child that was forked after the start: no thread of the application is here."""
+        return self.id != os.getpid() and self._states.state is not ClientState.CREATED
+
+    def _after_script(self) -> None:
+        """Called on the main thread when the script has ended: returns when the application has.
+
+        It runs on, as the threads of Kafka Streams do in Java. It is closed if there is nothing to run on for: the
+        script was ended by an error, or the cluster is in the memory of this process.
+        """
+        if self.is_of_parent() or self._states.state in (ClientState.CREATED, *ENDED):
+            return
+        if script_failed():
+            say("the script was ended while the application ran, which is closed now")
+        elif self._ends_with_process:
+            say(
+                "the script has ended while the application ran on a cluster in memory, which ends with it: end the"
+                " script by app.wait()"
+            )
+        else:
+            say("the script has ended, and the application runs on until SIGTERM or Ctrl-C closes it")
+            wait_for_stop_signal(lambda: self._states.wait(AFTER_SCRIPT_SLICE_S, None))
+        self._close(CLOSE_AFTER_SCRIPT_S)

@@ -17,7 +17,7 @@ from state.registry.statistics import ROCKSDB_PROPERTIES, HasProperties, rocksdb
 from state.write_buffer.store_kind import OpenStore
 from streams.metrics.registry import Gauge
 from streams.metrics.windows import SampleWindows
-from streams.restore.counters import RestoreCounters
+from streams.restore.reports import RestoreCounters
 from streams.runtime.engines.store_counters import OperationCounter, StoreCounters
 from streams.runtime.global_stores.thread import GlobalStreamThread
 from streams.runtime.processing.environment import TaskMetrics

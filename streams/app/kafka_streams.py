@@ -3,51 +3,31 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from processor_api.clock import Clock, SystemClock
-from processor_api.errors import StreamsError, TopologyError
+from processor_api.errors import StreamsError
 from processor_api.metrics import Metric, MetricName
 from processor_api.standard_files import hold_standard_files
 from processor_api.task_id import TaskId
-from processor_api.texts import plain_str
 from processor_api.topology.function import TopologyLike
 from processor_api.user_code.durations import Duration, to_ms
 from state.directory.state_directory import StateDirectory
-from streams.app.after_script import (
-    AFTER_SCRIPT_SLICE_S,
-    CLOSE_AFTER_SCRIPT_MS,
-    outlive_the_script,
-    say,
-    script_failed,
-    wait_for_stop_signal,
-)
+from streams.app.application_run import ApplicationRun
 from streams.app.builtin_metrics import client_metrics, global_metrics, thread_metrics
-from streams.app.housekeeping import Housekeeper
 from streams.app.listeners import GuardedRestoreListener
-from streams.app.opening import ApplicationResources, open_application, thread_metrics_registry, when_there_is_room
-from streams.app.running_line import running_line
-from streams.app.states import ENDED, ClientState, StateListener, StateMachine
-from streams.app.stream_threads import StreamThreads
-from streams.app.uncaught import StreamsUncaughtExceptionHandler, StreamThreadExceptionResponse, verdict
+from streams.app.opening import ApplicationParts, thread_metrics_registry
+from streams.app.states import ENDED, ClientState, StateListener
+from streams.app.uncaught import StreamsUncaughtExceptionHandler
 from streams.config import StreamsConfig
-from streams.config import clients as client_configs
 from streams.kafka.ports import KafkaClients
 from streams.platform import Platform
-from streams.restore.restorer import StateRestoreListener
+from streams.restore.reports import StateRestoreListener
 from streams.runtime.tasks.assembly import topology_to_run
-from streams.runtime.tasks.full_disk import FullDisk
-from streams.runtime.threads.gc_tuning import relax_collector, restore_collector
 from streams.runtime.threads.metadata import ThreadMetadata
-from streams.runtime.threads.stream_thread import StreamThread, ThreadCallbacks
 from streams.runtime.threads.thread_state import ThreadState
-from streams.runtime.tracing.tracer import warn_if_unseen
-from streams.threads import SYSTEM_THREADS, Thread
-from streams.user_exits import as_error, passes
 
 if TYPE_CHECKING:
     from streams.queries.lags import LagInfo
@@ -111,36 +91,29 @@ class KafkaStreams:
         hold_standard_files()
         self.config = config if isinstance(config, StreamsConfig) else StreamsConfig.of(config)
         self.topology = topology_to_run(topology, self.config)
-        self.failure: Exception | None = None
-        """The error that ended the application, or the close; ``None`` if there was none."""
-        self._platform = platform or Platform(clock=clock or SystemClock())
-        self._clock, threads = self._platform.clock, self._platform.threads
-        self._clients = clients or _librdkafka(self._clock)
-        self._states = StateMachine(threads)
-        self._handler: StreamsUncaughtExceptionHandler | None = None
-        self._restore_listeners: list[StateRestoreListener] = []
-        self._paused = self._has_run = False
-        self._metrics = thread_metrics_registry(self.config, self._clock)
-        self._resources: ApplicationResources | None = None
-        self.unfinished = ExitStack()
+        platform = platform or Platform(clock=clock or SystemClock())
+        parts = ApplicationParts(
+            topology=self.topology,
+            config=self.config,
+            clients=clients or _librdkafka(platform.clock),
+            platform=platform,
+            metrics=thread_metrics_registry(self.config, platform.clock),
+        )
+        self._run = ApplicationRun(parts)
+        self.unfinished = self._run.unfinished
         """Removes what a start has made; for :func:`discard_start`."""
-        self._threads: StreamThreads | None = None
-        self._failed_threads = 0
-        self._housekeeper: Housekeeper | None = None
-        self._started = threads.event()
-        """Set when `start` is over, however it ended."""
-        self._ends_with_script = bool(getattr(self._clients, "ends_with_process", False))
-        self._process = os.getpid()
-        self._closer: Thread | None = None
-        self._closing = threads.lock()
-        self._collector_before: tuple[int, int, int] | None = None
 
     # ------------------------------------------------------------------ state
 
     @property
     def state(self) -> ClientState:
         """The state of the application now."""
-        return self._states.state
+        return self._run.state
+
+    @property
+    def failure(self) -> Exception | None:
+        """The error that ended the application, or the close; ``None`` if there was none."""
+        return self._run.failure
 
     def set_state_listener(self, listener: StateListener) -> None:
         """Has ``listener(new, old)`` called at every change of state.
@@ -156,7 +129,7 @@ class KafkaStreams:
         :raises StreamsError: after the start.
         """
         self._require_created("a state listener")
-        self._states.listener = listener
+        self._run.states.listener = listener
 
     def set_global_state_restore_listener(self, listener: StateRestoreListener) -> None:
         """Has ``listener`` called when a store is restored; it takes the place of an earlier one.
@@ -174,7 +147,7 @@ class KafkaStreams:
         :raises StreamsError: after the start.
         """
         self._require_created("a restore listener")
-        self._restore_listeners[:] = [GuardedRestoreListener(listener)]
+        self._run.restore_listeners[:] = [GuardedRestoreListener(listener)]
 
     def set_uncaught_exception_handler(self, handler: StreamsUncaughtExceptionHandler) -> None:
         """Has ``handler(error)`` decide what to do when a stream thread fails (KIP-671).
@@ -189,7 +162,7 @@ class KafkaStreams:
         :raises StreamsError: after the start.
         """
         self._require_created("an uncaught exception handler")
-        self._handler = handler
+        self._run.handler = handler
 
     def _require_created(self, what: str) -> None:
         if self.state is not ClientState.CREATED:
@@ -212,11 +185,12 @@ class KafkaStreams:
         :raises ValueError: if the timeout is negative.
         """
         timeout_s = _seconds(timeout)
-        if self._is_of_parent():
-            raise StreamsError(f"the application runs in process {self._process}, of which this one is a forked child")
+        if self._run.script.is_of_parent():
+            process = self._run.script.id
+            raise StreamsError(f"the application runs in process {process}, of which this one is a forked child")
         if timeout_s is None and self.state is ClientState.CREATED:
             raise StreamsError("the application was not started: call start() first, or give wait() a timeout")
-        return self._states.wait(timeout_s, state)
+        return self._run.states.wait(timeout_s, state)
 
     def is_ready(self) -> bool:
         """Whether this process does its part: every task that it owns runs, or waits for workers of another topology.
@@ -229,7 +203,7 @@ class KafkaStreams:
 
             assert app.is_ready()
         """
-        threads = self._threads
+        threads = self._run.threads
         if self.state is ClientState.RUNNING:
             return True
         if threads is None or self.state is not ClientState.REBALANCING:
@@ -244,7 +218,7 @@ class KafkaStreams:
 
             assert app.has_run
         """
-        return self._has_run
+        return self._run.has_run
 
     # ------------------------------------------------------------------ start
 
@@ -264,158 +238,7 @@ class KafkaStreams:
         :raises StateDirectoryError: if the state directory cannot be used.
         :raises RetryableError: if no broker answers.
         """
-        if not self._states.become(ClientState.REBALANCING, only_from=ClientState.CREATED):
-            raise StreamsError(f"an application can be started once; it is {self.state}: make another one")
-        self._process = os.getpid()
-        if self._platform.threads is SYSTEM_THREADS:
-            outlive_the_script(self._after_script)
-        try:
-            self._start()
-        finally:
-            self._started.set()
-
-    def _after_script(self) -> None:
-        """Called on the main thread when the script has ended: returns when the application has.
-
-        It runs on, as the threads of Kafka Streams do in Java. It is closed if there is nothing to run on for: the
-        script was ended by an error, or the cluster is in the memory of this process.
-        """
-        if self._is_of_parent() or self.state is ClientState.CREATED or self.state in ENDED:
-            return
-        if script_failed():
-            say("the script was ended while the application ran, which is closed now")
-        elif self._ends_with_script:
-            say(
-                "the script has ended while the application ran on a cluster in memory, which ends with it: end the"
-                " script by app.wait()"
-            )
-        else:
-            say("the script has ended, and the application runs on until SIGTERM or Ctrl-C closes it")
-            wait_for_stop_signal(lambda: self._states.wait(AFTER_SCRIPT_SLICE_S, None))
-        self.close(CLOSE_AFTER_SCRIPT_MS)
-
-    def _is_of_parent(self) -> bool:
-        """Whether this process is a child that was forked after the start: no thread of the application is here."""
-        return self._process != os.getpid() and self.state is not ClientState.CREATED
-
-    def _start(self) -> None:
-        warn_if_unseen(self.config)
-        try:
-            resources = self._resources = self._open()
-            if resources is not None and self.state is ClientState.REBALANCING:  # else it was closed meanwhile
-                resources.global_stores.fill()
-            if resources is None or self.state is not ClientState.REBALANCING:
-                return
-            memory = resources.process.state.memory
-            self._threads = StreamThreads(self._make_thread, memory, self._platform.threads)
-            threads = [self._threads.add() for _ in range(self._thread_count(resources))]
-        except BaseException as error:
-            self.failure = error if isinstance(error, Exception) else None
-            self._release()
-            if self._states.become(ClientState.PENDING_ERROR):  # else another thread closes it, and that goes on
-                self._states.become(ClientState.ERROR)
-            raise
-        self._collector_before = relax_collector()
-        self._housekeeper = resources.housekeeper(lambda: self.state is ClientState.RUNNING)
-        self._housekeeper.start()
-        for thread in threads:
-            if thread is not None:
-                thread.start()
-        if not threads:  # there are only global stores
-            self._run()
-
-    def _open(self) -> ApplicationResources | None:
-        def open_all() -> ApplicationResources:
-            return open_application(
-                self.topology,
-                self.config,
-                self._clients,
-                self._platform,
-                self._metrics,
-                self._restore_listeners,
-                self._global_thread_failed,
-                self.unfinished,
-            )
-
-        def ends(seconds: float) -> bool:
-            self._states.wait(seconds, ClientState.PENDING_SHUTDOWN)
-            return self.state is not ClientState.REBALANCING
-
-        full_disk = FullDisk.of("start", self.config, self._platform)
-        return when_there_is_room(open_all, full_disk, ends)
-
-    def _thread_count(self, resources: ApplicationResources) -> int:
-        if resources.process.plans.current.tasks:
-            return self.config.num_stream_threads
-        if self.topology.global_stores:
-            return 0
-        raise TopologyError("the topology reads nothing: add a source, or a global store")
-
-    def _make_thread(self, number: int) -> StreamThread:
-        assert self._resources is not None
-        name, make_resources = self._resources.thread(number)
-        callbacks = ThreadCallbacks(self._thread_changed, self._thread_failed, self.is_paused)
-        return StreamThread(name, make_resources, self.config, self._platform, callbacks, self._metrics)
-
-    # ------------------------------------------------------------------ called by the threads
-
-    def _thread_changed(self, thread: StreamThread, state: ThreadState) -> None:
-        threads = self._threads
-        if threads is None:
-            return
-        if state is ThreadState.DEAD:
-            if thread.failure is None:
-                threads.discard(thread)
-            elif thread.replaced:
-                successor = threads.replace(thread)
-                if successor is not None:
-                    successor.replace(thread)
-                    successor.start()
-                else:
-                    thread.leave_group()
-            elif self.state.is_running_or_rebalancing():
-                self._states.become(ClientState.PENDING_ERROR)
-                self._close_soon()
-        elif state in (ThreadState.PARTITIONS_REVOKED, ThreadState.PARTITIONS_ASSIGNED):
-            self._states.become(ClientState.REBALANCING)
-        if all(one.state is ThreadState.RUNNING for one in threads) and self.state is ClientState.REBALANCING:
-            self._run()
-
-    def _run(self) -> None:
-        """Goes to state RUNNING, and logs once what runs."""
-        if not self._states.become(ClientState.RUNNING) or self._has_run:
-            return
-        self._has_run = True
-        found = self.metadata_for_local_threads()
-        tasks = sum(len(thread.active_tasks) for thread in found)
-        log.info("%s", running_line(self.topology, self.config, tasks, len(found)))
-
-    def _thread_failed(self, thread: StreamThread, error: Exception) -> bool:
-        self._failed_threads += 1
-        if not self.state.is_running_or_rebalancing():
-            self.failure = self.failure or error
-            return False
-        answer = verdict(self._handler, error)
-        if answer is StreamThreadExceptionResponse.REPLACE_THREAD:
-            log.warning("a new thread replaces the one that failed", extra={"thread_name": thread.name})
-            return True
-        self.failure = self.failure or error
-        if answer is StreamThreadExceptionResponse.SHUTDOWN_APPLICATION:
-            try:
-                thread.request_shutdown(f"{thread.name} failed: {plain_str(error)}")
-            except StreamsError as refused:
-                log.error("only this process shuts down", extra={"error": str(refused)})
-        return False
-
-    def _global_thread_failed(self, error: Exception) -> None:
-        """Ends the application: tasks cannot go on without the global thread, which is not replaced."""
-        self.failure = self.failure or error
-        answer = verdict(self._handler, error)
-        if answer is not StreamThreadExceptionResponse.SHUTDOWN_CLIENT:
-            log.error("the thread of global stores failed: only this process shuts down", extra={"asked": answer.name})
-        if self.state.is_running_or_rebalancing():
-            self._states.become(ClientState.PENDING_ERROR)
-            self._close_soon()
+        self._run.start()
 
     # ------------------------------------------------------------------ threads
 
@@ -430,8 +253,8 @@ class KafkaStreams:
         :returns: its name; ``None`` unless the application is running or rebalancing.
         """
         thread = None
-        if self._threads is not None and self.state.is_running_or_rebalancing():
-            thread = self._threads.add()
+        if self._run.threads is not None and self.state.is_running_or_rebalancing():
+            thread = self._run.threads.add()
         if thread is None:
             log.warning("a stream thread cannot be added now", extra={"state": self.state.value})
             return None
@@ -455,8 +278,8 @@ class KafkaStreams:
         """
         timeout_s = _seconds(timeout)
         thread = None
-        if self._threads is not None and self.state.is_running_or_rebalancing():
-            thread = self._threads.choose()
+        if self._run.threads is not None and self.state.is_running_or_rebalancing():
+            thread = self._run.threads.choose()
         if thread is None:
             log.warning("no stream thread can be removed now", extra={"state": self.state.value})
             return None
@@ -477,7 +300,7 @@ class KafkaStreams:
             assert app.is_paused()
             app.resume()
         """
-        self._paused = True
+        self._run.paused = True
 
     def resume(self) -> None:
         """Goes on after :meth:`pause`.
@@ -488,7 +311,7 @@ class KafkaStreams:
             app.resume()
             assert not app.is_paused()
         """
-        self._paused = False
+        self._run.paused = False
 
     def is_paused(self) -> bool:
         """Returns whether the application is paused.
@@ -497,7 +320,7 @@ class KafkaStreams:
 
             assert not app.is_paused()
         """
-        return self._paused
+        return self._run.paused
 
     # ------------------------------------------------------------------ stop
 
@@ -518,51 +341,7 @@ class KafkaStreams:
             ``group.instance.id``.
         :raises ValueError: if the timeout is negative.
         """
-        timeout_s = _seconds(timeout)
-        if self._is_of_parent():
-            return False
-        if self.state is ClientState.CREATED:
-            self._states.become(ClientState.PENDING_SHUTDOWN)
-            self._states.become(ClientState.NOT_RUNNING)
-            return True
-        remain = client_configs.group_instance_id(self.config) is not None if leave_group is None else not leave_group
-        if self._states.become(ClientState.PENDING_SHUTDOWN):
-            if self._resources is not None:
-                self._resources.global_stores.give_up()
-            self._close_soon(remain=remain)
-        if self._states.is_notifying_here() or (self._threads is not None and self._threads.is_one_of_them()):
-            return self.state in ENDED
-        return self._states.wait(timeout_s, None)
-
-    def _close_soon(self, *, remain: bool = False) -> None:
-        with self._closing:
-            if self._closer is not None:
-                return
-            self._closer = self._platform.threads.thread(lambda: self._finish(remain), "close")
-        self._closer.start()
-
-    def _finish(self, remain: bool) -> None:
-        self._started.wait()  # it may be asked to close while it starts
-        if self._threads is not None:
-            self._threads.stop(remain=remain)
-            self._threads.join()
-        if self._housekeeper is not None:
-            self._housekeeper.stop()
-        self._release()
-        restore_collector(self._collector_before)
-        failed = self.state is ClientState.PENDING_ERROR
-        self._states.become(ClientState.ERROR if failed else ClientState.NOT_RUNNING)
-
-    def _release(self) -> None:
-        if self._resources is None:
-            return
-        try:
-            self._resources.release()
-        except BaseException as error:  # of a processor that fills a global store
-            if passes(error):
-                raise
-            log.warning("not closed in order", extra={"error": plain_str(error)}, exc_info=error)
-            self.failure = self.failure or as_error(error, "while the application was closed")
+        return self._run.close(_seconds(timeout), remain=None if leave_group is None else not leave_group)
 
     def clean_up(self) -> None:
         """Deletes the local state of the application's tasks; metadata and other applications stay (semantics 118).
@@ -597,7 +376,7 @@ class KafkaStreams:
             [tasks] = app.tasks().values()
             assert [str(task) for task in tasks] == ["0_0"]
         """
-        return {thread.name: thread.owned_tasks() for thread in self._threads or ()}
+        return {thread.name: thread.owned_tasks() for thread in self._run.threads or ()}
 
     def metadata_for_local_threads(self) -> frozenset[ThreadMetadata]:
         """Returns what the threads of this process do now, without those that have no clients yet.
@@ -608,8 +387,7 @@ class KafkaStreams:
             [task] = thread.active_tasks
             assert str(task.task_id) == "0_0"
         """
-        found = (thread.metadata() for thread in self._threads or () if thread.state is not ThreadState.DEAD)
-        return frozenset(one for one in found if one is not None)
+        return frozenset() if self._run.threads is None else self._run.threads.metadata()
 
     # ------------------------------------------------------------------ queries
 
@@ -617,13 +395,9 @@ class KafkaStreams:
     def _queries(self) -> Queries:
         from streams.app.querying import make_queries  # a worker that nobody asks starts without it
 
+        run = self._run
         return make_queries(
-            self.topology,
-            self.config,
-            self._clock,
-            state=lambda: self.state,
-            resources=lambda: self._resources,
-            threads=lambda: self._threads or (),
+            run.parts, state=lambda: run.state, resources=lambda: run.resources, threads=lambda: run.threads or ()
         )
 
     def store(self, parameters: StoreQueryParameters[S]) -> S:
@@ -667,7 +441,7 @@ class KafkaStreams:
         from streams.queries.lags import local_lags
 
         self._queries.check()
-        return local_lags(self._threads or ())
+        return local_lags(self._run.threads or ())
 
     def metrics(self) -> dict[MetricName, Metric]:
         """Returns everything that is measured in this process now, under Kafka's names.
@@ -679,25 +453,27 @@ class KafkaStreams:
             values = {name.name: metric.metric_value() for name, metric in app.metrics().items()}
             assert values["state"] == "RUNNING"
         """
-        threads = self._threads or ()
+        threads, resources = self._run.threads, self._run.resources
         values: dict[str, tuple[str, Callable[[], Any]]] = {
             "application-id": ("the application's id", lambda: self.config.application_id),
             "state": ("the state of the application", lambda: self.state.value),
             "topology-description": ("the topology", self.topology.describe),
             "alive-stream-threads": (
                 "stream threads that run or are about to",
-                lambda: sum(thread.state is not ThreadState.DEAD for thread in threads),
+                lambda: sum(thread.state is not ThreadState.DEAD for thread in threads or ()),
             ),
-            "failed-stream-threads": ("stream threads that failed since the start", lambda: self._failed_threads),
+            "failed-stream-threads": (
+                "stream threads that failed since the start",
+                lambda: 0 if threads is None else threads.failed,
+            ),
         }
-        resources = self._resources
         client_id = self.config.client_id if resources is None else resources.client_id
         found = {metric.metric_name: metric for metric in client_metrics(client_id, values)}
-        found |= {metric.metric_name: metric for metric in thread_metrics(threads)}
+        found |= {metric.metric_name: metric for metric in thread_metrics(threads or ())}
         global_thread = None if resources is None else resources.global_stores.thread
         if global_thread is not None:
             found |= {metric.metric_name: metric for metric in global_metrics(global_thread)}
-        return found | self._metrics.metrics()
+        return found | self._run.parts.metrics.metrics()
 
     def __enter__(self) -> KafkaStreams:
         self.start()

@@ -8,7 +8,7 @@ from typing import Any
 
 from processor_api.task_id import TopicPartition
 from processor_api.texts import plain_str
-from streams.restore.restorer import StateRestoreListener
+from streams.restore.reports import StateRestoreListener
 from streams.user_exits import passes
 
 log = logging.getLogger("streams.client")

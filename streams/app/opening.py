@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -15,7 +15,6 @@ from processor_api.texts import plain_str
 from processor_api.topology.topology import Topology
 from state.directory.state_directory import ProcessIdentity, StateDirectory
 from streams.app.global_stores import GlobalStoresLifecycle
-from streams.app.housekeeping import Housekeeper
 from streams.app.open_files import raise_open_files
 from streams.app.topics import TopicFitter, TopicWatch, warn_of_lost_history
 from streams.config import StreamsConfig
@@ -26,20 +25,80 @@ from streams.kafka.producing.batch_limits import TopicBatchLimits
 from streams.kafka.topics.left_behind import DeployCheck
 from streams.metrics.registry import Metrics
 from streams.platform import Platform
-from streams.restore.restorer import StateRestoreListener
+from streams.restore.reports import StateRestoreListener
 from streams.runtime.engines.memory import BufferMemory
 from streams.runtime.engines.opener import Engines
 from streams.runtime.engines.state_recovery import StateRecovery
 from streams.runtime.plan.plans import PlanBook
 from streams.runtime.tasks.full_disk import FullDisk, Waiting
 from streams.runtime.threads.process_resources import ClusterAccess, LocalState, ProcessResources
-from streams.runtime.threads.thread_resources import ThreadIdentity, ThreadResources
+from streams.runtime.threads.thread_resources import ThreadIdentity, ThreadResources, make_resources
+from streams.threads import SYSTEM_THREADS, Event, StoppableThread, Threads
 from streams.user_exits import passes
 
 log = logging.getLogger("streams.client")
 
 
 T = TypeVar("T")
+
+SHORTEST_NAP_S = 0.05
+LONGEST_NAP_S = 1.0
+
+
+@dataclass
+class _Job:
+    """Holds a function and when to call it."""
+
+    interval_s: float
+    run: Callable[[], None]
+    due: float
+    wanted: Event | None
+
+
+class Housekeeper:
+    """Runs each job at its interval. What a job raises is logged, and it runs again the next time."""
+
+    def __init__(self, name: str, clock: Clock, threads: Threads = SYSTEM_THREADS) -> None:
+        self._clock = clock
+        self._jobs: list[_Job] = []
+        self._thread = StoppableThread(threads, self._run, name)
+
+    def every(self, interval_ms: int, run: Callable[[], None], *, wanted: Event | None = None) -> None:
+        """Adds a job; to be called before the start.
+
+        :param wanted: when it is set, the job runs at once; it is cleared then.
+        """
+        interval_s = max(SHORTEST_NAP_S, interval_ms / 1000)
+        self._jobs.append(_Job(interval_s, run, self._clock.monotonic() + interval_s, wanted))
+
+    def start(self) -> None:
+        """Starts the thread, if there are any jobs."""
+        if self._jobs:
+            self._thread.start()
+
+    def stop(self) -> None:
+        """Ends the thread; returns when no job runs any more."""
+        self._thread.stopping.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._thread.stopping.is_set():
+            now = self._clock.monotonic()
+            for job in self._jobs:
+                if job.wanted is not None and job.wanted.is_set():
+                    job.wanted.clear()
+                    job.due = now
+                if job.due <= now and not self._thread.stopping.is_set():
+                    job.due = now + job.interval_s
+                    self._do(job)
+            nap_s = min(job.due for job in self._jobs) - self._clock.monotonic()
+            self._thread.stopping.wait(min(LONGEST_NAP_S, max(SHORTEST_NAP_S, nap_s)))
+
+    def _do(self, job: _Job) -> None:
+        try:
+            job.run()
+        except Exception as error:
+            log.warning("housekeeping failed; it is tried again", extra={"error": plain_str(error)}, exc_info=error)
 
 
 def when_there_is_room(open_all: Callable[[], T], full_disk: FullDisk, ends: Callable[[float], bool]) -> T | None:
@@ -60,6 +119,17 @@ def when_there_is_room(open_all: Callable[[], T], full_disk: FullDisk, ends: Cal
             return found
         if not full_disk.wait_unless(ends):
             return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApplicationParts:
+    """Holds what an application is made of, before it opens anything."""
+
+    topology: Topology
+    config: StreamsConfig
+    clients: KafkaClients
+    platform: Platform
+    metrics: Metrics
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,10 +158,11 @@ class ApplicationResources:
             instance_id=f"{client_configs.group_instance_id(config) or own}-{number}",
             transactional_id=f"{own}-{number}",
         )
-        return identity.thread, lambda: ThreadResources(self.process, identity, self.global_stores.reader)
+        return identity.thread, lambda: make_resources(self.process, identity, self.global_stores.reader)
 
-    def housekeeper(self, is_running: Callable[[], bool]) -> Housekeeper:
-        """Returns the thread that removes state of tasks that are elsewhere and looks for new topics and partitions."""
+    def keep_house(self, is_running: Callable[[], bool]) -> None:
+        """Starts the thread that removes state of tasks that are elsewhere and looks for new topics and partitions; it
+        ends at the release."""
         process = self.process
         config, clock, directory = process.config, process.platform.clock, process.state.directory
         found = Housekeeper(f"{self.client_id}-housekeeping", clock, process.platform.threads)
@@ -102,15 +173,12 @@ class ApplicationResources:
             found.every(interval_ms, self.global_stores.check_partitions)
         if self.watch is not None:
             found.every(interval_ms, self.watch.check, wanted=process.plans.outdated)
-        return found
+        self.closing.callback(found.stop)
+        found.start()
 
 
 def open_application(
-    topology: Topology,
-    config: StreamsConfig,
-    clients: KafkaClients,
-    platform: Platform,
-    metrics: Metrics,
+    parts: ApplicationParts,
     restore_listeners: Collection[StateRestoreListener],
     on_global_failure: Callable[[Exception], None],
     made: ExitStack,
@@ -121,6 +189,7 @@ def open_application(
     :param made: takes what releases the state directory, and removes one that this start has made and did not need.
     :raises StreamsError: see `KafkaStreams.start`.
     """
+    topology, config, platform = parts.topology, parts.config, parts.platform
     closing, started = ExitStack(), False
     try:
         raise_open_files(topology)
@@ -133,21 +202,9 @@ def open_application(
         client_id = config.client_id or f"{config.application_id}-{identity}"
         if config.state_cleanup_dir_max_age_ms >= 0:
             _remove_obsolete(directory, clock, config.state_cleanup_dir_max_age_ms)
-        cluster = _open_cluster(config, clients, platform, client_id)
+        cluster = _open_cluster(config, parts.clients, platform, client_id)
         closing.callback(cluster.admin.close)
-        fitter = TopicFitter(topology, config, config.dotted(), cluster.admin)
-        existing = fitter.existing()
-        plans, watch = _plan(topology, fitter, existing, platform)
-        process = ProcessResources(
-            config=config,
-            plans=plans,
-            cluster=cluster,
-            state=_local_state(config, directory, platform),
-            platform=platform,
-            metrics=metrics,
-            deploy_check=DeployCheck(topology, config.dotted(), existing, cluster.admin, clock, platform.threads),
-            restore_listeners=tuple(restore_listeners),
-        )
+        process, watch = _process(parts, cluster, directory, restore_listeners)
         global_stores = GlobalStoresLifecycle(topology, process, slot, client_id, on_global_failure)
         closing.callback(global_stores.close)
         global_stores.open()
@@ -187,14 +244,32 @@ def _open_cluster(config: StreamsConfig, clients: KafkaClients, platform: Platfo
     )
 
 
-def _plan(
-    topology: Topology, fitter: TopicFitter, existing: Mapping[str, int], platform: Platform
-) -> tuple[PlanBook, TopicWatch | None]:
+def _process(
+    parts: ApplicationParts,
+    cluster: ClusterAccess,
+    directory: StateDirectory,
+    restore_listeners: Collection[StateRestoreListener],
+) -> tuple[ProcessResources, TopicWatch | None]:
+    """Plans the tasks on the topics that exist; returns what the threads share, and what looks for other topics."""
+    topology, config, platform = parts.topology, parts.config, parts.platform
+    settings, threads = config.dotted(), platform.threads
+    fitter = TopicFitter(topology, config, settings, cluster.admin)
+    existing = fitter.existing()
     warn_of_lost_history(topology)
     readable = fitter.readable(existing)
     fitter.check_written(existing)
-    plans = PlanBook(fitter.fit(readable, existing), platform.threads)
-    return plans, TopicWatch(fitter, readable, plans) if fitter.growing else None
+    plans = PlanBook(fitter.fit(readable, existing), threads)
+    process = ProcessResources(
+        config=config,
+        plans=plans,
+        cluster=cluster,
+        state=_local_state(config, directory, platform),
+        platform=platform,
+        metrics=parts.metrics,
+        deploy_check=DeployCheck(topology, settings, existing, cluster.admin, platform.clock, threads),
+        restore_listeners=tuple(restore_listeners),
+    )
+    return process, TopicWatch(fitter, readable, plans) if fitter.growing else None
 
 
 def _local_state(config: StreamsConfig, directory: StateDirectory, platform: Platform) -> LocalState:

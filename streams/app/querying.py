@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from processor_api.clock import Clock
 from processor_api.errors import InvalidStateStoreError, StreamsNotStartedError, StreamsStoppedError
-from processor_api.topology.data import TopologyData
 from state.write_buffer.store_kind import OpenStore
-from streams.app.opening import ApplicationResources
+from streams.app.opening import ApplicationParts, ApplicationResources
 from streams.app.states import ClientState
-from streams.config import StreamsConfig
 from streams.queries.local_stores import LocalStores, LocalThread
 from streams.queries.queries import Queries
 from streams.runtime.plan.task_plan import TaskPlan
 
 
 def make_queries(
-    topology: TopologyData,
-    config: StreamsConfig,
-    clock: Clock,
+    parts: ApplicationParts,
     *,
     state: Callable[[], ClientState],
     resources: Callable[[], ApplicationResources | None],
@@ -43,8 +38,8 @@ def make_queries(
         if refusal is not None:
             raise refusal
 
-    stores = LocalStores(topology, plans, threads, global_stores)
-    return Queries(stores, config.query_isolation_level, clock, check)
+    stores = LocalStores(parts.topology, plans, threads, global_stores)
+    return Queries(stores, parts.config.query_isolation_level, parts.platform.clock, check)
 
 
 def _refusal(state: ClientState) -> InvalidStateStoreError | None:

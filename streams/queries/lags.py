@@ -62,7 +62,7 @@ def _lag(owned: OwnedTask, store: str) -> LagInfo | None:
 def _end(task: Task, owned: OwnedTask, store: str) -> int | None:
     """Returns the end of the changelog of a running task, which is its only writer."""
     if store in owned.plan.source_changelogs:
-        queue = task.queues.get(TopicPartition(owned.plan.changelogs[store], owned.id.partition))
+        queue = task.inputs.queues.get(TopicPartition(owned.plan.changelogs[store], owned.id.partition))
         return None if queue is None else queue.next_offset or 0
-    changelog = task.stores.changelogs.get(store)
+    changelog = task.stores.changelogs.by_store.get(store)
     return None if changelog is None else changelog.end

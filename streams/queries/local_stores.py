@@ -71,9 +71,10 @@ class LocalStore:
         store that is being restored."""
         if not self.runs:
             return Position()
-        name, positions = self.store.builder.name, self.task.store_positions
-        committed = level is IsolationLevel.READ_COMMITTED
-        return _position(positions.committed(name) if committed else positions.uncommitted(name, self.task.queues))
+        name, positions = self.store.builder.name, self.task.stores.positions
+        if level is IsolationLevel.READ_COMMITTED:
+            return _position(positions.committed(name))
+        return _position(positions.uncommitted(name, self.task.inputs.queues))
 
     def view(self, level: IsolationLevel) -> StoreView:
         """Opens a view of the store; see :class:`ReadableStore`."""

@@ -12,136 +12,66 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any, Protocol
+from typing import Any
 
 from processor_api.clock import Clock
 from processor_api.errors import RetryableError, StateError
 from processor_api.task_id import TaskId, TopicPartition
-from state.engine.port import OFFSETS, Engine
+from state.engine.port import OFFSETS
 from state.formats.offsets import write_offset
-from state.write_buffer.store_kind import Restore
 from streams.kafka.client_errors import HEALED, LOST, Renewal, renewal
 from streams.kafka.ports import AT_BEGINNING, ClientUnusable, Consumer
 from streams.kafka.producing.zero_timestamps import ZERO_SENT, as_written
 from streams.log import RepeatedLines
 from streams.metrics.registry import Metrics
-from streams.restore.counters import RestoreCounters
-from streams.restore.restore_log import RestoreLog
+from streams.restore.jobs import RestoreJob
+from streams.restore.reports import RestoreReports, StateRestoreListener
 
 log = logging.getLogger("streams.restore")
 
 BATCH = 10_000
-PROGRESS_INTERVAL_S = 10.0
 POSITIONS_INTERVAL_S = 0.05
 REST_INTERVAL_S = 1.0
 TASK_TIMEOUT_MS = 300_000
-"""The timestamp that a client sends in place of 0, if it cannot send 0."""
 
 
-class StateRestoreListener(Protocol):
-    """A listener of restores, which is called on the stream thread (Kafka Streams' StateRestoreListener).
+class ReadFailures:
+    """Knows since when the client has reported errors of changelogs, and gives up in time.
 
-    Offsets are those of the changelog; ``restored`` counts records. A listener may leave methods out.
-
-    ::
-
-        class Restores(StateRestoreListener):
-            def on_restore_end(self, partition, store, restored):
-                print(f"{store} is restored: {restored} records")
-
-        app.set_global_state_restore_listener(Restores())
+    :param timeout_ms: how long it may report them without reading a record.
     """
 
-    def on_restore_start(self, partition: TopicPartition, store: str, start: int, end: int) -> None:
-        """Is called when a restore starts, with the first offset to read and the offset to reach."""
-        ...
+    def __init__(self, clock: Clock, timeout_ms: int) -> None:
+        self._clock = clock
+        self._timeout_s = timeout_ms / 1000
+        self._repeated = RepeatedLines(log, clock)
+        self._failing = False
 
-    def on_batch_restored(self, partition: TopicPartition, store: str, end_offset: int, restored: int) -> None:
-        """Is called after a batch, with the offset of its last record and the number of its records."""
-        ...
+    def record(self, job: RestoreJob, why: str) -> None:
+        """Records an error, and logs it."""
+        if job.progress.failing_since is None:
+            job.progress.failing_since, self._failing = self._clock.monotonic(), True
+        job.progress.last_error = why
+        self._repeated.log("the changelog cannot be read yet", **job.place(), error=why)
 
-    def on_restore_end(self, partition: TopicPartition, store: str, restored: int) -> None:
-        """Is called when the store is complete, with the number of all records restored."""
-        ...
+    def check(self, jobs: Collection[RestoreJob]) -> None:
+        """Checks for how long jobs have failed.
 
-    def on_restore_suspended(self, partition: TopicPartition, store: str, restored: int) -> None:
-        """Is called when the task moves or the application closes before the store is complete."""
-        ...
-
-
-@dataclass
-class RestoreProgress:
-    """Holds how far the restore of one store is."""
-
-    restored: int = 0
-    """Records restored so far."""
-    position: int | None = None
-    """The next offset to read; ``None`` before the first batch."""
-    started_at: float = 0.0
-    lost: bool = False
-    """Whether the client has stopped reading, because the position is outside of the changelog."""
-    failing_since: float | None = None
-    """When the client began to report errors, if no record has come since."""
-    last_error: str = ""
-
-
-@dataclass(frozen=True, eq=False)
-class RestoreJob:
-    """Names the part of a changelog partition that is to be read into a store."""
-
-    task: TaskId
-    store: str
-    partition: TopicPartition
-    engine: Engine
-    restore: Restore
-    start: int
-    """First offset to read; `AT_BEGINNING` for all."""
-    end: int
-    """Offset to reach."""
-    offset_key: bytes
-    """The key under which the engine keeps the offset of the last record that the store holds."""
-    from_source: bool = False
-    """Whether a source topic serves as the changelog: records in it without a key are not for the store."""
-    progress: RestoreProgress = field(default_factory=RestoreProgress)
-
-    @property
-    def next_offset(self) -> int:
-        """The next offset that the store takes."""
-        position = self.progress.position
-        return max(self.start, 0) if position is None else position
-
-    @property
-    def remaining(self) -> int:
-        """The number of offsets that are still to be read."""
-        return max(0, self.end - self.next_offset)
-
-    def place(self) -> dict[str, Any]:
-        """Returns where this happens, for errors and logs."""
-        topic, partition = self.partition
-        return {"topic": topic, "partition": partition, "store": self.store, "task": str(self.task)}
-
-
-def plan_restore(
-    stored: int | None, beginning: int, end: int, store: str, task: TaskId, *, has_rows: bool
-) -> tuple[int, bool]:
-    """Returns where to start reading a changelog, and whether the store's rows must be removed first.
-
-    Logs an error if the store has rows to remove.
-
-    :param stored: offset of the last record that the store holds.
-    """
-    if stored is not None and beginning <= stored + 1 <= end:
-        return stored + 1, False
-    reason = "its offset is outside of the changelog" if stored is not None else "it has rows and no offset"
-    if stored is not None or has_rows:
-        log.error(
-            "store is rebuilt from its changelog: %s",
-            reason,
-            extra={"store": store, "task": str(task), "offset": stored, "beginning": beginning, "end": end},
-        )
-    return beginning, True
+        :raises StateError: if that was too long.
+        """
+        if not self._failing:
+            return
+        now, limit_s = self._clock.monotonic(), self._timeout_s
+        failing = [(job, since) for job in jobs if (since := job.progress.failing_since) is not None]
+        self._failing = bool(failing)
+        for job, since in failing:
+            if now - since >= limit_s:
+                raise StateError(
+                    f"store {job.store!r} is not restored: no record of its changelog came for {limit_s:g} s"
+                    f" (task.timeout.ms), the last error was: {job.progress.last_error}",
+                    **job.place(),
+                )
 
 
 class Restorer:
@@ -160,19 +90,12 @@ class Restorer:
     ) -> None:
         self._consumer = consumer
         self._clock = clock
-        self._repeated = RepeatedLines(log, clock)
-        self._listeners = listeners
-        self._task_timeout_s = task_timeout_ms / 1000
         self._jobs: dict[TopicPartition, RestoreJob] = {}
         self._of_task: dict[TaskId, set[TopicPartition]] = {}
         self._truncated: dict[TopicPartition, RestoreJob] = {}
-        self._failing = False
-        self._next_progress = 0.0
         self._next_positions = self._next_rest = 0.0
-        self._metrics = metrics or Metrics(clock.time_ms)
-        self._counters: dict[TaskId, RestoreCounters] = {}
-        self.records_restored = 0
-        self._log = RestoreLog()
+        self._failures = ReadFailures(clock, task_timeout_ms)
+        self.reports = RestoreReports(listeners, metrics or Metrics(clock.time_ms), clock.monotonic)
 
     @property
     def active(self) -> bool:
@@ -186,44 +109,25 @@ class Restorer:
     def add(self, jobs: Collection[RestoreJob]) -> None:
         """Starts restoring stores."""
         now = self._clock.monotonic()
-        self._log.begin([job.remaining for job in jobs], now)
         for job in jobs:
             job.progress.started_at = now
             self._jobs[job.partition] = job
             self._of_task.setdefault(job.task, set()).add(job.partition)
-            for listener in self._listeners:
-                listener.on_restore_start(job.partition, job.store, job.start, job.end)
-            log.debug(
-                "restoring",
-                extra={
-                    "task": str(job.task),
-                    "store": job.store,
-                    "changelog": str(job.partition),
-                    "from": job.start,
-                    "to": job.end,
-                },
-            )
+        self.reports.began(jobs)
         for task in {job.task for job in jobs}:
-            self._counters.setdefault(task, RestoreCounters(self._metrics))
             self._count(task)
         self._consumer.assign({job.partition: job.start if job.start >= 0 else AT_BEGINNING for job in jobs})
 
-    def counters(self) -> dict[TaskId, RestoreCounters]:
-        """Returns the counters of each task that was opened here; any thread may call it."""
-        return self._counters.copy()
-
     def _count(self, task: TaskId, records: int = 0) -> None:
-        counters = self._counters[task]
-        counters.restored += records
-        counters.remaining = sum(self._jobs[name].remaining for name in self._of_task.get(task, ()))
-        counters.windows.sample()
+        remaining = sum(self._jobs[name].remaining for name in self._of_task.get(task, ()))
+        self.reports.count(task, remaining, records)
 
     def remove(self, task: TaskId) -> None:
         """Stops restoring a task that is not of this thread any more."""
         gone = list(self._of_task.get(task, ()))
         for partition in gone:
-            self._suspend(self._drop(partition))
-        self._counters.pop(task, None)
+            self.reports.suspended(self._drop(partition), last=not self._jobs)
+        self.reports.forget(task)
         self._consumer.unassign(gone)
 
     def _drop(self, partition: TopicPartition) -> RestoreJob:
@@ -234,12 +138,6 @@ class Restorer:
         if not remaining:
             del self._of_task[job.task]
         return job
-
-    def _suspend(self, job: RestoreJob) -> None:
-        if not self._jobs:
-            self._log.stop()
-        for listener in self._listeners:
-            listener.on_restore_suspended(job.partition, job.store, job.progress.restored)
 
     def pending(self, task: TaskId) -> bool:
         """Whether stores of a task are being restored."""
@@ -266,7 +164,7 @@ class Restorer:
     def start_over(self, job: RestoreJob, replacement: RestoreJob) -> None:
         """Restores a store from the beginning, after its rows were removed."""
         self._consumer.unassign([job.partition])
-        self._suspend(self._drop(job.partition))
+        self.reports.suspended(self._drop(job.partition), last=not self._jobs)
         self.add([replacement])
         if replacement.start >= replacement.end:
             self._finish(replacement)
@@ -286,13 +184,12 @@ class Restorer:
         :param wait_s: how long to wait for the first record.
         :raises StateError: if a changelog cannot be read.
         """
-        if self._failing:
-            self._check_failing()
+        self._failures.check(self._jobs.values())
         try:
             messages = self._read(wait_s)
         except RetryableError as error:
             for job in self._jobs.values():
-                self._record_failure(job, error.message)
+                self._failures.record(job, error.message)
             return False
         if not messages:
             return False
@@ -300,7 +197,7 @@ class Restorer:
         for _, by_partition in groupby(messages, kind.partition):
             for _, run in groupby(by_partition, kind.topic):
                 self._take(list(run))
-        self._report_progress()
+        self.reports.goes_on(self._jobs.values())
         return True
 
     def _read(self, wait_s: float) -> list[Any]:
@@ -367,25 +264,7 @@ class Restorer:
                 if renewal(error.name()) is Renewal.FINAL:
                     raise StateError(text, **job.place())
                 raise ClientUnusable(text, **job.place())  # the client might skip records
-            self._record_failure(job, error.str())
-
-    def _record_failure(self, job: RestoreJob, why: str) -> None:
-        if job.progress.failing_since is None:
-            job.progress.failing_since, self._failing = self._clock.monotonic(), True
-        job.progress.last_error = why
-        self._repeated.log("the changelog cannot be read yet", **job.place(), error=why)
-
-    def _check_failing(self) -> None:
-        now, limit_s = self._clock.monotonic(), self._task_timeout_s
-        failing = [(job, since) for job in self._jobs.values() if (since := job.progress.failing_since) is not None]
-        self._failing = bool(failing)
-        for job, since in failing:
-            if now - since >= limit_s:
-                raise StateError(
-                    f"store {job.store!r} is not restored: no record of its changelog came for {limit_s:g} s"
-                    f" (task.timeout.ms), the last error was: {job.progress.last_error}",
-                    **job.place(),
-                )
+            self._failures.record(job, error.str())
 
     def _write(self, job: RestoreJob, messages: list[Any]) -> None:
         kind, last = type(messages[0]), messages[-1].offset()
@@ -404,47 +283,21 @@ class Restorer:
         progress.restored += len(messages)
         progress.position = last + 1
         progress.failing_since = None
-        self.records_restored += len(messages)
         self._count(job.task, len(messages))
-        for listener in self._listeners:
-            listener.on_batch_restored(job.partition, job.store, last, len(messages))
+        self.reports.wrote(job, last, len(messages))
 
     def _finish(self, job: RestoreJob) -> None:
         self._drop(job.partition)
         self._count(job.task)
         self._consumer.unassign([job.partition])
         job.engine.flush()
-        progress = job.progress
-        elapsed_ms = int((self._clock.monotonic() - progress.started_at) * 1000)
-        log.debug(
-            "restored",
-            extra={
-                "task": str(job.task),
-                "store": job.store,
-                "records": progress.restored,
-                "elapsed_ms": elapsed_ms,
-            },
-        )
-        for listener in self._listeners:
-            listener.on_restore_end(job.partition, job.store, job.progress.restored)
-        self._log.restored(progress.restored)
-        if not self._jobs:
-            self._log.end(self._clock.monotonic())
-
-    def _report_progress(self) -> None:
-        now = self._clock.monotonic()
-        if not self._jobs or now < self._next_progress:
-            return
-        first, self._next_progress = self._next_progress == 0.0, now + PROGRESS_INTERVAL_S
-        if first:
-            return
-        remaining = [job.remaining for job in self._jobs.values()]
-        log.info("restoring goes on", extra={"records_left": sum(remaining), "changelogs": len(remaining)})
+        self.reports.ended(job, last=not self._jobs)
 
     def close(self) -> None:
         """Stops every restore and closes the consumer."""
         for job in self._jobs.values():
-            self._suspend(job)
-        for jobs in (self._jobs, self._of_task, self._truncated, self._counters):
+            self.reports.suspended(job, last=False)
+        for jobs in (self._jobs, self._of_task, self._truncated):
             jobs.clear()
+        self.reports.close()
         self._consumer.close()

@@ -150,12 +150,12 @@ class TopologyTestDriver:
             self._globals = self._open_globals(open_engine, probe)
             self._globals.start()
             self._task = self._open_task(open_engine, probe)
-            self._task.merge_of = partial(ArrivalMerge, arrivals=self._arrivals)
+            self._task.inputs.merge_of = partial(ArrivalMerge, arrivals=self._arrivals)
             self._task.start(self._collector, {})
         except BaseException:
             shutil.rmtree(self._directory, ignore_errors=True)
             raise
-        for partition, queue in {**self._task.queues, **self._globals.queues}.items():
+        for partition, queue in {**self._task.inputs.queues, **self._globals.queues}.items():
             self._topic(partition.topic).queue = queue
             queue.caught_up = True
 
@@ -230,7 +230,7 @@ class TopologyTestDriver:
         partition = TopicPartition(name, 0)
         self._task.read_also(partition, source)
         topic = self._topic(name)
-        topic.queue = self._task.queues[partition]
+        topic.queue = self._task.inputs.queues[partition]
         topic.queue.caught_up = True
         return topic
 

@@ -25,7 +25,7 @@ class _Driver:
 
     def list_tasks(self) -> list[OwnedTask]:
         task = self._task
-        task.store_positions.note_commit(task.positions())  # there is a commit after each record
+        task.stores.positions.note_commit(task.inputs.positions())  # there is a commit after each record
         return [OwnedTask(task.id, task.plan, task, {}, {})]
 
 

@@ -26,13 +26,13 @@ def start(cluster: Cluster, **settings: Any) -> KafkaStreams:
 
 
 def thread(app: KafkaStreams) -> Any:
-    (found,) = app._threads  # type: ignore[misc]
+    (found,) = app._run.threads  # type: ignore[misc]
     return found
 
 
 def buffered(app: KafkaStreams) -> Any:
     (task,) = thread(app)._resources.tasks.all_running()
-    return task.queues[FULL]
+    return task.inputs.queues[FULL]
 
 
 @pytest.mark.parametrize(
@@ -50,10 +50,10 @@ def test_a_partition_that_buffers_too_much_is_paused(settings: dict[str, Any], m
     app = start(cluster, **settings, num_stream_threads=threads)
     values = [f"{number:02d}".ljust(10_000, ".") for number in range(40)]
     cluster.send(*values)
-    (busy,) = [one for one in app._threads or () if one.owned_tasks()]
+    (busy,) = [one for one in app._run.threads or () if one.owned_tasks()]
     wait_until("the partition is paused", lambda: busy._loop.intake.paused == {FULL})
     (task,) = busy._resources.tasks.all_running()  # type: ignore[union-attr]
-    assert 4 < len(task.queues[FULL]) <= most
+    assert 4 < len(task.inputs.queues[FULL]) <= most
     assert cluster.values() == []
     cluster.send(*(f"end{number}" for number in range(2)), topic="in-2", timestamp=10)
     wait_until("all is processed", lambda: cluster.values()[:40] == values, lambda: len(cluster.values()))

@@ -10,7 +10,7 @@ import pytest
 from processor_api.stores.factory import Stores
 from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster, passing_on
-from streams.app.running_line import running_line
+from streams.app.application_run import running_line
 from streams.config import StreamsConfig
 from waiting import wait_until
 

@@ -78,8 +78,8 @@ def test_threads_that_die_one_after_the_other_are_replaced_less_and_less_often(c
     app = cluster.app(passing_on(Failing(times=1_000_000)), settings, start=False)
 
     def handler(error: Exception) -> Answer:
-        (thread,) = app._threads or ()
-        waits.append(thread._begin_after_s)
+        (thread,) = app._run.threads or ()
+        waits.append(thread._kept.begin_after_s)
         return Answer.REPLACE_THREAD
 
     app.set_uncaught_exception_handler(handler)
@@ -216,7 +216,7 @@ def test_a_handler_may_shut_the_application_down(guarantee: Any, make_cluster: C
 
 def _listens(*apps: KafkaStreams) -> bool:
     """Whether each has had the time to read where requests go: the threads went round once more."""
-    return all(thread._resources.membership._requests._partition for app in apps for thread in app._threads or ())  # type: ignore[union-attr]
+    return all(thread._resources.membership._requests._partition for app in apps for thread in app._run.threads or ())  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("answer", [None, "REPLACE_THREAD", ValueError("its own")])
@@ -289,7 +289,7 @@ def test_the_cache_is_shared_out_anew(make_cluster: Callable[..., Cluster]) -> N
     cluster = make_cluster(partitions=2)
     app = cluster.app(passing_on(), {"statestore.cache.max.bytes": 1000, "statestore.uncommitted.max.bytes": -1})
     cluster.until_state(app, C.RUNNING)
-    memory = app._resources.process.state.memory  # type: ignore[union-attr]
+    memory = app._run.resources.process.state.memory  # type: ignore[union-attr]
     budgets = memory._budgets
     assert [one.cache_limit for one in budgets.values()] == [1000]
     app.add_stream_thread()
@@ -398,10 +398,10 @@ def test_a_paused_application_processes_nothing_and_stays_in_its_group(cluster: 
     assert app.is_paused()
     values = [f"v{number}" for number in range(50)]
     cluster.send(*values)
-    (thread,) = app._threads  # type: ignore[misc]
+    (thread,) = app._run.threads  # type: ignore[misc]
     wait_until("its partition is paused", lambda: thread._loop.intake.paused == {TopicPartition("in", 0)})  # type: ignore[union-attr]
     (task,) = thread._resources.tasks.all_running()  # type: ignore[union-attr]
-    assert 5 < len(task.queues[TopicPartition("in", 0)]) <= 8
+    assert 5 < len(task.inputs.queues[TopicPartition("in", 0)]) <= 8
     assert (cluster.values(), app.state) == ([], C.RUNNING)
     app.resume()
     wait_until("all is processed", lambda: cluster.values() == values)
@@ -426,8 +426,9 @@ def test_an_application_may_be_paused_before_its_start(cluster: Cluster) -> None
     app.start()
     cluster.until_state(app, C.RUNNING)
     cluster.send("a")
-    (thread,) = app._threads  # type: ignore[misc]
-    wait_until("it has the record", lambda: any(map(len, thread._resources.tasks.all_running()[0].queues.values())))  # type: ignore[union-attr]
+    (thread,) = app._run.threads  # type: ignore[misc]
+    (task,) = thread._resources.tasks.all_running()  # type: ignore[union-attr]
+    wait_until("it has the record", task.inputs.has_records)
     assert fired == []
     app.resume()
     cluster.until_out("a")

@@ -133,7 +133,7 @@ def test_every_process_shuts_down_when_one_asks_for_it(topics: Topics, apps: App
 
 
 def _listens(app: KafkaStreams) -> bool:
-    return all(thread._resources.membership._requests._partition for thread in app._threads or ())  # type: ignore[union-attr]
+    return all(thread._resources.membership._requests._partition for thread in app._run.threads or ())  # type: ignore[union-attr]
 
 
 def test_threads_come_and_go(topics: Topics, apps: Apps) -> None:

@@ -44,7 +44,7 @@ def puts(store: Any, record: Record[str, str]) -> None:
 
 def own(kit: TaskKit) -> Any:
     """The store itself, behind what processors see."""
-    engine: Any = kit.task.stores.engine_of("store")
+    engine: Any = kit.task.stores.progress.engine_of("store")
     return engine.store
 
 
@@ -192,14 +192,14 @@ def test_a_store_that_manages_its_offsets_gets_them_with_the_commit(tmp_path: Pa
     with TaskKit(using(Stores.custom("store", Managing), puts), tmp_path) as kit:
         kit.pipe("in", b"a", b"1")
         kit.pipe("in", b"b", b"2")
-        assert kit.task.stores.stored_offset("store") is None
+        assert kit.task.stores.progress.stored_offset("store") is None
         kit.commit()
         store = own(kit)
         assert (store.committed_offset(CHANGELOG), store.committed_offset(INPUT)) == (1, 2)
     assert list(tmp_path.rglob(".checkpoint*")) == []
     with TaskKit(using(Stores.custom("store", Managing), puts), tmp_path, start=False) as kit:
-        assert kit.task.stores.stored_offset("store") == 1
-        assert kit.task.stores.stored_positions() == {"in-0": 2}
+        assert kit.task.stores.progress.stored_offset("store") == 1
+        assert kit.task.stores.progress.stored_positions() == {"in-0": 2}
 
 
 def test_one_that_does_not_has_a_file_of_offsets_after_each_commit(tmp_path: Path) -> None:
@@ -213,8 +213,8 @@ def test_one_that_does_not_has_a_file_of_offsets_after_each_commit(tmp_path: Pat
         kit.commit()
         assert read_checkpoint(file.read_text()) == {CHANGELOG: 1, INPUT: 2}
     with TaskKit(using(Stores.custom("store", Buffering), puts), tmp_path, start=False) as kit:
-        assert kit.task.stores.stored_offset("store") == 1
-        assert kit.task.stores.stored_positions() == {"in-0": 2}
+        assert kit.task.stores.progress.stored_offset("store") == 1
+        assert kit.task.stores.progress.stored_positions() == {"in-0": 2}
 
 
 @pytest.mark.parametrize("text", ["", "0\n1\n", "0\n2\napp-store-changelog 0 1\n", "1\n0\n", "nonsense"])
@@ -223,7 +223,7 @@ def test_a_damaged_file_of_offsets_is_none(text: str, tmp_path: Path, caplog: py
     (tmp_path / "0_0").mkdir()
     (tmp_path / "0_0" / ".checkpoint_store").write_text(text)
     with TaskKit(using(Stores.custom("store", Buffering), puts), tmp_path, start=False) as kit:
-        assert kit.task.stores.stored_offset("store") is None
+        assert kit.task.stores.progress.stored_offset("store") is None
     assert "store is rebuilt from its changelog" in caplog.text
 
 
@@ -255,7 +255,7 @@ def test_what_was_not_committed_is_gone_after_an_abort(kind: Any, tmp_path: Path
         kit.pipe("in", b"b", b"2")
         before = own(kit)
         kit.task.roll_back()
-        assert kit.task.stores.stored_offset("store") == 0
+        assert kit.task.stores.progress.stored_offset("store") == 0
         kit.task.start(kit.collector, {})
         assert own(kit) is not before
         assert kit.store("store").everything() == {"a": "1"}

@@ -175,10 +175,10 @@ def test_a_killed_process_leaves_what_each_store_promises(
     config = {"processing.guarantee": guarantee}
     with TaskKit(using(Stores.custom("store", kind)), tmp_path, config, start=False) as kit:
         stores = kit.task.stores
-        assert stores.stored_offset("store") == offset
+        assert stores.progress.stored_offset("store") == offset
         if offset is None:
-            stores.wipe("store")
-        engine: Any = stores.engine_of("store")
+            stores.progress.wipe("store")
+        engine: Any = stores.progress.engine_of("store")
         assert sorted(engine.store.everything()) == held
 
 

@@ -121,7 +121,7 @@ def restoring(cluster: Cluster, after: int, **config: Any) -> KafkaStreams:
 
 
 def jobs(app: KafkaStreams) -> Any:
-    (thread,) = app._threads or ()  # type: ignore[misc]
+    (thread,) = app._run.threads or ()  # type: ignore[misc]
     return thread._resources and thread._resources.restorer.jobs()
 
 

@@ -112,7 +112,7 @@ def until_a_part_is_left(kit: PartsKit) -> Offsets:
     while len(kit.results()) < len(SUBSCRIBED) + PART:
         kit.turn()
         kit.commit()
-    return kit.task.known_offsets
+    return kit.task.inputs.known_offsets
 
 
 def headers_of(kit: PartsKit) -> list[Any]:

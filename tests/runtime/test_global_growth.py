@@ -26,7 +26,7 @@ def topology() -> Topology:
 
 def rows(kit: Cluster, app: KafkaStreams, store: str) -> dict[str, str]:
     """What a node finds in a store."""
-    found = app._resources.global_stores.reader(store, "a test")
+    found = app._run.resources.global_stores.reader(store, "a test")
     assert found is not None
     with found.facade.all() as entries:
         return {key: value.value for key, value in entries}

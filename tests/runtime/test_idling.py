@@ -37,7 +37,7 @@ class Ends:
         config = {"isolation.level": isolation, "enable.partition.eof": True}
         self.consumer: Any = FailingClients(clients, self.trap, deaf=True).consumer(config)
         self.consumer.assign({B: 0})
-        self.queue: InputQueue = kit.task.queues[B]
+        self.queue: InputQueue = kit.task.inputs.queues[B]
         self.queue.start = 0
         self.idling = Idling(0, kit.clock, self.consumer)
 

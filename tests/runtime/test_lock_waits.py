@@ -4,7 +4,7 @@ import pytest
 
 from processor_api.clock import ManualClock
 from processor_api.task_id import TaskId
-from streams.runtime.start.lock_waits import LockWaits
+from streams.runtime.start.task_opener import LockWaits
 
 A, B = TaskId(0, 1), TaskId(0, 2)
 

@@ -66,7 +66,7 @@ def test_a_record_that_makes_many_results_due_sends_a_part_at_a_time(tmp_path: P
         while kit.task.has_records():
             kit.turn()
             kit.commit()
-            seen.append((len(kit.keys), kit.task.positions()[next(iter(kit.task.queues))] - COUNT))
+            seen.append((len(kit.keys), kit.task.inputs.positions()[next(iter(kit.task.inputs.queues))] - COUNT))
         assert seen[-1] == (COUNT, 2)
         assert seen[0] == (2 * PART_ROWS, 1)  # committed with the record, before the one behind it
         assert kit.keys == sorted(kit.keys)
@@ -80,7 +80,7 @@ def test_what_is_left_is_sent_by_the_next_life_before_its_first_record(tmp_path:
         kit.add("in", b"last", b"v", 10 * WINDOW)
         kit.turn()
         kit.commit()
-        sent, offsets = kit.keys, kit.task.known_offsets
+        sent, offsets = kit.keys, kit.task.inputs.known_offsets
         kit.turn()
         assert len(kit.keys) > len(sent)
     with Kit(tmp_path, start=False) as again:

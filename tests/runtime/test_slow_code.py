@@ -144,7 +144,9 @@ def test_a_stop_ends_processing_after_the_record_in_work(
     assert reached.wait(20.0)
     closer = threading.Thread(target=app.close, args=(20_000,))
     closer.start()
-    wait_until("its thread is asked to end", lambda: all(thread._stopping.is_set() for thread in app._threads or ()))
+    wait_until(
+        "its thread is asked to end", lambda: all(thread._thread.stopping.is_set() for thread in app._run.threads or ())
+    )
     go_on.set()
     closer.join()
     assert len(calls) == 21

@@ -59,6 +59,7 @@ def refused(kit: Cluster, topology: Topology, **settings: Any) -> str:
         app = kit.app(topology, **settings)
         error = kit.failed(app)
         assert isinstance(error, BootstrapIncompleteError)
+        assert error.message.startswith(f"task {error.task} cannot run: ")
         texts.add(str(error))
         assert app.close(10_000)
     inputs = {name: one for name, one in kit.broker.groups.group("app").offsets.items() if "-tasks" not in name.topic}

@@ -21,11 +21,11 @@ IN = TopicPartition("in", 0)
 class Kit(TaskKit):
     @property
     def uncommitted(self) -> dict[TopicPartition, int]:
-        return self.task.store_positions.uncommitted("counts", self.task.queues)
+        return self.task.stores.positions.uncommitted("counts", self.task.inputs.queues)
 
     @property
     def committed(self) -> dict[TopicPartition, int]:
-        return self.task.store_positions.committed("counts")
+        return self.task.stores.positions.committed("counts")
 
 
 def topology(supplier: Any = Counting, *, memory: bool = False, logging: bool = True) -> Any:

@@ -54,7 +54,7 @@ def test_of_several_inputs_the_smallest_timestamp_goes_first(tmp_path: Path) -> 
         assert kit.task.process(100) == 5
         assert [value for _, value, _ in kit.sent("out")] == [b"b20", b"a30", b"a10", b"b40", b"a50"]
         assert kit.environment.cursor.stream_time == 50
-        assert kit.task.positions() == {TopicPartition("a", 0): 3, TopicPartition("b", 0): 2}
+        assert kit.task.inputs.positions() == {TopicPartition("a", 0): 3, TopicPartition("b", 0): 2}
 
 
 def test_a_limit_is_kept_with_several_inputs(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_an_empty_input_is_waited_for(max_task_idle_ms: int, waits: tuple[int, i
     """Until it was read to its end, and then for the time that is configured (semantics 6)."""
     with TaskKit(copying("a", "b"), tmp_path) as kit:
         idling = Idling(max_task_idle_ms, kit.clock, EmbeddedClients(kit.broker).consumer({}))
-        empty = kit.task.queues[TopicPartition("b", 0)]
+        empty = kit.task.inputs.queues[TopicPartition("b", 0)]
         kit.add("a", b"k", b"v", 5)
         assert kit.task.process(10, idling) == 1 - waits[0]
         empty.at_end(0)
@@ -153,8 +153,8 @@ def test_nothing_is_forwarded_or_stored_before_the_commit(tmp_path: Path) -> Non
         assert kit.sent("out") == [(b"b", b"1", 5), (b"a", b"3", 5)]
         assert [key for key, _, _ in kit.sent("app-n-changelog")] == [b"b", b"a"]
         assert not kit.task.commit_needed
-        assert kit.task.stores.stored_offset("n") == 1
-        assert kit.task.stores.stored_positions() == {"in-0": 4}
+        assert kit.task.stores.progress.stored_offset("n") == 1
+        assert kit.task.stores.progress.stored_positions() == {"in-0": 4}
 
 
 def test_a_dropped_record_is_committed_too(tmp_path: Path) -> None:
@@ -195,7 +195,7 @@ def test_a_rebuilt_task_goes_on_from_its_last_commit(tmp_path: Path) -> None:
         engines = kit.task.stores.engines
         kit.task.roll_back()
         assert kit.task.state is TaskState.CREATED
-        assert (kit.task.commit_needed, kit.task.queues, kit.environment.cursor.stream_time) == (False, {}, -1)
+        assert (kit.task.commit_needed, kit.task.inputs.queues, kit.environment.cursor.stream_time) == (False, {}, -1)
         assert (kit.budget.cached, kit.budget.uncommitted) == (0, 0)
         kit.task.start(kit.collector, {})
         assert kit.task.stores.engines is engines

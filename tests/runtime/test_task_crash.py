@@ -54,7 +54,7 @@ class Killed:
         with TaskKit(topology(), self.state / "app", start=False) as kit:
             stores = kit.task.stores
             offsets = check_stores(stores, journal.changelogs)
-            position = stores.stored_positions().get("in-0", 0)
+            position = stores.progress.stored_positions().get("in-0", 0)
         ahead = position - journal.committed
         if self.guarantee == "at_least_once":
             assert ahead in (0, RECORDS_PER_COMMIT), "more than one commit is processed again"
@@ -113,7 +113,7 @@ def test_a_log_that_was_cut_anywhere_leaves_a_commit(tmp_path: Path) -> None:
         os.truncate(copy / log.relative_to(killed.state), size if number == 0 else chance.randrange(size))
         with TaskKit(topology(), copy / "app", start=False) as kit:
             check_stores(kit.task.stores, journal.changelogs)
-            position = kit.task.stores.stored_positions().get("in-0", 0)
+            position = kit.task.stores.progress.stored_positions().get("in-0", 0)
         assert position % RECORDS_PER_COMMIT == 0
         found.add(position)
         shutil.rmtree(copy)

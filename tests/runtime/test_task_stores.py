@@ -185,10 +185,10 @@ def test_a_cache_over_its_limit_forwards_and_logs_without_a_commit(tmp_path: Pat
         assert [key for key, _, _ in sent] == [key.encode() for key in "abcdefgh"[: len(sent)]]
         assert 3 <= len(sent) <= 8
         assert [key for key, _, _ in kit.sent("app-n-changelog")] == [key for key, _, _ in sent]
-        assert kit.task.stores.stored_offset("n") is None
+        assert kit.task.stores.progress.stored_offset("n") is None
         kit.commit()
         assert len(kit.sent("out")) == 8
-        assert kit.task.stores.stored_offset("n") == 7
+        assert kit.task.stores.progress.stored_offset("n") == 7
         assert kit.budget.cached <= 200
         assert kit.budget.uncommitted == 0
         assert [kit.store("n").get(key).value for key in "abcdefgh"] == [1] * 8
@@ -283,18 +283,21 @@ def test_rows_are_stored_with_their_changelog_offset_and_the_input_positions(tmp
 
     with TaskKit(using(kv("disk", S, memory=False), process), tmp_path / "1") as kit:
         stores = kit.task.stores
-        assert (stores.stored_offset("disk"), stores.stored_positions()) == (None, {})
+        assert (stores.progress.stored_offset("disk"), stores.progress.stored_positions()) == (None, {})
         kit.pipe("in", b"k", b"a")
         kit.pipe("in", b"k", b"b")
         kit.commit()
-        assert (stores.stored_offset("disk"), stores.stored_positions()) == (1, {"in-0": 2})
+        assert (stores.progress.stored_offset("disk"), stores.progress.stored_positions()) == (1, {"in-0": 2})
     with TaskKit(using(kv("disk", S, memory=False), process), tmp_path / "1") as kit:
         stores = kit.task.stores
-        assert (stores.stored_offset("disk"), stores.stored_positions()) == (1, {"in-0": 2})
+        assert (stores.progress.stored_offset("disk"), stores.progress.stored_positions()) == (1, {"in-0": 2})
     with TaskKit(using(kv("memory", S), process), tmp_path / "2") as kit:
         kit.pipe("in", b"k", b"a")
         kit.commit()
-        assert (kit.task.stores.stored_offset("memory"), kit.task.stores.stored_positions()) == (0, {})
+        assert (kit.task.stores.progress.stored_offset("memory"), kit.task.stores.progress.stored_positions()) == (
+            0,
+            {},
+        )
 
 
 def test_a_store_without_logging_has_no_changelog(tmp_path: Path) -> None:
@@ -319,6 +322,6 @@ def test_what_is_dropped_is_gone_and_its_users_are_told(tmp_path: Path) -> None:
         kit.task.stores.drop_uncommitted()
         with pytest.raises(StoreError, match="store 'store' is closed: its task is not on this worker any more"):
             store.get("a")
-        assert kit.task.stores.changelogs == {}
+        assert kit.task.stores.changelogs.by_store == {}
         kit.task.stores.open(kit.collector, {})
         assert kit.store("store").get("a") is None

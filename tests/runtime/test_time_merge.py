@@ -55,7 +55,7 @@ class Run:
     def __init__(self, kit: TaskKit, merge: type, seed: int, max_task_idle_ms: int) -> None:
         self.chance = random.Random(seed)
         self.clock = ManualClock(0)
-        self.queues = list(kit.task.queues.values())
+        self.queues = list(kit.task.inputs.queues.values())
         self.merge = merge(self.queues)
         self.idle = Idling(max_task_idle_ms, self.clock) if self.chance.random() < 0.9 else None
         self.offsets = dict.fromkeys((queue.partition for queue in self.queues), 0)
@@ -119,7 +119,7 @@ def test_a_record_that_fails_does_not_stop_those_behind_it(tmp_path: Path) -> No
     with TaskKit(reading(2), tmp_path) as kit:
         for topic, timestamp in (("t0", 1), ("t0", 3), ("t1", 2)):
             kit.add(topic, b"k", b"v", timestamp)
-        merge = TimeMerge(kit.task.queues.values())
+        merge = TimeMerge(kit.task.inputs.queues.values())
         seen = []
         for _ in range(3):
             assert merge.begin(None)
@@ -189,11 +189,11 @@ def notes_of(merge: type[TimeMerge], seed: int, directory: Path) -> list[Any]:
     values = [b"v"] * 30 + [b"\xff", None] + [b"fails"] * (seed % 5 == 0)
     with TaskKit(topology, directory, config, pace=pace) as kit:
         task, idle = kit.task, Idling((-1, 0, 0)[seed % 3], kit.clock)
-        task.merge_of = merge
-        task._find_only()
-        offsets, now = dict.fromkeys(task.queues, 0), 0
+        task.inputs.merge_of = merge
+        task.inputs._choose(task.environment)
+        offsets, now = dict.fromkeys(task.inputs.queues, 0), 0
         for _ in range(12):
-            for partition, queue in task.queues.items():
+            for partition, queue in task.inputs.queues.items():
                 made, time = [], now
                 for _ in range(chance.choice((0, 1, 5, 30))):
                     time = chance.choice((time, time + 1, time + chance.randrange(-9, 15), chance.randrange(200)))
@@ -211,7 +211,7 @@ def notes_of(merge: type[TimeMerge], seed: int, directory: Path) -> list[Any]:
                     notes.append(task.process(chance.choice((1, 3, 40, 500)), idle))
                 except Exception as error:
                     notes.append(str(error))
-                queues = task.queues.values()
+                queues = task.inputs.queues.values()
                 notes.append([(queue.position, queue.partition_time, len(queue)) for queue in queues])
                 if isinstance(notes[-2], str):
                     return notes

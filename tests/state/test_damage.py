@@ -65,10 +65,10 @@ def test_a_missing_family_is_told_each_time_until_its_store_is_rebuilt(family: s
     assert main(["state", "verify", "--state-dir", str(database.parents[2])]) == 1
     rebuilt(database, store)
     with opened(database) as kit:
-        assert kit.task.stores.stored_offset(store) is None
-        assert not kit.task.stores.has_rows(store)
+        assert kit.task.stores.progress.stored_offset(store) is None
+        assert not kit.task.stores.progress.has_rows(store)
         others = KINDS.keys() - {store}
-        assert all(kit.task.stores.stored_offset(other) == 99 for other in others)
+        assert all(kit.task.stores.progress.stored_offset(other) == 99 for other in others)
 
 
 def test_a_family_of_a_store_that_is_not_opened_may_be_missing(database: Path) -> None:
@@ -111,19 +111,19 @@ def test_a_newer_format_is_refused_and_nothing_is_made(database: Path) -> None:
 def test_a_garbled_offset_is_told(row: bytes, database: Path) -> None:
     change(database, OFFSETS, b"app-window-changelog-0", row)
     with opened(database) as kit, pytest.raises(StateError) as caught:
-        kit.task.stores.stored_offset("window")
+        kit.task.stores.progress.stored_offset("window")
     assert "the changelog offset of store 'window' is damaged: " in str(caught.value)
     assert "`streams state rebuild window`" in str(caught.value)
     assert (caught.value.store, caught.value.task) == ("window", "0_0")
     rebuilt(database, "window")
     with opened(database) as kit:
-        assert kit.task.stores.stored_offset("window") is None
+        assert kit.task.stores.progress.stored_offset("window") is None
 
 
 def test_a_garbled_position_is_told(database: Path) -> None:
     change(database, "positions", b"in-0", b"?")
     with opened(database) as kit, pytest.raises(StateError, match=r"the position of in-0 .*state rebuild --task 0_0`"):
-        kit.task.stores.stored_positions()
+        kit.task.stores.progress.stored_positions()
 
 
 # ---------------------------------------------------------------------- damaged blocks

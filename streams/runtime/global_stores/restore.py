@@ -17,8 +17,7 @@ from processor_api.errors import RetryableError
 from processor_api.stores.global_store import GlobalStore
 from processor_api.task_id import TopicPartition
 from streams.kafka.ports import AT_BEGINNING
-from streams.restore.restore_log import RestoreLog
-from streams.restore.restorer import StateRestoreListener
+from streams.restore.reports import RestoreLog, StateRestoreListener
 from streams.runtime.global_stores.task import GlobalTask
 from streams.runtime.global_stores.topic_reader import TopicReader
 

@@ -29,6 +29,7 @@ from streams.runtime.tasks.full_disk import FullDisk, Waiting
 from streams.runtime.tasks.retry import Retry
 from streams.runtime.threads.parent_only import ParentOnly
 from streams.runtime.threads.process_resources import ProcessResources
+from streams.threads import StoppableThread
 from streams.user_exits import as_error, passes
 
 log = logging.getLogger("streams.global")
@@ -68,6 +69,27 @@ class GlobalTopics:
     """Their ids, where the cluster knows them."""
 
 
+class _ReadPartitions:
+    """Knows how many partitions of each topic are read, and which were added since."""
+
+    def __init__(self, counts: Mapping[str, int]) -> None:
+        self._read = dict(counts)
+        self._found: dict[str, int] = {}
+
+    def grow(self, counts: Mapping[str, int]) -> None:
+        """Takes how many partitions each topic has now; any thread may call it."""
+        self._found = dict(counts)
+
+    def take_new(self) -> list[TopicPartition]:
+        """Returns the partitions that are not read yet, and counts them as read."""
+        if not self._found:
+            return []
+        found, self._found = self._found, {}
+        new = [name for name in _partitions(found, found) if name.partition >= self._read[name.topic]]
+        self._read |= {name.topic: found[name.topic] for name in new}
+        return new
+
+
 class GlobalStreamThread:
     """Fills the global stores of a process, and then follows their topics.
 
@@ -85,22 +107,19 @@ class GlobalStreamThread:
         process: ProcessResources,
         on_state: Callable[[GlobalStreamThread, GlobalThreadState], None],
     ) -> None:
-        threads, clock = process.platform.threads, process.platform.clock
+        clock = process.platform.clock
         self.name = name
         self.state = GlobalThreadState.CREATED
         self.failure: Exception | None = None
         self.task = task
         self._topics = topics
         self._process = process
-        self._config = process.config
         self._on_state = on_state
-        self._stopping = threads.event()
         self._repeated = RepeatedLines(log, clock)
-        self._counts = dict(topics.partitions)
-        self._grown: dict[str, int] = {}
+        self._partitions = _ReadPartitions(topics.partitions)
         self._full_disk = FullDisk.of(name, process.config, process.platform)
-        self._thread = threads.thread(self.run, name)
-        self._reader = TopicReader(self._consumer, Retry.of(process.config, clock), self._stopping, clock)
+        self._thread = StoppableThread(process.platform.threads, self.run, name)
+        self._reader = TopicReader(self._consumer, Retry.of(process.config, clock), self._thread.stopping, clock)
         task.stores.patiently = self._patiently
 
     # ------------------------------------------------------------------ from outside
@@ -111,20 +130,18 @@ class GlobalStreamThread:
 
     def stop(self) -> None:
         """Asks the thread to end after the current poll."""
-        self._stopping.set()
+        self._thread.stopping.set()
 
     def grow(self, partitions: Mapping[str, int]) -> None:
         """Reads new partitions from their beginnings, after the current poll.
 
         :param partitions: how many each topic has now.
         """
-        self._grown = dict(partitions)
+        self._partitions.grow(partitions)
 
     def join(self, timeout_s: float | None) -> bool:
         """Waits for the end of the thread; returns whether it has ended."""
-        if self._thread.ident is not None:
-            self._thread.join(timeout_s)
-        return not self._thread.is_alive()
+        return self._thread.join(timeout_s)
 
     # ------------------------------------------------------------------ the thread
 
@@ -134,7 +151,7 @@ class GlobalStreamThread:
             with ParentOnly():
                 self.task.start()
                 self._restore()
-                if not self._stopping.is_set():
+                if not self._thread.stopping.is_set():
                     self._become(GlobalThreadState.RUNNING)
                 self._follow()
         except ReaderStopped as error:  # what is not written is read again at the next start
@@ -165,7 +182,7 @@ class GlobalStreamThread:
             else:
                 self._full_disk.passed(Waiting.FILLING)
                 return
-            if not self._full_disk.wait_unless(self._stopping.wait):
+            if not self._full_disk.wait_unless(self._thread.stopping.wait):
                 raise ReaderStopped("the disk is full")
 
     def _become(self, state: GlobalThreadState) -> None:
@@ -175,7 +192,7 @@ class GlobalStreamThread:
         self._on_state(self, state)
 
     def _consumer(self) -> Consumer:
-        config = client_configs.global_consumer(self._config, f"{self.name}-global-consumer")
+        config = client_configs.global_consumer(self._process.config, f"{self.name}-global-consumer")
         return self._process.cluster.clients.consumer(config)
 
     def _close_reader(self) -> None:
@@ -198,7 +215,7 @@ class GlobalStreamThread:
             self._topics.ids,
         )
         restore.start(_partitions(self._topics.partitions, self.task.specs))
-        while not restore.done and not self._stopping.is_set():
+        while not restore.done and not self._thread.stopping.is_set():
             self.task.sample()
             polled = self._reader.poll(RESTORE_BATCH, RESTORE_WAIT_S)
             try:
@@ -219,11 +236,10 @@ class GlobalStreamThread:
     # ------------------------------------------------------------------ following
 
     def _follow(self) -> None:
-        limit, wait_s = client_configs.max_poll_records(self._config), self._config.poll_ms / 1000
-        while not self._stopping.is_set():
+        limit, wait_s = client_configs.max_poll_records(self._process.config), self._process.config.poll_ms / 1000
+        while not self._thread.stopping.is_set():
             self.task.sample()
-            if self._grown:
-                self._read_new()
+            self._read_new()
             polled = self._reader.poll(limit, wait_s)
             try:
                 for partition, run in polled.runs:
@@ -236,11 +252,8 @@ class GlobalStreamThread:
                 self.task.apply()
 
     def _read_new(self) -> None:
-        found, self._grown = self._grown, {}
-        new = [name for name in _partitions(found, found) if name.partition >= self._counts[name.topic]]
-        if new:
+        if new := self._partitions.take_new():
             self._reader.assign(dict.fromkeys(new, AT_BEGINNING))
-            self._counts |= {name.topic: found[name.topic] for name in new}
             log.info("new partitions are read", extra={"partitions": ", ".join(map(str, new))})
 
     def _wiped(self, lost: _OffsetLost) -> StreamsError:

@@ -67,7 +67,7 @@ def load_rows(task: Task, state: Mapping[str, Iterable[ChangelogRow]], capture: 
 
 
 def _load(task: Task, store: str, rows: Iterable[ChangelogRow], captured: Callable[..., None], *, marked: bool) -> None:
-    engine = task.stores.engine_of(store)
+    engine = task.stores.progress.engine_of(store)
     restore = restore_of(task.plan.topology.stores[store], engine)
     left = iter(rows)
     while some := list(islice(left, LOAD_ROWS)):
@@ -225,9 +225,10 @@ class TaskRunner:
         if task.state is TaskState.CREATED:
             self._begin_at(min(timestamps, default=0))
         place = TopicPartition(topic, self.partition)
-        if place not in task.queues:
+        inputs = task.inputs.queues
+        if place not in inputs:
             raise TopologyError(
-                f"task {task.id} does not read {place}; it reads {', '.join(map(str, task.queues)) or 'nothing'}",
+                f"task {task.id} does not read {place}; it reads {', '.join(map(str, inputs)) or 'nothing'}",
                 topic=topic,
                 task=str(task.id),
             )
@@ -298,11 +299,11 @@ class TaskRunner:
 
     def positions(self) -> dict[str, int]:
         """Returns the next offset to process of each input topic of which a record was processed."""
-        return {name.topic: position for name, position in self._running.positions().items()}
+        return {name.topic: position for name, position in self._running.inputs.positions().items()}
 
     def partition_times(self) -> dict[str, int]:
         """Returns the largest timestamp of each input topic, in ms; -1 where there was no record."""
-        return {name.topic: queue.partition_time for name, queue in self._running.queues.items()}
+        return {name.topic: queue.partition_time for name, queue in self._running.inputs.queues.items()}
 
     def processor_times(self) -> dict[str, int]:
         """Returns the times that operators commit with their offsets, by store (semantics 51)."""

@@ -10,10 +10,10 @@ import logging
 from collections.abc import Mapping
 
 from processor_api.clock import Clock
-from processor_api.errors import StreamsError
 from processor_api.task_id import TopicPartition
 from processor_api.user_code.offset_reset import AutoOffsetReset
 from streams.kafka.ports import AT_BEGINNING, Consumer
+from streams.runtime.start.refusals import own_records_were_deleted, records_were_deleted
 from streams.runtime.start.start_offsets import offsets_by_policy, reset_policy
 from streams.runtime.tasks.task import Task
 
@@ -52,7 +52,7 @@ class LostOffsets:
             task = running.get(partition)
             if task is None:
                 self._read_control_topic(partition)
-            elif task.queues[partition]:
+            elif task.inputs.queues[partition]:
                 continue
             else:
                 self._reset(task, partition, offset)
@@ -68,25 +68,13 @@ class LostOffsets:
     def _reset(self, task: Task, partition: TopicPartition, offset: int) -> None:
         beginning = self._consumer.beginning_offsets([partition])[partition]
         end = self._consumer.end_offsets([partition])[partition]
-        where = f"offset {offset} of {partition} is outside of its log, which goes from {beginning} to {end}"
         policy = reset_policy(task.plan, partition, self._default)
-        place = {"task": str(task.id), "topic": partition.topic, "partition": partition.partition, "offset": offset}
         if beginning <= offset <= end:  # the log has grown meanwhile
             start, did = offset, "none is needed"
         elif partition.topic in task.plan.repartition_topics:
-            raise StreamsError(
-                f"{where}: records that the application wrote there for itself were deleted before they were"
-                " processed, or their topic was made again. To go on without them, stop the application and set the"
-                " group's offset of this partition: `streams reset APP --offsets-only --from-file FILE`, with the line"
-                f" {partition.topic},{partition.partition},{beginning} in FILE",
-                **place,
-            )
+            raise own_records_were_deleted(task.id, partition, offset, beginning, end)
         elif policy.policy == "none":
-            raise StreamsError(
-                f"{where}, and the offset reset policy of its source is 'none': records were deleted before they were"
-                " processed. Set the group's offset, or choose earliest, latest or a duration",
-                **place,
-            )
+            raise records_were_deleted(task.id, partition, offset, beginning, end)
         else:
             if partition.topic in {task.plan.changelogs[store] for store in task.plan.source_changelogs}:
                 policy = AutoOffsetReset.earliest()  # a restore reads from there, too: the store must have the same
@@ -94,7 +82,16 @@ class LostOffsets:
         log.warning(
             "offset outside of the log: %s",
             "records are skipped" if start > offset else "reading goes on",
-            extra={**place, "beginning": beginning, "end": end, "policy": did, "goes_on_at": start},
+            extra={
+                "task": str(task.id),
+                "topic": partition.topic,
+                "partition": partition.partition,
+                "offset": offset,
+                "beginning": beginning,
+                "end": end,
+                "policy": did,
+                "goes_on_at": start,
+            },
         )
         self._read_from(partition, start)
         task.continue_at(partition, start)

@@ -1,7 +1,7 @@
-"""Refuses to start tasks whose changelogs and committed offsets do not belong together.
+"""Refuses to start tasks whose topics, changelogs, stores and committed offsets do not belong together.
 
 Offsets without their changelogs leave out what the stores held; changelogs without their offsets have it counted a
-second time. Both come from a handover that was not completed, from offsets that expired, and from changelogs that were
+second time. Both come from a handover that was not completed, from offsets that expired, and from topics that were
 deleted. The runtime could go on in either case, and the results would be wrong without a word, so a task is checked
 before anything is committed for it. The second start finds the same.
 """
@@ -11,12 +11,21 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple, Protocol
 
-from processor_api.errors import BootstrapIncompleteError, RetryableError
+from processor_api.errors import RetryableError
 from processor_api.task_id import TaskId, TopicPartition
 from streams.kafka.offset_metadata import TopicPartitionMetadata, changelog_mark
 from streams.kafka.ports import Consumer, OffsetAndMetadata
 from streams.kafka.topics.internal import changelog_name
 from streams.runtime.plan.task_plan import TaskPlan
+from streams.runtime.start.refusals import (
+    changelog_was_emptied,
+    handover_is_open,
+    inputs_have_no_offsets,
+    offset_is_gone,
+    store_was_renamed,
+    topic_was_replaced,
+)
+from streams.runtime.tasks.task import Task
 
 Committed = Mapping[TopicPartition, OffsetAndMetadata]
 
@@ -44,7 +53,7 @@ class PlannedTask(NamedTuple):
     absent: frozenset[TopicPartition] = frozenset()
 
 
-def check_complete(application_id: str, committed: Committed) -> None:
+def check_complete(application_id: str, committed: Committed, task: TaskId | None = None) -> None:
     """Refuses committed offsets of a handover that is not complete.
 
     :raises BootstrapIncompleteError: with what to do about it.
@@ -52,14 +61,32 @@ def check_complete(application_id: str, committed: Committed) -> None:
     for partition, found in committed.items():
         handover = TopicPartitionMetadata.decode(found.metadata).handover
         if handover is not None:
-            raise BootstrapIncompleteError(
-                f"the handover {handover!r} of a backfill to application {application_id!r} was begun and is not"
-                " complete: changelogs may lack rows. Run the bootstrap again until it reports success, then start the"
-                " workers; to give it up, reset the application by `streams reset`",
-                topic=partition.topic,
-                partition=partition.partition,
-                offset=found.offset,
-            )
+            raise handover_is_open(task, application_id, handover, partition, found.offset)
+
+
+def check_topics(task: TaskId, committed: Committed, ids: Mapping[str, str]) -> None:
+    """Refuses committed offsets of topics that were deleted and made again.
+
+    :param ids: the ids of topics, where the cluster knows them.
+    :raises StateError: with what to do about it.
+    """
+    for partition, found in committed.items():
+        known = TopicPartitionMetadata.decode(found.metadata).topic_id
+        now = ids.get(partition.topic)
+        if known is not None and now is not None and known != now:
+            raise topic_was_replaced(task, partition, found.offset, known, now)
+
+
+def check_positions(task: Task, committed: Collection[TopicPartition]) -> None:
+    """Refuses a store that has consumed from partitions whose committed offsets are gone.
+
+    :raises StateError: with what to do about it.
+    """
+    names = {str(partition): partition for partition in _inputs(task)}
+    for name, position in task.stores.progress.stored_positions().items():
+        partition = names.get(name)
+        if partition is not None and partition not in committed:
+            raise offset_is_gone(task.id, partition, position, task.environment.state_dir)
 
 
 def check_handed_over(application_id: str, tasks: Collection[GuardedTask], committed: Committed) -> None:
@@ -78,7 +105,15 @@ def check_handed_over(application_id: str, tasks: Collection[GuardedTask], commi
             found = committed.get(place)
             noted = None if found is None else TopicPartitionMetadata.decode(found.metadata)
             if noted is not None and noted.handed_over is not None and not noted.changelogs <= marks:
-                raise _renamed(application_id, task, place, len(noted.changelogs - marks), noted.handed_over)
+                raise store_was_renamed(
+                    task.id,
+                    application_id,
+                    noted.handed_over,
+                    place,
+                    lost=len(noted.changelogs - marks),
+                    stores=plan.changelogs,
+                    inputs=_topics(task),
+                )
 
 
 def check_changelogs(
@@ -115,7 +150,7 @@ def check_changelogs(
     ends = consumer.end_offsets([*marked, *unread])
     for changelog, task in marked.items():
         if not ends[changelog]:
-            raise _emptied(application_id, task, changelog)
+            raise changelog_was_emptied(task.id, application_id, changelog, _topics(task))
     filled = {name: task for name, task in unread.items() if ends[name]}
     _check_unread(application_id, filled, ends, consumer, read_again)
 
@@ -142,11 +177,15 @@ def _check_unread(
                 task=str(task.id),
             )
         if lost:
-            raise _unread(application_id, task, changelog, lost)
+            raise inputs_have_no_offsets(task.id, application_id, changelog, lost)
 
 
 def _inputs(task: GuardedTask) -> tuple[TopicPartition, ...]:
     return task.plan.partitions(task.id.partition)
+
+
+def _topics(task: GuardedTask) -> list[str]:
+    return list(dict.fromkeys(one.topic for one in _inputs(task)))
 
 
 def _own_changelogs(task: GuardedTask) -> list[TopicPartition]:
@@ -156,51 +195,3 @@ def _own_changelogs(task: GuardedTask) -> list[TopicPartition]:
         for store, topic in plan.changelogs.items()
         if store not in plan.source_changelogs
     ]
-
-
-def _renamed(
-    application: str, task: GuardedTask, place: TopicPartition, count: int, handover: str
-) -> BootstrapIncompleteError:
-    stores = ", ".join(repr(store) for store in sorted(task.plan.changelogs)) or "none"
-    inputs = ",".join(dict.fromkeys(one.topic for one in _inputs(task)))
-    return BootstrapIncompleteError(
-        f"the handover {handover!r} to application {application!r} has filled {count} changelog(s) of task {task.id}"
-        f" that this topology does not have (its stores there: {stores}): a store was renamed or removed since. A"
-        f" renamed one would begin empty, though the handover has processed the records of {place} before its offset."
-        " Start the topology that was handed over, or run the backfill of this one, and the bootstrap with"
-        " overwrite=True. To go on without these tables on purpose, set the group's offsets again, as they are:"
-        f" `streams reset APP --offsets-only --shift-by 0 --input-topics {inputs}`",
-        task=str(task.id),
-        topic=place.topic,
-        partition=place.partition,
-    )
-
-
-def _emptied(application: str, task: GuardedTask, changelog: TopicPartition) -> BootstrapIncompleteError:
-    return BootstrapIncompleteError(
-        f"changelog {str(changelog)!r} is empty, but the committed offsets of task {task.id} say that it has had"
-        " records: the topic was deleted, or a handover was not completed. The stores would lack everything before"
-        f" these offsets. Run the bootstrap again, or reset application {application!r} (`streams reset APP`: internal"
-        " topics, committed offsets, local state) to process its input again. To go on with empty stores on purpose,"
-        " set the group's"
-        " offsets again, as they are: `streams reset APP --offsets-only --shift-by 0 --input-topics"
-        f" {','.join(dict.fromkeys(one.topic for one in _inputs(task)))}`",
-        task=str(task.id),
-        topic=changelog.topic,
-        partition=changelog.partition,
-    )
-
-
-def _unread(
-    application: str, task: GuardedTask, changelog: TopicPartition, inputs: Collection[TopicPartition]
-) -> BootstrapIncompleteError:
-    return BootstrapIncompleteError(
-        f"changelog {str(changelog)!r} has records, but group {application!r} has no committed offset for"
-        f" {', '.join(map(str, inputs))}: a handover was not completed, or the offsets expired or were deleted. Records"
-        " that the stores hold would be processed again. Run the bootstrap again, or set the group's offsets to where"
-        " the stores are (`streams reset APP --offsets-only --from-file FILE`, with lines TOPIC,PARTITION,OFFSET), or"
-        " delete the changelogs to start with empty stores",
-        task=str(task.id),
-        topic=changelog.topic,
-        partition=changelog.partition,
-    )

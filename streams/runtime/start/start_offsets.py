@@ -10,14 +10,20 @@ import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from processor_api.clock import Clock
-from processor_api.errors import StateError, StreamsError
 from processor_api.task_id import TopicPartition
 from processor_api.topology.nodes import SourceNode
 from processor_api.user_code.offset_reset import AutoOffsetReset
 from streams.kafka.ports import Consumer, OffsetAndMetadata, UnknownPartitionError
 from streams.runtime.plan.task_plan import TaskPlan
-from streams.runtime.start.start_guard import check_changelogs, check_complete, check_handed_over
-from streams.runtime.start.topic_ids import check_committed, keep_changelog_ids, topics_of, with_ids
+from streams.runtime.start.refusals import no_reset_policy
+from streams.runtime.start.start_guard import (
+    check_changelogs,
+    check_complete,
+    check_handed_over,
+    check_positions,
+    check_topics,
+)
+from streams.runtime.start.topic_ids import keep_changelog_ids, topics_of, with_ids
 from streams.runtime.tasks.commit import Committer
 from streams.runtime.tasks.task import Task
 from streams.runtime.tasks.thread_clients import ThreadClients
@@ -128,8 +134,8 @@ class StartOffsets:
             known = {name: committed[name] for name in inputs[task.id] if name in committed}
             task.topic_ids = {topic: ids[topic] for topic in topics_of([task]) if topic in ids}
             task.absent = self._absent.find(task, [name for name in inputs[task.id] if name not in known])
-            check_complete(application, known)
-            check_committed(application, known, ids)
+            check_complete(application, known, task.id)
+            check_topics(task.id, known, ids)
             check_positions(task, known.keys() | task.absent)
         if tasks:
             application = next(iter(tasks)).environment.settings.application_id
@@ -150,8 +156,8 @@ class StartOffsets:
         task.absent = self._absent.find(task, [name for name in added if name not in committed])
         existing = [name for name in added if name not in task.absent]
         task.topic_ids = {**task.topic_ids, **self._admin.topic_ids({name.topic for name in existing})}
-        check_complete(task.environment.settings.application_id, committed)
-        check_committed(task.environment.settings.application_id, committed, task.topic_ids)
+        check_complete(task.environment.settings.application_id, committed, task.id)
+        check_topics(task.id, committed, task.topic_ids)
         return self._with_starts(task, existing, committed)
 
     def _with_starts(self, task: Task, inputs: Collection[TopicPartition], committed: Starts) -> Starts:
@@ -166,28 +172,6 @@ class StartOffsets:
             starts = committed | found
         start_unrestored(task, committed, starts)
         return starts
-
-
-def check_positions(task: Task, committed: Collection[TopicPartition]) -> None:
-    """Refuses a store that has consumed from partitions whose committed offsets are gone.
-
-    :raises StateError: with what to do about it.
-    """
-    names = {str(partition): partition for partition in task.plan.partitions(task.id.partition)}
-    for name, position in task.stores.stored_positions().items():
-        partition = names.get(name)
-        if partition is not None and partition not in committed:
-            raise StateError(
-                f"the stores of task {task.id} have consumed {name!r} up to offset {position}, but the group has no"
-                " committed offset for it: it expired or was deleted. To go on from there set the group's offset:"
-                " `streams reset APP --offsets-only --from-file FILE`, with the line"
-                f" {partition.topic},{partition.partition},{position} in FILE. Or remove the task's directory"
-                f" {task.environment.state_dir} and the changelogs to start with empty stores",
-                task=str(task.id),
-                topic=partition.topic,
-                partition=partition.partition,
-                offset=position,
-            )
 
 
 def reset_policy(plan: TaskPlan, partition: TopicPartition, default: AutoOffsetReset) -> AutoOffsetReset:
@@ -223,7 +207,7 @@ def start_unrestored(
     :param committed: offsets found committed.
     :param starts: these, and where partitions without one start.
     """
-    for store, positions in task.stores.unlogged_positions().items():
+    for store, positions in task.stores.progress.unlogged_positions().items():
         behind = [name for name, one in sorted(committed.items()) if positions.get(str(name), 0) < one.offset]
         if behind:
             log.warning(
@@ -239,7 +223,7 @@ def start_unrestored(
             )
         later = {name: one.offset for name, one in starts.items() if positions.get(str(name), -1) < one.offset}
         if later:
-            task.stores.write_positions(store, later)
+            task.stores.progress.write_positions(store, later)
 
 
 def starting_offsets(
@@ -255,10 +239,6 @@ def starting_offsets(
         by_policy.setdefault(reset_policy(task.plan, partition, default), []).append(partition)
     for reset, partitions in by_policy.items():
         if reset.policy == "none":
-            raise StreamsError(
-                f"no committed offset for {', '.join(map(str, partitions))} and the offset reset policy is 'none':"
-                " commit offsets for the group, or choose earliest, latest or a duration",
-                task=str(task.id),
-            )
+            raise no_reset_policy(task.id, partitions)
         found.update(offsets_by_policy(reset, partitions, consumer, clock))
     return {partition: OffsetAndMetadata(offset) for partition, offset in found.items()}

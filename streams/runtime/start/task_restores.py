@@ -12,7 +12,8 @@ from state.registry.kinds import restore_of
 from state.windowed.segments import sent_name
 from streams.kafka.offset_metadata import TopicPartitionMetadata, time_mark
 from streams.kafka.ports import Admin, Consumer, OffsetAndMetadata
-from streams.restore.restorer import RestoreJob, Restorer, plan_restore
+from streams.restore.jobs import RestoreJob, plan_restore
+from streams.restore.restorer import Restorer
 from streams.runtime.tasks.expired_windows import CutChangelogs
 from streams.runtime.tasks.task import Task
 from streams.runtime.tasks.task_snapshots import TaskSnapshots
@@ -104,7 +105,7 @@ class ForgottenDeletions:
         now = self._clock.time_ms()
         ages: dict[TopicPartition, int] = {}
         for partition, store in changelogs.items():
-            complete_at, stored = task.stores.complete_at(store), task.stores.stored_offset(store)
+            complete_at, stored = task.stores.progress.complete_at(store), task.stores.progress.stored_offset(store)
             if complete_at is None or stored is None or stored + 1 >= ends[partition]:
                 continue
             if now - complete_at >= ASKED_FROM_MS:
@@ -222,18 +223,18 @@ class TaskRestores:
         ranges: dict[str, tuple[TopicPartition, int, int]] = {}
         read: dict[TopicPartition, int] = {}
         for store in self._forgotten.stores(task, changelogs, ends):
-            task.stores.forget(store)
+            task.stores.progress.forget(store)
         now = self._clock.time_ms()
         for partition, store in changelogs.items():
-            end, stored = ends[partition], task.stores.stored_offset(store)
+            end, stored = ends[partition], task.stores.progress.stored_offset(store)
             if store in task.plan.source_changelogs:  # only what was processed (semantics 95)
                 end, stored = _up_to(starts.get(partition), end, stored)
-            has_rows = stored is None and task.stores.has_rows(store)
+            has_rows = stored is None and task.stores.progress.has_rows(store)
             start, clear = plan_restore(stored, beginnings[partition], end, store, task.id, has_rows=has_rows)
             if clear:
                 read[partition] = beginnings[partition]
-                task.stores.wipe(store)
-                task.stores.note_complete([store], now)
+                task.stores.progress.wipe(store)
+                task.stores.progress.note_complete([store], now)
             is_empty = stored is None and not has_rows and store not in task.stores.unfinished
             if is_empty and start < end and self._snapshots.begin(task, _job(task, store, partition, start, end)):
                 continue
@@ -265,12 +266,12 @@ class TaskRestores:
             self._changelog_ends[task.id][job.store] = end
             if job.from_source:
                 end, _ = _up_to(starts[task.id].get(partition), end, None)
-            task.stores.wipe(job.store)
+            task.stores.progress.wipe(job.store)
             self._restorer.start_over(job, _job(task, job.store, partition, beginning, end))
 
 
 def _job(task: Task, store: str, partition: TopicPartition, start: int, end: int) -> RestoreJob:
-    engine = task.stores.engine_of(store)
+    engine = task.stores.progress.engine_of(store)
     return RestoreJob(
         task=task.id,
         store=store,
@@ -279,7 +280,7 @@ def _job(task: Task, store: str, partition: TopicPartition, start: int, end: int
         restore=restore_of(task.plan.topology.stores[store], engine, keeps_all=store in task.stores.unfinished),
         start=start,
         end=end,
-        offset_key=task.stores.offset_key(store),
+        offset_key=task.stores.progress.offset_key(store),
         from_source=store in task.plan.source_changelogs,
     )
 

@@ -25,30 +25,6 @@ def topics_of(tasks: Collection[Task]) -> set[str]:
     return {topic for task in tasks for topic in (*task.plan.topics, *task.plan.changelogs.values())}
 
 
-def check_committed(
-    application_id: str, committed: Mapping[TopicPartition, OffsetAndMetadata], ids: Mapping[str, str]
-) -> None:
-    """Refuses committed offsets of topics that were deleted and made again.
-
-    :raises StateError: with what to do about it.
-    """
-    for partition, found in committed.items():
-        known = TopicPartitionMetadata.decode(found.metadata).topic_id
-        now = ids.get(partition.topic)
-        if known is not None and now is not None and known != now:
-            raise StateError(
-                f"topic {partition.topic!r} was deleted and made again: its id is {now}, and the committed offset"
-                f" {found.offset} of partition {partition.partition} is of the former topic, {known}, so that it means"
-                " other records now. Nothing of the new topic was read. Stop every worker and say where to read it"
-                f" from: `streams reset APP --offsets-only --input-topics {partition.topic} --to-earliest`, or"
-                " --to-latest. Stores keep what was made of the former records: reset the application"
-                " (`streams reset APP`: internal topics, committed offsets, local state) if they must not",
-                topic=partition.topic,
-                partition=partition.partition,
-                offset=found.offset,
-            )
-
-
 def check_same(known: Mapping[str, str], now: Mapping[str, str]) -> None:
     """Compares the ids of topics in use with those that they have now.
 
@@ -80,7 +56,7 @@ def keep_changelog_ids(task: Task) -> None:
     """Keeps the ids of changelogs with the stores; a store of a former changelog is emptied and logged."""
     for store, topic in task.plan.changelogs.items():
         now = task.topic_ids.get(topic)
-        former = None if now is None else task.stores.bind_topic(store, now)
+        former = None if now is None else task.stores.progress.bind_topic(store, now)
         if former is not None:
             log.error(
                 "store is rebuilt from its changelog: the topic was deleted and made again",

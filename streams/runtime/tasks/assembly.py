@@ -77,4 +77,4 @@ class TaskAssembly:
         :raises StateError: if an engine is damaged or cannot be opened.
         """
         environment = self.environment(id_, plan.topology, state_dir)
-        return Task(plan, environment, TaskStores(plan, id_, environment, self.budget, self.open_engine))
+        return Task(plan, environment, TaskStores(plan, environment, self.budget, self.open_engine))

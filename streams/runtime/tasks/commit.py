@@ -108,7 +108,7 @@ class Committer:
             committed = needing
         else:
             failed, full = self._apply(needing)
-            committed = [task for task in needing if task not in failed or task.stores.all_logged]
+            committed = [task for task in needing if task not in failed or task.stores.progress.all_logged]
             self._commit_offsets(_together(offsets[task.id] for task in committed))
         self.progressed = any(task.has_progress for task in committed)
         self._behind = [(task, offsets[task.id]) for task in failed if task in committed]
@@ -142,7 +142,7 @@ class Committer:
             self.begin()
             with working_on(task.id):
                 if not self._exactly_once:
-                    task.stores.hold_changes()
+                    task.stores.changelogs.hold()
                 task.drain()
         self._pace.record_drain(self._clock.monotonic() - begin)
 
@@ -152,7 +152,7 @@ class Committer:
         A changelog that has a change without its result would lose the result where the process ends here: a row that
         left a buffer is not sent on again, and a key that a processor has seen before is skipped.
         """
-        logged = [task.stores.log_held_changes() for task in tasks]
+        logged = [task.stores.changelogs.send_held() for task in tasks]
         if any(logged):
             self.collector.flush()
 
@@ -220,7 +220,7 @@ class Committer:
         now = self._clock.monotonic()
         if now < self._renew_at:
             return
-        known = {name: one for task in tasks for name, one in task.known_offsets.items()}
+        known = {name: one for task in tasks for name, one in task.inputs.known_offsets.items()}
         if known:
             self._renew_at = now + RENEW_RETRY_S
             try:
@@ -237,6 +237,6 @@ def _together(offsets: Iterable[Offsets]) -> dict[TopicPartition, OffsetAndMetad
 def _unchanged(tasks: Collection[Task]) -> Mapping[TopicPartition, OffsetAndMetadata]:
     """Returns offsets that one of the tasks knows already, for a transaction that changes none."""
     for task in tasks:
-        if task.known_offsets:
-            return task.known_offsets
+        if task.inputs.known_offsets:
+            return task.inputs.known_offsets
     raise InternalError("a task without any input is to be committed")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 
 from processor_api.clock import Clock
@@ -33,6 +33,41 @@ class Waiting(enum.Enum):
     START = "the start of the application"
 
 
+class _FullDiskLog:
+    """Says that a disk is full: once, then seldomer and seldomer, and when it has room again."""
+
+    def __init__(self, name: str, directory: str) -> None:
+        self._place = {"directory": directory, "thread_name": name}
+        self._since = 0.0
+        self._tries = 0
+        self._next_line, self._interval_s = 0.0, FIRST_REPEAT_S
+
+    def begin(self, now: float) -> None:
+        """Begins to count: the disk had room before."""
+        self._since, self._tries = now, 0
+        self._next_line, self._interval_s = now, FIRST_REPEAT_S
+
+    def tried(self, waiting: Collection[Waiting], error: DiskFullError, now: float) -> None:
+        """Counts a try in vain, and logs a line if one is due."""
+        self._tries += 1
+        if now < self._next_line:
+            return
+        times = {} if self._tries == 1 else {"times": self._tries, "waited_s": round(now - self._since)}
+        waits = ", ".join(sorted(work.value for work in waiting))
+        log.warning(
+            "the disk is full: free some space there, and processing goes on by itself; nothing is lost",
+            extra={**self._place, "waits": waits, "error": str(error), **times},
+        )
+        self._next_line, self._interval_s = now + self._interval_s, min(2 * self._interval_s, LAST_REPEAT_S)
+
+    def ended(self, now: float) -> None:
+        """Logs that there is room again."""
+        log.warning(
+            "the disk has room again: processing goes on",
+            extra={**self._place, "waited_s": round(now - self._since)},
+        )
+
+
 class FullDisk:
     """Knows what of a thread waits for room on its disk; until that is done the thread takes no other step of its kind.
 
@@ -43,17 +78,14 @@ class FullDisk:
     """
 
     def __init__(self, name: str, directory: str, clock: Clock, retry: Retry, has_room: Callable[[], bool]) -> None:
-        self._name = name
-        self._directory = directory
+        self._log = _FullDiskLog(name, directory)
         self._clock = clock
         self._retry = retry
         self._has_room = has_room
         self._waiting: set[Waiting] = set()
         self._error: DiskFullError | None = None
-        self._since = self._try_at = 0.0
+        self._try_at = 0.0
         self._room_since: float | None = None
-        self._tries = 0
-        self._next_line, self._interval_s = 0.0, FIRST_REPEAT_S
 
     @classmethod
     def of(cls, name: str, config: StreamsConfig, platform: Platform) -> FullDisk:
@@ -78,8 +110,8 @@ class FullDisk:
         """
         now = self._clock.monotonic()
         if not self._waiting:
-            self._since, self._room_since, self._tries = now, None, 0
-            self._next_line, self._interval_s = now, FIRST_REPEAT_S
+            self._room_since = None
+            self._log.begin(now)
         self._waiting.add(work)
         clear_tracebacks(error)  # what they hold would keep a database from being closed
         self._error = error
@@ -120,24 +152,8 @@ class FullDisk:
 
     def _wait(self, error: DiskFullError) -> None:
         now = self._clock.monotonic()
-        self._tries += 1
-        if now >= self._next_line:
-            self._say(error, now)
+        self._log.tried(self._waiting, error, now)
         self._try_at = now + self._retry.record_failure(error)
-
-    def _say(self, error: DiskFullError, now: float) -> None:
-        times = {} if self._tries == 1 else {"times": self._tries, "waited_s": round(now - self._since)}
-        log.warning(
-            "the disk is full: free some space there, and processing goes on by itself; nothing is lost",
-            extra={
-                "directory": self._directory,
-                "thread_name": self._name,
-                "waits": ", ".join(sorted(work.value for work in self._waiting)),
-                "error": str(error),
-                **times,
-            },
-        )
-        self._next_line, self._interval_s = now + self._interval_s, min(2 * self._interval_s, LAST_REPEAT_S)
 
     def passed(self, work: Waiting) -> None:
         """Takes that some work was done."""
@@ -147,8 +163,4 @@ class FullDisk:
         if not self._waiting:
             self._retry.reset()
             self._error = None
-            waited_s = round(self._clock.monotonic() - self._since)
-            log.warning(
-                "the disk has room again: processing goes on",
-                extra={"directory": self._directory, "thread_name": self._name, "waited_s": waited_s},
-            )
+            self._log.ended(self._clock.monotonic())

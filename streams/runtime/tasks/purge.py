@@ -49,7 +49,7 @@ class RepartitionPurge:
         before = {
             name: one.offset
             for task in tasks
-            for name, one in task.known_offsets.items()
+            for name, one in task.inputs.known_offsets.items()
             if name.topic in task.plan.repartition_topics
         }
         expired = self._expired.due(tasks)

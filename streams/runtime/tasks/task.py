@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from types import MappingProxyType
 from typing import Any
@@ -24,12 +24,11 @@ from streams.kafka.producing.record_collector import RecordCollector
 from streams.runtime.plan.task_plan import TaskPlan
 from streams.runtime.processing.environment import Environment
 from streams.runtime.processing.idling import Idling
-from streams.runtime.processing.inputs import BatchLoop, InputQueue
+from streams.runtime.processing.inputs import InputQueue
 from streams.runtime.processing.node_chain import NodeChain, build_chain
 from streams.runtime.processing.pace import Pace
 from streams.runtime.processing.punctuations import NEVER, Punctuations, Schedule
-from streams.runtime.processing.time_merge import TimeMerge
-from streams.runtime.tasks.store_positions import StorePositions
+from streams.runtime.tasks.task_inputs import TaskInputs
 from streams.runtime.tasks.task_stores import TaskStores
 
 log = logging.getLogger("streams.tasks")
@@ -67,13 +66,7 @@ class Task:
         self.environment = environment
         self.stores = stores
         self.state = TaskState.CREATED
-        self.queues: dict[TopicPartition, InputQueue] = {}
-        self.store_positions = StorePositions()
-        self.known_offsets: dict[TopicPartition, OffsetAndMetadata] = {}
-        """The committed offset of each input partition, or where the task started if there was none.
-
-        A commit replaces the mapping and does not change it, so any thread may read it.
-        """
+        self.inputs = TaskInputs()
         self.commit_needed = False
         self.has_progress = False
         """Whether what waits for a commit is more than what was written when processors were initialised."""
@@ -83,13 +76,6 @@ class Task:
         """Inputs that do not exist and are not read."""
         self._chain: NodeChain | None = None
         self._punctuations = Punctuations(self._punctuate)
-        self._held = environment.operators.held
-        self._remainders = environment.operators.remainders
-        self._only: BatchLoop | None = None
-        self.merge_of: Callable[[Iterable[InputQueue]], TimeMerge] = TimeMerge
-        """Makes the choice between its inputs, if it has several."""
-        self._merge = TimeMerge(())
-        self._run = 1
 
     def become(self, state: TaskState) -> None:
         """Changes the state.
@@ -117,28 +103,18 @@ class Task:
         collector.prepare(self.plan.topics_written)
         self.stores.open(collector, changelog_ends)
         starts = {name: one.offset for name, one in committed.items()}
-        self.store_positions.start(self.stores.restored_positions(starts, changelog_ends))
-        metadata = {name: TopicPartitionMetadata.decode(one.metadata) for name, one in committed.items()}
-        self.environment.operators.start(one.processors for one in metadata.values())
+        self.stores.positions.start(self.stores.progress.restored_positions(starts, changelog_ends))
+        metadata = (TopicPartitionMetadata.decode(one.metadata) for one in committed.values())
+        self.environment.operators.start(one.processors for one in metadata)
         self._punctuations = Punctuations(self._punctuate)
         self._chain = build_chain(self.plan, self.environment, collector, self.stores.stores, self._punctuations)
         self.environment.operators.times.warn_of_too_many(str(self.id))
-        self.queues = {
-            partition: InputQueue(partition, self._chain.sources[partition.topic], self.environment)
-            for partition in self.plan.partitions(self.id.partition)
-            if partition not in self.absent
-        }
-        for partition, queue in self.queues.items():
-            found = committed.get(partition)
-            if found is not None:
-                queue.start = found.offset
-                queue.partition_time = metadata[partition].partition_time
-                queue.skip(metadata[partition].skip)
-        self.known_offsets = dict(committed)
+        sources = self._chain.sources
+        partitions = (name for name in self.plan.partitions(self.id.partition) if name not in self.absent)
+        self.inputs.open({name: sources[name.topic] for name in partitions}, committed, self.environment)
         cursor = self.environment.cursor
-        cursor.stream_time = max((queue.partition_time for queue in self.queues.values()), default=NO_TIMESTAMP)
+        cursor.stream_time = self.inputs.stream_time()
         cursor.leave()
-        self._find_only()
         self._init(self._chain)
         self.commit_needed = self._chain.initialises  # what it wrote and forwarded is there before the first record
         self.become(TaskState.RUNNING)
@@ -159,28 +135,16 @@ class Task:
         """
         assert self._chain is not None
         bound = self._chain.sources[partition.topic] = self._chain.bind_source(source, partition.topic)
-        queue = self.queues[partition] = InputQueue(partition, bound, self.environment)
-        if committed is not None:
-            self.known_offsets = {**self.known_offsets, partition: committed}
-            metadata = TopicPartitionMetadata.decode(committed.metadata)
-            queue.partition_time = metadata.partition_time
-            queue.skip(metadata.skip)
-            cursor = self.environment.cursor
-            cursor.stream_time = max(cursor.stream_time, queue.partition_time)
-        self._find_only()
-
-    def _find_only(self) -> None:
-        queues = list(self.queues.values())
-        self._only = BatchLoop(queues[0], self.environment) if len(queues) == 1 else None
-        self._merge = self.merge_of(self.queues.values())
+        queue = self.inputs.add(partition, bound, committed, self.environment)
+        cursor = self.environment.cursor
+        cursor.stream_time = max(cursor.stream_time, queue.partition_time)
 
     def roll_back(self) -> None:
         """Goes back to the last commit; the engines remain open."""
         self._close_chain(dirty=True)
         self.stores.drop_uncommitted()
-        self.store_positions.stop()
-        self.queues.clear()
-        self.known_offsets = {}
+        self.stores.positions.stop()
+        self.inputs.clear()
         self.commit_needed = self.has_progress = False
         self.environment.users.commit_requested = False
         self.environment.cursor.stream_time = NO_TIMESTAMP
@@ -196,7 +160,7 @@ class Task:
         if self.state is TaskState.CLOSED:
             return
         self.become(TaskState.SUSPENDED)
-        self.known_offsets = {}
+        self.inputs.known_offsets = {}
         try:
             self._close_chain(dirty=dirty)
         finally:
@@ -222,7 +186,7 @@ class Task:
 
     def add(self, partition: TopicPartition, messages: Sequence[Any]) -> InputQueue:
         """Buffers consumed messages of one input partition."""
-        queue = self.queues[partition]
+        queue = self.inputs.queues[partition]
         if queue.add(messages):
             self.commit_needed = True
         return queue
@@ -232,7 +196,7 @@ class Task:
 
         The offset is committed, so that a restart begins there.
         """
-        self.queues[partition].continue_at(offset)
+        self.inputs.queues[partition].continue_at(offset)
         self.commit_needed = True
 
     def process(self, limit: int, idle: Idling | None = None) -> int:
@@ -241,20 +205,21 @@ class Task:
         :param idle: decides whether to wait for an empty partition
             (:class:`streams.runtime.processing.idling.Idling`); ``None`` never waits.
         """
-        if self._remainders and not self._send_remainders():
+        environment, inputs = self.environment, self.inputs
+        if environment.operators.remainders and not self._send_remainders():
             return 0
-        only, metrics = self._only, self.environment.metrics
+        only, metrics = inputs.only, environment.metrics
         dropped = metrics.dropped_records
         if only is not None:
             count = only.run(limit, self._punctuations, self._punctuate_stream_time) if only.queue else 0
-        elif not self._merge.begin(idle):
+        elif not inputs.merge.begin(idle):
             count = 0
-        elif self.environment.thread.pace is None:
+        elif environment.thread.pace is None:
             count = self._process_by_time(limit, idle)
         else:
-            count = self._process_in_runs(limit, idle, self.environment.thread.pace)
-        if self._held:
-            self._held.end_round()
+            count = self._process_in_runs(limit, idle, environment.thread.pace)
+        if environment.operators.held:
+            environment.operators.held.end_round()
         if count or metrics.dropped_records != dropped:  # these move positions too, and may have sent dead letters
             self.commit_needed = self.has_progress = True
             metrics.records_processed += count
@@ -262,7 +227,7 @@ class Task:
 
     def _process_in_runs(self, limit: int, idle: Idling | None, pace: Pace) -> int:
         """Processes records in runs, and checks the clock between these."""
-        count, run = 0, self._run
+        count, run = 0, self.inputs.run
         pace.begin_run()
         while count < limit:
             wanted = min(run, limit - count)
@@ -275,28 +240,29 @@ class Task:
             run = pace.check(run, self._slow)
             if pace.over or done < wanted:
                 break
-        self._run = run
+        self.inputs.run = run
         return count
 
     def _slow(self) -> tuple[str, dict[str, Any]]:
         """Returns the last record and its place, for messages about its time."""
         cursor = self.environment.cursor
-        queue = next((one for one in self.queues.values() if one.partition == cursor.source), None)
+        queue = next((one for one in self.inputs.queues.values() if one.partition == cursor.source), None)
         return "a record", {} if queue is None else queue.reader.place(cursor.message)
 
     def _process_by_time(self, limit: int, idle: Idling | None) -> int:
-        merge, cursor, punctuations = self._merge, self.environment.cursor, self._punctuations
+        merge, punctuations = self.inputs.merge, self._punctuations
+        cursor, remainders = self.environment.cursor, self.environment.operators.remainders
         count = 0
         while count < limit and merge.next(idle) is not None:
             count += merge.run(limit - count, cursor, punctuations, self._punctuate_and_stop)
-            if self._remainders:
+            if remainders:
                 break
         return count
 
     def _punctuate_and_stop(self) -> bool:
         """Runs what stream time has made due; returns whether results are left that go before the next record."""
         self._punctuate_stream_time()
-        return bool(self._remainders)
+        return bool(self.environment.operators.remainders)
 
     # ------------------------------------------------------------------ punctuation
 
@@ -306,37 +272,34 @@ class Task:
         cursor = self.environment.cursor
         cursor.leave()
         try:
-            return self._remainders.send()
+            return self.environment.operators.remainders.send()
         finally:
             cursor.leave()
 
     def _punctuate_stream_time(self) -> None:
-        if self._remainders and not self._send_remainders():
+        environment = self.environment
+        if environment.operators.remainders and not self._send_remainders():
             return
         self._punctuations.slept()
-        now = self.environment.cursor.stream_time
-        if self._held:
-            self._held.release()
+        now = environment.cursor.stream_time
+        if environment.operators.held:
+            environment.operators.held.release()
         if now != NO_TIMESTAMP and self._punctuations.punctuate(PunctuationType.STREAM_TIME, now):
             self.commit_needed = self.has_progress = True
 
     def has_records(self) -> bool:
         """Whether anything is buffered, or results are due."""
-        if self._remainders:
-            return True
-        only = self._only
-        return bool(only.queue) if only is not None else any(map(len, self.queues.values()))
+        return bool(self.environment.operators.remainders) or self.inputs.has_records()
 
     @property
     def at_end(self) -> bool:
         """Whether every input was read and processed to its end, and nothing waits for a commit."""
-        waits = self.commit_needed or self._remainders
-        return not waits and all(queue.caught_up and not queue for queue in self.queues.values())
+        return not self.commit_needed and not self.environment.operators.remainders and self.inputs.at_end()
 
     @property
     def next_wall_clock_ms(self) -> int:
         """The time of the next punctuation by the wall clock, or of a batch that has waited long enough by then."""
-        return min(self._punctuations.next_wall_clock, self._held.due_ms)
+        return min(self._punctuations.next_wall_clock, self.environment.operators.held.due_ms)
 
     def wall_clock_due(self) -> bool:
         """Whether a punctuation by the wall clock is due, or a batch."""
@@ -345,15 +308,15 @@ class Task:
 
     def punctuate_wall_clock(self) -> bool:
         """Runs what is due by the wall clock, batches before punctuations; returns whether a punctuation ran."""
-        now = self.environment.clock.time_ms()
+        environment = self.environment
+        now, held, pace = environment.clock.time_ms(), environment.operators.held, environment.thread.pace
         if now < self._punctuations.next_wall_clock:
-            self._held.release_due(now)
+            held.release_due(now)
             return False
-        self._held.release()
-        pace = self.environment.thread.pace
+        held.release()
         enough = None if pace is None else pace.ends_here
         ran = self._punctuations.punctuate(PunctuationType.WALL_CLOCK_TIME, now, enough)
-        self._held.end_round()
+        held.end_round()
         if ran:
             self.commit_needed = self.has_progress = True
         return ran
@@ -386,10 +349,11 @@ class Task:
 
     def drain(self) -> None:
         """Steps (a) and (b): forwards and logs what nodes and caches hold back."""
-        self._held.release()
+        held = self.environment.operators.held
+        held.release()
         self.stores.drain()
-        while self._held:  # caches lie above nodes that hold records back
-            self._held.release()
+        while held:  # caches lie above nodes that hold records back
+            held.release()
             self.stores.drain()
         self.environment.cursor.leave()
 
@@ -411,35 +375,22 @@ class Task:
                 sent()
         self.commit_needed = True
 
-    def positions(self) -> dict[TopicPartition, int]:
-        """Returns the next offset to process of each input partition that has moved since the task started."""
-        return {name: queue.position for name, queue in self.queues.items() if queue.position is not None}
-
     def committable(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Returns the offsets that the next commit changes, with their metadata (semantics 79)."""
-        known, ids, times = self.known_offsets, self.topic_ids, self.environment.operators.times.current()
-        marks, progressed = self.stores.changelog_marks(), self.environment.operators.times.progressed
-        changed: dict[TopicPartition, OffsetAndMetadata] = {}
-        for name, queue in self.queues.items():
-            before, position = known.get(name), queue.position
-            if position is None and progressed and before is not None:  # results were sent on before the first record
-                position = before.offset
-            if position is not None:
-                found = _committable(queue, position, times, ids.get(name.topic), marks)
-                if found != before:
-                    changed[name] = found
-        return changed
+        times = self.environment.operators.times
+        marks = self.stores.changelogs.marks()
+        return self.inputs.committable(times.current(), self.topic_ids, marks, progressed=times.progressed)
 
     def apply(self, *, transaction: bool = False) -> None:
         """Step (d) or (e): writes to the engines what was drained.
 
         :param transaction: whether a transaction was committed before.
         """
-        positions = self.positions()
+        positions = self.inputs.positions()
         self.stores.apply(positions)
-        self.store_positions.note_commit(positions)
+        self.stores.positions.note_commit(positions)
         if transaction:
-            self.stores.transaction_committed()
+            self.stores.changelogs.transaction_committed()
 
     def sample(self) -> None:
         """Samples the counters of the task and its stores, for rates."""
@@ -451,22 +402,13 @@ class Task:
 
         :param offsets: what was committed, if that was a while ago; else it is what is :meth:`committable`.
         """
-        if changed := self.committable() if offsets is None else offsets:
-            self.known_offsets = {**self.known_offsets, **changed}
+        self.inputs.committed(self.committable() if offsets is None else offsets)
         if offsets is None:
             self.environment.operators.committed()
         self.has_progress = False
-        self.commit_needed = bool(self._remainders)  # a drain has left some
+        self.commit_needed = bool(self.environment.operators.remainders)  # a drain has left some
         if offsets is not None:  # positions may have moved meanwhile, past records that are none
             self.commit_needed = self.commit_needed or bool(self.committable())
         self.environment.users.commit_requested = False
         if self.environment.probe is not None:
             self.environment.probe.committed()
-
-
-def _committable(
-    queue: InputQueue, position: int, times: Mapping[str, int], topic_id: str | None, marks: frozenset[int]
-) -> OffsetAndMetadata:
-    skip = queue.skip_rule(position)
-    metadata = TopicPartitionMetadata(queue.partition_time, times, topic_id, marks, skip=skip)
-    return OffsetAndMetadata(position, metadata.encode())

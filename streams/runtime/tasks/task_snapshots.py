@@ -23,7 +23,7 @@ from state.engine.port import OFFSETS, Ingesting
 from state.engine.repair_hints import without_hint
 from state.formats.offsets import write_offset
 from state.registry.kinds import families_of
-from streams.restore.restorer import RestoreJob
+from streams.restore.jobs import RestoreJob
 from streams.restore.snapshot_files import SnapshotCopy, SnapshotError, StoreSnapshot, snapshot_path
 from streams.runtime.tasks.task import Task
 
@@ -131,7 +131,7 @@ class TaskSnapshots:
                 start = taking.found.offset + 1
             except (SnapshotError, StateError, OSError) as error:
                 _refused(taking.job, taking.directory, error)
-                taking.task.stores.wipe(taking.job.store)
+                taking.task.stores.progress.wipe(taking.job.store)
                 start = taking.job.start
             self._end(taking)
             job = taking.job
@@ -143,7 +143,7 @@ class TaskSnapshots:
         job, engine = taking.job, taking.job.engine
         assert isinstance(engine, Ingesting)
         engine.ingest(taking.copy.copied)
-        taking.task.stores.note_complete([job.store], taking.found.made_ms)
+        taking.task.stores.progress.note_complete([job.store], taking.found.made_ms)
         batch = job.engine.batch()
         batch.put(job.offset_key, write_offset(taking.found.offset), job.engine.family(OFFSETS).handle)
         job.engine.write(batch)

@@ -3,31 +3,24 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
-from processor_api.errors import DamagedStateError, InternalError, StoreError
+from processor_api.errors import InternalError, StoreError
 from processor_api.record import NO_TIMESTAMP
 from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.suppliers import CustomStoreSupplier
-from processor_api.task_id import TaskId, TopicPartition
-from state.directory.metadata import DATABASE
-from state.engine.port import OFFSETS, POSITIONS, Batch, BulkLoading, Engine
-from state.engine.repair_hints import rebuild_store, rebuild_task
+from processor_api.task_id import TopicPartition
+from state.engine.port import OFFSETS, POSITIONS, BulkLoading, Engine
 from state.formats.offsets import (
-    complete_at_key,
-    offset_key,
-    read_offset,
-    read_time,
-    topic_id_key,
     write_offset,
     write_time,
 )
 from state.read_views.queryable import why_unreadable
-from state.registry.kinds import check_kind, families_held, families_of, family_of, open_store, restores_blindly
+from state.registry.kinds import check_kind, families_of, family_of, open_store, restores_blindly
 from state.row_format.record_context import Cursor
 from state.windowed.segments import stored_time
 from state.write_buffer.memory_budget import Budget
@@ -38,6 +31,7 @@ from streams.runtime.engines.custom_stores import open_custom_store
 from streams.runtime.engines.store_counters import StoreCounters
 from streams.runtime.plan.task_plan import TaskPlan
 from streams.runtime.processing.environment import Environment
+from streams.runtime.tasks.stored_progress import StoredProgress, StorePositions
 
 EngineOpener = Callable[[str, Path, list[str]], Engine]
 """``(engine name, task directory, families)`` to an open engine."""
@@ -49,28 +43,77 @@ are empty where there are none."""
 DRAIN_ROUNDS_MAX = 1000
 
 
+class TaskChangelogs:
+    """Holds the changelogs that the stores of a task write; a source topic that serves as one is not written."""
+
+    def __init__(self) -> None:
+        self.by_store: dict[str, Changelog] = {}
+        self._marks: frozenset[int] = frozenset()
+
+    def clear(self) -> None:
+        """Forgets the changelogs, with what they hold back."""
+        self.by_store.clear()
+        self._marks = frozenset()
+
+    def marks(self) -> frozenset[int]:
+        """Returns the marks of those that hold records, or have held some."""
+        written = [one.topic for one in self.by_store.values() if one.end]
+        if len(written) != len(self._marks):
+            self._marks = frozenset(map(changelog_mark, written))
+        return self._marks
+
+    def hold(self) -> None:
+        """Keeps what is logged from now on until :meth:`send_held`."""
+        for changelog in self.by_store.values():
+            changelog.hold()
+
+    def send_held(self) -> bool:
+        """Sends what was kept; returns whether there was anything."""
+        sent = [changelog.send_held() for changelog in self.by_store.values()]
+        return any(sent)
+
+    def transaction_committed(self) -> None:
+        """Notes that a transaction was committed; to be called after :meth:`TaskStores.apply`."""
+        for changelog in self.by_store.values():
+            changelog.transaction_committed()
+
+
+class _StoreReaders:
+    """Holds the stores that queries have opened while the task restores; they are closed before their engine."""
+
+    def __init__(self) -> None:
+        self.change = threading.Lock()
+        """Held while readers are opened or closed, and while engines are."""
+        self._opened: WeakValueDictionary[int, OpenStore] = WeakValueDictionary()
+
+    def add(self, reader: OpenStore) -> None:
+        """Takes a store that was opened."""
+        self._opened[id(reader)] = reader
+
+    def close(self) -> None:
+        """Closes all that are in use."""
+        for reader in list(self._opened.values()):
+            reader.close()
+
+
 class TaskStores:
     """Holds the stores of one task. One engine of each name holds all stores that are on such an engine."""
 
-    def __init__(
-        self, plan: TaskPlan, task: TaskId, environment: Environment, budget: Budget, open_engine: EngineOpener
-    ) -> None:
+    def __init__(self, plan: TaskPlan, environment: Environment, budget: Budget, open_engine: EngineOpener) -> None:
         self._plan = plan
-        self._task = task
         self._environment = environment
         self._budget = budget
         self.engines: dict[str, Engine] = {}
         self.stores: dict[str, OpenStore] = {}
-        self.changelogs: dict[str, Changelog] = {}
+        self.changelogs = TaskChangelogs()
         self.counters: dict[str, StoreCounters] = {}
         self._of_engine: list[tuple[Engine, list[_Applied], Any, Any]] = []
         """Each engine with what it writes, and its handles of the families of offsets and positions."""
-        self._position_keys: dict[TopicPartition, bytes] = {}
-        self._marks: frozenset[int] = frozenset()
+        self.positions = StorePositions()
+        self.progress = StoredProgress(plan, environment.task_id, self.engines, environment.state_dir)
         self.unfinished: frozenset[str] = frozenset()
         """Stores of which final results were sent on in part before: also their expired rows are restored."""
-        self._readers_change = threading.Lock()
-        self._readers: WeakValueDictionary[int, OpenStore] = WeakValueDictionary()
+        self._readers = _StoreReaders()
         builders = [plan.topology.stores[name] for name in plan.stores]
         try:
             for engine in sorted({builder.supplier.engine for builder in builders}):
@@ -84,7 +127,7 @@ class TaskStores:
 
     def _open_engine(self, name: str, builders: Sequence[StoreBuilder[Any, Any]], open_engine: EngineOpener) -> Engine:
         if isinstance(builders[0].supplier, CustomStoreSupplier):
-            partition = self._task.partition
+            partition = self._environment.task_id.partition
             changelog = self._plan.changelogs.get(builders[0].name)
             return open_custom_store(builders[0], self._environment, changelog, self._plan.partitions(partition))
         return open_engine(name, self._environment.state_dir, [one for each in builders for one in families_of(each)])
@@ -96,7 +139,6 @@ class TaskStores:
         """
         self.stores.clear()
         self.changelogs.clear()
-        self._marks = frozenset()
         self._of_engine.clear()
         for name in self._plan.stores:
             builder = self._plan.topology.stores[name]
@@ -104,23 +146,23 @@ class TaskStores:
         for name, engine in self.engines.items():
             own = [self._applied(store) for store in self.stores.values() if store.builder.supplier.engine == name]
             self._of_engine.append((engine, own, engine.family(OFFSETS).handle, engine.family(POSITIONS).handle))
-        self.note_complete(self._plan.stores, self._environment.clock.time_ms())
+        self.progress.note_complete(self._plan.stores, self._environment.clock.time_ms())
 
     def _applied(self, store: OpenStore) -> _Applied:
-        changelog = self.changelogs.get(store.builder.name)
         name = store.builder.name
-        return store, changelog, self.offset_key(name) if name in self._plan.changelogs else b"", self._time_key(name)
+        key = self.progress.offset_key(name) if name in self._plan.changelogs else b""
+        return store, self.changelogs.by_store.get(name), key, self.progress.time_key(name)
 
     def _open(self, builder: StoreBuilder, collector: RecordCollector, end: int) -> OpenStore:  # type: ignore[type-arg]
-        name = builder.name
+        name, environment = builder.name, self._environment
         topic = self._plan.changelogs.get(name)
         log = log_many = None
         if topic is not None and name not in self._plan.source_changelogs:
-            changelog = self.changelogs[name] = collector.changelog(topic, self._task.partition, end)
+            changelog = collector.changelog(topic, environment.task_id.partition, end)
+            self.changelogs.by_store[name] = changelog
             log, log_many = changelog.log, changelog.log_many
-            if self._environment.probe is not None:
-                log, log_many = self._environment.probe.changelog(name, changelog)
-        environment = self._environment
+            if environment.probe is not None:
+                log, log_many = environment.probe.changelog(name, changelog)
         opened = open_store(
             builder,
             engine=self.engines[builder.supplier.engine],
@@ -162,7 +204,7 @@ class TaskStores:
         builder = self._plan.topology.stores[name]
         if why := why_unreadable(builder):
             raise StoreError(why, store=name)
-        with self._readers_change:
+        with self._readers.change:
             engine = self.engines.get(builder.supplier.engine)
             if engine is None:
                 return None
@@ -176,125 +218,22 @@ class TaskStores:
                 reads_only=True,
                 **self._serdes(builder),
             )
-            self._readers[id(found)] = found
+            self._readers.add(found)
             return found
 
-    # ------------------------------------------------------------------ positions
-
-    def changelog_marks(self) -> frozenset[int]:
-        """Returns the marks of those changelogs that hold records, or have held some."""
-        written = [one.topic for one in self.changelogs.values() if one.end]
-        if len(written) != len(self._marks):
-            self._marks = frozenset(map(changelog_mark, written))
-        return self._marks
+    # ------------------------------------------------------------------ restore
 
     def changelog_partitions(self) -> dict[TopicPartition, str]:
         """Returns the changelog partition of each store that has one."""
-        partition = self._task.partition
+        partition = self._environment.task_id.partition
         return {TopicPartition(topic, partition): store for store, topic in self._plan.changelogs.items()}
-
-    def engine_of(self, store: str) -> Engine:
-        """Returns the engine that holds a store."""
-        return self.engines[self._plan.topology.stores[store].supplier.engine]
-
-    def offset_key(self, store: str) -> bytes:
-        """Returns the key of the store's changelog offset.
-
-        A source topic may be the changelog of one store now and of another after an upgrade of the topology, so the key
-        names the rows as well there.
-        """
-        key = offset_key(self._plan.changelogs[store], self._task.partition)
-        return self._rows_prefix(store) + key if store in self._plan.source_changelogs else key
-
-    def _time_key(self, store: str) -> bytes:
-        """Returns the key of the time as of which a store is complete; empty for a store without such a time.
-
-        Others write into a source topic at any time.
-        """
-        topic, plan = self._plan.changelogs.get(store), self._plan
-        if topic is None or store in plan.source_changelogs or not self.engine_of(store).persistent:
-            return b""
-        custom = isinstance(plan.topology.stores[store].supplier, CustomStoreSupplier)
-        return b"" if custom else complete_at_key(topic)
-
-    def complete_at(self, store: str) -> int | None:
-        """Returns the time in ms as of which the store had all of its changelog up to its offset: deletions that were
-        written later may be gone from the changelog. ``None`` if that is not known."""
-        key = self._time_key(store)
-        return read_time(self.engine_of(store).family(OFFSETS).get(key)) if key else None
-
-    def note_complete(self, stores: Iterable[str], time_ms: int) -> None:
-        """Notes for stores that they have all of their changelogs as of a time, or are empty and will be filled."""
-        for store in stores:
-            key, engine = self._time_key(store), self.engine_of(store)
-            if key:
-                batch = engine.batch()
-                batch.put(key, write_time(time_ms), engine.family(OFFSETS).handle)
-                engine.write(batch)
-
-    def forget(self, store: str) -> None:
-        """Removes a store's offset and then its rows: rows that a crash leaves without an offset are removed later."""
-        engine = self.engine_of(store)
-        batch = engine.batch()
-        batch.delete(self.offset_key(store), engine.family(OFFSETS).handle)
-        engine.write(batch)
-        self.wipe(store)
-
-    def _rows_prefix(self, store: str) -> bytes:
-        return f"{family_of(self._plan.topology.stores[store])}/".encode()
-
-    def stored_offset(self, store: str) -> int | None:
-        """Returns the offset of the last changelog record that the store's engine holds."""
-        found = self.engine_of(store).family(OFFSETS).get(self.offset_key(store))
-        try:
-            return None if found is None else read_offset(found)
-        except ValueError as error:
-            raise DamagedStateError(
-                f"the changelog offset of store {store!r} is damaged: {error}; {rebuild_store(store)}",
-                path=self._database,
-                store=store,
-                task=str(self._task),
-            ) from error
 
     def window_time(self, store: str) -> int:
         """Returns the time of a window or session store as of the last commit, which its changelog tells too; -1 if it
         has none. It is earlier while rows are needed that have expired."""
-        found = stored_time(self.engine_of(store).family(family_of(self._plan.topology.stores[store])))
+        found = stored_time(self.progress.engine_of(store).family(family_of(self._plan.topology.stores[store])))
         needed = [one.needed_from for one in self.stores[store].participants] if store in self.stores else []
         return NO_TIMESTAMP if found is None else min([found, *(time for time in needed if time is not None)])
-
-    def bind_topic(self, store: str, topic_id: str) -> str | None:
-        """Keeps the id of the changelog topic with the store. A store that has rows of another topic is emptied.
-
-        The changelog offset of such a store would mean other records in this topic.
-
-        :returns: that other topic's id; ``None`` if the id is the same, or was not known.
-        """
-        engine = self.engine_of(store)
-        offsets = engine.family(OFFSETS)
-        source = store in self._plan.source_changelogs
-        key = topic_id_key(self._plan.changelogs[store], self._rows_prefix(store) if source else b"")
-        found = offsets.get(key)
-        known = None if found is None else found.decode(errors="replace")
-        if known == topic_id:
-            return None
-        batch = engine.batch()
-        if known is not None:
-            self.wipe(store)  # first: rows that are left after a crash must have the former id
-            offsets = engine.family(OFFSETS)
-            batch.delete(self.offset_key(store), offsets.handle)
-        batch.put(key, topic_id.encode(), offsets.handle)
-        engine.write(batch)
-        return known
-
-    @property
-    def _database(self) -> str:
-        return str(self._environment.state_dir / DATABASE)
-
-    def has_rows(self, store: str) -> bool:
-        """Whether the store's engine holds anything of it."""
-        engine = self.engine_of(store)
-        return any(map(engine.holds, families_held(self._plan.topology.stores[store], engine)))
 
     def start_bulk_load(self, stores: Collection[str]) -> None:
         """Opens engines for bulk loading of long restores that read no rows, until :meth:`finish_bulk_load`."""
@@ -310,84 +249,9 @@ class TaskStores:
                 self._reopen(engine, bulk=False)
 
     def _reopen(self, engine: BulkLoading, *, bulk: bool) -> None:
-        with self._readers_change:
-            self._close_readers()
+        with self._readers.change:
+            self._readers.close()
             engine.reopen(bulk=bulk)
-
-    def _close_readers(self) -> None:
-        for reader in list(self._readers.values()):
-            reader.close()
-
-    def wipe(self, store: str) -> None:
-        """Removes the store's rows, and before them the keys that name the source topic they are from."""
-        engine, prefix = self.engine_of(store), self._rows_prefix(store)
-        offsets = engine.family(OFFSETS)
-        batch = engine.batch()
-        for key in [key for key, _ in offsets.range(prefix, prefix[:-1] + bytes([prefix[-1] + 1]))]:
-            batch.delete(key, offsets.handle)
-        engine.write(batch)
-        engine.clear(families_held(self._plan.topology.stores[store], engine))
-
-    def stored_positions(self) -> dict[str, int]:
-        """Returns the input positions of the last commit in the persistent engine, by ``<topic>-<partition>``."""
-        found: dict[str, int] = {}
-        for engine in self.engines.values():
-            found.update(self._positions_in(engine))
-        return found
-
-    def _positions_in(self, engine: Engine) -> dict[str, int]:
-        found: dict[str, int] = {}
-        for key, value in engine.family(POSITIONS).range():
-            try:
-                found[key.decode()] = read_offset(value)
-            except ValueError as error:
-                raise DamagedStateError(
-                    f"the position of {key.decode(errors='replace')} in the state of task {self._task} is damaged:"
-                    f" {error}; {rebuild_task(self._database)}",
-                    path=self._database,
-                    task=str(self._task),
-                ) from error
-        return found
-
-    @property
-    def all_logged(self) -> bool:
-        """Whether every store that is on disk can be restored from a changelog."""
-        return all(name in self._plan.changelogs or not self.engine_of(name).persistent for name in self._plan.stores)
-
-    def unlogged_positions(self) -> dict[str, dict[str, int]]:
-        """Returns, for each store on disk without a changelog, the input positions of the last commit that it holds."""
-        return {
-            name: self._positions_in(engine)
-            for name in self._plan.stores
-            if name not in self._plan.changelogs and (engine := self.engine_of(name)).persistent
-        }
-
-    def write_positions(self, store: str, positions: Mapping[TopicPartition, int]) -> None:
-        """Writes the input positions from which on the store's engine holds what is consumed."""
-        engine = self.engine_of(store)
-        batch = engine.batch()
-        self._put_positions(batch, engine.family(POSITIONS).handle, positions)
-        engine.write(batch)
-
-    def restored_positions(
-        self, committed: Mapping[TopicPartition, int], changelog_ends: Mapping[str, int]
-    ) -> dict[str, dict[TopicPartition, int]]:
-        """Returns, by store, the input offsets before which it holds everything once it is restored.
-
-        That is where the task starts, or further if the engine was written by a commit whose offsets were lost. A store
-        that is new, or that nothing restores, has no such offsets.
-
-        :param committed: where the task starts.
-        """
-        found: dict[str, dict[TopicPartition, int]] = {}
-        stored = self.stored_positions()
-        for name in self._plan.stores:
-            engine = self.engine_of(name)
-            if not changelog_ends.get(name) and not engine.holds(family_of(self._plan.topology.stores[name])):
-                continue
-            ahead = stored if engine.persistent else {}
-            found[name] = {one: max(offset, ahead.get(str(one), 0)) for one, offset in committed.items()}
-        return found
 
     # ------------------------------------------------------------------ commit
 
@@ -402,18 +266,8 @@ class TaskStores:
                 return
         raise InternalError(
             f"caches were not empty after {DRAIN_ROUNDS_MAX} rounds: does a table feed itself without end?",
-            task=str(self._task),
+            task=str(self._environment.task_id),
         )
-
-    def hold_changes(self) -> None:
-        """Keeps what is logged from now on until :meth:`log_held_changes`."""
-        for changelog in self.changelogs.values():
-            changelog.hold()
-
-    def log_held_changes(self) -> bool:
-        """Sends what was kept to the changelogs; returns whether there was anything."""
-        sent = [changelog.send_held() for changelog in self.changelogs.values()]
-        return any(sent)
 
     def apply(self, positions: Mapping[TopicPartition, int]) -> None:
         """Writes what was drained to the engines, each with its changelog offsets and the input positions."""
@@ -434,7 +288,7 @@ class TaskStores:
                 elif key and (position := self._source_position(store.builder.name, positions)) is not None:
                     batch.put(key, write_offset(position - 1), offsets_handle)
             if positions and engine.persistent:
-                self._put_positions(batch, positions_handle, positions)
+                self.progress.put_positions(batch, positions_handle, positions)
             engine.write(batch)
             for store, _, _, _ in stores:
                 store.applied()
@@ -452,20 +306,7 @@ class TaskStores:
         """Returns up to where a store holds the source topic that is its changelog."""
         if store not in self._plan.source_changelogs:
             return None
-        return positions.get(TopicPartition(self._plan.changelogs[store], self._task.partition))
-
-    def _put_positions(self, batch: Batch, handle: Any, positions: Mapping[TopicPartition, int]) -> None:
-        keys = self._position_keys
-        for partition, position in positions.items():
-            key = keys.get(partition)
-            if key is None:
-                key = keys[partition] = offset_key(*partition)
-            batch.put(key, write_offset(position), handle)
-
-    def transaction_committed(self) -> None:
-        """Notes that a transaction was committed; to be called after :meth:`apply`."""
-        for changelog in self.changelogs.values():
-            changelog.transaction_committed()
+        return positions.get(TopicPartition(self._plan.changelogs[store], self._environment.task_id.partition))
 
     def drop_uncommitted(self) -> None:
         """Drops everything that the engines do not hold, and closes the stores; the engines remain open."""
@@ -478,8 +319,9 @@ class TaskStores:
     def close(self) -> None:
         """Closes stores and engines."""
         self.drop_uncommitted()
-        with self._readers_change:
-            engines, self.engines = self.engines, {}
-            self._close_readers()
-        for engine in engines.values():
+        with self._readers.change:
+            engines = list(self.engines.values())
+            self.engines.clear()
+            self._readers.close()
+        for engine in engines:
             engine.close()

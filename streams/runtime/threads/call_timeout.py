@@ -74,7 +74,7 @@ class CallTimeout:
         suspect = self._suspect
         if suspect is None or suspect.partition is None:
             return None
-        queue = task.queues.get(suspect.partition)
+        queue = task.inputs.queues.get(suspect.partition)
         if queue is None or queue.next_offset is None:
             return None
         return suspect.offsets.start - queue.next_offset
@@ -88,7 +88,7 @@ class CallTimeout:
             if suspect.what not in pace.calls.committed:
                 return
         elif any(
-            (queue := task.queues.get(suspect.partition)) is not None
+            (queue := task.inputs.queues.get(suspect.partition)) is not None
             and queue.next_offset is not None
             and queue.next_offset < suspect.offsets.stop
             for task in tasks

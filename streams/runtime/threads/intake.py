@@ -12,12 +12,12 @@ from typing import Any
 
 from processor_api.clock import Clock
 from processor_api.task_id import TopicPartition
-from streams.config import StreamsConfig
 from streams.config import clients as client_configs
 from streams.kafka.client_errors import LOST
 from streams.kafka.client_events import client_event, is_event
 from streams.log import RepeatedLines
 from streams.runtime.processing.inputs import InputQueue
+from streams.runtime.start.lost_offsets import LostOffsets
 from streams.runtime.threads.due_tasks import DueTasks
 from streams.runtime.threads.thread_resources import ThreadResources
 
@@ -76,15 +76,12 @@ class Intake:
     """
 
     def __init__(
-        self,
-        resources: ThreadResources,
-        config: StreamsConfig,
-        clock: Clock,
-        due: DueTasks,
-        repeated: RepeatedLines,
-        stands_still: Callable[[], bool],
+        self, resources: ThreadResources, due: DueTasks, repeated: RepeatedLines, stands_still: Callable[[], bool]
     ) -> None:
+        config, clock = resources.process.config, resources.process.platform.clock
         self._resources = resources
+        self._consumer = resources.clients.consumer
+        self._lost = LostOffsets(self._consumer, clock, client_configs.auto_offset_reset(config))
         self._max_poll_records = client_configs.max_poll_records(config)
         self._buffered_records_max = config.buffered_records_per_partition
         self._gathering = Gathering(clock, config.poll_gather_ms)
@@ -101,10 +98,10 @@ class Intake:
         :param wait_s: returns how long to wait for records otherwise, in seconds.
         """
         resources = self._resources
-        for partition in resources.lost_offsets.find(resources.tasks.running):
+        for partition in self._lost.find(resources.tasks.running):
             self.paused.discard(partition)
             self._due.touched(resources.tasks.running[partition])
-        consumer, limit = resources.consumer, self._max_poll_records
+        consumer, limit = self._consumer, self._max_poll_records
         if not busy:
             self._gathering.wait(wait_s)
         messages: Sequence[Any] = consumer.consume(limit, 0.0)
@@ -119,13 +116,18 @@ class Intake:
             self._gathering.found(len(messages))
         self._route(messages)
 
+    def forget(self) -> None:
+        """Forgets what it knows of partitions: all are read from their committed offsets again."""
+        self._lost.clear()
+        self.paused.clear()
+
     def resume(self) -> None:
         """Resumes the partitions of which no longer too much is buffered."""
         if not self.paused:
             return
         running = self._resources.tasks.running
-        ready = [p for p in self.paused if p not in running or not self._full(running[p].queues[p])]
-        self._resources.consumer.resume([partition for partition in ready if partition in running])
+        ready = [p for p in self.paused if p not in running or not self._full(running[p].inputs.queues[p])]
+        self._consumer.resume([partition for partition in ready if partition in running])
         self.paused.difference_update(ready)
 
     def _route(self, messages: Sequence[Any]) -> None:
@@ -137,7 +139,7 @@ class Intake:
         errors = [error for message in messages if (error := message.error()) is not None]
         if not errors:
             return self._take(messages)
-        eof = self._resources.consumer.partition_eof
+        eof = self._consumer.partition_eof
         if all(error.code() == eof for error in errors):
             return self._take_with_ends(messages)
         for happened, run in groupby(messages, is_event):
@@ -175,7 +177,7 @@ class Intake:
         queue = task.add(partition, batch)
         self._resources.idling.arrived(partition)
         self._due.got_records(task)
-        waits = len(task.queues) > 1 or self._stands_still()
+        waits = len(task.inputs.queues) > 1 or self._stands_still()
         if waits or len(queue) > len(batch):
             queue.measure(batch)
             if self._full(queue, 0 if waits else len(batch)):
@@ -192,20 +194,20 @@ class Intake:
     def _pausing(self, partition: TopicPartition) -> None:
         if partition not in self.paused:
             self.paused.add(partition)
-            self._resources.consumer.pause([partition])
+            self._consumer.pause([partition])
 
     def _event(self, event: Any) -> None:
         error, partition = event.error(), TopicPartition(event.topic() or "", event.partition() or 0)
-        if error.code() == self._resources.consumer.partition_eof:
+        if error.code() == self._consumer.partition_eof:
             task = self._resources.tasks.running.get(partition)
             if task is not None:
-                task.queues[partition].at_end(event.offset())
+                task.inputs.queues[partition].at_end(event.offset())
             return
         if error.name() in LOST:
-            return self._resources.lost_offsets.add(partition, event.offset())
+            return self._lost.add(partition, event.offset())
         if error.name() == "UNKNOWN_TOPIC_OR_PART" and partition in self._resources.tasks.running:
             # tasks do not wait for a deleted topic
-            self._resources.tasks.running[partition].queues[partition].caught_up = True
+            self._resources.tasks.running[partition].inputs.queues[partition].caught_up = True
         if event.topic() and partition not in self._resources.tasks.running and error.name() != "_FATAL":
             self._repeated.log("cannot read", partition=str(partition), error=error.str())
             return

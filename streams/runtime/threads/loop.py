@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, field
 from typing import Protocol
 
-from processor_api.clock import Clock
 from processor_api.errors import DiskFullError, TaskMigratedError
 from processor_api.task_id import TaskId
 from streams.config import StreamsConfig
 from streams.config import clients as client_configs
+from streams.kafka.membership.port import Membership
 from streams.kafka.ports import CommitAgain, NotDelivered, TransactionAborted
 from streams.log import RepeatedLines, in_work
 from streams.metrics.registry import Metrics
@@ -18,6 +19,7 @@ from streams.platform import Platform
 from streams.runtime.tasks.full_disk import FullDisk, Waiting
 from streams.runtime.tasks.refused_records import RefusedRecords
 from streams.runtime.tasks.retry import Retry
+from streams.runtime.tasks.task import Task
 from streams.runtime.threads.call_timeout import CallTimeout
 from streams.runtime.threads.due_tasks import DueTasks
 from streams.runtime.threads.intake import Intake
@@ -43,6 +45,10 @@ class KeptByThread:
     full_disk: FullDisk
     call_timeout: CallTimeout
     repeated: RepeatedLines
+    membership: Membership | None = field(default=None, init=False)
+    """The last membership, if it has ended but remains in the group for a next one that has not joined yet."""
+    begin_after_s: float = field(default=0.0, init=False)
+    """How long to wait before the first resources are made."""
 
     @classmethod
     def of(cls, name: str, config: StreamsConfig, platform: Platform, metrics: Metrics) -> KeptByThread:
@@ -81,9 +87,8 @@ class LoopHost(Protocol):
 class ThreadLoop:
     """Runs the tasks of one set of resources."""
 
-    def __init__(
-        self, resources: ThreadResources, host: LoopHost, kept: KeptByThread, config: StreamsConfig, clock: Clock
-    ) -> None:
+    def __init__(self, resources: ThreadResources, host: LoopHost, kept: KeptByThread) -> None:
+        config, clock = resources.process.config, resources.process.platform.clock
         self._resources = resources
         self._host = host
         self._kept = kept
@@ -91,7 +96,7 @@ class ThreadLoop:
         self._commit_interval_s = config.commit_interval_ms / 1000
         self._poll_s = config.poll_ms / 1000
         self._due = DueTasks()
-        self.intake = Intake(resources, config, clock, self._due, kept.repeated, self._stands_still)
+        self.intake = Intake(resources, self._due, kept.repeated, self._stands_still)
         self._next_commit = clock.monotonic() + self._commit_interval_s
         self._commit_again = False
         self._open_at = 0.0
@@ -106,7 +111,7 @@ class ThreadLoop:
                 self.intake.poll(busy, self._wait_s)
                 counters.polled(now() - begin)
                 resources.membership.poll()
-                resources.refresh()
+                resources.plans.follow()
                 self._open()
                 begin, before = now(), counters.processed
                 busy = self._process()
@@ -126,11 +131,11 @@ class ThreadLoop:
         tasks, refused = self._resources.tasks, frozenset[TaskId]()
         if isinstance(error, NotDelivered):
             refused = tasks.named(error.tasks or {error.task})
-            self._kept.refused.keep(tasks.owned)
+            self._kept.refused.keep(self._resources.manager.ownership.owned)
             self._kept.refused.record(error, refused)
         if refused and not self._resources.committer.in_transaction:
             self._resources.collector.forget_failure()
-            tasks.roll_back(refused)
+            self._resources.manager.roll_back(refused)
             self.intake.paused.intersection_update(tasks.running)
             return
         if not refused:
@@ -138,9 +143,8 @@ class ThreadLoop:
             self._kept.repeated.log(text, level=logging.WARNING, error=str(error))
             self._open_at = self._clock.monotonic() + self._kept.retry.wait_after(error)
         self._resources.committer.abort()
-        tasks.roll_back()
-        self._resources.lost_offsets.clear()
-        self.intake.paused.clear()
+        self._resources.manager.roll_back()
+        self.intake.forget()
 
     def _stands_still(self) -> bool:
         """Whether nothing is processed: the application is paused, or a commit waits for room on the disk."""
@@ -150,7 +154,7 @@ class ThreadLoop:
         paused = self._stands_still()
         if self._resources.restorer.active and not paused:
             return 0.0
-        if not self._resources.tasks.all_open:
+        if not self._resources.tasks.all_run:
             return OPENING_WAIT_S
         wait = self._poll_s
         due = self._due
@@ -165,19 +169,19 @@ class ThreadLoop:
         return wait
 
     def _open(self) -> None:
-        tasks, full_disk = self._resources.tasks, self._kept.full_disk
-        if self._resources.revoked:
-            self._resources.revoked = False
+        tasks, full_disk, ownership = self._resources.tasks, self._kept.full_disk, self._resources.manager.ownership
+        if ownership.revoked:
+            ownership.revoked = False
             self._host.become(ThreadState.PARTITIONS_REVOKED)
-        if not tasks.all_open:
+        if not tasks.all_run:
             self._host.become(ThreadState.PARTITIONS_ASSIGNED)
         if not full_disk.holds(Waiting.OPENING) or full_disk.may_try():
             try:
                 self._advance()
             except DiskFullError as error:
                 full_disk.met(error, Waiting.OPENING)
-                tasks.close_unopened()
-        if tasks.all_open and self._resources.assigned:
+                self._resources.manager.close_unopened()
+        if tasks.all_run and ownership.assigned:
             full_disk.passed(Waiting.OPENING)
             if self._host.state is not ThreadState.RUNNING:
                 self._host.become(ThreadState.PARTITIONS_ASSIGNED)
@@ -185,16 +189,16 @@ class ThreadLoop:
 
     def _advance(self) -> None:
         """Takes the next steps of restoring and opening tasks."""
-        tasks, restorer = self._resources.tasks, self._resources.restorer
+        tasks, manager, restorer = self._resources.tasks, self._resources.manager, self._resources.restorer
         if not restorer.active:
             restorer.rest()
         elif not self._stands_still():
             restorer.step(0.0 if tasks.running else RESTORE_WAIT_S)
-        if tasks.all_open:
-            if tasks.looks_for_inputs:
-                tasks.advance()
+        if tasks.all_run:
+            if manager.looks_for_inputs:
+                manager.advance()
         elif self._clock.monotonic() >= self._open_at and self._resources.membership.may_open():
-            tasks.advance()
+            manager.advance()
 
     def _process(self) -> bool:
         """Processes what is buffered until something else is due; returns whether more could be processed."""
@@ -234,12 +238,7 @@ class ThreadLoop:
         due.follow(self._resources.tasks.running_now)
         running = self._resources.tasks.running_now.values()
         self._kept.reports.at(now, running)
-        pace = self._resources.pace
-        asked = self._resources.wants_commit()
-        asked = asked or any(task.environment.users.commit_requested for task in due.touched_tasks)
-        asked = asked or pace.drains.records_left <= 0 or pace.poll_is_late or self._kept.call_timeout.commits_at_once
-        asked = asked or self._kept.refused.wants_commit(running)
-        if now < min(self._next_commit, self._resources.committer.commit_by) and not asked:
+        if not self._is_due(now, running):
             return
         if self._kept.full_disk.holds(Waiting.COMMIT) and not self._kept.full_disk.may_try():
             return
@@ -250,7 +249,7 @@ class ThreadLoop:
                 self._kept.refused.committed()
                 self._committed(now)
             if (committed and self._resources.committer.progressed) or self._nothing_is_left():
-                self._kept.call_timeout.committed(pace, running)
+                self._kept.call_timeout.committed(self._resources.pace, running)
                 self._kept.retry.reset()
             self._commit_again = False
             self._kept.full_disk.passed(Waiting.COMMIT)
@@ -260,7 +259,7 @@ class ThreadLoop:
                 raise  # the stores are opened again
             return
         except CommitAgain as error:
-            if pace.poll_is_late:
+            if self._resources.pace.poll_is_late:
                 raise TaskMigratedError(error.message, **error.place()) from error
             self._commit_again = True
             self._next_commit = now + self._kept.retry.record_failure(error)
@@ -268,6 +267,19 @@ class ThreadLoop:
         due.committed()
         self._resources.purge.run(running)
         self._resources.watch.run(running)
+
+    def _is_due(self, now: float, running: Collection[Task]) -> bool:
+        """Whether it is time for a commit, or something asks for one."""
+        resources, kept = self._resources, self._kept
+        return (
+            resources.budget.wants_commit()  # first, since it compares with the last time that it was asked
+            or now >= min(self._next_commit, resources.committer.commit_by)
+            or any(task.environment.users.commit_requested for task in self._due.touched_tasks)
+            or resources.pace.drains.records_left <= 0
+            or resources.pace.poll_is_late
+            or kept.call_timeout.commits_at_once
+            or kept.refused.wants_commit(running)
+        )
 
     def _committed(self, began: float) -> None:
         """Counts a commit. Where it took long, records are processed for as long before the next one, for up to an
@@ -280,6 +292,4 @@ class ThreadLoop:
     def _nothing_is_left(self) -> bool:
         """Whether errors are over without a commit: everything was read, and there is nothing to commit."""
         tasks = self._resources.tasks
-        return (
-            self._kept.retry.is_failing and tasks.all_open and all(task.at_end for task in tasks.running_now.values())
-        )
+        return self._kept.retry.is_failing and tasks.all_run and all(task.at_end for task in tasks.running_now.values())

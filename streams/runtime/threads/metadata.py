@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from processor_api.task_id import TaskId, TopicPartition
+from streams.runtime.processing.idling import Idling
+from streams.runtime.tasks.task import Task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,3 +38,17 @@ class ThreadMetadata:
     restore_consumer_client_id: str
     producer_client_ids: frozenset[str]
     admin_client_id: str
+
+
+def task_metadata(task: Task, idling: Idling, now_ms: int) -> TaskMetadata:
+    """Returns the metadata of a task as it is now; any thread may call it."""
+    queues = dict(task.inputs.queues)
+    committed = task.inputs.known_offsets
+    waits = [waited for name in queues if (waited := idling.idle_s(name)) is not None]
+    return TaskMetadata(
+        task_id=task.id,
+        topic_partitions=frozenset(queues),
+        committed_offsets={name: committed[name].offset for name in queues if name in committed},
+        end_offsets={name: end for name, queue in queues.items() if (end := queue.end_offset) is not None},
+        time_current_idling_started=int(now_ms - max(waits) * 1000) if waits else None,
+    )

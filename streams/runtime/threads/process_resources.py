@@ -13,7 +13,7 @@ from streams.kafka.producing.batch_limits import TopicBatchLimits
 from streams.kafka.topics.left_behind import DeployCheck
 from streams.metrics.registry import Metrics
 from streams.platform import Platform
-from streams.restore.restorer import StateRestoreListener
+from streams.restore.reports import StateRestoreListener
 from streams.runtime.engines.memory import BufferMemory
 from streams.runtime.engines.opener import Engines
 from streams.runtime.engines.state_recovery import StateRecovery

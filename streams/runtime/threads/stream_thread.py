@@ -10,18 +10,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 from processor_api.errors import DamagedStateError, DiskFullError, RetryableError, StreamsError, TaskMigratedError
 from processor_api.task_id import TaskId
 from processor_api.texts import plain_str
 from streams.config import StreamsConfig
-from streams.kafka.membership.port import Membership, ShutdownRequested
+from streams.kafka.membership.port import ShutdownRequested
 from streams.kafka.ports import CommitAgain, InstanceFenced, TransactionAborted
 from streams.log import in_work
 from streams.metrics.registry import Metrics
 from streams.platform import Platform
-from streams.restore.counters import RestoreCounters
+from streams.restore.reports import RestoreCounters
 from streams.runtime.engines.state_recovery import clear_tracebacks
 from streams.runtime.tasks.task import Task
 from streams.runtime.threads.loop import KeptByThread, ThreadLoop
@@ -31,6 +30,7 @@ from streams.runtime.threads.task_manager import OwnedTask
 from streams.runtime.threads.thread_metrics import ThreadCounters
 from streams.runtime.threads.thread_resources import ThreadResources
 from streams.runtime.threads.thread_state import ThreadState, check_step
+from streams.threads import StoppableThread
 from streams.user_exits import as_error, passes
 
 log = logging.getLogger("streams.thread")
@@ -63,7 +63,6 @@ class StreamThread:
         callbacks: ThreadCallbacks,
         metrics: Metrics,
     ) -> None:
-        threads = platform.threads
         self.name = name
         self.state = ThreadState.CREATED
         self.failure: Exception | None = None
@@ -71,17 +70,11 @@ class StreamThread:
         """Whether it failed, and another thread replaces it."""
         self._kept = KeptByThread.of(name, config, platform, metrics)
         self._make_resources = make_resources
-        self._make_loop = partial(ThreadLoop, host=self, config=config, clock=platform.clock)
         self._callbacks = callbacks
-        self._threads = threads
-        self._stopping = threads.event()
+        self._thread = StoppableThread(platform.threads, self.run, name)
         self._remain = False
-        self._thread = threads.thread(self.run, name)
         self._resources: ThreadResources | None = None
         self._loop: ThreadLoop | None = None
-        self._kept_membership: Membership | None = None
-        """The last membership, if it has ended but remains in the group for a next one that has not joined yet."""
-        self._begin_after_s = 0.0
         self._parent_only = ParentOnly()
 
     @property
@@ -101,35 +94,34 @@ class StreamThread:
         :param remain: whether a static member remains in the group, for the session timeout.
         """
         self._remain = remain
-        self._stopping.set()
+        self._thread.stopping.set()
 
     def replace(self, dead: StreamThread) -> None:
         """Makes this thread the member that a dead one was; to be called before the start.
 
         It begins after a wait that grows while such threads die without a commit.
         """
-        self._kept_membership, dead._kept_membership = dead._kept_membership, None
-        self._kept.retry = dead._kept.retry
-        self._begin_after_s = self._kept.retry.backoff_s()
+        kept, former = self._kept, dead._kept
+        kept.membership, former.membership = former.membership, None
+        kept.retry = former.retry
+        kept.begin_after_s = kept.retry.backoff_s()
 
     def leave_group(self) -> None:
         """Leaves the group if this member remained in it for another thread, which does not come.
 
         Otherwise its tasks would wait for the session timeout.
         """
-        kept, self._kept_membership = self._kept_membership, None
+        kept, self._kept.membership = self._kept.membership, None
         if kept is not None and not self._remain:
             kept.remove_from_group()
 
     def join(self, timeout_s: float | None) -> bool:
         """Waits for the end of the thread; returns whether it has ended."""
-        if self._thread.ident is not None and not self.is_current():
-            self._thread.join(timeout_s)
-        return not self._thread.is_alive()
+        return self._thread.join(timeout_s)
 
     def is_current(self) -> bool:
         """Whether the caller is this thread."""
-        return self._threads.current() is self._thread
+        return self._thread.is_current()
 
     def metadata(self) -> ThreadMetadata | None:
         """Returns what the thread does now; ``None`` before it has clients. Any thread may call it."""
@@ -148,7 +140,7 @@ class StreamThread:
     def owned_tasks(self) -> list[TaskId]:
         """Lists the ids of the tasks that the thread owns now; any thread may call it."""
         resources = self._resources
-        return [] if resources is None else sorted(resources.tasks.owned)
+        return [] if resources is None else sorted(resources.manager.ownership.owned)
 
     def running_tasks(self) -> list[Task]:
         """Lists the tasks that run, to read their counters; any thread may call it."""
@@ -158,12 +150,12 @@ class StreamThread:
     def list_tasks(self) -> list[OwnedTask]:
         """Lists the tasks that the thread has to run, as they are now; any thread may call it."""
         resources = self._resources
-        return [] if resources is None else resources.tasks.list_tasks()
+        return [] if resources is None else resources.manager.list_tasks()
 
     def restore_counters(self) -> dict[TaskId, RestoreCounters]:
         """Returns the counters of the restores of its tasks; any thread may call it."""
         resources = self._resources
-        return {} if resources is None else resources.restorer.counters()
+        return {} if resources is None else resources.restorer.reports.counters()
 
     def request_shutdown(self, reason: str) -> None:
         """Asks every member of the application to shut down; to be called on this thread.
@@ -178,11 +170,12 @@ class StreamThread:
 
     def run(self) -> None:
         """Runs until it is stopped, or until an error after which new resources would not help."""
-        if not self._stopping.is_set():
+        stopping = self._thread.stopping
+        if not stopping.is_set():
             self.become(ThreadState.STARTING)
-            self._stopping.wait(self._begin_after_s)
+            stopping.wait(self._kept.begin_after_s)
         try:
-            while not self._stopping.is_set():
+            while not stopping.is_set():
                 self._run_once()
         except Exception as error:
             self._fail(error)
@@ -210,7 +203,7 @@ class StreamThread:
 
     def _of_user(self, error: BaseException) -> Exception:
         resources, id_ = self._resources, in_work.task
-        task = None if resources is None or id_ is None else resources.tasks.tasks.get(id_)
+        task = None if resources is None or id_ is None else resources.tasks.opened.get(id_)
         place = {} if task is None else {"task": str(id_), **task.environment.cursor.place()}
         return as_error(error, "in a stream thread", **place)
 
@@ -221,17 +214,17 @@ class StreamThread:
         if former is not None:
             resources.pace.drains.learn_from(former.pace.drains)
         self._resources = resources
-        resources.tasks.waits = self._kept.refused.waits
+        resources.manager.waits = self._kept.refused.waits
         try:
             with self._parent_only:
-                resources.join(self._stopping)
-                self._kept_membership = None
-                self._loop = self._make_loop(resources, kept=self._kept)
+                resources.join(self._thread.stopping)
+                self._kept.membership = None
+                self._loop = ThreadLoop(resources, self, self._kept)
                 self._loop.run()
             self.become(ThreadState.PENDING_SHUTDOWN)
             self._final_commit(resources)
         except InstanceFenced:
-            self._kept_membership = None
+            self._kept.membership = None
             self.become(ThreadState.PENDING_SHUTDOWN)
             resources.end(clean=False, remain=True)  # to leave would remove the member that has this id now
             raise
@@ -266,7 +259,7 @@ class StreamThread:
         clear_tracebacks(error)
         # the thread that replaces this one is the same member, and has its tasks at once
         resources.end(clean=False, remain=replaced)
-        self._kept_membership = resources.membership if replaced else None
+        self._kept.membership = resources.membership if replaced else None
 
     def _retreat(self, resources: ThreadResources, error: StreamsError) -> None:
         """Closes resources whose last step may or may not have reached the broker: the next ones find out."""
@@ -278,15 +271,15 @@ class StreamThread:
             raise
         what = "what was not committed is rolled back, to be processed again with new clients"
         self._kept.repeated.log(what, thread_name=self.name, error=str(error))
-        self._end_for_new(resources, wait_s, remain=self._remain or not self._stopping.is_set())
+        self._end_for_new(resources, wait_s, remain=self._remain or not self._thread.stopping.is_set())
 
     def _end_for_new(self, resources: ThreadResources, wait_s: float, *, remain: bool = True) -> None:
         """Closes resources without a commit, and waits before new ones are made."""
         if self.state is not ThreadState.PENDING_SHUTDOWN:  # the error may be one of the last commit
             self.become(ThreadState.PARTITIONS_REVOKED)
         resources.end(clean=False, remain=remain)
-        self._kept_membership = resources.membership if remain else None
-        self._stopping.wait(wait_s)
+        self._kept.membership = resources.membership if remain else None
+        self._thread.stopping.wait(wait_s)
 
     def _final_commit(self, resources: ThreadResources) -> None:
         try:
@@ -316,7 +309,7 @@ class StreamThread:
 
     def is_stopping(self) -> bool:
         """Whether the thread is asked to end."""
-        return self._stopping.is_set()
+        return self._thread.stopping.is_set()
 
     def is_paused(self) -> bool:
         """Whether processing is suspended now."""

@@ -1,7 +1,7 @@
-"""The tasks of one stream thread: opened, restored, run, closed.
+"""The tasks of one stream thread: owned, started, run, closed.
 
 Membership says which tasks to own, inside the consumer's callback. Tasks that are lost are committed and closed there;
-new ones are only noted, and opened step by step in the thread's loop.
+new ones are only noted, and started step by step in the thread's loop.
 """
 
 from __future__ import annotations
@@ -14,24 +14,16 @@ from typing import Any, NamedTuple
 from processor_api.clock import Clock
 from processor_api.errors import DiskFullError, RetryableError, StreamsError, TaskMigratedError
 from processor_api.task_id import TaskId, TopicPartition
-from streams.config import StreamsConfig
-from streams.config import clients as client_configs
 from streams.kafka.membership.port import Tasks
-from streams.kafka.ports import ClientUnusable, CommitAgain, OffsetAndMetadata
+from streams.kafka.ports import ClientUnusable, CommitAgain, Consumer
 from streams.log import RepeatedLines, working_on
-from streams.restore.restorer import RestoreJob, Restorer
-from streams.runtime.plan.plans import PlanBook
+from streams.restore.jobs import RestoreJob
+from streams.runtime.plan.plans import PlanBook, Plans
 from streams.runtime.plan.task_plan import TaskPlan
-from streams.runtime.start.lock_waits import LockWaits
-from streams.runtime.start.orphaned_transactions import OrphanedTransactions
-from streams.runtime.start.start_offsets import StartOffsets
-from streams.runtime.start.task_opener import TaskOpener
-from streams.runtime.start.task_restores import TaskRestores
+from streams.runtime.start.task_starts import TaskStarts
 from streams.runtime.tasks.commit import Committer
 from streams.runtime.tasks.retry import Retry
 from streams.runtime.tasks.task import Task, TaskState
-from streams.runtime.tasks.task_snapshots import TaskSnapshots
-from streams.runtime.tasks.thread_clients import ThreadClients
 from streams.user_exits import as_error, passes
 
 log = logging.getLogger("streams.tasks")
@@ -53,70 +45,145 @@ class OwnedTask(NamedTuple):
     """The restores of its stores that are not complete."""
 
 
-class TaskManager:
-    """Opens, restores, starts and closes the tasks of one stream thread. Used by that thread, unless a method says so.
+class ThreadTasks:
+    """Holds the tasks of one stream thread: those that it is to run, those that are open, and those that run."""
 
-    :param plans: the plans in force; the manager works by those of now until :meth:`replan`.
-    """
-
-    def __init__(
-        self,
-        plans: PlanBook,
-        clients: ThreadClients,
-        restorer: Restorer,
-        committer: Committer,
-        opener: TaskOpener,
-        config: StreamsConfig,
-        clock: Clock,
-    ) -> None:
-        self._book = plans
-        self._plans = plans.current.tasks
-        self._consumer = clients.consumer
-        self._committer = committer
-        self._opener = opener
-        self._lock_waits = LockWaits(clock, opener.holder)
-        self._clock = clock
-        self._repeated = RepeatedLines(log, clock)
-        self._retry = Retry(clock, 0, 0, config.task_timeout_ms)
-        """Retries the opening of tasks; it has no back-off, since the loop has one."""
-        self._start_offsets = StartOffsets(clients, committer, clock, client_configs.auto_offset_reset(config))
-        snapshots = TaskSnapshots(config.state_snapshot_dir, config.application_id, clock)
-        self._restores = TaskRestores(restorer, clients, snapshots, clock)
-        self._orphans: OrphanedTransactions | None = None
-        if config.exactly_once:
-            self._orphans = OrphanedTransactions(config.application_id, clients.admin, clock)
-        self._wanted: frozenset[TaskId] = frozenset()
-        self._has_new_inputs = False
-        self.owned: frozenset[TaskId] = frozenset()
-        self.tasks: dict[TaskId, Task] = {}
+    def __init__(self) -> None:
+        self.wanted: frozenset[TaskId] = frozenset()
+        """The owned tasks that have inputs."""
+        self.opened: dict[TaskId, Task] = {}
         self.running: dict[TopicPartition, Task] = {}
         """Running tasks by input partition."""
-        self._starts: dict[TaskId, dict[TopicPartition, OffsetAndMetadata]] = {}
-        self.waits: Callable[[TaskId], bool] = _no
-        """Whether a task is not to be opened yet, since it went back a moment ago."""
+        self.has_unread_inputs = False
+        """Whether a task has inputs that it does not read yet."""
         self._now: dict[TaskId, Task] | None = None
-        self._now_open = False
+        self._all_run = False
 
-    # ------------------------------------------------------------------ ownership
+    def want(self, tasks: frozenset[TaskId]) -> None:
+        """Sets which tasks the thread is to run."""
+        self.wanted = tasks
+        self._now = None
 
-    def own(self, tasks: Tasks, *, lost: bool) -> None:
-        """Takes over new ownership (:class:`streams.kafka.membership.port.Owner`)."""
-        gone = self.owned - tasks.active
-        new = tasks.active - self.owned
-        self.owned = tasks.active
-        self._find_wanted()
+    def runs(self, task: Task, partitions: Collection[TopicPartition]) -> None:
+        """Notes that a task runs and reads partitions."""
+        self.running.update(dict.fromkeys(partitions, task))
+        self._now = None
+
+    def stop(self, task: Task) -> list[TopicPartition]:
+        """Notes that a task does not run any more; returns the partitions that it has read."""
+        partitions = [name for name, owner in self.running.items() if owner is task]
+        for name in partitions:
+            del self.running[name]
+        self._now = None
+        return partitions
+
+    def closes(self, task: Task) -> None:
+        """Notes that a task is not open any more."""
+        del self.opened[task.id]
+        self._now = None
+
+    def all_running(self) -> list[Task]:
+        """Lists the tasks that run; any thread may call it."""
+        return [task for task in list(self.opened.values()) if task.state is TaskState.RUNNING]
+
+    @property
+    def running_now(self) -> Mapping[TaskId, Task]:
+        """The tasks that run, by id: the same mapping until others run. For the tasks' own thread."""
+        return self._find_running() if self._now is None else self._now
+
+    def _find_running(self) -> dict[TaskId, Task]:
+        self._now = now = {task.id: task for task in self.all_running()}
+        self._all_run = self.wanted <= now.keys()
+        return now
+
+    @property
+    def all_run(self) -> bool:
+        """Whether every task that the thread is to run does, and reads all of its inputs."""
+        if self._now is None:
+            self._find_running()
+        return self._all_run and not self.has_unread_inputs
+
+    def named(self, names: Collection[str | None]) -> frozenset[TaskId]:
+        """Returns the tasks with these names, as far as they are open; none if one of the names is not known."""
+        by_name = {str(id_): id_ for id_ in self.opened}
+        return frozenset() if None in names else frozenset(by_name[name] for name in names if name in by_name)
+
+
+class Ownership:
+    """Holds the tasks that the group has given to a stream thread, and the plans by which it runs them.
+
+    :param plans: the plans of now; those of the book are taken over when membership has announced their tasks.
+    """
+
+    def __init__(self, book: PlanBook, plans: Plans) -> None:
+        self._book = book
+        self.plans = plans.tasks
+        self.owned: frozenset[TaskId] = frozenset()
+        self.assigned = False
+        """Whether membership has said which tasks the thread owns."""
+        self.revoked = False
+        """Whether tasks were taken away; the thread resets it when it has noticed."""
+
+    def take(self, tasks: Tasks, *, lost: bool) -> frozenset[TaskId]:
+        """Takes over new ownership; returns the tasks that are owned no more."""
+        gone, new = self.owned - tasks.active, tasks.active - self.owned
+        self.owned, self.assigned, self.revoked = tasks.active, True, self.revoked or bool(gone)
         if gone or new:
             log.info(
                 "assignment",
                 extra={"owned": _names(self.owned), "new": _names(new), "gone": _names(gone), "lost": lost},
             )
-        opened = [task for id_, task in self.tasks.items() if id_ in gone]
+        return gone
+
+    def with_inputs(self) -> frozenset[TaskId]:
+        """Returns the owned tasks that have inputs; asks for other plans where these do not know one of them."""
+        plans = self.plans
+        if any(id_.partition >= plans[id_.subtopology].tasks for id_ in self.owned):
+            self._book.outdated.set()
+        return frozenset(id_ for id_ in self.owned if plans[id_.subtopology].partitions(id_.partition))
+
+
+class TaskManager:
+    """Starts, runs and closes the tasks of one stream thread. Used by that thread, unless a method says so.
+
+    :param retry: says for how long errors of the start may last; it has no back-off, since the loop has one.
+    """
+
+    def __init__(
+        self,
+        tasks: ThreadTasks,
+        ownership: Ownership,
+        starts: TaskStarts,
+        consumer: Consumer,
+        committer: Committer,
+        retry: Retry,
+        clock: Clock,
+    ) -> None:
+        self._tasks = tasks
+        self.ownership = ownership
+        self._starts = starts
+        self._consumer = consumer
+        self._committer = committer
+        self._retry = retry
+        self._clock = clock
+        self._repeated = RepeatedLines(log, clock)
+        self.waits: Callable[[TaskId], bool] = _no
+        """Whether a task is not to be opened yet, since it went back a moment ago."""
+
+    # ------------------------------------------------------------------ ownership
+
+    def own(self, tasks: Tasks, *, lost: bool) -> None:
+        """Takes over new ownership (:class:`streams.kafka.membership.port.Owner`)."""
+        gone = self.ownership.take(tasks, lost=lost)
+        self._tasks.want(self.ownership.with_inputs())
+        opened = [task for id_, task in self._tasks.opened.items() if id_ in gone]
         if not opened:
             return
-        uncommitted = self._committer.in_transaction and any(task.commit_needed for task in self.all_running())
+        running = self._tasks.all_running()
+        uncommitted = self._committer.in_transaction and any(task.commit_needed for task in running)
         try:
             if not lost:
-                self._committer.commit(self.all_running())
+                self._committer.commit(running)
         except (CommitAgain, DiskFullError) as error:
             text = "no commit, or none on disk; the next owner of the tasks restores or processes again what is missing"
             log.warning(text, extra={"error": str(error)})
@@ -126,69 +193,37 @@ class TaskManager:
         if lost and uncommitted:
             raise TaskMigratedError("tasks were lost in the middle of a transaction: it is rolled back")
 
-    def all_running(self) -> list[Task]:
-        """Lists the tasks that run; any thread may call it."""
-        return [task for task in list(self.tasks.values()) if task.state is TaskState.RUNNING]
-
-    @property
-    def running_now(self) -> Mapping[TaskId, Task]:
-        """The tasks that run, by id: the same mapping until others run. For the tasks' own thread."""
-        return self._find_running() if self._now is None else self._now
-
-    def _find_running(self) -> dict[TaskId, Task]:
-        self._now = now = {task.id: task for task in self.all_running()}
-        self._now_open = self._wanted <= now.keys()
-        return now
-
-    def _others_run(self) -> None:
-        """Other tasks run than before, or are wanted."""
-        self._now = None
-
-    @property
-    def all_open(self) -> bool:
-        """Whether every owned task that has inputs runs, and reads them all."""
-        if self._now is None:
-            self._find_running()
-        return self._now_open and not self._has_new_inputs
-
-    @property
-    def looks_for_inputs(self) -> bool:
-        """Whether :meth:`advance` has to look again for inputs that did not exist."""
-        return self._start_offsets.absent_inputs_due(self.running_now.values())
-
-    def list_tasks(self) -> list[OwnedTask]:
-        """Lists the tasks that the thread has to run, as they are now; any thread may call it."""
-        plans, tasks = self._plans, self.tasks
-        opened = {id_ for id_, task in list(tasks.items()) if task.state is not TaskState.CREATED}
-        jobs = self._restores.by_task()
-        return [
-            OwnedTask(
-                id_,
-                plans[id_.subtopology],
-                tasks.get(id_),
-                self._restores.changelog_ends(id_) if id_ in opened else {},
-                jobs.get(id_, {}) if id_ in opened else {},  # of a task that can be read too
-            )
-            for id_ in sorted(self._wanted)
-        ]
-
-    def _find_wanted(self) -> None:
-        plans = self._plans
-        if any(id_.partition >= plans[id_.subtopology].tasks for id_ in self.owned):
-            self._book.outdated.set()
-        self._wanted = frozenset(id_ for id_ in self.owned if plans[id_.subtopology].partitions(id_.partition))
-        self._others_run()
-
     def replan(self, plans: Mapping[int, TaskPlan]) -> None:
         """Takes over plans in which patterns of the topology match more topics than before.
 
         The partitions of these are read by the tasks there are, and give new ones work.
         """
-        self._plans = plans
-        self._find_wanted()
-        self._has_new_inputs = True
+        self.ownership.plans = plans
+        self._tasks.want(self.ownership.with_inputs())
+        self._tasks.has_unread_inputs = True
 
-    # ------------------------------------------------------------------ opening
+    def list_tasks(self) -> list[OwnedTask]:
+        """Lists the tasks that the thread has to run, as they are now; any thread may call it."""
+        plans, tasks, restores = self.ownership.plans, self._tasks.opened, self._starts.restores
+        opened = {id_ for id_, task in list(tasks.items()) if task.state is not TaskState.CREATED}
+        jobs = restores.by_task()
+        return [
+            OwnedTask(
+                id_,
+                plans[id_.subtopology],
+                tasks.get(id_),
+                restores.changelog_ends(id_) if id_ in opened else {},
+                jobs.get(id_, {}) if id_ in opened else {},  # of a task that can be read too
+            )
+            for id_ in sorted(self._tasks.wanted)
+        ]
+
+    # ------------------------------------------------------------------ starting
+
+    @property
+    def looks_for_inputs(self) -> bool:
+        """Whether :meth:`advance` has to look again for inputs that did not exist."""
+        return self._starts.offsets.absent_inputs_due(self._tasks.running_now.values())
 
     def advance(self) -> None:
         """Takes the next steps towards running the tasks that are owned.
@@ -200,21 +235,12 @@ class TaskManager:
         :raises ClientUnusable: if new clients are needed.
         :raises DiskFullError: if a store cannot be written; to be followed by :meth:`close_unopened`.
         """
+        plans, tasks = self.ownership.plans, self._tasks
         try:
             self._read_new_inputs()
-            self._open_missing()
-            created = [
-                task for id_, task in self.tasks.items() if task.state is TaskState.CREATED and not self.waits(id_)
-            ]
-            if created and self._orphans is not None:
-                self._orphans.end()
-            self._prepare(self._restores.readable(created))
-            self._restores.take_snapshots()
-            self._restores.start_truncated_over(self.tasks, self._starts)
-            self._start_restored()
-            self._has_new_inputs = any(
-                task.plan is not self._plans[id_.subtopology] for id_, task in self.tasks.items()
-            )
+            self._starts.advance(plans, tasks.wanted, tasks.opened, self.waits)
+            self._run_restored()
+            tasks.has_unread_inputs = any(task.plan is not plans[id_.subtopology] for id_, task in tasks.opened.items())
             self._retry.reset()
         except (TaskMigratedError, ClientUnusable, DiskFullError):
             raise
@@ -222,62 +248,29 @@ class TaskManager:
             self._retry.record_failure(error)
             self._repeated.log("tasks not opened yet", error=str(error))
 
-    def close_unopened(self) -> None:
-        """Closes the tasks that do not run yet, to be opened again: steps of theirs were left in the middle."""
-        for task in [task for task in self.tasks.values() if task.state is not TaskState.RUNNING]:
-            try:
-                self._close(task, dirty=True)
-            except StreamsError as error:
-                log.warning("not closed in order", extra={"error": str(error)}, exc_info=error)
-
-    def _open_missing(self) -> None:
-        self._lock_waits.keep(self._wanted)
-        for id_ in sorted(self._wanted - self.tasks.keys()):
-            task = self._opener.open(self._plans[id_.subtopology], id_)
-            if task is None:
-                self._lock_waits.waits(id_)
-            else:
-                self._lock_waits.opened(id_)
-                self.tasks[id_] = task
-        self._lock_waits.log_waits()
-
-    def _prepare(self, tasks: Collection[Task]) -> None:
-        """Finds where tasks start and what their stores lack."""
-        if not tasks:
-            return
-        for task in tasks:
-            task.plan = self._plans[task.id.subtopology]
-        jobs: list[RestoreJob] = []
-        for task, starts in self._start_offsets.find(tasks):
-            self._starts[task.id] = starts
-            jobs += self._restores.plan(task, starts)
-        self._restores.start(jobs)
-        for task in tasks:  # from now on a store without a job lacks nothing
-            task.become(TaskState.RESTORING)
-
     def _read_new_inputs(self) -> None:
         """Has running tasks read the partitions that were added since they were opened."""
         absent_due = self.looks_for_inputs
-        for task in self.all_running():
-            plan = self._plans[task.id.subtopology]
+        for task in self._tasks.all_running():
+            plan = self.ownership.plans[task.id.subtopology]
             if task.plan is plan and not (absent_due and task.absent):
                 continue
             before, task.plan = task.plan, plan
-            new = [name for name in plan.partitions(task.id.partition) if name not in task.queues]
+            new = [name for name in plan.partitions(task.id.partition) if name not in task.inputs.queues]
             try:
-                known = self._start_offsets.find_added(task, new) if new else {}
+                known = self._starts.offsets.find_added(task, new) if new else {}
             except BaseException:
                 task.plan = before
                 raise
             for name, start in known.items():
                 task.read_also(name, plan.topics[name.topic], start)
-                self.running[name] = task
+                self._tasks.running[name] = task
             self._consumer.assign({name: one.offset for name, one in known.items()})
             if known:
                 log.info("task reads more", extra={"task": str(task.id), "partitions": ", ".join(map(str, known))})
 
-    def _start_restored(self) -> None:
-        """Starts the tasks whose stores are complete.
+    def _run_restored(self) -> None:
+        """Runs the tasks whose stores are complete.
 
         Their partitions are assigned together: a fetch of the first alone may wait for records at the broker, and the
         others for its end. Where initialising takes long, some tasks are left for the next time, so that the thread
@@ -286,76 +279,70 @@ class TaskManager:
         starts: dict[TopicPartition, int] = {}
         until = self._clock.monotonic() + STARTING_S
         try:
-            for task in self.tasks.values():
-                if task.state is TaskState.RESTORING and not self._restores.pending(task.id):
-                    starts.update(self._start(task))
-                    if self._clock.monotonic() >= until:
-                        return
+            for task in self._starts.restored(self._tasks.opened):
+                starts.update(self._run(task))
+                if self._clock.monotonic() >= until:
+                    return
         finally:
             self._consumer.assign(starts)
 
-    def _start(self, task: Task) -> dict[TopicPartition, int]:
-        """Starts a task; returns where it reads from."""
-        starts = self._starts.pop(task.id)
+    def _run(self, task: Task) -> dict[TopicPartition, int]:
+        """Runs a task; returns where it reads from."""
+        start = self._starts.finish(task)
         self._committer.begin()  # its processors may write when they are initialised
         with working_on(task.id):
             task.stores.finish_bulk_load()
-            task.start(self._committer.collector, starts, self._restores.take_changelog_ends(task.id))
-        for name in starts:
-            self.running[name] = task
-        self._others_run()
+            task.start(self._committer.collector, start.inputs, start.changelog_ends)
+        self._tasks.runs(task, start.inputs)
         log.debug("task runs", extra={"task": str(task.id)})
-        return {name: one.offset for name, one in starts.items()}
+        return {name: one.offset for name, one in start.inputs.items()}
 
     # ------------------------------------------------------------------ closing
 
-    def named(self, names: Collection[str | None]) -> frozenset[TaskId]:
-        """Returns the tasks with these names, as far as they are open; none if one of the names is not known."""
-        by_name = {str(id_): id_ for id_ in self.tasks}
-        return frozenset() if None in names else frozenset(by_name[name] for name in names if name in by_name)
-
     def roll_back(self, only: Collection[TaskId] | None = None) -> None:
         """Takes tasks back to their last commit, all of them after an abort; engines remain open."""
-        for task in [task for id_, task in self.tasks.items() if only is None or id_ in only]:
+        for task in [task for id_, task in self._tasks.opened.items() if only is None or id_ in only]:
             self._stop_reading(task)
-            self._restores.stop(task.id)
-            self._others_run()
+            self._starts.stop(task.id)
             task.roll_back()
 
     def _stop_reading(self, task: Task) -> None:
-        partitions = [name for name, owner in self.running.items() if owner is task]
-        for name in partitions:
-            del self.running[name]
-        self._starts.pop(task.id, None)
-        self._consumer.unassign(partitions)
+        self._consumer.unassign(self._tasks.stop(task))
 
-    def _close(self, task: Task, *, dirty: bool) -> None:
-        with ExitStack() as steps:  # a client that takes no more calls must not leave the task open, and its lock taken
-            steps.callback(self._opener.release, task.id)
-            steps.callback(self._close_stores, task, dirty)
-            steps.callback(self._restores.stop, task.id)
-            steps.callback(self._stop_reading, task)
-        log.debug("task closed", extra={"task": str(task.id)})
-
-    def _close_stores(self, task: Task, dirty: bool) -> None:
-        del self.tasks[task.id]
-        self._others_run()
-        with working_on(task.id):
-            task.close(dirty=dirty)
+    def close_unopened(self) -> None:
+        """Closes the tasks that do not run yet, to be opened again: steps of theirs were left in the middle."""
+        for task in [task for task in self._tasks.opened.values() if task.state is not TaskState.RUNNING]:
+            try:
+                self._close(task, dirty=True)
+            except StreamsError as error:
+                log.warning("not closed in order", extra={"error": str(error)}, exc_info=error)
 
     def close_all(self, *, dirty: bool) -> None:
         """Closes every task; the first error is raised after all were closed."""
         failure: Exception | None = None
-        for task in list(self.tasks.values()):
+        for task in list(self._tasks.opened.values()):
             try:
                 self._close(task, dirty=dirty)
             except BaseException as error:
                 if passes(error):
                     raise
                 failure = failure or as_error(error, "while a task was closed", task=str(task.id))
-        self.owned = frozenset()
+        self.ownership.owned = frozenset()
         if failure is not None and not dirty:
             raise failure
+
+    def _close(self, task: Task, *, dirty: bool) -> None:
+        with ExitStack() as steps:  # a client that takes no more calls must not leave the task open, and its lock taken
+            steps.callback(self._starts.release, task.id)
+            steps.callback(self._close_stores, task, dirty)
+            steps.callback(self._starts.stop, task.id)
+            steps.callback(self._stop_reading, task)
+        log.debug("task closed", extra={"task": str(task.id)})
+
+    def _close_stores(self, task: Task, dirty: bool) -> None:
+        self._tasks.closes(task)
+        with working_on(task.id):
+            task.close(dirty=dirty)
 
 
 def _no(_: TaskId) -> bool:

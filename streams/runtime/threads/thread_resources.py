@@ -12,33 +12,42 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from processor_api.clock import Clock
 from processor_api.errors import DamagedStateError, RetryableError, StreamsError
 from processor_api.forks import belongs_to_this_process
 from processor_api.texts import plain_str
+from state.write_buffer.memory_budget import Budget
 from streams.config import clients as client_configs
 from streams.kafka.membership.control_topic_membership import ControlTopicMembership
-from streams.kafka.membership.port import Membership, Tasks
+from streams.kafka.membership.port import GroupTopology, Membership
 from streams.kafka.membership.topology_gate import client_id_with_hash, other_topologies
-from streams.kafka.producing.record_collector import RecordCollector
+from streams.kafka.ports import Admin, Producer
+from streams.kafka.producing.batch_limits import ProducerBatches
+from streams.kafka.producing.record_collector import RecordCollector, Sent
 from streams.log import RepeatedLines
 from streams.metrics.registry import ThreadMetrics
 from streams.restore.restorer import Restorer
+from streams.runtime.plan.plans import PlanBook, Plans
 from streams.runtime.processing.environment import GlobalStoreReader, TaskSettings, TaskThread
 from streams.runtime.processing.error_policy import error_policy_for
 from streams.runtime.processing.idling import Idling
 from streams.runtime.processing.pace import Pace
-from streams.runtime.start.lost_offsets import LostOffsets
+from streams.runtime.start.orphaned_transactions import OrphanedTransactions
+from streams.runtime.start.start_offsets import StartOffsets
 from streams.runtime.start.task_opener import TaskOpener
+from streams.runtime.start.task_restores import TaskRestores
+from streams.runtime.start.task_starts import TaskStarts
 from streams.runtime.tasks.assembly import TaskAssembly
 from streams.runtime.tasks.commit import Committer
 from streams.runtime.tasks.expired_windows import CutChangelogs, ExpiredWindows
 from streams.runtime.tasks.purge import RepartitionPurge
-from streams.runtime.tasks.task import Task
+from streams.runtime.tasks.retry import Retry
+from streams.runtime.tasks.task_snapshots import TaskSnapshots
 from streams.runtime.tasks.thread_clients import ThreadClients
-from streams.runtime.threads.metadata import TaskMetadata, ThreadMetadata
+from streams.runtime.threads.metadata import ThreadMetadata, task_metadata
 from streams.runtime.threads.partition_watch import PartitionWatch
 from streams.runtime.threads.process_resources import ProcessResources
-from streams.runtime.threads.task_manager import TaskManager
+from streams.runtime.threads.task_manager import Ownership, TaskManager, ThreadTasks
 from streams.runtime.tracing.task_trace import traced_by
 from streams.runtime.tracing.tracer import Tracer
 from streams.threads import Event
@@ -60,152 +69,41 @@ class ThreadIdentity:
     instance_id: str
     transactional_id: str
 
-
-class ThreadResources:
-    """Holds the Kafka clients, the membership and the tasks of a stream thread, from one join to the end of that.
-
-    :param global_store: finds the global stores, for reading.
-    """
-
-    def __init__(self, process: ProcessResources, identity: ThreadIdentity, global_store: GlobalStoreReader) -> None:
-        self._process = process
-        self._identity = identity
-        self._plans = process.plans.current
-        self._memory = process.state.memory
-        self._clock = process.platform.clock
-        self._repeated = RepeatedLines(log, self._clock)
-        self.assigned = False
-        """Whether membership has said which tasks this thread owns."""
-        self.revoked = False
-        """Whether tasks were taken away; the thread resets it when it has noticed."""
-        self._waits = False
-        """Whether it has not joined yet, since members of the group run another topology."""
-        self._refresh_after = 0.0
-        config, clock, threads = process.config, self._clock, process.platform.threads
-        producer_config = self._producer_config()
-        written = {topic for plan in self._plans.tasks.values() for topic in plan.topics_written}
-        if config.errors_dead_letter_queue_topic_name is not None:
-            written.add(config.errors_dead_letter_queue_topic_name)
-        batches = process.cluster.batch_limits.for_producer(producer_config, written)
-        producer_config["batch.size"] = batches.bytes
-        self._consumer_config = client_configs.main_consumer(config, self._consumer_id, identity.instance_id)
-        clients = process.cluster.clients
-        self.clients = ThreadClients(
-            producer=clients.producer(producer_config),
-            consumer=clients.consumer(self._consumer_config),
-            restore_consumer=clients.consumer(client_configs.restore_consumer(config, self._restore_consumer_id)),
-            admin=process.cluster.admin,
-        )
-        self.consumer, admin = self.clients.consumer, self.clients.admin
-        self._tracer, sent = Tracer.of(config, clock), None
-        producer = self.clients.producer
-        if self._tracer is not None:
-            by_key = str(producer_config.get("partitioner")).startswith("murmur2")
-            sent = self._tracer.sent(producer.partition_count, chooses_by_key=by_key)
-        self.collector = RecordCollector(producer, clock, batches, sent)
-        self.membership: Membership = ControlTopicMembership(
-            self.consumer, admin, clock, leave_static=self._leave, requests=process.cluster.shutdown_requests
-        )
-        self._budget = self._memory.budget(identity.thread)
-        transaction_s = producer_config["transaction.timeout.ms"] / 1000 if config.exactly_once else None
-        poll_s = client_configs.max_poll_interval_ms(config) / 1000
-        self.pace = Pace(clock, transaction_s, poll_s, self._budget.is_full)
-        self.committer = Committer(self.collector, self.membership, clock, self.pace, exactly_once=config.exactly_once)
-        self.restorer = Restorer(
-            self.clients.restore_consumer, clock, process.restore_listeners, process.metrics, config.task_timeout_ms
-        )
-        self.idling = Idling(config.max_task_idle_ms, clock, self.consumer)
-        self.lost_offsets = LostOffsets(self.consumer, clock, client_configs.auto_offset_reset(config))
-        cut = CutChangelogs(admin, clock)
-        expired = ExpiredWindows(admin, cut, config.windowstore_changelog_additional_retention_ms)
-        self.purge = RepartitionPurge(admin, clock, config.repartition_purge_interval_ms, expired, threads)
-        self.watch = PartitionWatch(admin, clock, client_configs.topic_refresh_ms(config), threads)
-        opener = self._task_opener(global_store)
-        self.tasks = TaskManager(process.plans, self.clients, self.restorer, self.committer, opener, config, clock)
-        belongs_to_this_process(self)
-
-    def leave_to_parent(self) -> Collection[str]:
-        """Has the copy in a forked child begin no further record."""
-        self.pace.stopping = self.collector.stopping = lambda: True
-        return ()
+    def consumer_id(self, group: GroupTopology) -> str:
+        """Returns the client id of the consumer that is a member of the group."""
+        return client_id_with_hash(f"{self.thread}-consumer", group.hash)
 
     @property
-    def _consumer_id(self) -> str:
-        return client_id_with_hash(f"{self._identity.thread}-consumer", self._plans.group.hash)
+    def producer_id(self) -> str:
+        """The client id of the producer."""
+        return f"{self.thread}-producer"
 
     @property
-    def _producer_id(self) -> str:
-        return f"{self._identity.thread}-producer"
+    def restore_consumer_id(self) -> str:
+        """The client id of the consumer that reads changelogs."""
+        return f"{self.thread}-restore-consumer"
 
-    @property
-    def _restore_consumer_id(self) -> str:
-        return f"{self._identity.thread}-restore-consumer"
 
-    def _producer_config(self) -> dict[str, Any]:
-        config = self._process.config
-        transactional_id = self._identity.transactional_id if config.exactly_once else None
-        return client_configs.producer(config, self._producer_id, transactional_id)
+class GroupEntry:
+    """Keeps a thread out of its group until no member of that runs another topology."""
 
-    def _task_opener(self, global_store: GlobalStoreReader) -> TaskOpener:
-        config, metrics, state = self._process.config, self._process.metrics, self._process.state
-        assembly = TaskAssembly(
-            settings=TaskSettings.of(
-                config,
-                log_each_put=config.changelog_updates == "each",
-                global_store=global_store,
-                registry=metrics,
-            ),
-            error_policy=partial(error_policy_for, config, collector=self.collector),
-            clock=self._clock,
-            open_engine=state.engines.open,
-            budget=self._budget,
-            thread=TaskThread(
-                pace=self.pace,
-                store_owner=threading.get_ident(),
-                metrics=ThreadMetrics(metrics, self._identity.thread),
-                probe=traced_by(self._tracer),
-            ),
-        )
-        return TaskOpener(assembly, state.directory)
+    def __init__(self, admin: Admin, clock: Clock) -> None:
+        self._admin = admin
+        self._clock = clock
+        self._repeated = RepeatedLines(log, clock)
+        self.waits = False
+        """Whether the thread waits; any thread may read it."""
 
-    # ------------------------------------------------------------------ membership
-
-    def join(self, stopping: Event) -> None:
-        """Joins the group, once no member of it runs another topology.
-
-        :raises TopologyError: if members of another topology have left records behind that this one would never read.
-        """
-        self.pace.stopping = stopping.is_set
-        self.collector.stopping = stopping.is_set
-        if self._process.config.exactly_once:
-            # ends what a former producer of this id left open, before offsets are read
-            self.clients.producer.init_transactions()
-        self._wait_for_other_topologies(stopping)
-        if not stopping.is_set():
-            self._process.deploy_check.run(self.clients.restore_consumer)
-        self.membership.join(self._plans.group, self)
-
-    def waits_for_another_topology(self) -> bool:
-        """Whether it has no tasks running only because members of the group run another topology; any thread may call
-        it."""
-        return self._waits or self.membership.is_blocked()
-
-    def own(self, tasks: Tasks, *, lost: bool) -> None:
-        """Takes over new ownership (:class:`streams.kafka.membership.port.Owner`)."""
-        self.assigned = True
-        self.revoked = self.revoked or not self.tasks.owned <= tasks.active
-        self.tasks.own(tasks, lost=lost)
-
-    def _wait_for_other_topologies(self, stopping: Event) -> None:
-        group, admin = self._plans.group, self.clients.admin
+    def wait(self, group: GroupTopology, stopping: Event) -> None:
+        """Waits until the last member of another topology has left, or the thread is asked to end."""
         logged = False
         while not stopping.is_set():
             try:
-                others = other_topologies(admin.group_members(group.application_id), group.hash)
+                others = other_topologies(self._admin.group_members(group.application_id), group.hash)
             except RetryableError as error:
                 self._repeated.log("the group cannot be described yet", error=str(error))
                 others = []
-            self._waits = bool(others)
+            self.waits = bool(others)
             if not others:
                 return
             if not logged:
@@ -217,78 +115,118 @@ class ThreadResources:
                 )
             self._clock.wait(OTHER_TOPOLOGY_WAIT_S)
 
-    def _leave(self) -> None:
-        clients, config = self._process.cluster.clients, self._process.config
-        clients.leave_group(self._consumer_config, config.application_id, self._identity.instance_id)
 
-    # ------------------------------------------------------------------ for the loop
+class FollowedPlans:
+    """Holds the plans by which a thread works, and replaces them when others are in force."""
 
-    def refresh(self) -> None:
+    def __init__(
+        self, book: PlanBook, current: Plans, membership: Membership, manager: TaskManager, clock: Clock
+    ) -> None:
+        self._book = book
+        self.current = current
+        self._membership = membership
+        self._manager = manager
+        self._clock = clock
+        self._repeated = RepeatedLines(log, clock)
+        self._not_before = 0.0
+
+    def follow(self) -> None:
         """Takes over the plans in force, if they have changed.
 
         :raises StreamsError: if the application does not fit the topics any more.
         """
-        plans = self._process.plans
-        if plans.refusal is not None:
-            raise plans.refusal
-        current = plans.current
-        if current is self._plans or self._clock.monotonic() < self._refresh_after:
+        if self._book.refusal is not None:
+            raise self._book.refusal
+        current = self._book.current
+        if current is self.current or self._clock.monotonic() < self._not_before:
             return
         try:
-            self.membership.extend(current.group)
+            self._membership.extend(current.group)
         except RetryableError as error:
             self._repeated.log("new tasks cannot be announced yet", error=str(error))
-            self._refresh_after = self._clock.monotonic() + REFRESH_PAUSE_S
+            self._not_before = self._clock.monotonic() + REFRESH_PAUSE_S
             return
-        self.tasks.replan(current.tasks)
-        self._plans = current
+        self._manager.replan(current.tasks)
+        self.current = current
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ThreadResources:
+    """Holds the Kafka clients, the membership and the tasks of a stream thread, from one join to the end of that."""
+
+    process: ProcessResources
+    identity: ThreadIdentity
+    clients: ThreadClients
+    collector: RecordCollector
+    entry: GroupEntry
+    membership: Membership
+    plans: FollowedPlans
+    tasks: ThreadTasks
+    manager: TaskManager
+    restorer: Restorer
+    idling: Idling
+    budget: Budget
+    """The thread's part of the memory for write buffers."""
+    pace: Pace
+    committer: Committer
+    purge: RepartitionPurge
+    watch: PartitionWatch
+
+    def leave_to_parent(self) -> Collection[str]:
+        """Has the copy in a forked child begin no further record."""
+        self.pace.stopping = self.collector.stopping = lambda: True
+        return ()
+
+    def join(self, stopping: Event) -> None:
+        """Joins the group, once no member of it runs another topology.
+
+        :raises TopologyError: if members of another topology have left records behind that this one would never read.
+        """
+        self.pace.stopping = self.collector.stopping = stopping.is_set
+        if self.process.config.exactly_once:
+            # ends what a former producer of this id left open, before offsets are read
+            self.clients.producer.init_transactions()
+        group = self.plans.current.group
+        self.entry.wait(group, stopping)
+        if not stopping.is_set():
+            self.process.deploy_check.run(self.clients.restore_consumer)
+        self.membership.join(group, self.manager)
+
+    def waits_for_another_topology(self) -> bool:
+        """Whether it has no tasks running only because members of the group run another topology; any thread may call
+        it."""
+        return self.entry.waits or self.membership.is_blocked()
 
     def input_bytes_limit(self) -> int:
         """Returns how many bytes one partition may buffer; a negative number is no limit.
 
         That is the thread's part of ``input.buffer.max.bytes``, divided among the partitions that it reads.
         """
-        total = self._memory.input_bytes
+        total = self.process.state.memory.input_bytes
         return total // max(1, len(self.tasks.running)) if total > 0 else total
 
     def metadata(self, thread_state: str) -> ThreadMetadata:
         """Returns the metadata of the thread and its tasks as they are now; any thread may call it."""
-        thread = self._identity.thread
+        identity, now_ms = self.identity, self.process.platform.clock.time_ms()
         return ThreadMetadata(
-            thread_name=thread,
+            thread_name=identity.thread,
             thread_state=thread_state,
-            active_tasks=frozenset(map(self._task_metadata, self.tasks.all_running())),
-            main_consumer_client_id=self._consumer_id,
-            restore_consumer_client_id=self._restore_consumer_id,
-            producer_client_ids=frozenset({self._producer_id}),
-            admin_client_id=self._process.cluster.admin_client_id,
+            active_tasks=frozenset(task_metadata(task, self.idling, now_ms) for task in self.tasks.all_running()),
+            main_consumer_client_id=identity.consumer_id(self.plans.current.group),
+            restore_consumer_client_id=identity.restore_consumer_id,
+            producer_client_ids=frozenset({identity.producer_id}),
+            admin_client_id=self.process.cluster.admin_client_id,
         )
-
-    def _task_metadata(self, task: Task) -> TaskMetadata:
-        queues = dict(task.queues)
-        committed = task.known_offsets
-        waits = [waited for name in queues if (waited := self.idling.idle_s(name)) is not None]
-        return TaskMetadata(
-            task_id=task.id,
-            topic_partitions=frozenset(queues),
-            committed_offsets={name: committed[name].offset for name in queues if name in committed},
-            end_offsets={name: end for name, queue in queues.items() if (end := queue.end_offset) is not None},
-            time_current_idling_started=int(self._clock.time_ms() - max(waits) * 1000) if waits else None,
-        )
-
-    def wants_commit(self) -> bool:
-        """Whether the write buffers are over their limit."""
-        return self._budget.wants_commit()
 
     # ------------------------------------------------------------------ the end
 
     def recovery_refusal(self, error: DamagedStateError) -> DamagedStateError | None:
         """Returns the error to fail with if damaged state is not to be restored; ``None`` if it is."""
-        return self._process.state.recovery.refusal(error, self._plans.tasks)
+        return self.process.state.recovery.refusal(error, self.plans.current.tasks)
 
     def recover(self, error: DamagedStateError) -> None:
         """Removes damaged state, to be restored by the next owner of the task; to be called after :meth:`end`."""
-        self._process.state.recovery.recover(error, self._plans.tasks)
+        self.process.state.recovery.recover(error, self.plans.current.tasks)
 
     def end(self, *, clean: bool, remain: bool) -> None:
         """Closes everything, in order; errors after the first are logged.
@@ -299,7 +237,7 @@ class ThreadResources:
         failure: Exception | None = None
         steps: list[Callable[[], None]] = [] if clean else [self._abort]
         steps += [
-            lambda: self.tasks.close_all(dirty=not clean),
+            lambda: self.manager.close_all(dirty=not clean),
             lambda: self.membership.leave(remain=remain),
             self.restorer.close,
             self.purge.close,
@@ -322,3 +260,155 @@ class ThreadResources:
             self.committer.abort()
         except StreamsError as error:  # a fenced producer cannot: its successor has ended the transaction
             log.info("open transaction left to the broker", extra={"error": str(error)})
+
+
+def make_resources(
+    process: ProcessResources, identity: ThreadIdentity, global_store: GlobalStoreReader
+) -> ThreadResources:
+    """Makes the resources of a thread for its next join; to be called on that thread, which alone may use its stores.
+
+    :param global_store: finds the global stores, for reading.
+    """
+    config, clock = process.config, process.platform.clock
+    admin, plans = process.cluster.admin, process.plans.current
+    consumer_config = client_configs.main_consumer(config, identity.consumer_id(plans.group), identity.instance_id)
+    producer_config, batches = _producer_config(process, identity, plans)
+    clients = _make_clients(process, identity, consumer_config, producer_config)
+    tracer = Tracer.of(config, clock)
+    sent = _traced(clients.producer, producer_config, tracer)
+    collector = RecordCollector(clients.producer, clock, batches, sent)
+    membership = _membership(process, identity, clients, consumer_config)
+    budget = process.state.memory.budget(identity.thread)
+    transaction_s = producer_config["transaction.timeout.ms"] / 1000 if config.exactly_once else None
+    pace = Pace(clock, transaction_s, client_configs.max_poll_interval_ms(config) / 1000, budget.is_full)
+    committer = Committer(collector, membership, clock, pace, exactly_once=config.exactly_once)
+    restorer = Restorer(
+        clients.restore_consumer, clock, process.restore_listeners, process.metrics, config.task_timeout_ms
+    )
+    opener = _task_opener(process, identity, global_store, collector, budget, pace, tracer)
+    tasks, manager = _thread_tasks(process, plans, clients, opener, restorer, committer)
+    resources = ThreadResources(
+        process=process,
+        identity=identity,
+        clients=clients,
+        collector=collector,
+        entry=GroupEntry(admin, clock),
+        membership=membership,
+        plans=FollowedPlans(process.plans, plans, membership, manager, clock),
+        tasks=tasks,
+        manager=manager,
+        restorer=restorer,
+        idling=Idling(config.max_task_idle_ms, clock, clients.consumer),
+        budget=budget,
+        pace=pace,
+        committer=committer,
+        purge=_purge(process),
+        watch=PartitionWatch(admin, clock, client_configs.topic_refresh_ms(config), process.platform.threads),
+    )
+    belongs_to_this_process(resources)
+    return resources
+
+
+def _producer_config(
+    process: ProcessResources, identity: ThreadIdentity, plans: Plans
+) -> tuple[dict[str, Any], ProducerBatches]:
+    """Returns the settings of the producer, and how large the topics that it writes allow its batches to be."""
+    config = process.config
+    transactional_id = identity.transactional_id if config.exactly_once else None
+    found = client_configs.producer(config, identity.producer_id, transactional_id)
+    written = {topic for plan in plans.tasks.values() for topic in plan.topics_written}
+    if config.errors_dead_letter_queue_topic_name is not None:
+        written.add(config.errors_dead_letter_queue_topic_name)
+    batches = process.cluster.batch_limits.for_producer(found, written)
+    return {**found, "batch.size": batches.bytes}, batches
+
+
+def _make_clients(
+    process: ProcessResources, identity: ThreadIdentity, consumer: dict[str, Any], producer: dict[str, Any]
+) -> ThreadClients:
+    make = process.cluster.clients
+    return ThreadClients(
+        producer=make.producer(producer),
+        consumer=make.consumer(consumer),
+        restore_consumer=make.consumer(client_configs.restore_consumer(process.config, identity.restore_consumer_id)),
+        admin=process.cluster.admin,
+    )
+
+
+def _traced(producer: Producer, config: dict[str, Any], tracer: Tracer | None) -> Sent | None:
+    """Returns what takes down each record that is sent, if records are followed."""
+    if tracer is None:
+        return None
+    by_key = str(config.get("partitioner")).startswith("murmur2")
+    return tracer.sent(producer.partition_count, chooses_by_key=by_key)
+
+
+def _membership(
+    process: ProcessResources, identity: ThreadIdentity, clients: ThreadClients, consumer_config: dict[str, Any]
+) -> Membership:
+    cluster, config = process.cluster, process.config
+    leave = partial(cluster.clients.leave_group, consumer_config, config.application_id, identity.instance_id)
+    return ControlTopicMembership(
+        clients.consumer,
+        clients.admin,
+        process.platform.clock,
+        leave_static=leave,
+        requests=cluster.shutdown_requests,
+    )
+
+
+def _purge(process: ProcessResources) -> RepartitionPurge:
+    config, platform, admin = process.config, process.platform, process.cluster.admin
+    cut = CutChangelogs(admin, platform.clock)
+    expired = ExpiredWindows(admin, cut, config.windowstore_changelog_additional_retention_ms)
+    return RepartitionPurge(admin, platform.clock, config.repartition_purge_interval_ms, expired, platform.threads)
+
+
+def _task_opener(
+    process: ProcessResources,
+    identity: ThreadIdentity,
+    global_store: GlobalStoreReader,
+    collector: RecordCollector,
+    budget: Budget,
+    pace: Pace,
+    tracer: Tracer | None,
+) -> TaskOpener:
+    config = process.config
+    assembly = TaskAssembly(
+        settings=TaskSettings.of(
+            config,
+            log_each_put=config.changelog_updates == "each",
+            global_store=global_store,
+            registry=process.metrics,
+        ),
+        error_policy=partial(error_policy_for, config, collector=collector),
+        clock=process.platform.clock,
+        open_engine=process.state.engines.open,
+        budget=budget,
+        thread=TaskThread(
+            pace=pace,
+            store_owner=threading.get_ident(),
+            metrics=ThreadMetrics(process.metrics, identity.thread),
+            probe=traced_by(tracer),
+        ),
+    )
+    return TaskOpener(assembly, process.state.directory)
+
+
+def _thread_tasks(
+    process: ProcessResources,
+    plans: Plans,
+    clients: ThreadClients,
+    opener: TaskOpener,
+    restorer: Restorer,
+    committer: Committer,
+) -> tuple[ThreadTasks, TaskManager]:
+    config, clock = process.config, process.platform.clock
+    application = config.application_id
+    orphans = OrphanedTransactions(application, clients.admin, clock) if config.exactly_once else None
+    offsets = StartOffsets(clients, committer, clock, client_configs.auto_offset_reset(config))
+    snapshots = TaskSnapshots(config.state_snapshot_dir, application, clock)
+    starts = TaskStarts(opener, orphans, offsets, TaskRestores(restorer, clients, snapshots, clock))
+    tasks, ownership = ThreadTasks(), Ownership(process.plans, plans)
+    retry = Retry(clock, 0, 0, config.task_timeout_ms)
+    return tasks, TaskManager(tasks, ownership, starts, clients.consumer, committer, retry, clock)

@@ -57,7 +57,7 @@ class EmbeddedAdmin:
         with self._broker.lock:
             logs = {self._broker.log(partition): (partition, offset) for partition, offset in before.items()}
             for log, (partition, offset) in logs.items():
-                if not self._broker.topic(log.topic).expires:
+                if not self._broker.topic(log.topic).cleanup.deletes:
                     raise StreamsError(
                         f"records of {partition} cannot be deleted: cleanup.policy is without 'delete'",
                         topic=log.topic,
@@ -99,7 +99,7 @@ class EmbeddedAdmin:
                 member = found.members.get(one.member_id)
                 if member is not None:
                     found.leave(member)
-            self._broker.changed()
+            self._broker.changes.notify()
 
     def open_transactions(self) -> list[str]:
         with self._broker.lock:
@@ -109,7 +109,7 @@ class EmbeddedAdmin:
     def fence_producer(self, transactional_id: str) -> None:
         with self._broker.lock:
             self._broker.transactions.time_out(transactional_id)
-            self._broker.changed()
+            self._broker.changes.notify()
 
     def log_ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         with self._broker.lock:

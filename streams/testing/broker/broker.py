@@ -13,12 +13,48 @@ from streams.testing.broker.messages import ERROR_CODES, ErrorInfo, LogRecord
 from streams.testing.broker.partition_log import PartitionLog
 from streams.testing.broker.topics import Topic
 from streams.testing.broker.transactions import TransactionalId, TransactionCoordinator
-from streams.threads import SYSTEM_THREADS, Threads
+from streams.threads import SYSTEM_THREADS, Condition, Threads
 
 FIRST_TOPIC_NUMBER = 2
 """Kafka keeps the ids 0 and 1 for itself."""
 _LONGEST_NAP_S = 0.05
 """Longest time until a waiting client notices that a manual clock was moved."""
+
+
+class Changes:
+    """Has clients wait until something has changed in the broker. To be called with the broker's lock held.
+
+    :param time: the time that a wait takes; real time if not given, whatever the broker's clock.
+    :param blocking: whether anybody may wait.
+    """
+
+    def __init__(self, condition: Condition, time: Clock | None, *, blocking: bool) -> None:
+        self._condition = condition
+        self._blocking = blocking
+        self._time: Clock = SystemClock() if time is None else time
+        self._nap_s = _LONGEST_NAP_S if time is None else float("inf")
+        self._waiting = 0
+
+    def notify(self) -> None:
+        """Wakes the clients that wait."""
+        if self._waiting:
+            self._condition.notify_all()
+
+    def deadline_s(self, timeout_s: float) -> float:
+        """Returns the end of a wait that starts now, for :meth:`wait`."""
+        return self._time.monotonic() + timeout_s
+
+    def wait(self, deadline_s: float) -> bool:
+        """Waits a while for a change, releasing the lock; ``False`` if the deadline has passed."""
+        left_s = deadline_s - self._time.monotonic()
+        if left_s <= 0 or not self._blocking:
+            return False
+        self._waiting += 1
+        try:
+            self._condition.wait(min(left_s, self._nap_s))
+        finally:
+            self._waiting -= 1
+        return True
 
 
 class EmbeddedBroker:
@@ -56,12 +92,8 @@ class EmbeddedBroker:
         self._topic_numbers = count(FIRST_TOPIC_NUMBER)
         self.groups = GroupCoordinator(self._partition_counts)
         self.transactions = TransactionCoordinator(self.groups.decide)
-        self._blocking = blocking
-        self._waiting_time: Clock = SystemClock() if waiting is None else waiting
-        self._changed = threads.condition(self.lock)
-        self._waiting = 0
+        self.changes = Changes(threads.condition(self.lock), waiting, blocking=blocking)
         self._next_deadline_s = float("inf")
-        self._nap_s = _LONGEST_NAP_S if waiting is None else float("inf")
         self.before_expiry: Callable[[], None] = lambda: None
         """Called before sessions are ended whose time may have passed: the last chance for heartbeats of consumers."""
 
@@ -77,7 +109,7 @@ class EmbeddedBroker:
                 wanted = self.default_partitions if partitions is None else partitions
                 self.topics[name] = Topic(name, wanted, configs or {}, next(self._topic_numbers))
                 self.groups.topics_changed([name])
-                self.changed()
+                self.changes.notify()
 
     def add_partitions(self, name: str, partitions: int) -> None:
         """Gives a topic so many partitions in all; one that has as many or more is left as it is.
@@ -89,7 +121,7 @@ class EmbeddedBroker:
             if len(topic.partitions) < partitions:
                 topic.partitions += [PartitionLog(name, number) for number in range(len(topic.partitions), partitions)]
                 self.groups.topics_changed([name])
-                self.changed()
+                self.changes.notify()
 
     def delete_topic(self, name: str) -> None:
         """Deletes a topic with its records and the offsets committed for it; an unknown one is passed over."""
@@ -99,7 +131,7 @@ class EmbeddedBroker:
                 topic.deleted = True
                 self.groups.forget_offsets(name)
                 self.groups.topics_changed([name])
-                self.changed()
+                self.changes.notify()
 
     def topic(self, name: str) -> Topic:
         """Returns the topic of this name.
@@ -145,16 +177,7 @@ class EmbeddedBroker:
         with self.lock:
             found, now_ms = self.topic(topic), self.clock.time_ms()
             for log in found.partitions:
-                if found.expires:
-                    oldest_ms = now_ms - found.retention_ms if found.retention_ms >= 0 else None
-                    log.delete_expired(oldest_ms, found.retention_bytes if found.retention_bytes >= 0 else None)
-                if found.compacted:
-                    lag_ms = found.min_compaction_lag_ms
-                    log.compact(
-                        now_ms,
-                        delete_retention_ms=found.delete_retention_ms,
-                        youngest_ms=now_ms - lag_ms if lag_ms else None,
-                    )
+                found.cleanup.clean(log, now_ms)
 
     def roll(self, topic: str) -> None:
         """Ends the newest segment of each partition, so that :meth:`clean` reaches all records that are there now.
@@ -173,7 +196,7 @@ class EmbeddedBroker:
             member = found.static_member(instance_id)
             if member is not None:
                 found.leave(member)
-                self.changed()
+                self.changes.notify()
 
     # Faults
 
@@ -214,8 +237,7 @@ class EmbeddedBroker:
             author.logs[log] = None
             self.note_transaction(author)
         log.append(batch, producer_id)
-        if self._waiting:
-            self._changed.notify_all()
+        self.changes.notify()
         return None
 
     def note_transaction(self, author: TransactionalId) -> None:
@@ -236,28 +258,7 @@ class EmbeddedBroker:
             expired = [self.transactions.expire(now_s), self.groups.expire(now_s)]
             self._next_deadline_s = min(self.transactions.next_deadline_s(), self.groups.next_deadline_s())
             if any(expired):
-                self.changed()
-
-    def changed(self) -> None:
-        """Wakes the clients that wait."""
-        if self._waiting:
-            self._changed.notify_all()
-
-    def deadline_s(self, timeout_s: float) -> float:
-        """Returns the end of a wait that starts now, for :meth:`wait`."""
-        return self._waiting_time.monotonic() + timeout_s
-
-    def wait(self, deadline_s: float) -> bool:
-        """Waits a while for a change, releasing the lock; ``False`` if the deadline has passed."""
-        left_s = deadline_s - self._waiting_time.monotonic()
-        if left_s <= 0 or not self._blocking:
-            return False
-        self._waiting += 1
-        try:
-            self._changed.wait(min(left_s, self._nap_s))
-        finally:
-            self._waiting -= 1
-        return True
+                self.changes.notify()
 
     def _partition_counts(self) -> dict[str, int]:
         return {name: len(topic.partitions) for name, topic in self.topics.items()}

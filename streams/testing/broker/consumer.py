@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from processor_api.errors import ConfigError, RetryableError, StreamsError, TaskMigratedError
@@ -21,27 +22,49 @@ from streams.testing.broker.membership import ConsumerMembership
 from streams.testing.broker.messages import PARTITION_EOF, ErrorInfo, PartitionEvent
 from streams.testing.broker.partition_log import PartitionLog
 
-# Reads one partition for a consumer: its position and the next records.
+T = TypeVar("T")
+
+_RESETS = {"earliest": AT_BEGINNING, "smallest": AT_BEGINNING, "beginning": AT_BEGINNING, "latest": AT_END,
+           "largest": AT_END, "end": AT_END, "none": None, "error": None}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class FetchSettings:
+    """Says what a consumer reads of its partitions."""
+
+    committed: bool
+    """Whether only committed records are read."""
+    reset_to: int | None
+    """Where to go when the position is outside the log: `AT_BEGINNING`, `AT_END`, or ``None`` for an event and a stop
+    until the next seek."""
+    reports_eof: bool
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any]) -> FetchSettings:
+        """Returns those of a consumer's configuration.
+
+        :raises ConfigError: if ``auto.offset.reset`` or ``isolation.level`` is unknown.
+        """
+        isolation = config.get("isolation.level", "read_committed")
+        reset = config.get("auto.offset.reset", "latest")
+        if isolation not in ("read_committed", "read_uncommitted"):
+            raise ConfigError(f"isolation.level must be read_committed or read_uncommitted, got {isolation!r}")
+        if reset not in _RESETS:
+            raise ConfigError(f"auto.offset.reset must be one of {', '.join(_RESETS)}, got {reset!r}")
+        reports_eof = str(config.get("enable.partition.eof", False)).lower() == "true"
+        return cls(isolation == "read_committed", _RESETS[reset], reports_eof)
 
 
 class Fetch:
-    """Reads one assigned partition. Nothing here takes a lock: the consumer holds the broker's around every call.
+    """Reads one assigned partition. Nothing here takes a lock: the consumer holds the broker's around every call."""
 
-    ``reset_to`` is where to go when the position is outside the log: `AT_BEGINNING`, `AT_END`, or ``None`` for an event
-    and a stop until the next :meth:`seek`.
-    """
+    __slots__ = ("_broker", "_eof_at", "_log", "_partition", "_settings", "_stopped", "_topic", "_unknown", "moved",
+                 "paused", "position")  # fmt: skip
 
-    __slots__ = ("_broker", "_committed", "_eof_at", "_log", "_partition", "_reports_eof", "_reset_to", "_stopped",
-                 "_topic", "_unknown", "moved", "paused", "position")  # fmt: skip
-
-    def __init__(
-        self, broker: EmbeddedBroker, partition: TopicPartition, *, committed: bool, reset_to: int | None, eof: bool
-    ) -> None:
+    def __init__(self, broker: EmbeddedBroker, partition: TopicPartition, settings: FetchSettings) -> None:
         self._broker = broker
         self._partition = partition
-        self._committed = committed
-        self._reset_to = reset_to
-        self._reports_eof = eof
+        self._settings = settings
         self._log: PartitionLog | None = None
         self._topic: Any = None
         self._unknown = False
@@ -69,15 +92,15 @@ class Fetch:
             log = self._log
             assert log is not None
             self._resolve()
-        position = self.position
-        limit = log.last_stable_offset if self._committed else log.end_offset
+        position, settings = self.position, self._settings
+        limit = log.last_stable_offset if settings.committed else log.end_offset
         messages: list[Any] = []
         if log.start_offset <= position < limit:
-            messages[:], self.position = log.read(position, count, self._committed)
+            messages[:], self.position = log.read(position, count, settings.committed)
             self.moved = True
         elif not log.start_offset <= position <= log.end_offset:
             return self._reset(log, count)
-        if self._reports_eof and self.position == limit != self._eof_at and len(messages) < count:
+        if settings.reports_eof and self.position == limit != self._eof_at and len(messages) < count:
             self._eof_at = limit
             reason = f"the end of the partition was reached at offset {limit}"
             messages.append(self._event("_PARTITION_EOF", limit, reason))
@@ -98,11 +121,11 @@ class Fetch:
         if self.position == AT_BEGINNING:
             self.position = self._log.start_offset
         elif self.position == AT_END:
-            self.position = self._log.limit(self._committed)
+            self.position = self._log.limit(self._settings.committed)
 
     def _reset(self, log: PartitionLog, count: int) -> list[Any]:
-        if self._reset_to is not None:
-            self.seek(self._reset_to)
+        if self._settings.reset_to is not None:
+            self.seek(self._settings.reset_to)
             return self.take(count)
         self._stopped = True
         where = f"from {log.start_offset} to {log.end_offset}"
@@ -118,12 +141,6 @@ class Fetch:
 
     def _event(self, name: str, offset: int, reason: str) -> PartitionEvent:
         return PartitionEvent(self._partition.topic, self._partition.partition, offset, ErrorInfo(name, reason))
-
-
-T = TypeVar("T")
-
-_RESETS = {"earliest": AT_BEGINNING, "smallest": AT_BEGINNING, "beginning": AT_BEGINNING, "latest": AT_END,
-           "largest": AT_END, "end": AT_END, "none": None, "error": None}  # fmt: skip
 
 
 class EmbeddedConsumer:
@@ -143,15 +160,7 @@ class EmbeddedConsumer:
         self._broker = broker
         self._lock = broker.lock
         self._group_name: str | None = config.get("group.id")
-        isolation = config.get("isolation.level", "read_committed")
-        reset = config.get("auto.offset.reset", "latest")
-        if isolation not in ("read_committed", "read_uncommitted"):
-            raise ConfigError(f"isolation.level must be read_committed or read_uncommitted, got {isolation!r}")
-        if reset not in _RESETS:
-            raise ConfigError(f"auto.offset.reset must be one of {', '.join(_RESETS)}, got {reset!r}")
-        self._committed = isolation == "read_committed"
-        self._reset_to = _RESETS[reset]
-        self._reports_eof = str(config.get("enable.partition.eof", False)).lower() == "true"
+        self._settings = FetchSettings.of(config)
         self._api_timeout_s = int(config.get("default.api.timeout.ms", 60_000)) / 1000
         self._membership: ConsumerMembership | None = None
         if self._group_name is not None:
@@ -186,8 +195,8 @@ class EmbeddedConsumer:
                 if rebalanced or timeout <= 0 or len(messages) >= max_messages:
                     return messages
                 if deadline_s is None:
-                    deadline_s = self._broker.deadline_s(timeout)
-                if not self._broker.wait(deadline_s):
+                    deadline_s = self._broker.changes.deadline_s(timeout)
+                if not self._broker.changes.wait(deadline_s):
                     return messages
 
     def poll(self, timeout: float) -> Any:
@@ -232,9 +241,7 @@ class EmbeddedConsumer:
                 raise StreamsError(f"partition {partition} is assigned already: unassign it first, or seek")
         with self._lock:
             for partition, offset in partitions.items():
-                fetch = Fetch(
-                    self._broker, partition, committed=self._committed, reset_to=self._reset_to, eof=self._reports_eof
-                )
+                fetch = Fetch(self._broker, partition, self._settings)
                 fetch.seek(offset)
                 self._fetches[partition] = fetch
                 self._turn.append(fetch)
@@ -304,10 +311,10 @@ class EmbeddedConsumer:
         self._check_open()
         with self._lock:
             group = self._group()
-            deadline_s = self._broker.deadline_s(self._api_timeout_s)
+            deadline_s = self._broker.changes.deadline_s(self._api_timeout_s)
             self._broker.expire()
             while any(partition in group.pending for partition in partitions):
-                if not self._broker.wait(deadline_s):
+                if not self._broker.changes.wait(deadline_s):
                     raise RetryableError(f"offsets of group {group.name!r} are pending in an open transaction")
                 self._broker.expire()
             return {partition: group.offsets[partition] for partition in partitions if partition in group.offsets}
@@ -361,10 +368,10 @@ class EmbeddedConsumer:
         return self._ask(partitions, lambda partition, log: log.start_offset)
 
     def end_offsets(self, partitions: Collection[TopicPartition], timeout_s: float = 30.0) -> dict[TopicPartition, int]:
-        return self._ask(partitions, lambda partition, log: log.limit(self._committed))
+        return self._ask(partitions, lambda partition, log: log.limit(self._settings.committed))
 
     def offsets_for_time(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        return self._ask(times, lambda partition, log: log.offset_for_time(times[partition], self._committed))
+        return self._ask(times, lambda partition, log: log.offset_for_time(times[partition], self._settings.committed))
 
     def _ask(
         self, partitions: Collection[TopicPartition], answer: Callable[[TopicPartition, PartitionLog], T]

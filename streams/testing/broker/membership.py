@@ -33,7 +33,7 @@ class ConsumerMembership:
         if self._member is not None:
             with self._broker.lock:
                 self._group.subscribe(self._member, topics)
-                self._broker.changed()
+                self._broker.changes.notify()
 
     def identity(self) -> GroupIdentity:
         """Returns the identity of this consumer in the group now."""
@@ -106,13 +106,13 @@ class ConsumerMembership:
             member.revoking = False
             if self._instance is None:
                 self._group.leave(member)
-                self._broker.changed()
+                self._broker.changes.notify()
 
     def evict(self) -> None:
         """Ends the session at once; the caller holds the lock."""
         if self._member is not None:
             self._group.leave(self._member)
-            self._broker.changed()
+            self._broker.changes.notify()
 
     def heartbeat(self) -> None:
         """Extends the session, if it has not ended; the caller holds the lock."""
@@ -149,7 +149,7 @@ class ConsumerMembership:
         now_s = self._broker.clock.monotonic()
         self._group.join(self._member, now_s)
         self._broker.expect(now_s + self._session_s)
-        self._broker.changed()
+        self._broker.changes.notify()
 
     def _take(self, listener: RebalanceListener, step: Step) -> None:
         member = self._member
@@ -172,4 +172,4 @@ class ConsumerMembership:
     def _acknowledge(self, member: Member, step: Step) -> None:
         with self._broker.lock:
             self._group.revoked(member, step.partitions)
-            self._broker.changed()
+            self._broker.changes.notify()

@@ -36,6 +36,152 @@ class _TooLarge(Exception):
     """Raised for a record that is larger than the producer may send, with the error that the client gives."""
 
 
+class ProducerTransactions:
+    """The transactions of one producer: which id and epoch it has, and how far the present one is.
+
+    :param name: the ``transactional.id``; a producer without one may always write.
+    """
+
+    def __init__(self, broker: EmbeddedBroker, name: str | None, timeout_s: float) -> None:
+        self._broker = broker
+        self.name = name
+        self._timeout_s = timeout_s
+        self.author: TransactionalId | None = None
+        self._epoch = -1
+        self.open = name is None
+        """Whether records may be written: always, or inside a transaction."""
+        self.written = False
+        """Whether the broker knows of the transaction."""
+        self.failure: str | None = None
+        """The reason why the transaction can only be aborted."""
+        self.fenced = False
+
+    def check(self) -> None:
+        """Checks that no newer producer is known to have the id.
+
+        :raises TaskMigratedError: if one has it.
+        """
+        if self.fenced:
+            raise TaskMigratedError(f"the producer with transactional.id {self.name!r} is fenced: make a new one")
+
+    def is_outdated(self) -> bool:
+        """Whether a newer producer has the id; this one may not know it yet."""
+        return self.author is not None and self.author.epoch != self._epoch
+
+    def initialize(self) -> None:
+        if self.name is None:
+            raise StreamsError("transactions need the producer setting transactional.id")
+        if self.author is not None:
+            raise StreamsError("init_transactions was called already: call it once for each producer")
+        with self._broker.lock:
+            self._broker.expire()
+            self.author = self._broker.transactions.initialize(self.name, self._timeout_s)
+            self._epoch = self.author.epoch
+            self._broker.changes.notify()
+
+    def begin(self) -> None:
+        if self.author is None or self.open:
+            state = "open already" if self.open else "possible only after init_transactions"
+            raise StreamsError(f"begin_transaction: a transaction is {state}")
+        self.open = True
+
+    def current(self, call: str) -> TransactionalId:
+        """Returns the id whose transaction is open."""
+        if self.author is None or not self.open:
+            raise StreamsError(f"{call}: no transaction is open; begin one first")
+        return self.author
+
+    def check_whole(self) -> None:
+        """Checks that nothing of the transaction was refused.
+
+        :raises TransactionAborted: if it can only be aborted.
+        """
+        if self.failure is not None:
+            raise TransactionAborted(f"{self.failure}; abort the transaction")
+
+    def add_offsets(
+        self,
+        author: TransactionalId,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        group_metadata: GroupIdentity,
+    ) -> None:
+        with self._broker.lock:
+            self._broker.expire()
+            self._check_epoch()
+            group = self._broker.groups.group(group_metadata.group)
+            refusal = group.refusal(group_metadata)
+            if refusal is not None:
+                self.failure = f"the offsets of group {group.name!r} were refused: {refusal}"
+                self.check_whole()
+            for partition in offsets:
+                self._broker.log(partition)
+                group.pending.setdefault(partition, set()).add(author.producer_id)
+            author.offsets.setdefault(group.name, {}).update(offsets)
+            self._broker.note_transaction(author)
+            self.written = True
+
+    def end(self, author: TransactionalId, *, committed: bool) -> None:
+        if self.written:
+            with self._broker.lock:
+                self._broker.expire()
+                self._check_epoch()
+                self._broker.transactions.end(author, committed=committed)
+                self._broker.changes.notify()
+        self.open = self.written = False
+        self.failure = None
+
+    def failed(self, record: LogRecord, error: ErrorInfo) -> None:
+        """Takes that a record was not delivered."""
+        if error.name() == "_FENCED":
+            self.fenced = True
+        elif self.author is not None and self.failure is None:
+            self.failure = f"a record for {record.topic()!r} was not delivered: {error}"
+
+    def _check_epoch(self) -> None:
+        if self.is_outdated():
+            self.fenced = True
+            self.check()
+
+
+class Lingering:
+    """The records that wait for more of their batch, by partition.
+
+    :param most: how many records a batch has at most; with 0 none waits.
+    """
+
+    def __init__(self, most: int, most_bytes: int) -> None:
+        self.most = most
+        self._most_bytes = most_bytes
+        self._batches: dict[tuple[Topic, int], list[tuple[LogRecord, OnDelivery | None]]] = {}
+        self._bytes: dict[tuple[Topic, int], int] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._batches)
+
+    def has_room(self, topic: Topic, partition: int, size: int) -> bool:
+        """Whether a batch takes a record of this size as well; a new one takes any."""
+        place = topic, partition
+        return place not in self._batches or self._bytes[place] + size <= self._most_bytes
+
+    def add(self, topic: Topic, partition: int, record: LogRecord, report: OnDelivery | None) -> bool:
+        """Adds a record; returns whether its batch is full."""
+        place = topic, partition
+        batch = self._batches.setdefault(place, [])
+        batch.append((record, report))
+        self._bytes[place] = self._bytes.get(place, BATCH_OVERHEAD) + record_bytes(record)
+        return len(batch) >= self.most
+
+    def shorten(self, choose: Callable[[int], int]) -> None:
+        """Keeps the first records of each batch, as many as are chosen, given their number."""
+        self._batches = {place: batch[: choose(len(batch))] for place, batch in self._batches.items()}
+
+    def take(self) -> dict[tuple[Topic, int], list[tuple[LogRecord, OnDelivery | None]]]:
+        """Returns all batches, and begins new ones."""
+        batches, self._batches = self._batches, {}
+        self._bytes.clear()
+        return batches
+
+
 class EmbeddedProducer:
     """Implements `streams.kafka.ports.Producer`.
 
@@ -52,26 +198,16 @@ class EmbeddedProducer:
         self._broker = broker
         self._lock = broker.lock
         self._topics = broker.topics
-        self._transactional_id: str | None = config.get("transactional.id")
-        self._timeout_s = int(config.get("transaction.timeout.ms", 60_000)) / 1000
+        self._transactions = ProducerTransactions(
+            broker, config.get("transactional.id"), int(config.get("transaction.timeout.ms", 60_000)) / 1000
+        )
+        batch_records = int(config.get("batch.num.messages", 10_000)) if float(config.get("linger.ms", 0)) else 0
+        self._lingering = Lingering(batch_records, int(config.get("batch.size", 1_000_000)))
         self._queue_max = int(config.get("queue.buffering.max.messages", 100_000))
-        self._batch_max = int(config.get("batch.num.messages", 10_000)) if float(config.get("linger.ms", 0)) else 0
-        self._batches: dict[tuple[Topic, int], list[tuple[LogRecord, OnDelivery | None]]] = {}
-        self._batch_bytes: dict[tuple[Topic, int], int] = {}
-        self._batch_bytes_max = int(config.get("batch.size", 1_000_000))
         self._most_bytes = int(config.get("message.max.bytes", MOST_RECORD_BYTES)) - CLIENT_OVERHEAD
         self._reports: deque[tuple[OnDelivery | None, ErrorInfo | None, LogRecord]] = deque()
         self._queued = 0
         self._next_partition: dict[str, int] = {}
-        self._author: TransactionalId | None = None
-        self._epoch = -1
-        self._open = self._transactional_id is None
-        """Whether `produce` may be called: always, or inside a transaction."""
-        self._written = False
-        """Whether the broker knows of the transaction."""
-        self._failure: str | None = None
-        """The reason why the transaction can only be aborted."""
-        self._fenced = False
         self._closed = False
 
     def produce(
@@ -92,11 +228,11 @@ class EmbeddedProducer:
         :raises TaskMigratedError: if this producer is known to be fenced.
         :raises TransactionAborted: if the transaction can only be aborted, since a record was not delivered.
         """
-        if not self._open or self._fenced:
+        transactions = self._transactions
+        if not transactions.open or transactions.fenced:
             self._check_usable()
             raise StreamsError("a transactional producer can produce only inside a transaction: begin one first")
-        if self._failure is not None:
-            raise TransactionAborted(f"{self._failure}; abort the transaction")
+        transactions.check_whole()
         if self._queued >= self._queue_max:
             raise BufferError("the producer's queue is full: call poll() and produce again")
         if type(value) is not bytes and value is not None:
@@ -112,14 +248,18 @@ class EmbeddedProducer:
         record = LogRecord(
             topic, partition, key, value, (_CREATE_TIME, timestamp), list(sendable(headers)) if headers else None
         )
-        if record_bytes(record) > self._most_bytes:
+        size = record_bytes(record)
+        if size > self._most_bytes:
             raise _TooLarge(ErrorInfo("MSG_SIZE_TOO_LARGE", f"the record is larger than {self._most_bytes} bytes"))
         self._queued += 1
         report = callback or on_delivery
         if found is None:
             self._report_failure(record, report, ErrorInfo("UNKNOWN_TOPIC_OR_PART", f"topic {topic!r} does not exist"))
-        elif self._batch_max:
-            self._add_to_batch(found, partition, record, report)
+        elif self._lingering.most:
+            if not self._lingering.has_room(found, partition, size):
+                self.deliver()
+            if self._lingering.add(found, partition, record, report):
+                self.deliver()
         else:
             refusals = self._append(found, partition, (record,))
             if refusals is None:
@@ -141,7 +281,15 @@ class EmbeddedProducer:
 
     def deliver(self) -> None:
         """Sends the records that linger, as a client's own thread does after ``linger.ms``. Nothing is reported yet."""
-        self._send_batches()
+        for (topic, partition), batch in self._lingering.take().items():
+            if not batch:
+                continue
+            refusals = self._append(topic, partition, [record for record, _ in batch])
+            for number, (record, report) in enumerate(batch):
+                if refusals is None:
+                    self._reports.append((report, None, record))
+                else:
+                    self._report_failure(record, report, refusals[number])
 
     def deliver_some(self, choose: Callable[[int], int]) -> None:
         """Sends the first of the records that linger in each partition, and loses the others, as happens to a client
@@ -149,24 +297,24 @@ class EmbeddedProducer:
 
         :param choose: given the number of records of a partition, returns how many of them are sent.
         """
-        self._batches = {place: batch[: choose(len(batch))] for place, batch in self._batches.items()}
-        self._send_batches()
+        self._lingering.shorten(choose)
+        self.deliver()
 
     @property
     def transactional_id(self) -> str | None:
-        return self._transactional_id
+        return self._transactions.name
 
     @property
     def has_written(self) -> bool:
         """Whether the broker has a part of the open transaction, or would get one by :meth:`deliver`."""
-        return self._written or bool(self._batches)
+        return self._transactions.written or bool(self._lingering)
 
     def poll(self, timeout: float = 0) -> int:
         """Sends the records that linger and serves the delivery callbacks; never waits, since delivery is immediate.
 
         :raises TaskMigratedError: if this producer is fenced, after the callbacks.
         """
-        self._send_batches()
+        self.deliver()
         served = 0
         for _ in range(len(self._reports)):
             report, error, record = self._reports.popleft()
@@ -192,56 +340,34 @@ class EmbeddedProducer:
 
     def init_transactions(self) -> None:
         self._check_usable()
-        if self._transactional_id is None:
-            raise StreamsError("transactions need the producer setting transactional.id")
-        if self._author is not None:
-            raise StreamsError("init_transactions was called already: call it once for each producer")
-        with self._lock:
-            self._broker.expire()
-            self._author = self._broker.transactions.initialize(self._transactional_id, self._timeout_s)
-            self._epoch = self._author.epoch
-            self._broker.changed()
+        self._transactions.initialize()
 
     def begin_transaction(self) -> None:
         self._check_usable()
-        if self._author is None or self._open:
-            state = "open already" if self._open else "possible only after init_transactions"
-            raise StreamsError(f"begin_transaction: a transaction is {state}")
-        self._open = True
+        self._transactions.begin()
 
     def send_offsets(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group_metadata: GroupIdentity) -> None:
-        author = self._in_transaction("send_offsets")
-        if not offsets:
-            return
-        with self._lock:
-            self._broker.expire()
-            self._check_epoch(author)
-            group = self._broker.groups.group(group_metadata.group)
-            refusal = group.refusal(group_metadata)
-            if refusal is not None:
-                self._failure = f"the offsets of group {group.name!r} were refused: {refusal}"
-                raise TransactionAborted(f"{self._failure}; abort the transaction")
-            for partition in offsets:
-                self._broker.log(partition)
-                group.pending.setdefault(partition, set()).add(author.producer_id)
-            author.offsets.setdefault(group.name, {}).update(offsets)
-            self._broker.note_transaction(author)
-            self._written = True
+        self._check_usable()
+        author = self._transactions.current("send_offsets")
+        self._transactions.check_whole()
+        if offsets:
+            self._transactions.add_offsets(author, offsets, group_metadata)
 
     def commit_transaction(self) -> None:
-        author = self._in_transaction("commit_transaction", send=True)
-        self._end(author, committed=True)
+        self._check_usable()
+        author = self._transactions.current("commit_transaction")
+        self.deliver()
+        self._check_usable()
+        self._transactions.check_whole()
+        self._transactions.end(author, committed=True)
 
     def abort_transaction(self) -> None:
         self._check_usable()
-        if self._author is None or not self._open:
-            raise StreamsError("abort_transaction: no transaction is open; begin one first")
+        author = self._transactions.current("abort_transaction")
         purged = ErrorInfo("_PURGE_QUEUE", "the transaction was aborted before the record was sent")
-        for batch in self._batches.values():
+        for batch in self._lingering.take().values():
             self._reports.extend((report, purged, RefusedRecord(record, purged)) for record, report in batch)
-        self._batches.clear()
-        self._batch_bytes.clear()
-        self._end(self._author, committed=False)
+        self._transactions.end(author, committed=False)
 
     def prepare(self, topics: Collection[str]) -> None:
         """Does nothing: the broker is in this process, so that its topics are known."""
@@ -255,9 +381,8 @@ class EmbeddedProducer:
     def close(self) -> None:
         """Drops what was not sent and leaves an open transaction to its timeout or to `init_transactions`."""
         self._closed = True
-        self._open = False
-        self._batches.clear()
-        self._batch_bytes.clear()
+        self._transactions.open = False
+        self._lingering.take()
         self._reports.clear()
         self._queued = 0
 
@@ -266,36 +391,7 @@ class EmbeddedProducer:
     def _check_usable(self) -> None:
         if self._closed:
             raise StreamsError("the producer is closed: make a new one")
-        if self._fenced:
-            raise TaskMigratedError(
-                f"the producer with transactional.id {self._transactional_id!r} is fenced: make a new one"
-            )
-
-    def _check_epoch(self, author: TransactionalId) -> None:
-        if author.epoch != self._epoch:
-            self._fenced = True
-            self._check_usable()
-
-    def _in_transaction(self, call: str, *, send: bool = False) -> TransactionalId:
-        self._check_usable()
-        if self._author is None or not self._open:
-            raise StreamsError(f"{call}: no transaction is open; begin one first")
-        if send:
-            self._send_batches()
-            self._check_usable()
-        if self._failure is not None:
-            raise TransactionAborted(f"{self._failure}; abort the transaction")
-        return self._author
-
-    def _end(self, author: TransactionalId, *, committed: bool) -> None:
-        if self._written:
-            with self._lock:
-                self._broker.expire()
-                self._check_epoch(author)
-                self._broker.transactions.end(author, committed=committed)
-                self._broker.changed()
-        self._open = self._written = False
-        self._failure = None
+        self._transactions.check()
 
     def _unknown_topic(self, name: str) -> Topic | None:
         if not self._broker.auto_create_topics:
@@ -317,45 +413,17 @@ class EmbeddedProducer:
         self._next_partition[topic.name] = turn + 1
         return turn % count
 
-    def _add_to_batch(self, topic: Topic, partition: int, record: LogRecord, report: OnDelivery | None) -> None:
-        place = topic, partition
-        size = self._batch_bytes.get(place, BATCH_OVERHEAD) + record_bytes(record)
-        if size > self._batch_bytes_max and place in self._batches:
-            self._send_batches()
-            size = BATCH_OVERHEAD + record_bytes(record)
-        batch = self._batches.setdefault(place, [])
-        batch.append((record, report))
-        self._batch_bytes[place] = size
-        if len(batch) >= self._batch_max:
-            self._send_batches()
-
-    def _send_batches(self) -> None:
-        batches, self._batches = self._batches, {}
-        self._batch_bytes.clear()
-        for (topic, partition), batch in batches.items():
-            if not batch:
-                continue
-            refusals = self._append(topic, partition, [record for record, _ in batch])
-            for number, (record, report) in enumerate(batch):
-                if refusals is None:
-                    self._reports.append((report, None, record))
-                else:
-                    self._report_failure(record, report, refusals[number])
-
     def _append(self, topic: Topic, partition: int, batch: Sequence[LogRecord]) -> Sequence[ErrorInfo] | None:
         """Appends a batch, or none of it: then the error of each record is returned."""
-        author = self._author
+        transactions = self._transactions
         with self._lock:
-            if author is not None and author.epoch != self._epoch:
+            if transactions.is_outdated():
                 return [ErrorInfo("_FENCED", "a newer producer has the same transactional id")] * len(batch)
-            refusals = self._broker.append(topic, partition, batch, author)
+            refusals = self._broker.append(topic, partition, batch, transactions.author)
         if refusals is None:
-            self._written = True
+            transactions.written = True
         return refusals
 
     def _report_failure(self, record: LogRecord, report: OnDelivery | None, error: ErrorInfo) -> None:
         self._reports.append((report, error, RefusedRecord(record, error)))
-        if error.name() == "_FENCED":
-            self._fenced = True
-        elif self._author is not None and self._failure is None:
-            self._failure = f"a record for {record.topic()!r} was not delivered: {error}"
+        self._transactions.failed(record, error)

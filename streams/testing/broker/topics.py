@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from processor_api.clock import Clock
@@ -33,6 +34,97 @@ SETTINGS = frozenset({
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
+class TopicSettings:
+    """The settings that a topic was given, read as Kafka reads them."""
+
+    def __init__(self, topic: str, given: Mapping[str, str]) -> None:
+        self._topic = topic
+        self._given = given
+
+    def text(self, key: str, default: str) -> str:
+        return str(self._given.get(key, default))
+
+    def number(self, key: str, default: int, minimum: int = 0) -> int:
+        """Returns a setting that is a number.
+
+        :raises StreamsError: if it is none, or too small.
+        """
+        try:
+            number = int(self.text(key, str(default)))
+        except ValueError:
+            number = minimum - 1
+        if number < minimum:
+            raise self.invalid(key, f"a number not below {minimum}")
+        return number
+
+    def invalid(self, key: str, expected: str) -> StreamsError:
+        value: Any = self._given[key]
+        return StreamsError(f"topic {self._topic!r} cannot be created: {key} must be {expected}, got {repr_of(value)}")
+
+
+@dataclass(frozen=True)
+class CleanupPolicy:
+    """Says which records of a topic are deleted when."""
+
+    compacts: bool
+    deletes: bool
+    retention_ms: int
+    retention_bytes: int
+    delete_retention_ms: int
+    min_compaction_lag_ms: int
+
+    @classmethod
+    def of(cls, settings: TopicSettings) -> CleanupPolicy:
+        policies = {policy.strip() for policy in settings.text("cleanup.policy", "delete").split(",")} - {""}
+        if not policies <= {"compact", "delete"}:
+            raise settings.invalid("cleanup.policy", "compact, delete or both")
+        return cls(
+            compacts="compact" in policies,
+            deletes="delete" in policies,
+            retention_ms=settings.number("retention.ms", 7 * _DAY_MS, minimum=-1),
+            retention_bytes=settings.number("retention.bytes", -1, minimum=-_NO_LIMIT),
+            delete_retention_ms=settings.number("delete.retention.ms", _DAY_MS),
+            min_compaction_lag_ms=settings.number("min.compaction.lag.ms", 0),
+        )
+
+    def clean(self, log: PartitionLog, now_ms: int) -> None:
+        """Compacts and deletes what is due in the log of a partition."""
+        if self.deletes:
+            oldest_ms = now_ms - self.retention_ms if self.retention_ms >= 0 else None
+            log.delete_expired(oldest_ms, self.retention_bytes if self.retention_bytes >= 0 else None)
+        if self.compacts:
+            youngest_ms = now_ms - self.min_compaction_lag_ms if self.min_compaction_lag_ms else None
+            log.compact(now_ms, delete_retention_ms=self.delete_retention_ms, youngest_ms=youngest_ms)
+
+
+@dataclass(frozen=True)
+class RecordLimits:
+    """Says which records a topic takes, and with which timestamp."""
+
+    max_bytes: int
+    append_time: bool
+    """Whether records get the broker's time."""
+    before_max_ms: int
+    after_max_ms: int
+
+    @classmethod
+    def of(cls, settings: TopicSettings) -> RecordLimits:
+        kind = settings.text("message.timestamp.type", "CreateTime")
+        if kind not in ("CreateTime", "LogAppendTime"):
+            raise settings.invalid("message.timestamp.type", "CreateTime or LogAppendTime")
+        return cls(
+            max_bytes=settings.number("max.message.bytes", 1_048_588),
+            append_time=kind == "LogAppendTime",
+            before_max_ms=settings.number("message.timestamp.before.max.ms", _NO_LIMIT),
+            after_max_ms=settings.number("message.timestamp.after.max.ms", _NO_LIMIT),
+        )
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the timestamp of a record makes no difference."""
+        return not self.append_time and min(self.before_max_ms, self.after_max_ms) >= _NO_LIMIT
+
+
 class Topic:
     """A topic with its partitions, which decides whether it takes a batch of records.
 
@@ -46,25 +138,7 @@ class Topic:
     :raises StreamsError: if the name or a setting is not one that Kafka takes.
     """
 
-    __slots__ = (
-        "_after_max_ms",
-        "_before_max_ms",
-        "_max_bytes",
-        "_plain",
-        "_refusal",
-        "append_time",
-        "compacted",
-        "configs",
-        "delete_retention_ms",
-        "deleted",
-        "expires",
-        "id",
-        "min_compaction_lag_ms",
-        "name",
-        "partitions",
-        "retention_bytes",
-        "retention_ms",
-    )
+    __slots__ = ("_limits", "_plain", "_refusal", "cleanup", "configs", "deleted", "id", "name", "partitions")
 
     def __init__(self, name: str, partitions: int, configs: Mapping[str, str], number: int = 0) -> None:
         if not _LEGAL_NAME.fullmatch(name) or name in (".", ".."):
@@ -80,36 +154,15 @@ class Topic:
         """The topic's id as Kafka's tools print it; ``None`` where topics have none."""
         self.configs = dict(configs)
         self.deleted = False
-        self._read_policies()
-        self._read_limits()
-        segment_bytes = self._number("segment.bytes", 1 << 30, minimum=1 << 20)
-        segment_ms = self._number("segment.ms", 7 * _DAY_MS, minimum=1)
+        settings = TopicSettings(name, self.configs)
+        self.cleanup = CleanupPolicy.of(settings)
+        self._limits = RecordLimits.of(settings)
+        segment_bytes = settings.number("segment.bytes", 1 << 30, minimum=1 << 20)
+        segment_ms = settings.number("segment.ms", 7 * _DAY_MS, minimum=1)
         self.partitions = [
             PartitionLog(name, partition, LogSegments(segment_bytes, segment_ms)) for partition in range(partitions)
         ]
-        self._refusal: str | None = None
-        self._plain = False
         self.refuse(None)
-
-    def _read_policies(self) -> None:
-        policies = {policy.strip() for policy in self._setting("cleanup.policy", "delete").split(",")} - {""}
-        if not policies <= {"compact", "delete"}:
-            raise self._invalid("cleanup.policy", "compact, delete or both")
-        self.compacted = "compact" in policies
-        self.expires = "delete" in policies
-        self.retention_ms = self._number("retention.ms", 7 * _DAY_MS, minimum=-1)
-        self.retention_bytes = self._number("retention.bytes", -1, minimum=-_NO_LIMIT)
-        self.delete_retention_ms = self._number("delete.retention.ms", _DAY_MS)
-        self.min_compaction_lag_ms = self._number("min.compaction.lag.ms", 0)
-
-    def _read_limits(self) -> None:
-        kind = self._setting("message.timestamp.type", "CreateTime")
-        if kind not in ("CreateTime", "LogAppendTime"):
-            raise self._invalid("message.timestamp.type", "CreateTime or LogAppendTime")
-        self.append_time = kind == "LogAppendTime"
-        self._max_bytes = self._number("max.message.bytes", 1_048_588)
-        self._before_max_ms = self._number("message.timestamp.before.max.ms", _NO_LIMIT)
-        self._after_max_ms = self._number("message.timestamp.after.max.ms", _NO_LIMIT)
 
     def configure(self, configs: Mapping[str, str]) -> None:
         """Changes limits of the topic, or what it is stamped with, from the next batch on.
@@ -119,27 +172,26 @@ class Topic:
         if unknown := sorted(set(configs) - SETTINGS):
             raise StreamsError(f"Kafka has no setting {unknown[0]!r} of a topic", topic=self.name)
         self.configs.update(configs)
-        self._read_limits()
+        self._limits = RecordLimits.of(TopicSettings(self.name, self.configs))
         self.refuse(self._refusal)
 
     def settings(self) -> dict[str, str]:
         """Returns the settings that have a meaning here, and those that were given."""
         return {
             "cleanup.policy": "delete",
-            "delete.retention.ms": str(self.delete_retention_ms),
-            "max.message.bytes": str(self._max_bytes),
+            "delete.retention.ms": str(self.cleanup.delete_retention_ms),
+            "max.message.bytes": str(self._limits.max_bytes),
             "message.timestamp.type": "CreateTime",
-            "min.compaction.lag.ms": str(self.min_compaction_lag_ms),
-            "retention.bytes": str(self.retention_bytes),
-            "retention.ms": str(self.retention_ms),
+            "min.compaction.lag.ms": str(self.cleanup.min_compaction_lag_ms),
+            "retention.bytes": str(self.cleanup.retention_bytes),
+            "retention.ms": str(self.cleanup.retention_ms),
             **self.configs,
         }
 
     def refuse(self, error_name: str | None) -> None:
         """Refuses every batch with this error from now on; takes them again with ``None``."""
-        self._refusal = error_name
-        limited = min(self._before_max_ms, self._after_max_ms) < _NO_LIMIT
-        self._plain = not (error_name or self.append_time or self.compacted or limited)
+        self._refusal: str | None = error_name
+        self._plain = error_name is None and self._limits.is_plain and not self.cleanup.compacts
 
     def admit(self, records: Sequence[LogRecord], clock: Clock) -> Sequence[ErrorInfo] | None:
         """Returns for each record of a batch why the broker does not take it, or ``None``; stamps the records if the
@@ -147,44 +199,29 @@ class Topic:
         size = BATCH_OVERHEAD
         for record in records:
             size += record_bytes(record)
-        if size > self._max_bytes:
+        if size > self._limits.max_bytes:
             why = f"the batch is larger than max.message.bytes of topic {self.name!r}"
             return [ErrorInfo("MSG_SIZE_TOO_LARGE", why)] * len(records)
         return None if self._plain else self._admit_strictly(records, clock.time_ms())
 
     def _admit_strictly(self, records: Sequence[LogRecord], now_ms: int) -> Sequence[ErrorInfo] | None:
+        limits = self._limits
         if self._refusal is not None:
             return [ErrorInfo(self._refusal, f"topic {self.name!r} is set to refuse records")] * len(records)
-        if self.compacted:
+        if self.cleanup.compacts:
             bad = [record.key() is None for record in records]
             if any(bad):
                 return _refused(bad, "INVALID_RECORD", f"topic {self.name!r} is compacted and takes no null keys")
-        if self.append_time:
+        if limits.append_time:
             stamp = (int(TimestampType.LOG_APPEND_TIME), now_ms)
             for record in records:
                 record.stamp = stamp
             return None
-        earliest, latest = now_ms - self._before_max_ms, now_ms + self._after_max_ms
+        earliest, latest = now_ms - limits.before_max_ms, now_ms + limits.after_max_ms
         bad = [not earliest <= record.stamp[1] <= latest and record.stamp[1] != -1 for record in records]
         if any(bad):
             return _refused(bad, "INVALID_TIMESTAMP", f"a timestamp is outside the limits of topic {self.name!r}")
         return None
-
-    def _setting(self, key: str, default: str) -> str:
-        return str(self.configs.get(key, default))
-
-    def _number(self, key: str, default: int, minimum: int = 0) -> int:
-        try:
-            number = int(self._setting(key, str(default)))
-        except ValueError:
-            number = minimum - 1
-        if number < minimum:
-            raise self._invalid(key, f"a number not below {minimum}")
-        return number
-
-    def _invalid(self, key: str, expected: str) -> StreamsError:
-        value: Any = self.configs[key]
-        return StreamsError(f"topic {self.name!r} cannot be created: {key} must be {expected}, got {repr_of(value)}")
 
 
 def _refused(bad: Sequence[bool], error: str, why: str) -> Sequence[ErrorInfo]:

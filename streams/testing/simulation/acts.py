@@ -145,7 +145,7 @@ def _fence(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -
         if producer.process is worker.process and name is not None:
             with stage.broker.lock:
                 stage.broker.transactions.initialize(name, 20.0)
-                stage.broker.changed()
+                stage.broker.changes.notify()
 
 
 def _expire(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -> None:
@@ -154,7 +154,7 @@ def _expire(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) 
         if producer.process is worker.process and name is not None:
             with stage.broker.lock:
                 stage.broker.transactions.time_out(name)
-                stage.broker.changed()
+                stage.broker.changes.notify()
 
 
 def _evict(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -> None:
@@ -214,7 +214,7 @@ def _clean(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -
 def _trim(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -> None:
     for partition, committed in sorted(stage.group.offsets.items()):
         topic = stage.broker.topics.get(partition.topic)
-        if topic is not None and topic.expires and partition.topic in stage.application.scenario.inputs:
+        if topic is not None and topic.cleanup.deletes and partition.topic in stage.application.scenario.inputs:
             with stage.broker.lock:
                 log = stage.broker.log(TopicPartition(*partition))
                 log.delete_before(min(committed.offset, log.end_offset))
@@ -231,7 +231,11 @@ def _truncate(stage: SimulationStage, crew: Crew, worker: Worker, action: Action
     """Deletes the records before the last one of any key, as a compaction and a retention may do together. Those of a
     history, which must not be compacted for a time, stay."""
     for name, topic in sorted(stage.broker.topics.items()):
-        if name.startswith(stage.application.id) and name.endswith("-changelog") and not topic.min_compaction_lag_ms:
+        if (
+            name.startswith(stage.application.id)
+            and name.endswith("-changelog")
+            and not topic.cleanup.min_compaction_lag_ms
+        ):
             with stage.broker.lock:
                 for log in topic.partitions:
                     records, _ = log.read(log.start_offset, log.end_offset, True)

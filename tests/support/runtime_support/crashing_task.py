@@ -84,14 +84,15 @@ class _Process:
     def restore(self) -> None:
         stores = self.kit.task.stores
         for name, records in self._known.changelogs.items():
-            offset = stores.stored_offset(name)
+            offset = stores.progress.stored_offset(name)
             missing = records[0 if offset is None else offset + 1 :]
             if missing:
-                engine = stores.engine_of(name)
+                engine = stores.progress.engine_of(name)
                 batch = engine.batch()
                 columns: Any = zip(*missing, strict=True)
                 restore_of(topology().stores[name], engine)(batch, *columns)
-                batch.put(stores.offset_key(name), write_offset(len(records) - 1), engine.family(OFFSETS).handle)
+                offset_key = stores.progress.offset_key(name)
+                batch.put(offset_key, write_offset(len(records) - 1), engine.family(OFFSETS).handle)
                 engine.load(batch)
                 engine.flush()
         start = OffsetAndMetadata(self._known.committed, "")

@@ -110,7 +110,7 @@ def killed_after_each_commit(directory: Path, case: Case) -> list[list[Row]]:
             for _ in range(killed_after):
                 kit.turn()
                 kit.commit()
-            committed, offsets = kit.results(), kit.task.known_offsets
+            committed, offsets = kit.results(), kit.task.inputs.known_offsets
             kit.turn()  # sent, and not committed
         with PartsKit(place, case, start=False) as again:
             again.task.become(TaskState.RESTORING)

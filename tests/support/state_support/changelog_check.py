@@ -20,14 +20,14 @@ def check_stores(stores: Any, changelogs: Mapping[str, Sequence[LogRecord]]) -> 
     """
     offsets = {}
     for name, builder in topology().stores.items():
-        offset = stores.stored_offset(name)
-        assert offset is not None or not stores.has_rows(name), name
+        offset = stores.progress.stored_offset(name)
+        assert offset is not None or not stores.progress.has_rows(name), name
         offsets[name] = -1 if offset is None else offset
         records = changelogs.get(name, ())[: offsets[name] + 1]
         assert len(records) == offsets[name] + 1, "the offset is of a record that was never logged"
         expected: Any = MemoryEngine()
         load(builder, expected, records)
         for family in families_of(builder):
-            found = list(stores.engine_of(name).family(family).range())
+            found = list(stores.progress.engine_of(name).family(family).range())
             assert found == list(expected.family(family).range()), family
     return offsets

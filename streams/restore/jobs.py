@@ -1,0 +1,86 @@
+"""The parts of changelogs that are to be restored, each for one store, and how far each is."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from typing import Any
+
+from processor_api.task_id import TaskId, TopicPartition
+from state.engine.port import Engine
+from state.write_buffer.store_kind import Restore
+
+log = logging.getLogger("streams.restore")
+
+
+@dataclass
+class RestoreProgress:
+    """Holds how far the restore of one store is."""
+
+    restored: int = 0
+    """Records restored so far."""
+    position: int | None = None
+    """The next offset to read; ``None`` before the first batch."""
+    started_at: float = 0.0
+    lost: bool = False
+    """Whether the client has stopped reading, because the position is outside of the changelog."""
+    failing_since: float | None = None
+    """When the client began to report errors, if no record has come since."""
+    last_error: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class RestoreJob:
+    """Names the part of a changelog partition that is to be read into a store."""
+
+    task: TaskId
+    store: str
+    partition: TopicPartition
+    engine: Engine
+    restore: Restore
+    start: int
+    """First offset to read; `AT_BEGINNING` for all."""
+    end: int
+    """Offset to reach."""
+    offset_key: bytes
+    """The key under which the engine keeps the offset of the last record that the store holds."""
+    from_source: bool = False
+    """Whether a source topic serves as the changelog: records in it without a key are not for the store."""
+    progress: RestoreProgress = field(default_factory=RestoreProgress)
+
+    @property
+    def next_offset(self) -> int:
+        """The next offset that the store takes."""
+        position = self.progress.position
+        return max(self.start, 0) if position is None else position
+
+    @property
+    def remaining(self) -> int:
+        """The number of offsets that are still to be read."""
+        return max(0, self.end - self.next_offset)
+
+    def place(self) -> dict[str, Any]:
+        """Returns where this happens, for errors and logs."""
+        topic, partition = self.partition
+        return {"topic": topic, "partition": partition, "store": self.store, "task": str(self.task)}
+
+
+def plan_restore(
+    stored: int | None, beginning: int, end: int, store: str, task: TaskId, *, has_rows: bool
+) -> tuple[int, bool]:
+    """Returns where to start reading a changelog, and whether the store's rows must be removed first.
+
+    Logs an error if the store has rows to remove.
+
+    :param stored: offset of the last record that the store holds.
+    """
+    if stored is not None and beginning <= stored + 1 <= end:
+        return stored + 1, False
+    reason = "its offset is outside of the changelog" if stored is not None else "it has rows and no offset"
+    if stored is not None or has_rows:
+        log.error(
+            "store is rebuilt from its changelog: %s",
+            reason,
+            extra={"store": store, "task": str(task), "offset": stored, "beginning": beginning, "end": end},
+        )
+    return beginning, True

@@ -1,0 +1,104 @@
+"""The start of tasks: all that happens from the assignment of a task until its stores are complete."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping
+from typing import NamedTuple
+
+from processor_api.task_id import TaskId
+from streams.restore.jobs import RestoreJob
+from streams.runtime.plan.task_plan import TaskPlan
+from streams.runtime.start.orphaned_transactions import OrphanedTransactions
+from streams.runtime.start.start_offsets import StartOffsets, Starts
+from streams.runtime.start.task_opener import TaskOpener
+from streams.runtime.start.task_restores import TaskRestores
+from streams.runtime.tasks.task import Task, TaskState
+
+
+class StartPosition(NamedTuple):
+    """Says where a task whose stores are complete begins."""
+
+    inputs: Starts
+    """The start of each input partition."""
+    changelog_ends: Mapping[str, int]
+    """Where the changelog of each store ended when its restore began."""
+
+
+class TaskStarts:
+    """Takes the tasks of a stream thread from assigned to restored, with those of all tasks that can go on at a time.
+
+    :param opener: takes the lock of a task's directory, and opens its engines.
+    :param orphans: ends transactions that hide records of changelogs; ``None`` without exactly-once.
+    :param offsets: finds where the inputs start, and refuses a task whose offsets, topics and stores do not belong
+        together.
+    :param restores: finds what the stores lack, and has it restored.
+    """
+
+    def __init__(
+        self,
+        opener: TaskOpener,
+        orphans: OrphanedTransactions | None,
+        offsets: StartOffsets,
+        restores: TaskRestores,
+    ) -> None:
+        self._opener = opener
+        self._orphans = orphans
+        self.offsets = offsets
+        self.restores = restores
+        self._found: dict[TaskId, Starts] = {}
+
+    def advance(
+        self,
+        plans: Mapping[int, TaskPlan],
+        wanted: Collection[TaskId],
+        opened: MutableMapping[TaskId, Task],
+        waits: Callable[[TaskId], bool],
+    ) -> None:
+        """Takes the next step with each task that is wanted and not restored.
+
+        :param opened: the tasks that are open; it adds those that it opens.
+        :param waits: whether a task is not to go on yet.
+        :raises StreamsError: if a task cannot start.
+        :raises RetryableError: if it may later.
+        """
+        for task in self._opener.open(plans, wanted, opened.keys()):
+            opened[task.id] = task
+        created = [task for id_, task in opened.items() if task.state is TaskState.CREATED and not waits(id_)]
+        if created and self._orphans is not None:
+            self._orphans.end()
+        self._find(self.restores.readable(created), plans)
+        self.restores.take_snapshots()
+        self.restores.start_truncated_over(opened, self._found)
+
+    def _find(self, tasks: Collection[Task], plans: Mapping[int, TaskPlan]) -> None:
+        """Finds where tasks start and what their stores lack."""
+        if not tasks:
+            return
+        for task in tasks:
+            task.plan = plans[task.id.subtopology]
+        jobs: list[RestoreJob] = []
+        for task, starts in self.offsets.find(tasks):
+            self._found[task.id] = starts
+            jobs += self.restores.plan(task, starts)
+        self.restores.start(jobs)
+        for task in tasks:  # from now on a store without a job lacks nothing
+            task.become(TaskState.RESTORING)
+
+    def restored(self, opened: Mapping[TaskId, Task]) -> Iterator[Task]:
+        """Yields the tasks whose stores are complete, and that do not run yet."""
+        for id_, task in opened.items():
+            if task.state is TaskState.RESTORING and not self.restores.pending(id_):
+                yield task
+
+    def finish(self, task: Task) -> StartPosition:
+        """Ends the start of a task whose stores are complete; returns where it begins."""
+        return StartPosition(self._found.pop(task.id), self.restores.take_changelog_ends(task.id))
+
+    def stop(self, id_: TaskId) -> None:
+        """Gives up the start of a task: it begins again, or the task is closed."""
+        self._found.pop(id_, None)
+        self.restores.stop(id_)
+
+    def release(self, id_: TaskId) -> None:
+        """Releases the lock of a task that was closed."""
+        self._opener.release(id_)

@@ -1,0 +1,127 @@
+"""The input partitions of a task: what is buffered of each, which has the next record, and the offsets to commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from processor_api.record import NO_TIMESTAMP
+from processor_api.task_id import TopicPartition
+from streams.kafka.offset_metadata import TopicPartitionMetadata
+from streams.kafka.ports import OffsetAndMetadata
+from streams.runtime.processing.environment import Environment
+from streams.runtime.processing.inputs import BatchLoop, BoundSource, InputQueue
+from streams.runtime.processing.time_merge import TimeMerge
+
+
+class TaskInputs:
+    """Holds the queues of a task's input partitions. Filled and emptied by the task's thread."""
+
+    def __init__(self) -> None:
+        self.queues: dict[TopicPartition, InputQueue] = {}
+        self.known_offsets: dict[TopicPartition, OffsetAndMetadata] = {}
+        """The committed offset of each partition, or where the task started if there was none.
+
+        A commit replaces the mapping and does not change it, so any thread may read it.
+        """
+        self.only: BatchLoop | None = None
+        """The queue of a task that has one alone."""
+        self.merge_of: Callable[[Iterable[InputQueue]], TimeMerge] = TimeMerge
+        """Makes the choice between several."""
+        self.merge = TimeMerge(())
+        self.run = 1
+        """How many records of several inputs are processed between two looks at the clock."""
+
+    def open(
+        self,
+        sources: Mapping[TopicPartition, BoundSource],
+        committed: Mapping[TopicPartition, OffsetAndMetadata],
+        environment: Environment,
+    ) -> None:
+        """Begins to read partitions at their committed offsets, with the times that these hold (semantics 2)."""
+        self.queues = {partition: InputQueue(partition, source, environment) for partition, source in sources.items()}
+        for partition, queue in self.queues.items():
+            if (found := committed.get(partition)) is not None:
+                queue.start = found.offset
+                _continue(queue, found)
+        self.known_offsets = dict(committed)
+        self._choose(environment)
+
+    def add(
+        self,
+        partition: TopicPartition,
+        source: BoundSource,
+        committed: OffsetAndMetadata | None,
+        environment: Environment,
+    ) -> InputQueue:
+        """Reads one more partition, from the next record added."""
+        queue = self.queues[partition] = InputQueue(partition, source, environment)
+        if committed is not None:
+            self.known_offsets = {**self.known_offsets, partition: committed}
+            _continue(queue, committed)
+        self._choose(environment)
+        return queue
+
+    def _choose(self, environment: Environment) -> None:
+        queues = list(self.queues.values())
+        self.only = BatchLoop(queues[0], environment) if len(queues) == 1 else None
+        self.merge = self.merge_of(self.queues.values())
+
+    def clear(self) -> None:
+        """Forgets what is buffered and what is committed."""
+        self.queues.clear()
+        self.known_offsets = {}
+
+    # ------------------------------------------------------------------ what there is
+
+    def has_records(self) -> bool:
+        """Whether anything is buffered."""
+        only = self.only
+        return bool(only.queue) if only is not None else any(map(len, self.queues.values()))
+
+    def at_end(self) -> bool:
+        """Whether every partition was read and processed to its end."""
+        return all(queue.caught_up and not queue for queue in self.queues.values())
+
+    def stream_time(self) -> int:
+        """Returns the latest time among the partitions."""
+        return max((queue.partition_time for queue in self.queues.values()), default=NO_TIMESTAMP)
+
+    # ------------------------------------------------------------------ offsets
+
+    def positions(self) -> dict[TopicPartition, int]:
+        """Returns the next offset to process of each partition that has moved since the task started."""
+        return {name: queue.position for name, queue in self.queues.items() if queue.position is not None}
+
+    def committable(
+        self, times: Mapping[str, int], topic_ids: Mapping[str, str], marks: frozenset[int], *, progressed: bool
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Returns the offsets that the next commit changes, with their metadata (semantics 79).
+
+        :param times: of the operators.
+        :param marks: of the changelogs that hold records.
+        :param progressed: whether an operator has a later time than in the last commit.
+        """
+        known = self.known_offsets
+        changed: dict[TopicPartition, OffsetAndMetadata] = {}
+        for name, queue in self.queues.items():
+            before, position = known.get(name), queue.position
+            if position is None and progressed and before is not None:  # results were sent on before the first record
+                position = before.offset
+            if position is not None:
+                skip, topic_id = queue.skip_rule(position), topic_ids.get(name.topic)
+                metadata = TopicPartitionMetadata(queue.partition_time, times, topic_id, marks, skip=skip)
+                found = OffsetAndMetadata(position, metadata.encode())
+                if found != before:
+                    changed[name] = found
+        return changed
+
+    def committed(self, changed: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Notes which offsets were committed."""
+        if changed:
+            self.known_offsets = {**self.known_offsets, **changed}
+
+
+def _continue(queue: InputQueue, committed: OffsetAndMetadata) -> None:
+    metadata = TopicPartitionMetadata.decode(committed.metadata)
+    queue.partition_time = metadata.partition_time
+    queue.skip(metadata.skip)
