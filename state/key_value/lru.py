@@ -78,7 +78,7 @@ class _EvictionOrder:
         self.keys: OrderedDict[Any, Any] = OrderedDict()
         """Row keys, and the keys as their users know them; the next to go stands first."""
         for raw in keys:
-            key = rows.format.read_key(raw)
+            key = rows.format.keys.read(raw)
             self.keys[self._row_key(key)] = key
 
     def get(self, key: Any) -> Entry | None:

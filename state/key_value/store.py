@@ -115,7 +115,7 @@ class KeyValueFacade:
         return self._range(None, None, reverse=True)
 
     def prefix_scan(self, prefix: Any, prefix_serde: SerdeLike[Any] | None = None) -> RowIterator:
-        write_key = key_writer(self._rows.format.key_serde, self.name)
+        write_key = key_writer(self._rows.format.keys.serde, self.name)
         return self._range(*prefix_bounds(prefix, write_key, prefix_serde, self.name), reverse=False)
 
     def approximate_num_entries(self) -> int:
@@ -161,12 +161,12 @@ class KeyValueFacade:
         self._iterators.check()
         format, shown = self._rows.format, self._shown
         found = self._rows.range(low, high, reverse=reverse)
-        read_key, value_of = format.read_key, format.value_of
+        read_key, value_of = format.keys.read, format.values.value_of
         decoded = ((read_key(key), shown(value_of(entry[0]), entry[1])) for key, entry in found)
         return self._iterators.open(decoded)
 
     def _bound(self, key: Any) -> bytes | None:
-        return None if key is None else self._rows.format.key_bytes(self._row_key(key))
+        return None if key is None else self._rows.format.keys.bytes_of(self._row_key(key))
 
     def _after(self, key: Any) -> bytes | None:
         bound = self._bound(key)

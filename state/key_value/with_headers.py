@@ -91,7 +91,7 @@ class HeadersOperator:
 
     def put(self, key: Any, value: Any, timestamp: int, headers: HeaderList | None = None) -> None:
         if value is None and self._note is not None:
-            self._note(self._rows.format.key_bytes(self._row_key(key)), headers)
+            self._note(self._rows.format.keys.bytes_of(self._row_key(key)), headers)
         self._put(key, None if value is None else (value, []), timestamp, headers)
 
     def on_flush(self, callback: Callable[..., None], *, old_values: bool) -> None:
@@ -110,7 +110,7 @@ def _noting(rows: Rows, changelog: HeadersLog | None) -> Put:
 
     def noted(key: Any, value: Any, timestamp: int, headers: HeaderList | None = None) -> None:
         if value is None:
-            note(rows.format.key_bytes(row_key(key)), changelog.cursor.headers)
+            note(rows.format.keys.bytes_of(row_key(key)), changelog.cursor.headers)
         put(key, value, timestamp, headers)
 
     return noted

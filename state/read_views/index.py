@@ -121,7 +121,7 @@ class LiveIndex:
                 *more(keys),
             ]
             snapshot, (dirty, draining, drained, now, length, *others) = source.take(reads)
-            if now is fresh and not _within(ranges, list(map(self._format.write_key, fresh[seen:length]))):
+            if now is fresh and not _within(ranges, list(map(self._format.keys.write, fresh[seen:length]))):
                 found_in = _some(keys, dirty), _some(keys, map(draining.get, keys)), _some(keys, drained)
                 return Taken(snapshot, uncommitted_of(found_in), keys, tuple(others))
             snapshot.close()
@@ -140,11 +140,11 @@ class LiveIndex:
             seen = self._seen
         found = dict.fromkeys(raw)
         format = self._format
-        return (list(map(format.key_serde.deserialize, found)) if format.plain_keys else list(found)), fresh, seen
+        return (list(map(format.keys.serde.deserialize, found)) if format.keys.plain else list(found)), fresh, seen
 
     def _follow(self) -> list[Any]:
         """Adds the keys that are new."""
-        rows, fresh, write_key = self._rows, self._rows.watch(), self._format.write_key
+        rows, fresh, write_key = self._rows, self._rows.watch(), self._format.keys.write
         length = len(fresh)
         if fresh is self._fresh:
             new = list(map(write_key, fresh[self._seen : length]))

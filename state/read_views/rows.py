@@ -72,4 +72,4 @@ def _drained(rows: RowReader, row_key: Any) -> Entry | None:
     if found is None:
         return None
     data = found[1]
-    return None if data is None else rows.format.stored(data), found[2]
+    return None if data is None else rows.format.values.stored(data), found[2]

@@ -32,9 +32,11 @@ class RowCodec:
     of single rows. If that call fails, `read` gives the reason. ``None`` where there is only `read`."""
 
     def reading(self, value: Callable[[bytes], Any]) -> Callable[[bytes], Entry]:
-        """Returns a function that reads a row and its value."""
-        if self.entries is not None:
-            return self.entries(value)
+        """Returns the quickest function that reads a row and its value."""
+        return self.in_steps(value) if self.entries is None else self.entries(value)
+
+    def in_steps(self, value: Callable[[bytes], Any]) -> Callable[[bytes], Entry]:
+        """Returns a function that reads a row, then its value, and fails with the error of that step."""
         read = self.read
 
         def entry(row: bytes) -> Entry:

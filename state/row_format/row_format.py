@@ -41,81 +41,75 @@ def _is_plain(serde: Serde[Any]) -> bool:
     return serde is Serdes.STRING or serde is Serdes.BYTES
 
 
-def row_key_reader(key_serde: Serde[Any], store: str) -> Callable[[bytes], Any]:
-    """Returns the function from a key's bytes to its row key."""
-    return reader(key_serde, "key", store) if _is_plain(key_serde) else bytes
-
-
-class RowFormat:
-    """The codec and the serdes of one store, and what follows from them. It never changes, so any thread may use it."""
-
-    def __init__(self, store: str, codec: RowCodec, key_serde: Serde[Any], value_serde: Serde[Any]) -> None:
-        self.store = store
-        self.codec = codec
-        self.key_serde = key_serde
-        self.value_serde = value_serde
-        self.read_key = reader(key_serde, "key", store)
-        self.read_value = reader(value_serde, "value", store)
-        self.plain_keys = _is_plain(key_serde)
-        """Whether row keys are the keys themselves, not their bytes."""
-        self.encoded = value_serde.exact is None
-        """Whether values are kept as bytes."""
-        self.stored: Callable[[bytes], Any] = _as_it_is if self.encoded else self.read_value
-        """Converts a value's bytes to the value as it is kept in memory."""
-        self.decode: Callable[[bytes], Any] = _decoder(value_serde, encoded=self.encoded)
-        """A quicker `stored`, which fails with the errors of the serde, and with strings that have bad bytes."""
-        self.entry_of = _entry_reader(codec, self.stored)
-        """Converts a row of the engine to the row as it is kept in memory."""
-        self.row_key_of: Callable[[bytes], Any] = row_key_reader(key_serde, store)
-        """Converts a key's bytes to its row key."""
-        self.write_key: Callable[[Any], bytes] = _trusted(key_serde) if self.plain_keys else bytes
-        """Converts a row key to its bytes."""
-        self.write_value: Callable[[Any], bytes] = bytes if self.encoded else _trusted(value_serde)
-        """Converts a kept value to its bytes."""
-        self.sized_values = self.encoded or _is_plain(value_serde)
-        self.cost = _sized_cost if self.sized_values else _fixed_cost
-        """Returns the bytes that the memory budget counts for ``(row key, value)``."""
-
-    def key_bytes(self, row_key: Any) -> bytes:
-        """Returns the bytes of a row key that was not checked yet."""
-        return self.key_serde.serialize(row_key) if self.plain_keys else row_key
-
-    def key_of(self, row_key: Any) -> Any:
-        """Returns a row's key as users know it."""
-        return row_key if self.plain_keys else self.read_key(row_key)
-
-    def value_of(self, value: Any) -> Any:
-        """Returns a kept value as users know it."""
-        return self.read_value(value) if self.encoded and value is not None else value
-
-    def size(self, rows: Mapping[Any, Entry]) -> int:
-        """Returns the bytes that the memory budget counts for rows."""
-        if not self.sized_values:
-            return fixed_size(rows)
-        values = [8 if (value := entry[0]) is None else len(value) for entry in rows.values()]
-        return sum(map(len, rows)) + sum(values) + len(rows) * ENTRY_OVERHEAD_BYTES
-
-
 def _as_it_is(data: bytes) -> bytes:
     return data
-
-
-def _decoder(serde: Serde[Any], *, encoded: bool) -> Callable[[bytes], Any]:
-    if encoded:
-        return _as_it_is
-    return bytes.decode if serde is Serdes.STRING else serde.deserialize
-
-
-def _entry_reader(codec: RowCodec, stored: Callable[[bytes], Any]) -> Callable[[bytes], Entry]:
-    read = codec.read
-
-    def entry_of(row: bytes) -> Entry:
-        data, timestamp = read(row)
-        return stored(data), timestamp
-
-    return entry_of
 
 
 def _trusted(serde: Serde[Any]) -> Callable[[Any], bytes]:
     """Writes values that were checked when they were put."""
     return serde.write_exact or serde.serialize
+
+
+class KeyFormat:
+    """The keys of one store: as users know them, as row keys and as bytes."""
+
+    def __init__(self, store: str, serde: Serde[Any]) -> None:
+        self.serde = serde
+        self.read = reader(serde, "key", store)
+        self.plain = _is_plain(serde)
+        """Whether row keys are the keys themselves, not their bytes."""
+        self.row_key_of: Callable[[bytes], Any] = self.read if self.plain else bytes
+        """Converts a key's bytes to its row key."""
+        self.write: Callable[[Any], bytes] = _trusted(serde) if self.plain else bytes
+        """Converts a row key to its bytes."""
+
+    def bytes_of(self, row_key: Any) -> bytes:
+        """Returns the bytes of a row key that was not checked yet."""
+        return self.serde.serialize(row_key) if self.plain else row_key
+
+    def key_of(self, row_key: Any) -> Any:
+        """Returns a row's key as users know it."""
+        return row_key if self.plain else self.read(row_key)
+
+
+class ValueFormat:
+    """The values of one store: as users know them, as they are kept in memory, and as bytes."""
+
+    def __init__(self, store: str, serde: Serde[Any]) -> None:
+        self.serde = serde
+        self.read = reader(serde, "value", store)
+        self.encoded = serde.exact is None
+        """Whether values are kept as bytes."""
+        self.stored: Callable[[bytes], Any] = _as_it_is if self.encoded else self.read
+        """Converts a value's bytes to the value as it is kept in memory."""
+        self.decode = self.stored if self.encoded else bytes.decode if serde is Serdes.STRING else serde.deserialize
+        """A quicker `stored`, which fails with the errors of the serde, and with strings that have bad bytes."""
+        self.write: Callable[[Any], bytes] = bytes if self.encoded else _trusted(serde)
+        """Converts a kept value to its bytes."""
+        self.sized = self.encoded or _is_plain(serde)
+        """Whether each kept value has a size of its own."""
+
+    def value_of(self, value: Any) -> Any:
+        """Returns a kept value as users know it."""
+        return self.read(value) if self.encoded and value is not None else value
+
+
+class RowFormat:
+    """The format of one store's rows, and what follows from it. It never changes, so any thread may use it."""
+
+    def __init__(self, store: str, codec: RowCodec, key_serde: Serde[Any], value_serde: Serde[Any]) -> None:
+        self.store = store
+        self.codec = codec
+        self.keys = KeyFormat(store, key_serde)
+        self.values = ValueFormat(store, value_serde)
+        self.cost = _sized_cost if self.values.sized else _fixed_cost
+        """Returns the bytes that the memory budget counts for ``(row key, value)``."""
+        self.entry_of = codec.in_steps(self.values.stored)
+        """Converts a row of the engine to the row as it is kept in memory."""
+
+    def size(self, rows: Mapping[Any, Entry]) -> int:
+        """Returns the bytes that the memory budget counts for rows."""
+        if not self.values.sized:
+            return fixed_size(rows)
+        values = [8 if (value := entry[0]) is None else len(value) for entry in rows.values()]
+        return sum(map(len, rows)) + sum(values) + len(rows) * ENTRY_OVERHEAD_BYTES

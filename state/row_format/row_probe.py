@@ -119,8 +119,8 @@ def _find(rows: Any, row_key: Any) -> tuple[str, Any]:
     place = _place_in_memory(rows, row_key)
     if place is not None:
         entry = rows.dirty.get(row_key) or rows.clean.get(row_key)
-        return place, None if entry is None else rows.format.value_of(entry[0])
-    row = rows.family.get(rows.format.write_key(row_key))
+        return place, None if entry is None else rows.format.values.value_of(entry[0])
+    row = rows.family.get(rows.format.keys.write(row_key))
     if row is None:
         return NOWHERE, None
-    return ENGINE, rows.format.value_of(rows.format.entry_of(row)[0])
+    return ENGINE, rows.format.values.value_of(rows.format.entry_of(row)[0])

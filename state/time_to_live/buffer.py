@@ -118,7 +118,7 @@ class ExpiringRows(Rows):
         """Gives a time to a row that was found without one."""
 
     def _remove(self, raw_key: bytes) -> None:
-        key = self.format.row_key_of(raw_key)
+        key = self.format.keys.row_key_of(raw_key)
         if key not in self.dirty and key not in self.drained:
             self._put_drained(key, raw_key, None, None, self.lifetime.now())
 
@@ -181,7 +181,7 @@ class ByAccess(ExpiringRows):
         return checked_read(self._read_with_access, self.budget)
 
     def _read_with_access(self, key: Any) -> Entry | None:
-        row = self.family.get(self.format.key_bytes(key))
+        row = self.family.get(self.format.keys.bytes_of(key))
         if row is None:
             return None
         entry = self.clean[key] = *self.format.entry_of(row), time_of_row(row)[0]
@@ -284,7 +284,7 @@ class ByAccess(ExpiringRows):
         entry = self.clean.get(key) or self.read_through(key)
         if entry is None or entry[0] is None:
             return
-        self._put_drained(key, self.format.key_bytes(key), entry[0], self.format.write_value(entry[0]), entry[1])
+        self._put_drained(key, self.format.keys.bytes_of(key), entry[0], self.format.values.write(entry[0]), entry[1])
 
     @property
     def _sweeps_from(self) -> int:
@@ -295,11 +295,11 @@ class ByAccess(ExpiringRows):
 
         A row without a timestamp stays as it is, since a timestamp must not be invented.
         """
-        key, (value, timestamp) = self.format.row_key_of(raw_key), self.format.entry_of(row)
+        key, (value, timestamp) = self.format.keys.row_key_of(raw_key), self.format.entry_of(row)
         if timestamp < 0 or key in self.dirty or key in self.drained:
             return
         self._times[key] = self.lifetime.unknown_time
-        self._put_drained(key, raw_key, value, self.format.write_value(value), timestamp)
+        self._put_drained(key, raw_key, value, self.format.values.write(value), timestamp)
 
     def apply(self, batch: Batch) -> None:
         times = self._times

@@ -39,7 +39,7 @@ class ExpiryRule(ReadRule):
         self, over: Overlay, below: Iterator[tuple[bytes, bytes]]
     ) -> tuple[Overlay, Iterator[tuple[bytes, bytes]]]:
         limit = self.limit()
-        is_over, row_of, time_of = self.lifetime.is_over, self.format.row_key_of, self.time_of
+        is_over, row_of, time_of = self.lifetime.is_over, self.format.keys.row_key_of, self.time_of
         alive = [(raw, _HIDDEN if is_over(time_of(row_of(raw), entry), limit) else entry) for raw, entry in over]
         return alive, self._alive(below, limit)
 
@@ -118,7 +118,7 @@ class AccessRule(ExpiryRule):
     def around_get(self, get: Get, rows: RowReader) -> Get:
         row_key, limit, is_over = row_key_maker(self.format), self.limit, self.lifetime.is_over
         accesses, uncommitted = self.accesses, rows.shared.uncommitted
-        find, key_bytes = rows.family.get, self.format.key_bytes
+        find, key_bytes = rows.family.get, self.format.keys.bytes_of
 
         def time_now(row: Any) -> int | None:
             refreshed = accesses.refreshed.get(row)
@@ -144,7 +144,7 @@ class AccessRule(ExpiryRule):
         A row that has expired by the engine's time was alive if it was read since the last commit, since a read
         refreshes only rows that are alive.
         """
-        is_over, refreshed, row_of = self.lifetime.is_over, self.accesses.refreshed, self.format.row_key_of
+        is_over, refreshed, row_of = self.lifetime.is_over, self.accesses.refreshed, self.format.keys.row_key_of
         return (
             (key, row)
             for key, row in rows

@@ -32,7 +32,7 @@ from state.row_format.codec import (
     row_from_plain,
     without_access,
 )
-from state.row_format.row_format import row_key_reader
+from state.row_format.row_format import KeyFormat
 from state.time_to_live.buffer import ByAccess, ByRecordTime, ExpiringRows
 from state.time_to_live.options import EXPIRY, EXPIRY_ROW, Lifetime
 from state.time_to_live.rules import Accesses, AccessRule, ExpiryRule, RecordTimeRule
@@ -114,7 +114,7 @@ class AccessView(RecordTimeView):
         return AccessRule(self._shared.format, self._lifetime, limit, self._accesses(*more[2:]))
 
     def _accesses(self, *copies: dict[Any, int]) -> Accesses:
-        return Accesses(self._shared.format.row_key_of, *copies)
+        return Accesses(self._shared.format.keys.row_key_of, *copies)
 
 
 _HEADERS = with_headers.KINDS["headers-key-value"]
@@ -158,7 +158,7 @@ def _open_by_record_time(open_kind: Callable[[Opening], OpenStore]) -> Callable[
 def _open_by_access(open_kind: Callable[[Opening], OpenStore]) -> Callable[[Opening], OpenStore]:
     def opened(opening: Opening) -> OpenStore:
         lifetime = _lifetime(opening)
-        accesses = Accesses(row_key_reader(opening.key_serde, opening.builder.name))
+        accesses = Accesses(KeyFormat(opening.builder.name, opening.key_serde).row_key_of)
         rows = partial(ByAccess, lifetime=lifetime, accesses=accesses)
         log = None if opening.log is None else _with_access(opening.log, accesses)
         return _expiring(open_kind(replace(opening, make_rows=rows, log=log, log_many=None)), lifetime)

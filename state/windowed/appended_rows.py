@@ -95,7 +95,7 @@ class AppendedRows(Rows):
         logged = self.drained.get(row)
         if logged is None:
             return self._read_family(row)
-        return None if logged[1] is None else self.format.stored(logged[1]), logged[2]
+        return None if logged[1] is None else self.format.values.stored(logged[1]), logged[2]
 
     def _overlay(self, low: bytes | None, high: bytes | None, reverse: bool) -> Overlay:
         _, found = self.waiting.between(low, high, reverse=reverse)
@@ -179,7 +179,7 @@ def make_find(layout: KeyFirst, rows: AppendedRows, segments: Segments) -> Find:
     places_of, drained_get, make_row = rows.places.get, rows.drained.get, layout.row_maker(segments.interval)
     read_below, by_range = rows.family.get, _make_find_in_range(layout, rows, segments)
     format = rows.format
-    read = format.value_serde.deserialize if format.encoded else format.decode
+    read = format.values.serde.deserialize if format.values.encoded else format.values.decode
     entry_of = format.codec.reading(read)
 
     def find(key: bytes, low: int, high: int) -> list[Found]:
@@ -222,17 +222,17 @@ def _read_again(format: RowFormat, data: bytes, logged: Logged | None) -> tuple[
     :param logged: the row, if it waits for the commit; else the data is that of the engine.
     """
     if logged is not None:
-        return format.read_value(data), logged[2]
+        return format.values.read(data), logged[2]
     value, timestamp = format.entry_of(data)
-    return format.value_of(value), timestamp
+    return format.values.value_of(value), timestamp
 
 
 def _make_find_in_range(layout: KeyFirst, rows: AppendedRows, segments: Segments) -> Find:
     """Returns the function that finds rows in the engine, and by their places those that wait for the commit."""
     places, drained_get, interval = rows.places, rows.drained.get, segments.interval
     row_of, bounds, row_bytes, time_and_rest = layout.row, layout.key_bounds, layout.row_bytes, layout.time_and_rest
-    between, stored, entry_of = between_of(rows.family), rows.format.stored, rows.format.entry_of
-    value_of = rows.format.value_of if rows.format.encoded else None
+    between, stored, entry_of = between_of(rows.family), rows.format.values.stored, rows.format.entry_of
+    value_of = rows.format.values.value_of if rows.format.values.encoded else None
 
     def find(key: bytes, low: int, high: int) -> list[Found]:
         entries: dict[bytes, Any] = {}
@@ -333,8 +333,8 @@ def _with_place(known: int | list[int], place: int) -> list[int]:
 
 def _make_write(format: RowFormat) -> Callable[[Any], bytes]:
     """Returns the function from a value as its user gives it to its bytes, checked."""
-    keep, write_value = make_keep(format), format.write_value
-    return keep if format.encoded else lambda value: write_value(keep(value))
+    keep, write_value = make_keep(format), format.values.write
+    return keep if format.values.encoded else lambda value: write_value(keep(value))
 
 
 def _make_before(rows: AppendedRows, index: IndexRows | None) -> Callable[[bytes, Any], None] | None:

@@ -159,7 +159,7 @@ class KnownLookup:
     def _make_found_of(self) -> Callable[[bytes, list[Row]], list[Found]]:
         """Returns the function that leaves out deleted rows."""
         time_and_rest, format = self._layout.time_and_rest, self._rows.format
-        value_of = format.value_of if format.encoded else None
+        value_of = format.values.value_of if format.values.encoded else None
 
         def found_of(key: bytes, entries: list[Row]) -> list[Found]:
             found: list[Found] = []

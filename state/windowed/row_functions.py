@@ -41,7 +41,7 @@ def make_put_row(rows: Rows, segments: Segments, put: Put, index: IndexRows | No
     """Returns the function that puts one row: one that comes too late is logged and dropped."""
     cached, dirty, interval = rows.cached, rows.dirty, segments.interval
     held, hold = segments.held.known, segments.hold
-    keep, write_value = make_keep(rows.format), rows.format.write_value
+    keep, write_value = make_keep(rows.format), rows.format.values.write
     if index is not None:
         put = _indexed(rows, put, index)
     known = rows if isinstance(rows, KnownRows) else None

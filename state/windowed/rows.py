@@ -59,7 +59,7 @@ class TimedReads:
         self._by_key: KeyFirst = layout.index if isinstance(layout, TimeFirst) else layout
         """How rows are found by their keys."""
         self._scan: Scan = scan or (rows.range if index is None else index.range)
-        self._value_of: Callable[[Any], Any] = rows.format.value_of if index is None else _same
+        self._value_of: Callable[[Any], Any] = rows.format.values.value_of if index is None else _same
         self._sorts = index is None and not rows.persistent
         """Whether scans over keys go by time: Java's stores in memory do."""
 
@@ -86,7 +86,7 @@ class TimedReads:
     def of_key(self, key: bytes, low: int, high: int, *, reverse: bool) -> Iterator[Found]:
         """Returns the rows of one key with times from ``low`` to ``high``, in order of time."""
         layout, scan = self._by_key, self._scan
-        value_of = self._value_of if self.index is None and self.rows.format.encoded else None
+        value_of = self._value_of if self.index is None and self.rows.format.values.encoded else None
 
         def of_segment(segment: int, first: int, last: int) -> Iterator[Found]:
             rows = scan(*layout.key_bounds(segment, key, first, last), reverse=reverse)
@@ -138,7 +138,7 @@ class TimedReads:
 
         def of_segment(segment: int, first: int, last: int) -> Iterator[Found]:
             found = rows.range(*layout.time_bounds(segment, first, last), reverse=reverse)
-            return self._found(layout, found, rows.format.value_of)
+            return self._found(layout, found, rows.format.values.value_of)
 
         return self._by_segment(of_segment, low, high, reverse, expired)
 
@@ -160,7 +160,7 @@ class TimedReads:
             begin, behind = layout.time_bounds(segment, first, end)
             begin = max(begin, row)
             if begin < behind:
-                yield from self._found(layout, rows.range(begin, behind, reverse=False), rows.format.value_of)
+                yield from self._found(layout, rows.range(begin, behind, reverse=False), rows.format.values.value_of)
 
     def _found(self, layout: RowLayout, rows: FoundRows, value_of: Callable[[Any], Any]) -> Iterator[Found]:
         parts = layout.parts

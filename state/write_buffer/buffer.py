@@ -86,9 +86,9 @@ def _make_read_through(rows: Rows) -> Callable[[Any], tuple[Any, int] | None]:
     """Returns the function that reads a row of the engine, and keeps it if there is a cache. It runs for every record
     of a store that is larger than its cache, so it holds what it needs in its closure."""
     format, family, clean, budget, make_room = rows.format, rows.family, rows.clean, rows.budget, rows.make_room
-    key_bytes, entry_of = format.write_key, format.codec.reading(format.decode)
+    key_bytes, entry_of = format.keys.write, format.codec.reading(format.values.decode)
     find = getattr(family, "bare_get", family.get)
-    overhead, sized = format.cost(b"", b""), format.sized_values
+    overhead, sized = format.cost(b"", b""), format.values.sized
 
     def slow_path(key: Any) -> tuple[Any, int] | None:
         """The same where something fails: with errors that say where, and what strings have in place of bad bytes."""
@@ -145,7 +145,7 @@ class Rows(RowReader):
         self._callback: FlushCallback | None = None
         self.wants_old = False
         """Whether the old value of each change is asked for."""
-        self.waiting = WaitingRows(shared.uncommitted, self.format.key_bytes)
+        self.waiting = WaitingRows(shared.uncommitted, self.format.keys.bytes_of)
         self._next_eviction, self._next_room = NextTry(), NextTry()
         self.message_bytes = 0
         """Bytes of the messages that dirty rows keep."""
@@ -252,7 +252,7 @@ class Rows(RowReader):
         while freed < excess and (key := next(free, None)) is not None:
             victims.append(key)
             freed += (one := cost(key, clean[key][0]))
-            if not self.format.sized_values and freed < excess:  # others take about as many bytes
+            if not self.format.values.sized and freed < excess:  # others take about as many bytes
                 some = [*islice(free, (excess - freed) // one)]
                 victims += some
                 freed += fixed_size(some)
@@ -334,7 +334,7 @@ class Rows(RowReader):
             rows = {key: entry for key, entry in rows.items() if entry[0] is not None} | {
                 key: rows[key] for key in deleted if key in rows
             }
-        write_key, write_value = self.format.write_key, self.format.write_value
+        write_key, write_value = self.format.keys.write, self.format.values.write
         logged = [
             (write_key(key), None if entry[0] is None else write_value(entry[0]), entry[1])
             for key, entry in rows.items()
@@ -363,7 +363,7 @@ class Rows(RowReader):
             return self._log_all(rows, size)
         clean, budget = self.clean, self.budget
         old = self._below(key) if self.wants_old and self._callback is not None else None
-        row = self.format.write_key(key), self.format.write_value(value), timestamp
+        row = self.format.keys.write(key), self.format.values.write(value), timestamp
         if self.logging.log is not None:
             self.logging.log(*row)
         if key not in self.drained:
@@ -383,7 +383,7 @@ class Rows(RowReader):
             pending -= self.format.size({key: rows[key] for key in rows if key in drained})
         if drained or deleted or self.wants_old or not self.cached:  # else no clean row lies under a dirty one
             known = [*map(clean.pop, rows, repeat(None))]
-            if not self.format.sized_values and all(known):
+            if not self.format.values.sized and all(known):
                 grown = 0
             elif any(known):
                 cost = self.format.cost
@@ -398,9 +398,9 @@ class Rows(RowReader):
         budget.clean += grown
 
     def _forward_all(self, rows: dict[Any, Entry], olds: Iterable[Any]) -> None:
-        callback, cursor = self._callback, self.cursor
-        format = self.format
-        key_of, value_of = (None if format.plain_keys else format.key_of), (format.value_of if format.encoded else None)
+        callback, cursor, keys, values = self._callback, self.cursor, self.format.keys, self.format.values
+        key_of = None if keys.plain else keys.key_of
+        value_of = values.value_of if values.encoded else None
         assert callback is not None
         message = cursor.message = cursor.late_message()
         for (key, (value, timestamp, headers, source, offset)), old in zip(rows.items(), olds, strict=False):

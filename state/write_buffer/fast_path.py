@@ -26,8 +26,8 @@ Put = Callable[..., None]
 
 def row_key_maker(format: RowFormat) -> Callable[[Any], Any]:
     """Returns the function from a key as its user gives it to the key of a row, checked."""
-    serde, name = format.key_serde, format.store
-    exact, plain = serde.exact, format.plain_keys
+    serde, name = format.keys.serde, format.store
+    exact, plain = serde.exact, format.keys.plain
 
     def row_key(key: Any) -> Any:
         if plain and exact is not None and exact(key):
@@ -58,9 +58,9 @@ def make_get(rows: RowReader, *, forwarded: bool = False, in_memory: bool = Fals
     waiting: dict[Any, Entry] = {} if forwarded else rows.dirty
     format, dirty_get, clean_get = rows.format, waiting.get, rows.clean.get
     read_through = _no_row if in_memory else rows.read_through
-    row_key, plain = row_key_maker(format), format.plain_keys
-    deserialize = format.value_serde.deserialize if format.encoded else None
-    read_value = format.read_value
+    row_key, plain = row_key_maker(format), format.keys.plain
+    deserialize = format.values.serde.deserialize if format.values.encoded else None
+    read_value = format.values.read
 
     def get_exact(key: Any) -> Entry | None:
         try:
@@ -103,7 +103,7 @@ def _no_row(key: Any) -> None:
 def make_keep(format: RowFormat) -> Callable[[Any], Any]:
     """Returns the function from a value as its user gives it to the value that is kept, checked; it raises before
     anything has changed."""
-    serde, name = format.value_serde, format.store
+    serde, name = format.values.serde, format.store
     exact, serialize, deserialize = serde.exact, serde.serialize, serde.deserialize
 
     def keep_exact(value: Any) -> Any:
@@ -140,10 +140,10 @@ def refusing_put(store: str) -> Put:
 def _cached_put(rows: Rows) -> Put:
     dirty, cursor, note, budget = rows.dirty, rows.cursor, rows.note_dirty, rows.budget
     format, uncommitted = rows.format, rows.shared.uncommitted
-    dirty_get, row_key, keep, plain = dirty.get, row_key_maker(format), make_keep(format), format.plain_keys
+    dirty_get, row_key, keep, plain = dirty.get, row_key_maker(format), make_keep(format), format.keys.plain
     drained, clean_pop = rows.drained, rows.clean.pop
-    sized, cost_of, evict = format.sized_values, format.cost, rows.evict
-    exact = format.value_serde.exact or _never
+    sized, cost_of, evict = format.values.sized, format.cost, rows.evict
+    exact = format.values.serde.exact or _never
     keeps_messages, note_message = cursor.keeps_messages, rows.note_message
 
     def put(key: Any, value: Any, timestamp: int, headers: HeaderList | None = None) -> None:
@@ -182,10 +182,10 @@ def _never(value: object) -> bool:
 
 
 def _direct_put(rows: Rows) -> Put:
-    dirty, note, sized, cost_of = rows.dirty, rows.note_dirty, rows.format.sized_values, rows.format.cost
+    dirty, note, sized, cost_of = rows.dirty, rows.note_dirty, rows.format.values.sized, rows.format.cost
     format, uncommitted = rows.format, rows.shared.uncommitted
-    dirty_get, row_key, keep, plain = dirty.get, row_key_maker(format), make_keep(format), format.plain_keys
-    exact = format.value_serde.exact or _never
+    dirty_get, row_key, keep, plain = dirty.get, row_key_maker(format), make_keep(format), format.keys.plain
+    exact = format.values.serde.exact or _never
 
     def put(key: Any, value: Any, timestamp: int, headers: HeaderList | None = None) -> None:
         if value is not None and not exact(value):
@@ -215,9 +215,9 @@ def _logged_put(rows: Rows) -> Put:
     log = None if logging.headers else logging.log
     log_with_headers = logging.log if logging.headers else None
     format, uncommitted = rows.format, rows.shared.uncommitted
-    clean_get, row_key, keep, plain = clean.get, row_key_maker(format), make_keep(format), format.plain_keys
-    write_key, write_value = format.write_key, format.write_value
-    exact = format.value_serde.exact or _never
+    clean_get, row_key, keep, plain = clean.get, row_key_maker(format), make_keep(format), format.keys.plain
+    write_key, write_value = format.keys.write, format.values.write
+    exact = format.values.serde.exact or _never
 
     def put(key: Any, value: Any, timestamp: int, headers: HeaderList | None = None) -> None:
         if value is not None and not exact(value):

@@ -56,7 +56,7 @@ class RowReader:
         return self._read_family
 
     def _read_family(self, row_key: Any) -> Entry | None:
-        row = self.family.get(self.format.key_bytes(row_key))
+        row = self.family.get(self.format.keys.bytes_of(row_key))
         return None if row is None else self.format.entry_of(row)
 
     def around_get(self, get: Get) -> Get:
@@ -78,7 +78,7 @@ class RowReader:
     def _overlay(self, low: bytes | None, high: bytes | None, reverse: bool) -> Overlay:
         """Returns the rows of the buffer in a range. Compares all of them: an index would be read only once."""
         found: dict[bytes, Entry] = {}
-        stored, key_bytes = self.format.stored, self.format.key_bytes
+        stored, key_bytes = self.format.values.stored, self.format.keys.bytes_of
         for raw, data, timestamp in self.drained.values():
             if (low is None or low <= raw) and (high is None or raw < high):
                 found[raw] = None if data is None else stored(data), timestamp

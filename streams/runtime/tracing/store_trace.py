@@ -189,7 +189,7 @@ class StoreTrace:
     def _row_step(self, followed: Followed, access: RowAccess) -> None:
         rows, key = access.rows, access.row_key
         try:
-            key = rows.format.key_of(key)
+            key = rows.format.keys.key_of(key)
         except Exception:  # no key of the user's
             key = access.row_key
         name, value, old = ("put", access.new, access.old) if access.is_put else ("get", access.old, ABSENT)
@@ -199,7 +199,7 @@ class StoreTrace:
     def _hold(self, access: RowAccess) -> None:
         """A row is about to be put that is logged later; what it replaces is never logged."""
         tracer, rows = self._tracer, access.rows
-        place = rows.name, rows.format.write_key(access.row_key)
+        place = rows.name, rows.format.keys.write(access.row_key)
         before, followed = self._held.pop(place, None), tracer.current
         if before is not None and before.followed is not followed and access.place == WAITING:
             by, what = followed.id if followed else self._position(), "logged or forwarded" if rows.cached else "logged"
