@@ -58,9 +58,7 @@ class _LiveTimed(TimedReads):
         self._timed, self._shared = timed, timed.rows.shared
         self._numbers, self._committed = numbers, committed
         shared, segments = self._shared, timed.segments
-        reads: list[AtomicRead] = []
-        if not committed:
-            reads = [*read_uncommitted(shared.uncommitted), *segments.atomic_reads()]
+        reads = [] if committed else [*read_uncommitted(shared.uncommitted), segments.atomic_read()]
         families = families_shown(shared.family)
         self._source = SnapshotSource(timed.rows.name, shared.engine, views, families, reads)
         rows = LiveRows(shared, self._source, lambda *_: self.frozen().rows, committed=committed)
@@ -102,44 +100,62 @@ class _LiveTimed(TimedReads):
         family = self._source.at(self._shared.family, snapshot)
         if not copies:
             return self._frozen(family, Uncommitted(), self.segments.committed(family))
-        segments = self.segments.at(copies[3])
-        _end_put(self._timed, segments, [next(reversed(part), None) for part in copies[:3]])
-        return self._frozen(family, uncommitted_of(copies[:3]), segments)
+        *parts, facts = copies
+        times = self.segments.at(facts)
+        _end_put(self._timed, times, [next(reversed(part), None) for part in parts])
+        return self._frozen(family, uncommitted_of(parts), times)
 
-    def _frozen(self, family: Family, uncommitted: Uncommitted, segments: SegmentTimes) -> TimedReads:
+    def _frozen(self, family: Family, uncommitted: Uncommitted, times: SegmentTimes) -> TimedReads:
         timed, rows = self._timed, FrozenRows(self._shared, family, uncommitted)
         index = None if timed.index is None else _frozen_index(timed, rows, family)
-        return TimedReads(timed.layout, rows, segments, index)
+        return TimedReads(timed.layout, rows, times, index)
 
     def _scanned(self, scan: Callable[[TimedReads], Iterator[Found]]) -> Iterator[Found]:
         """Scans rows as they are now; copies only those rows of the buffer that lie in its ranges."""
-        timed, index = self._timed, self._waiting
-        for _ in range(0 if index is None else TRIES):
-            assert index is not None
-            ranges = _ranges(scan, timed, self.segments.at(self.segments.atomic_reads()[0]()))
-            taken = index.take(self._source, ranges, self._times_and_last)
+        part = None if self._waiting is None else self._frozen_for(scan, self._waiting)
+        return scan(self.frozen() if part is None else part)
+
+    def _frozen_for(self, scan: Callable[[TimedReads], Iterator[Found]], waiting: LiveIndex) -> TimedReads | None:
+        """Returns the rows that a scan reads as they are now; ``None`` if it is quicker to copy all.
+
+        Which ranges it reads depends on the times, and which rows are copied on the ranges. So the times are read once
+        more with the rows: if the scan would then read other ranges, or the row of a put that is half done, all is read
+        again.
+        """
+        timed, segments = self._timed, self.segments
+        for _ in range(TRIES):
+            ranges = _ranges(scan, timed, segments.at(segments.atomic_read()()))
+            taken = waiting.take(self._source, ranges, self._times_and_last)
             if taken is None:
-                break
-            segments, last = self.segments.at(taken.more[0]), taken.more[1:]
-            _end_put(timed, segments, last)
-            keys, seen = set(taken.keys), _ranges(scan, timed, segments)
-            half_put = any(
-                row is not None and row not in keys and any(low <= row < high for low, high in seen) for row in last
-            )
-            if not half_put and set(seen) <= set(ranges):  # else time has moved meanwhile, or is about to
+                return None
+            facts, *last = taken.more
+            times = segments.at(facts)
+            _end_put(timed, times, last)
+            seen = _ranges(scan, timed, times)
+            missed = {row for row in last if row is not None}.difference(taken.keys)
+            half_put = any(low <= row < high for row in missed for low, high in seen)
+            if not half_put and set(seen) <= set(ranges):
                 family = self._source.at(self._shared.family, taken.snapshot)
-                return scan(self._frozen(family, taken.uncommitted, segments))
-        return scan(self.frozen())
+                return self._frozen(family, taken.uncommitted, times)
+        return None
 
     def _times_and_last(self, keys: list[Any]) -> list[AtomicRead]:
         """Returns atomic reads of the times, and of the key put last into each part of the buffer (or `None`)."""
         waiting = self._shared.uncommitted
-        last = [partial(next, map(next, map(reversed, (part,))), None) for part in (waiting.dirty, waiting.drained)]
-        return [*self.segments.atomic_reads(), *last]
+        return [self.segments.atomic_read(), _last_key(waiting.dirty), _last_key(waiting.drained)]
+
+
+def _last_key(part: dict[Any, Any]) -> AtomicRead:
+    """Returns an atomic read of the last key of a dictionary, `None` if it is empty; it can be called once.
+
+    A lambda with ``next(reversed(part), None)`` would be no built-in function. So ``reversed`` is called by a `map`,
+    when its result is asked for.
+    """
+    return partial(next, map(next, map(reversed, (part,))), None)
 
 
 def _ranges(
-    scan: Callable[[TimedReads], Iterator[Found]], timed: TimedRows, segments: SegmentTimes
+    scan: Callable[[TimedReads], Iterator[Found]], timed: TimedRows, times: SegmentTimes
 ) -> list[tuple[bytes, bytes]]:
     """Returns the ranges of rows that a scan reads; it opens all of them when it begins."""
     found: list[tuple[bytes, bytes]] = []
@@ -148,19 +164,19 @@ def _ranges(
         found.append((low, high))
         return iter(())
 
-    scan(TimedReads(timed.layout, timed.rows, segments, scan=note))
+    scan(TimedReads(timed.layout, timed.rows, times, scan=note))
     return found
 
 
-def _end_put(timed: TimedRows, segments: SegmentTimes, last: Iterable[bytes | None]) -> None:
+def _end_put(timed: TimedRows, times: SegmentTimes, last: Iterable[bytes | None]) -> None:
     """Completes the times where a put was half done: its row was there, its time not yet.
 
     Only the last row of a buffer can be of such a put, since its time is later than all others.
     """
     for row in last:
-        if row is not None and (time := timed.layout.parts(row)[1]) > segments.stream_time:
-            segments.hold(time // segments.interval)
-            segments.observe(time)
+        if row is not None and (time := timed.layout.parts(row)[1]) > times.stream_time:
+            times.hold(time // times.interval)
+            times.observe(time)
 
 
 def _frozen_index(timed: TimedRows, rows: FrozenRows, family: Family) -> IndexReads:
@@ -170,13 +186,12 @@ def _frozen_index(timed: TimedRows, rows: FrozenRows, family: Family) -> IndexRe
     """
     assert timed.index is not None
     layout = cast(TimeFirst, timed.layout)
-    row_of = layout.index.row
-    waiting: dict[Any, Entry] = {}
-    for key, value in (
-        *((key, drained[1]) for key, drained in rows.drained.items()),
-        *((key, entry[0]) for key, entry in rows.dirty.items()),
-    ):
-        segment = SEGMENT.unpack_from(key)[0]
-        waiting[row_of(segment, *layout.parts(key))] = (None if value is None else b"", 0)
+    index_row, parts = layout.index.row, layout.parts
+    values = {row: logged[1] for row, logged in rows.drained.items()}
+    values |= {row: entry[0] for row, entry in rows.dirty.items()}
+    waiting: dict[Any, Entry] = {
+        index_row(SEGMENT.unpack_from(row)[0], *parts(row)): (None if value is None else b"", 0)
+        for row, value in values.items()
+    }
     index_rows = FrozenRows(timed.index.rows.shared, family, Uncommitted(waiting))
     return IndexReads(index_rows, layout, make_get(rows))

@@ -8,7 +8,7 @@ will read are opened with them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -114,16 +114,8 @@ class TimedReads:
         def of_segment(segment: int, first: int, last: int) -> Iterator[Found]:
             rows = scan(*layout.keys_bounds(segment, key_from, key_to, last), reverse=reverse)
             if self._sorts:
-                rows = _when_read(
-                    rows, lambda found: sorted(found, key=lambda row: layout.by_time(row[0]), reverse=reverse)
-                )
-            return (
-                found
-                for found in self._found(layout, rows, self._value_of)
-                if first <= found[1] <= last
-                and (key_from is None or found[0] >= key_from)
-                and (key_to is None or found[0] <= key_to)
-            )
+                rows = _sorted_when_read(rows, layout, reverse=reverse)
+            return _within(_found(layout, rows, self._value_of), key_from, key_to, first, last)
 
         return self._by_segment(of_segment, low, high, reverse, expired)
 
@@ -138,7 +130,7 @@ class TimedReads:
 
         def of_segment(segment: int, first: int, last: int) -> Iterator[Found]:
             found = rows.range(*layout.time_bounds(segment, first, last), reverse=reverse)
-            return self._found(layout, found, rows.format.values.value_of)
+            return _found(layout, found, rows.format.values.value_of)
 
         return self._by_segment(of_segment, low, high, reverse, expired)
 
@@ -152,19 +144,14 @@ class TimedReads:
 
         :param last: key, time and rest of that row; ``None`` for all rows.
         """
-        layout, interval, rows = self.layout, self.segments.interval, self.rows
+        layout, segments, rows = self.layout, self.segments, self.rows
         assert isinstance(layout, TimeFirst)
-        row = b"" if last is None else layout.row(last[1] // interval, *last) + b"\x00"
-        for segment in self.segments.between(low, high, reverse=False):
-            first, end = max(low, segment * interval), min(high, (segment + 1) * interval - 1)
-            begin, behind = layout.time_bounds(segment, first, end)
-            begin = max(begin, row)
+        least = b"" if last is None else layout.row(last[1] // segments.interval, *last) + b"\x00"
+        for segment, first, until in segments.spans(low, high, reverse=False):
+            begin, behind = layout.time_bounds(segment, first, until)
+            begin = max(begin, least)
             if begin < behind:
-                yield from self._found(layout, rows.range(begin, behind, reverse=False), rows.format.values.value_of)
-
-    def _found(self, layout: RowLayout, rows: FoundRows, value_of: Callable[[Any], Any]) -> Iterator[Found]:
-        parts = layout.parts
-        return ((*parts(row), value_of(entry[0]), entry[1]) for row, entry in rows)
+                yield from _found(layout, rows.range(begin, behind, reverse=False), rows.format.values.value_of)
 
     def _by_segment(
         self,
@@ -174,14 +161,11 @@ class TimedReads:
         reverse: bool,
         expired: bool = False,
     ) -> Iterator[Found]:
-        segments = self.segments
-        low, high, interval = max(low, 0 if expired else segments.live_from), min(high, MAX_TIME), segments.interval
+        """Returns the rows of all segments of a span of time; those of each are opened now."""
+        low, high = max(low, 0 if expired else self.segments.live_from), min(high, MAX_TIME)
         if low > high:
             return iter(())
-        found = [
-            of_segment(segment, max(low, segment * interval), min(high, (segment + 1) * interval - 1))
-            for segment in segments.between(low, high, reverse=reverse)
-        ]
+        found = [of_segment(*span) for span in self.segments.spans(low, high, reverse=reverse)]
         return found[0] if len(found) == 1 else chain.from_iterable(found)
 
 
@@ -225,22 +209,21 @@ class TimedRows(TimedReads):
             rows.follow(segments, layout.parts)
         self.add_with_headers: AddRow | None = None
         """Adds a row to a store that keeps duplicates; its changelog record has the headers, as in joins of streams."""
-        find: Find | None = None
-        find_sessions: Find | None = None
+        self.find: Find = self._list_of_key
+        """Finds the rows of one key with times in a span, in order of time, as they are now."""
+        self.find_sessions: Find = self._list_sessions
+        """Finds the sessions of one key that end at a time or later, and begin at another or earlier; reads none behind
+        the first that begins later, since those of a key do not overlap."""
         if isinstance(rows, AppendedRows):
             rows.follow(segments)
             self.add_with_headers = make_add_row(rows, segments, layout, index, logged_as, self._add_null)
-            find = make_find(layout, rows, segments) if isinstance(layout, KeyFirst) else None
+            if isinstance(layout, KeyFirst):
+                self.find = make_find(layout, rows, segments)
         else:
             self.put_row = make_put_row(rows, segments, make_put(rows), index, self.log)
             if isinstance(rows, KnownRows) and isinstance(layout, KeyFirst):
                 lookup = KnownLookup(layout, rows, segments)
-                find, find_sessions = lookup.make_find(), lookup.make_find_sessions()
-        self.find: Find = find or self._list_of_key
-        """Finds the rows of one key with times in a span, in order of time, as they are now."""
-        self.find_sessions: Find = find_sessions or self._list_sessions
-        """Finds the sessions of one key that end at a time or later, and begin at another or earlier; reads none behind
-        the first that begins later, since those of a key do not overlap."""
+                self.find, self.find_sessions = lookup.make_find(), lookup.make_find_sessions()
 
     @property
     def participants(self) -> tuple[CommitParticipant, ...]:
@@ -378,5 +361,21 @@ def _same(value: Any) -> Any:
     return value
 
 
-def _when_read(rows: FoundRows, change: Callable[[FoundRows], Iterable[tuple[bytes, Entry]]]) -> FoundRows:
-    yield from change(rows)
+def _found(layout: RowLayout, rows: FoundRows, value_of: Callable[[Any], Any]) -> Iterator[Found]:
+    parts = layout.parts
+    return ((*parts(row), value_of(entry[0]), entry[1]) for row, entry in rows)
+
+
+def _sorted_when_read(rows: FoundRows, layout: KeyFirst, *, reverse: bool) -> FoundRows:
+    """Yields rows by time, then key."""
+    yield from sorted(rows, key=lambda row: layout.by_time(row[0]), reverse=reverse)
+
+
+def _within(
+    rows: Iterator[Found], key_from: bytes | None, key_to: bytes | None, first: int, last: int
+) -> Iterator[Found]:
+    """Yields the rows with such keys and times; the bounds of a range of rows hold others as well."""
+    for found in rows:
+        key, time = found[:2]
+        if first <= time <= last and (key_from is None or key >= key_from) and (key_to is None or key <= key_to):
+            yield found

@@ -184,6 +184,14 @@ class SegmentTimes:
         found = [id_ for id_ in self.held.ids if first <= id_ <= last]
         return found[::-1] if reverse else found
 
+    def spans(self, low: int, high: int, *, reverse: bool) -> list[tuple[int, int, int]]:
+        """Returns the segments of :meth:`between`, each with the first and the last time to read in it."""
+        length = self.interval
+        return [
+            (id_, max(low, id_ * length), min(high, (id_ + 1) * length - 1))
+            for id_ in self.between(low, high, reverse=reverse)
+        ]
+
 
 class PutSequence:
     """The numbers of the puts of a store that keeps duplicates, which tell them apart."""
@@ -391,12 +399,12 @@ class Segments(SegmentTimes):
 
     # ---------------------------------------------------------- other threads
 
-    def atomic_reads(self) -> list[Callable[[], Any]]:
-        """Returns atomic reads whose results :meth:`at` takes."""
-        return [partial(attrgetter("stream_time", "held.ids"), self)]
+    def atomic_read(self) -> Callable[[], Any]:
+        """Returns an atomic read whose result :meth:`at` takes."""
+        return partial(attrgetter("stream_time", "held.ids"), self)
 
     def at(self, facts: tuple[int, list[int]]) -> SegmentTimes:
-        """Returns the times of the moment when :meth:`atomic_reads` gave ``facts``."""
+        """Returns the times of the moment when :meth:`atomic_read` gave ``facts``."""
         stream_time, ids = facts
         return SegmentTimes(self.retention, self.interval, HeldSegments(ids), stream_time)
 
