@@ -414,11 +414,7 @@ class KStream(ShownChain, Generic[K, V]):
     ) -> KStream[K, V3]: ...
     @overload
     def join(
-        self,
-        other: KTable[K, V2],
-        joiner: Joiner[V, V2, V3],
-        *,
-        joined: TableOptions[K, V, V2] = None,
+        self, other: KTable[K, V2], joiner: Joiner[V, V2, V3], *, joined: TableOptions[K, V, V2] = None
     ) -> KStream[K, V3]: ...
     @overload
     def join(
@@ -426,7 +422,7 @@ class KStream(ShownChain, Generic[K, V]):
         other: GlobalKTable[K2, V2],
         joiner: Joiner[V, V2, V3],
         *,
-        key_selector: Callable[[K, V], K2 | None],
+        key_selector: Selector[K, V, K2],
         name: NamedLike = None,
     ) -> KStream[K, V3]: ...
     def join(
@@ -480,11 +476,7 @@ class KStream(ShownChain, Generic[K, V]):
     ) -> KStream[K, V3]: ...
     @overload
     def join_with_key(
-        self,
-        other: KTable[K, V2],
-        joiner: KeyJoiner[K, V, V2, V3],
-        *,
-        joined: TableOptions[K, V, V2] = None,
+        self, other: KTable[K, V2], joiner: KeyJoiner[K, V, V2, V3], *, joined: TableOptions[K, V, V2] = None
     ) -> KStream[K, V3]: ...
     @overload
     def join_with_key(
@@ -492,7 +484,7 @@ class KStream(ShownChain, Generic[K, V]):
         other: GlobalKTable[K2, V2],
         joiner: KeyJoiner[K, V, V2, V3],
         *,
-        key_selector: Callable[[K, V], K2 | None],
+        key_selector: Selector[K, V, K2],
         name: NamedLike = None,
     ) -> KStream[K, V3]: ...
     def join_with_key(
@@ -526,11 +518,7 @@ class KStream(ShownChain, Generic[K, V]):
     ) -> KStream[K, V3]: ...
     @overload
     def left_join(
-        self,
-        other: KTable[K, V2],
-        joiner: Joiner[V, V2 | None, V3],
-        *,
-        joined: TableOptions[K, V, V2] = None,
+        self, other: KTable[K, V2], joiner: Joiner[V, V2 | None, V3], *, joined: TableOptions[K, V, V2] = None
     ) -> KStream[K, V3]: ...
     @overload
     def left_join(
@@ -538,7 +526,7 @@ class KStream(ShownChain, Generic[K, V]):
         other: GlobalKTable[K2, V2],
         joiner: Joiner[V, V2 | None, V3],
         *,
-        key_selector: Callable[[K, V], K2 | None],
+        key_selector: Selector[K, V, K2],
         name: NamedLike = None,
     ) -> KStream[K, V3]: ...
     def left_join(
@@ -576,11 +564,7 @@ class KStream(ShownChain, Generic[K, V]):
     ) -> KStream[K, V3]: ...
     @overload
     def left_join_with_key(
-        self,
-        other: KTable[K, V2],
-        joiner: KeyJoiner[K, V, V2 | None, V3],
-        *,
-        joined: TableOptions[K, V, V2] = None,
+        self, other: KTable[K, V2], joiner: KeyJoiner[K, V, V2 | None, V3], *, joined: TableOptions[K, V, V2] = None
     ) -> KStream[K, V3]: ...
     @overload
     def left_join_with_key(
@@ -588,7 +572,7 @@ class KStream(ShownChain, Generic[K, V]):
         other: GlobalKTable[K2, V2],
         joiner: KeyJoiner[K, V, V2 | None, V3],
         *,
-        key_selector: Callable[[K, V], K2 | None],
+        key_selector: Selector[K, V, K2],
         name: NamedLike = None,
     ) -> KStream[K, V3]: ...
     def left_join_with_key(
