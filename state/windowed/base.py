@@ -19,7 +19,7 @@ from state.row_format.codec import Logged, RowCodec
 from state.row_format.migration import older_handles
 from state.row_format.row_format import Entry
 from state.row_format.value_forms import Shown, Timestamped, WithoutHeaders
-from state.windowed.key_layout import SESSION, Found, KeyFirst, TimeFirst
+from state.windowed.key_layout import SESSION, Found, RowLayout, TimeFirst
 from state.windowed.rows import TimedReads, TimedRows
 from state.windowed.segments import Retention, Segments
 from state.write_buffer.buffer import FlushCallback
@@ -203,7 +203,7 @@ def restore_timed(
     builder: StoreBuilder[Any, Any],
     engine: Engine,
     codec: RowCodec,
-    layout: KeyFirst | TimeFirst,
+    layout: RowLayout,
     retention: Retention,
     *,
     with_headers: bool = False,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from state.formats import keys
 from state.row_format.row_format import Entry
@@ -74,18 +74,6 @@ SESSION = TimedKeys(
     lambda key, end, start: keys.session_key_by_key(key, start, end),
     _read_session_by_time,
 )
-
-
-class RowLayout(Protocol):
-    """The order in which key, time and rest stand in the key of a row."""
-
-    keys: TimedKeys
-
-    def row(self, segment: int, key: bytes, time: int, rest: int) -> bytes: ...
-
-    def row_maker(self, interval: int) -> MakeRow: ...
-
-    def parts(self, row: bytes) -> Parts: ...
 
 
 class KeyFirst:
@@ -221,6 +209,10 @@ class _Index(KeyFirst):
     def keys_bounds(self, segment: int, first: bytes | None, last: bytes | None, high: int) -> tuple[bytes, bytes]:
         bound = None if last is None else b"\x01" + last
         return super().keys_bounds(segment, b"\x01" + (first or b""), bound, high)
+
+
+RowLayout = KeyFirst | TimeFirst
+"""The order in which key, time and rest stand in the key of a row."""
 
 
 def _row_maker(layout: RowLayout, interval: int) -> MakeRow:

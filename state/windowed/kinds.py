@@ -19,11 +19,11 @@ from state.read_views.answers import UNANSWERED, QueryRows, itself, pairs, recor
 from state.row_format.codec import PLAIN, TIMESTAMPED, RowCodec, row_from_plain
 from state.row_format.record_context import Cursor
 from state.row_format.value_forms import Aggregated, Plain, Shown, Timestamped, TimestampedWithHeaders
-from state.windowed.base import TimedOperator
-from state.windowed.key_layout import SESSION, KeyFirst, TimedKeys, TimeFirst
+from state.windowed.base import TimedOperator, restore_timed
+from state.windowed.key_layout import SESSION, KeyFirst, RowLayout, TimedKeys, TimeFirst
 from state.windowed.live_view import TimedView
 from state.windowed.rows import TimedRows
-from state.windowed.segments import FACTS, FACTS_KEY
+from state.windowed.segments import FACTS, FACTS_KEY, Retention
 from state.windowed.with_headers import HeadersRows, HeadersWindowOperator
 from state.write_buffer.changelog_form import ChangelogForm
 from state.write_buffer.headers_codec import (
@@ -180,7 +180,7 @@ def _no_bounds(low: bytes | None, high: bytes | None) -> tuple[None, None]:
     return None, None
 
 
-def _stored(layout: KeyFirst | TimeFirst, value_of: Reader) -> Reader:
+def _stored(layout: RowLayout, value_of: Reader) -> Reader:
     session = layout.keys is SESSION
     front = 9 if isinstance(layout, TimeFirst) else 8
     least = front + layout.keys.tail.size
@@ -214,14 +214,21 @@ def timed_kinds(
     values: Mapping[str, Values],
     keys: TimedKeys,
     open_with: Callable[[Values, bool], Callable[[Opening], OpenStore]],
-    restoring: Callable[[Values, bool], Callable[[StoreBuilder[Any, Any], Engine, RowCodec], Restore]],
+    order_of: Callable[[StoreBuilder[Any, Any], Engine, bool], tuple[RowLayout, Retention]],
 ) -> dict[str, StoreKind]:
     """Returns the kinds of window or session stores, key first and ordered by time; the two functions are given which.
 
     :param name: ``window`` or ``session``.
+    :param order_of: returns the layout and the retention of a store's rows.
     """
+
+    def restoring(of: Values, time_ordered: bool) -> Callable[[StoreBuilder[Any, Any], Engine, RowCodec], Restore]:
+        return lambda builder, engine, codec: restore_timed(
+            builder, engine, codec, *order_of(builder, engine, time_ordered), with_headers=of.with_headers
+        )
+
     times = ("session_start", "session_end") if keys is SESSION else ("window_start", "sequence")
-    layouts: tuple[tuple[str, KeyFirst | TimeFirst], ...] = (("", KeyFirst(keys)), ("time-ordered-", TimeFirst(keys)))
+    layouts: tuple[tuple[str, RowLayout], ...] = (("", KeyFirst(keys)), ("time-ordered-", TimeFirst(keys)))
     found: dict[str, StoreKind] = {}
     for order, layout in layouts:
         for prefix, of in values.items():

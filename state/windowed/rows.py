@@ -45,7 +45,7 @@ class TimedReads:
 
     def __init__(
         self,
-        layout: KeyFirst | TimeFirst,
+        layout: RowLayout,
         rows: RowReader,
         segments: SegmentTimes,
         index: IndexReads | None = None,
@@ -176,7 +176,7 @@ class TimedRows(TimedReads):
     segments: Segments
     index: IndexRows | None
 
-    def __init__(self, opening: Opening, layout: KeyFirst | TimeFirst, retention: Retention) -> None:
+    def __init__(self, opening: Opening, layout: RowLayout, retention: Retention) -> None:
         name = opening.builder.name
         family = opening.engine.family(f"{name}.{opening.codec.family_suffix}")
         segments = Segments(name, family, retention, opening.drop)

@@ -11,14 +11,13 @@ from processor_api.stores.windowed import Window, window_of
 from processor_api.texts import repr_of
 from state.engine.port import Engine
 from state.formats.keys import MAX_TIME
-from state.row_format.codec import RowCodec
-from state.windowed.base import PutNumbers, TimedStoreReads, restore_timed
-from state.windowed.key_layout import SESSION, KeyFirst, TimeFirst
+from state.windowed.base import PutNumbers, TimedStoreReads
+from state.windowed.key_layout import SESSION, KeyFirst, RowLayout, TimeFirst
 from state.windowed.kinds import SESSIONS, Values, timed_kinds
 from state.windowed.rows import TimedReads, TimedRows
 from state.windowed.segments import Retention
 from state.write_buffer.iterators import OpenIterators, RowIterator
-from state.write_buffer.store_kind import Opening, OpenStore, Restore, is_persistent
+from state.write_buffer.store_kind import Opening, OpenStore, is_persistent
 
 
 class SessionReads(TimedStoreReads):
@@ -136,9 +135,7 @@ def _window_of(end: int, start: int) -> Window:
 def _open_with(values: Values, time_ordered: bool) -> Callable[[Opening], OpenStore]:
     def opened(opening: Opening) -> OpenStore:
         builder = opening.builder
-        persistent = is_persistent(builder, opening.engine)
-        retention = Retention.of(builder, persistent=persistent)
-        timed = values.rows(opening, _layout(time_ordered, persistent), retention)
+        timed = values.rows(opening, *_order(builder, opening.engine, time_ordered))
         shown = values.shown(builder.name, opening.cursor)
         return OpenStore(
             kind=opening.kind,
@@ -152,23 +149,11 @@ def _open_with(values: Values, time_ordered: bool) -> Callable[[Opening], OpenSt
     return opened
 
 
-def _restoring(values: Values, time_ordered: bool) -> Callable[[StoreBuilder[Any, Any], Engine, RowCodec], Restore]:
-    return lambda builder, engine, codec: restore_timed(
-        builder,
-        engine,
-        codec,
-        _layout(time_ordered, is_persistent(builder, engine)),
-        Retention.of(builder, persistent=is_persistent(builder, engine)),
-        with_headers=values.with_headers,
-    )
+def _order(builder: StoreBuilder[Any, Any], engine: Engine, time_ordered: bool) -> tuple[RowLayout, Retention]:
+    persistent = is_persistent(builder, engine)
+    # Among sessions that end together, Java's store in memory returns the one that starts last first.
+    layout = TimeFirst(SESSION) if time_ordered else KeyFirst(SESSION, descending=not persistent)
+    return layout, Retention.of(builder, persistent=persistent)
 
 
-def _layout(time_ordered: bool, persistent: bool) -> KeyFirst | TimeFirst:
-    """Returns the layout of session keys.
-
-    Among sessions that end together, Java's store in memory returns the one that starts last first.
-    """
-    return TimeFirst(SESSION) if time_ordered else KeyFirst(SESSION, descending=not persistent)
-
-
-KINDS = timed_kinds("session", SESSIONS, SESSION, _open_with, _restoring)
+KINDS = timed_kinds("session", SESSIONS, SESSION, _open_with, _order)

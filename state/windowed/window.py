@@ -11,14 +11,13 @@ from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.windowed import Window
 from state.engine.port import Engine
 from state.formats.keys import MAX_TIME
-from state.row_format.codec import RowCodec
-from state.windowed.base import PutNumbers, TimedStoreReads, restore_timed
-from state.windowed.key_layout import WINDOW, KeyFirst, TimeFirst
+from state.windowed.base import PutNumbers, TimedStoreReads
+from state.windowed.key_layout import WINDOW, KeyFirst, RowLayout, TimeFirst
 from state.windowed.kinds import WINDOWS, Values, timed_kinds
 from state.windowed.rows import TimedReads, TimedRows
 from state.windowed.segments import Retention
 from state.write_buffer.iterators import OpenIterators, RowIterator
-from state.write_buffer.store_kind import Opening, OpenStore, Restore, is_persistent
+from state.write_buffer.store_kind import Opening, OpenStore, is_persistent
 
 log = logging.getLogger("streams.state")
 
@@ -109,8 +108,7 @@ def _open_with(values: Values, time_ordered: bool) -> Callable[[Opening], OpenSt
             opening = replace(opening, builder=builder.with_caching_disabled())
         end_of: Callable[[int], int] | None = parameters.get("window_end")
         size: int = parameters["window_size_ms"]
-        retention = Retention.of(builder, persistent=is_persistent(builder, opening.engine), shows_limit=time_ordered)
-        timed = values.rows(opening, _layout(time_ordered), retention)
+        timed = values.rows(opening, *_order(builder, opening.engine, time_ordered))
 
         new = tuple.__new__  # half the time of the class itself
 
@@ -137,19 +135,9 @@ def _open_with(values: Values, time_ordered: bool) -> Callable[[Opening], OpenSt
     return opened
 
 
-def _restoring(values: Values, time_ordered: bool) -> Callable[[StoreBuilder[Any, Any], Engine, RowCodec], Restore]:
-    return lambda builder, engine, codec: restore_timed(
-        builder,
-        engine,
-        codec,
-        _layout(time_ordered),
-        Retention.of(builder, persistent=is_persistent(builder, engine), shows_limit=time_ordered),
-        with_headers=values.with_headers,
-    )
+def _order(builder: StoreBuilder[Any, Any], engine: Engine, time_ordered: bool) -> tuple[RowLayout, Retention]:
+    layout = TimeFirst(WINDOW) if time_ordered else KeyFirst(WINDOW)
+    return layout, Retention.of(builder, persistent=is_persistent(builder, engine), shows_limit=time_ordered)
 
 
-def _layout(time_ordered: bool) -> KeyFirst | TimeFirst:
-    return TimeFirst(WINDOW) if time_ordered else KeyFirst(WINDOW)
-
-
-KINDS = timed_kinds("window", WINDOWS, WINDOW, _open_with, _restoring)
+KINDS = timed_kinds("window", WINDOWS, WINDOW, _open_with, _order)

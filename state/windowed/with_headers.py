@@ -10,7 +10,7 @@ from typing import Any
 from processor_api.record import HeaderList
 from state.row_format.row_format import Entry
 from state.windowed.base import TimedOperator, WindowOf
-from state.windowed.key_layout import Found, KeyFirst, TimeFirst
+from state.windowed.key_layout import Found, RowLayout
 from state.windowed.rows import TimedRows
 from state.windowed.segments import Retention
 from state.write_buffer.buffer import FlushCallback
@@ -22,7 +22,7 @@ class HeadersRows(TimedRows):
     """Rows with headers. On the changelog, headers are those of the record; of a deletion, those of the record that
     made it."""
 
-    def __init__(self, opening: Opening, layout: KeyFirst | TimeFirst, retention: Retention) -> None:
+    def __init__(self, opening: Opening, layout: RowLayout, retention: Retention) -> None:
         self._headers_log = None if opening.log is None else HeadersLog(opening.log, opening.cursor)
         super().__init__(
             replace(opening, value_serde=WithHeaders(opening.value_serde), log=self._headers_log, log_many=None),
