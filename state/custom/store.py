@@ -213,7 +213,8 @@ def open_custom(opening: Opening, engine: CustomStoreEngine, facade: Any, end: C
     )
 
 
-def _restoring_custom(builder: StoreBuilder[Any, Any], engine: Engine, codec: RowCodec) -> Restore:
+def restoring_custom(builder: StoreBuilder[Any, Any], engine: Engine, codec: RowCodec) -> Restore:
+    """Returns the function that hands records of the changelog to the store."""
     custom = engine_of(builder.name, engine)
 
     def restore(
@@ -232,7 +233,7 @@ KINDS = {
     CUSTOM: StoreKind(
         codec=without_rows("custom"),
         open=_open_custom,
-        restoring=_restoring_custom,
+        restoring=restoring_custom,
         has_rows=False,
         logs_itself=True,
     )

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from processor_api.errors import StoreError
-from processor_api.record import HeaderList
 from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.contracts import VersionedRecord
-from processor_api.stores.custom import ChangelogRecord
 from processor_api.stores.suppliers import CUSTOM_VERSIONED, lacks
 from processor_api.texts import repr_of
 from processor_api.user_code.given_serdes import SerdeLike
 from state.custom.engine import CustomStoreEngine
-from state.custom.store import engine_of, open_custom
+from state.custom.store import engine_of, open_custom, restoring_custom
 from state.engine.port import Batch, Engine
 from state.row_format.checked_serdes import key_writer, prefix_bounds, reader, value_writer
 from state.row_format.codec import RowCodec, without_rows
@@ -147,19 +145,12 @@ def _open_versioned(opening: Opening) -> OpenStore:
 
 def _restoring_versioned(builder: StoreBuilder[Any, Any], engine: Engine, codec: RowCodec) -> Restore:
     custom = engine_of(builder.name, engine)
-    put_all = _put_each(custom)
+    put_all, restoring = _put_each(custom), restoring_custom(builder, engine, codec)
 
-    def restore(
-        batch: Batch,
-        keys: Iterable[bytes],
-        values: Iterable[bytes | None],
-        timestamps: Iterable[int],
-        headers: Iterable[HeaderList | None],
-    ) -> None:
-        records = list(map(ChangelogRecord, keys, values, timestamps, headers))
+    def restore(batch: Batch, *records: Any) -> None:
         if custom.context.restore is None:
             custom.context.restore = put_all
-        custom.restore(records)
+        restoring(batch, *records)
 
     return restore
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -34,33 +35,17 @@ class _MissingInnerSerde(Serde[Any]):
 _MISSING: Any = _MissingInnerSerde(_no_serde, _no_serde, name="default")
 
 
-class TimeWindowedSerde(Serde[Windowed[K]]):
-    """Keys in windows of fixed size: the key and the window's start. The end is not written.
+class WindowedKeySerde(Serde[Windowed[K]], ABC):
+    """Keys in windows: the base of both kinds.
 
     :param inner: writes the key; ``None`` is the application's default key serde.
-    :param window_size: tells the end of what is read.
-    :param changelog: for the keys of a window store's changelog, which have a sequence number behind the start.
-    :param window_end: returns the end of the window with a start, in ms, where not all have the same size.
-    :raises ValueError: if the window size is negative.
     """
 
-    __slots__ = ("_changelog", "_end", "_inner", "_size_ms")
+    __slots__ = ("_inner",)
 
-    def __init__(
-        self,
-        inner: SerdeLike[K] | None,
-        window_size: Duration,
-        *,
-        changelog: bool = False,
-        window_end: Callable[[int], int] | None = None,
-    ) -> None:
+    def __init__(self, inner: SerdeLike[K] | None, kind: str) -> None:
         self._inner: Serde[Any] = optional_serde(inner, "inner", "a windowed serde") or _MISSING
-        self._size_ms = to_ms(window_size, "window_size")
-        self._changelog = changelog
-        self._end = window_end
-        if self._size_ms < 0:
-            raise ValueError(f"window_size must not be negative, got {self._size_ms}")
-        super().__init__(self._write, self._read, name=f"time-windowed {self._inner.name}")
+        super().__init__(self._write, self._read, name=f"{kind}-windowed {self._inner.name}")
 
     @property
     def inner(self) -> Serde[Any]:
@@ -76,6 +61,44 @@ class TimeWindowedSerde(Serde[Windowed[K]]):
     @property
     def is_complete(self) -> bool:
         return self._inner.is_complete
+
+    @abstractmethod
+    def _around(self, inner: Serde[K]) -> Serde[Windowed[K]]:
+        """Returns the same with another inner serde."""
+
+    @abstractmethod
+    def _write(self, windowed: Windowed[K]) -> bytes: ...
+
+    @abstractmethod
+    def _read(self, data: bytes) -> Windowed[K]: ...
+
+
+class TimeWindowedSerde(WindowedKeySerde[K]):
+    """Keys in windows of fixed size: the key and the window's start. The end is not written.
+
+    :param inner: writes the key; ``None`` is the application's default key serde.
+    :param window_size: tells the end of what is read.
+    :param changelog: for the keys of a window store's changelog, which have a sequence number behind the start.
+    :param window_end: returns the end of the window with a start, in ms, where not all have the same size.
+    :raises ValueError: if the window size is negative.
+    """
+
+    __slots__ = ("_changelog", "_end", "_size_ms")
+
+    def __init__(
+        self,
+        inner: SerdeLike[K] | None,
+        window_size: Duration,
+        *,
+        changelog: bool = False,
+        window_end: Callable[[int], int] | None = None,
+    ) -> None:
+        super().__init__(inner, "time")
+        self._size_ms = to_ms(window_size, "window_size")
+        self._changelog = changelog
+        self._end = window_end
+        if self._size_ms < 0:
+            raise ValueError(f"window_size must not be negative, got {self._size_ms}")
 
     def _around(self, inner: Serde[K]) -> Serde[Windowed[K]]:
         if inner is self._inner:
@@ -93,32 +116,16 @@ class TimeWindowedSerde(Serde[Windowed[K]]):
         return Windowed(self._inner.deserialize(key), Window(start, end))
 
 
-class SessionWindowedSerde(Serde[Windowed[K]]):
+class SessionWindowedSerde(WindowedKeySerde[K]):
     """Keys in sessions: the key, the session's end and its start.
 
     :param inner: writes the key; ``None`` is the application's default key serde.
     """
 
-    __slots__ = ("_inner",)
+    __slots__ = ()
 
     def __init__(self, inner: SerdeLike[K] | None) -> None:
-        self._inner: Serde[Any] = optional_serde(inner, "inner", "a windowed serde") or _MISSING
-        super().__init__(self._write, self._read, name=f"session-windowed {self._inner.name}")
-
-    @property
-    def inner(self) -> Serde[Any]:
-        """The serde of the keys within the windows."""
-        return self._inner
-
-    def bind(self, topic: str, *, is_key: bool) -> Serde[Windowed[K]]:
-        return self._around(self._inner.bind(topic, is_key=is_key))
-
-    def with_default(self, default: Serde[Any]) -> Serde[Windowed[K]]:
-        return self._around(self._inner.with_default(default))
-
-    @property
-    def is_complete(self) -> bool:
-        return self._inner.is_complete
+        super().__init__(inner, "session")
 
     def _around(self, inner: Serde[K]) -> Serde[Windowed[K]]:
         return self if inner is self._inner else SessionWindowedSerde(inner)
@@ -174,7 +181,7 @@ def windowed_partitioner(serde: Serde[Any]) -> StreamPartitioner | None:
 
     :param serde: the serde of the keys; ``None`` is returned if they are not windowed.
     """
-    if not isinstance(serde, TimeWindowedSerde | SessionWindowedSerde):
+    if not isinstance(serde, WindowedKeySerde):
         return None
     serialize = serde.inner.serialize
 
