@@ -12,8 +12,7 @@ from dsl.compiler.explicit_names import check_explicit_names
 from dsl.compiler.merge_repartitions import merge_repartitions
 from dsl.compiler.merge_sources import merge_sources
 from dsl.compiler.shared_tables import NOTHING_SHARED, SharedTables, shared_tables
-from dsl.compiler.table_metadata import TableMetadata, table_metadata, with_old_values
-from dsl.compiler.table_views import table_view
+from dsl.compiler.table_metadata import TableMetadata, table_metadata, table_view, with_old_values
 from dsl.plan.materialization import buffer_builder, key_value_builder
 from dsl.plan.nodes import (
     GlobalSource,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dsl.compiler.table_metadata import TableMetadata
-from dsl.compiler.table_views import table_view
+from dsl.compiler.table_metadata import TableMetadata, table_view
 from dsl.plan.nodes import Plan, Process, Repartition, TableRepartition, TableSourceNode, TableStep
 from dsl.processors.announced import Announced
 from dsl.processors.joins.table_table import TableJoinSide

@@ -6,10 +6,12 @@ if its table could send them at that moment. The pass therefore goes through the
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Container
 from dataclasses import dataclass, replace
 
 from dsl.plan.nodes import Answer, Ask, Plan, Process, TableSourceNode, TableStep
+from dsl.processors.announced import BeforeView
+from dsl.processors.tables.view import TableStoreView, TableView
 from processor_api.errors import InternalError, TopologyError
 from processor_api.user_code.lines import text_of
 
@@ -147,3 +149,23 @@ class _Asking:
                 self.materialized.add(number)
             return force
         raise InternalError(f"{node.name} was asked for old values but is no table", node=node.name)
+
+
+def table_view(plan: Plan, metadata: TableMetadata, number: int, *, before: Container[str] = ()) -> TableView:
+    """Returns the view of a table: its store, or what is computed from the nearest stores above.
+
+    :param before: stores of announced tables, to be seen as they were before the change that they send on.
+    """
+    node = plan.nodes[number]
+    if not isinstance(node, TableSourceNode | TableStep):
+        raise InternalError(f"values are looked up in {node.name}, which is no table", node=node.name)
+    if number in metadata.materialized and node.store is not None:
+        return BeforeView(node.store.name) if node.store.name in before else TableStoreView(node.store.name)
+    above = [table_view(plan, metadata, _table_of(plan, parent), before=before) for parent in node.parents]
+    return node.operator.view(above)
+
+
+def _table_of(plan: Plan, number: int) -> int:
+    """Returns the table itself, or the one whose changes an operator takes that belongs to a table below."""
+    node = plan.nodes[number]
+    return node.parents[0] if isinstance(node, Process) else number

@@ -7,8 +7,7 @@ from dsl.options import name_of
 from dsl.plan.builder import PlanPlace
 from dsl.plan.global_nodes import GlobalTable
 from dsl.plan.nodes import Process
-from dsl.processors.joins.stream_global import StreamGlobalJoin
-from dsl.processors.joins.stream_global_mapped import StreamGlobalMappedJoin
+from dsl.processors.joins.stream_global import StreamGlobalJoin, StreamGlobalMappedJoin
 from processor_api.errors import TopologyError
 
 

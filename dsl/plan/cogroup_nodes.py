@@ -12,8 +12,7 @@ from dsl.plan.group_nodes import Grouping, repartitioned
 from dsl.plan.materialization import MaterializedLike, materialize
 from dsl.plan.nodes import Answer, Materialization, TableStep
 from dsl.processors.aggregate import Aggregate
-from dsl.processors.tables.merge import TableMerge
-from dsl.processors.tables.operator import TableOperator
+from dsl.processors.tables.operator import TableMerge, TableOperator
 from processor_api.user_code.checks import check_function
 
 COGROUP = "COGROUPKSTREAM-AGGREGATE-"

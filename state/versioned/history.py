@@ -21,7 +21,7 @@ from sortedcontainers import SortedList
 
 from state.engine.port import Batch, Engine, Family
 from state.write_buffer.memory_budget import Budget
-from state.write_buffer.overlay import merged
+from state.write_buffer.row_reader import merged
 from state.write_buffer.store_kind import CommitParticipant
 
 VERSIONS = "versions"

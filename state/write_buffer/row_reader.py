@@ -8,7 +8,6 @@ from operator import itemgetter
 from typing import Any
 
 from state.row_format.row_format import Entry
-from state.write_buffer.overlay import merged
 from state.write_buffer.shared_rows import SharedRows
 
 Get = Callable[[Any], Entry | None]
@@ -87,3 +86,28 @@ class RowReader:
             if (low is None or low <= raw) and (high is None or raw < high):
                 found[raw] = entry
         return sorted(found.items(), key=itemgetter(0), reverse=reverse)
+
+
+def merged(
+    over: Overlay, below: Iterator[tuple[bytes, bytes]], decode: Callable[[bytes], Entry], reverse: bool
+) -> Iterator[tuple[bytes, Entry]]:
+    """Yields the rows of a buffer and of the engine in the order of their keys.
+
+    Where both have a key the buffer's row wins; a value of ``None`` there hides the engine's row.
+    """
+    if not over:
+        for key, row in below:
+            yield key, decode(row)
+        return
+    position, end = 0, len(over)
+    for key, row in below:
+        while position < end and (over[position][0] > key if reverse else over[position][0] < key):
+            if over[position][1][0] is not None:
+                yield over[position]
+            position += 1
+        if position < end and over[position][0] == key:
+            continue
+        yield key, decode(row)
+    for key, entry in over[position:]:
+        if entry[0] is not None:
+            yield key, entry

@@ -1,4 +1,4 @@
-"""The operator that joins the records of a stream with the rows of a global table (semantics 11, 17, 25)."""
+"""The operators that join the records of a stream with the rows of a global table (semantics 11, 17, 25)."""
 
 from __future__ import annotations
 
@@ -62,3 +62,14 @@ class StreamGlobalJoin:
             return joiner(value, other)
 
         return with_key if self.takes_key else without_key
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamGlobalMappedJoin(StreamGlobalJoin):
+    """Joins as its base does; the joiner takes the record's key, the selected one, and both values (KIP-1340)."""
+
+    joiner: Callable[..., Any] = field(metadata=user_function("key", "mapped_key", "value", "other"))
+
+    def four(self) -> Callable[[Any, Any, Any, Any], Any]:
+        """Returns the user's joiner as it is."""
+        return self.joiner

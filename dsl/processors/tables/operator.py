@@ -53,6 +53,19 @@ class TableOperator(ABC):
         raise InternalError(f"the table of a {type(self).__name__} has a store of its own, which is to be read")
 
 
+@dataclass(frozen=True, kw_only=True)
+class TableMerge(TableOperator):
+    """Passes on the changes of several operators that write to one store: they are those of one table."""
+
+    def bind(self, context: OperatorContext) -> Forward:
+        """Returns the function that passes changes on."""
+        return context.forward
+
+    def view(self, above: Sequence[TableView]) -> TableView:
+        """Returns the view of the store that all operators above share."""
+        return above[0]
+
+
 def send_on_flush(context: OperatorContext, store: Any, old_values: bool) -> bool:
     """Lets a cached store send its changes on when it flushes; returns whether it does.
 
