@@ -267,6 +267,7 @@ class RocksEngine:
         offsets = self.family(OFFSETS) if OFFSETS in self._names else None
         found = None if offsets is None else offsets.get(FORMAT_KEY)
         if offsets is None or found is None:
+            # Without rows it is a database whose first start ended before its format was written.
             if any(map(self.holds, self._names)):
                 raise damaged(self.path, f"its family {OFFSETS!r} does not say which format it has")
             return
@@ -337,6 +338,7 @@ class RocksEngine:
 
     def write(self, batch: WriteBatch) -> None:
         offsets = self.family(OFFSETS)
+        # The number goes with the rows, in one record of the log.
         self._commits.put(batch, offsets, offsets.handle)
         self._write(batch, self._options.commit)
         self._commits.written()

@@ -67,6 +67,7 @@ class DatabaseReader:
                 if _take_checkpoint(path, checkpoint, before):
                     return self._open_checkpoint(str(checkpoint), path, before)
             except Exception as error:
+                # The files have changed since: the error may be about some that a worker has deleted.
                 if _listed(path) != before:
                     continue
                 if isinstance(error, StateError):
@@ -79,6 +80,7 @@ class DatabaseReader:
     def _open_checkpoint(self, checkpoint: str, path: Path, before: tuple[str, int] | None) -> Rdict:
         self.damage = None
         self.names = frozenset(Rdict.list_cf(checkpoint, _options()))
+        # With checks first: their error says which file is damaged, and it opens without them.
         for paranoid in (True, False):
             families = {name: _options(paranoid=paranoid) for name in self.names}
             try:
@@ -210,6 +212,7 @@ def _take_checkpoint(path: Path, checkpoint: Path, before: tuple[str, int] | Non
         if name.endswith(COPIED):
             with suppress(FileNotFoundError):  # deleted since: what it held is in table files
                 shutil.copyfile(path / name, checkpoint / name)
+    # Behind the logs: a table file that was made in between shows as a longer list.
     current = _current(path)
     files = (path / current).read_bytes()
     if (current, len(files)) != before:

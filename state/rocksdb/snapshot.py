@@ -114,6 +114,7 @@ def _backward(rows: Any, low: bytes | None, high: bytes | None, count: int) -> t
         rows.seek_to_last()
     else:
         rows.seek_for_prev(high)
+        # `seek_for_prev` stops at the bound itself, which is no part of the range.
         if rows.valid() and rows.key() == high:
             rows.prev()
     found: list[Row] = []
@@ -122,6 +123,7 @@ def _backward(rows: Any, low: bytes | None, high: bytes | None, count: int) -> t
         key = rows.key()
         if low is not None and key < low:
             return found, None
+        # The upper bound of the next piece: a range ends before its bound.
         if len(found) == count or size > PIECE_BYTES:
             return found, found[-1][0]
         value = rows.value()

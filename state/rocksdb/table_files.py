@@ -19,6 +19,7 @@ def write_table_file(path: Path, rows: Iterable[tuple[bytes, bytes]], memory: Sh
     count, writer = 0, None
     try:
         for key, value in rows:
+            # A file without rows is an error to RocksDB.
             if writer is None:
                 writer = SstFileWriter(memory.options())
                 writer.open(str(path))

@@ -227,14 +227,17 @@ def restore_timed(
                 raise _wrong_key(builder, error) from error
             if numbered:
                 if value is None:  # no row's deletion: see WindowFacade
+                    # Only a store in memory has moved its time by it.
                     if not persistent and time > segments.stream_time:
                         segments.observe(time)
                     continue
                 segments.numbers.take(rest, value=True)
             if time > segments.stream_time:
                 segments.observe(time)
+            # The put was dropped as well, though it was logged.
             if time < segments.dropped_before:
                 continue
+            # By the interval of the rows that are there: the retention may have changed since.
             segment = time // segments.interval
             segments.hold(segment)
             if index_row is not None:

@@ -90,6 +90,7 @@ class IndexRows(IndexReads, CommitParticipant):
         return bool(self.rows.dirty or self.rows.drained)
 
     def apply(self, batch: Batch) -> None:
+        # Nothing else drains it: the index is a part of a store, and no store of its task.
         self.rows.drain()
         self.rows.apply(batch)
 
@@ -104,6 +105,7 @@ def open_index(opening: Opening, layout: TimeFirst, get: Get) -> IndexRows:
     """Returns the index of a store that is opened; ``get`` looks its rows up."""
     suffix = opening.codec.family_suffix
     family = opening.engine.family(f"{opening.builder.name}.{suffix}")
+    # A restore makes the index from the rows, so it is not logged; nothing below it reads changes.
     unlogged = replace(
         opening,
         builder=opening.builder.with_caching_disabled(),

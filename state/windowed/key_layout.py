@@ -88,7 +88,9 @@ class KeyFirst:
         self.keys = keys
         self._tail = keys.tail
         self._size = keys.tail.size
+        # Starts are never negative: with all other bits turned, the largest comes first.
         self._flip = (1 << 63) - 1 if descending else 0
+        # Numbers that are not negative never begin with this byte, so it is behind every rest.
         self._after = b"\xff" * keys.rest_bytes
 
     @property
@@ -148,6 +150,7 @@ class KeyFirst:
         offset = self._key_starts + len(key)
         length, unpack, flip = offset + self._size, self._tail.unpack_from, self._flip
         for row, entry in rows:
+            # A row of another length is that of a longer key, whose own bytes look like a time here.
             if len(row) == length:
                 time, rest = unpack(row, offset)
                 yield key, time, rest ^ flip, entry[0] if value_of is None else value_of(entry[0]), entry[1]
@@ -222,4 +225,5 @@ def _row_maker(layout: RowLayout, interval: int) -> MakeRow:
 
 def _after(number: int) -> bytes:
     """Behind everything that starts with this time, or with the number of this segment."""
+    # Behind the largest time is only the byte with which negative numbers begin.
     return _pack_time(number + 1) if number < keys.MAX_TIME else b"\x80"

@@ -43,6 +43,7 @@ class KnownLookup:
                 low = segments.live_from
             if high > MAX_TIME:
                 high = MAX_TIME
+            # From the first look-up on: stores that are only put and scanned do not pay for it.
             if not rows.watched:
                 rows.watch(segments, layout.parts)
             if low < rows.complete_from:
@@ -79,6 +80,7 @@ class KnownLookup:
                 rows.watch(segments, layout.parts)
             if low < rows.complete_from:
                 found = by_range(key, low, latest)
+                # A session may end behind the span and begin within it; of one key it is one at most, and the first.
                 row = after(key, max(low - 1, latest))
                 if row is not None and time_and_rest(row[0])[1] <= latest:
                     found.append(row)
@@ -147,6 +149,7 @@ class KnownLookup:
             known = over[place] if place < len(over) else None
             for segment in segments.between(time + 1, MAX_TIME, reverse=False):
                 for row, data in family.range(*bounds(segment, key, time + 1, MAX_TIME)):
+                    # The known row is the first: the engine has later ones, or the same as it was before.
                     if known is not None and row >= known:
                         break
                     entry = dirty_get(row) or clean_get(row) or entry_of(data)

@@ -191,6 +191,7 @@ def _stored(layout: RowLayout, value_of: Reader) -> Reader:
             return None
         if len(key) < least:
             raise ValueError(f"such a key has at least {least} bytes, this one has {len(key)}")
+        # A row of the index.
         if front == 9 and key[8] == 1:
             if row:
                 raise ValueError(f"a row of the index has no value, this one has {len(row)} bytes")

@@ -67,6 +67,7 @@ class KnownRows(BufferedRows):
     def watch(self, segments: SegmentTimes, parts: Callable[[bytes], tuple[bytes, int, int]]) -> None:
         """Begins to note rows."""
         self.watched = True
+        # The engine may have rows up to the last time; where that is not known, any.
         if segments.between(0, MAX_TIME, reverse=False):
             self.complete_from = max(segments.stream_time + 1, 0) or MAX_TIME + 1
         else:
@@ -86,6 +87,7 @@ class KnownRows(BufferedRows):
             return
         if rows is None:
             self.known[key] = [row]
+        # Mostly a record is the latest of its key.
         elif row > rows[-1]:
             rows.append(row)
         else:
@@ -121,6 +123,7 @@ class KnownRows(BufferedRows):
     def _drop_noted(self, most: int) -> None:
         """Forgets rows until those that are noted take so many bytes at most, also in a drain, whose reads of old
         values may fill the cache."""
+        # A row that waits for the commit is in no engine: if it were not known, look-ups would not find it.
         noted, waits = self._noted, self._uncommitted.holds
         while noted and self._noted_bytes > most and not waits(next(iter(noted))):
             self._forget(*noted.popitem(last=False))

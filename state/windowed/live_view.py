@@ -63,6 +63,7 @@ class _LiveTimed(TimedReads):
         self._source = SnapshotSource(timed.rows.name, shared.engine, views, families, reads)
         rows = LiveRows(shared, self._source, lambda *_: self.frozen().rows, committed=committed)
         super().__init__(timed.layout, rows, segments)
+        # The index for readers finds rows by ranges of keys, and what is in order of time is copied as a whole.
         self._waiting = None if committed or timed.index is not None else LiveIndex(shared)
 
     def get(self, key: bytes, time: int, rest: int) -> Entry | None:
@@ -98,6 +99,7 @@ class _LiveTimed(TimedReads):
         """Returns all rows as they are now."""
         snapshot, copies = self._source.take()
         family = self._source.at(self._shared.family, snapshot)
+        # Committed rows are all in the snapshot, with their time.
         if not copies:
             return self._frozen(family, Uncommitted(), self.segments.committed(family))
         *parts, facts = copies

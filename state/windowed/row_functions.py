@@ -30,6 +30,7 @@ def make_get_row(segments: Segments, get: Callable[[bytes], Any], get_in_memory:
     """
 
     def get_row(row: bytes, time: int) -> Any:
+        # The engine has no row of a later time, and a look into it costs more than all the rest.
         if time > segments.stored_until:
             return get_in_memory(row) if time >= segments.live_from else None
         return get(row) if time >= segments.live_from else None
@@ -62,6 +63,7 @@ def make_put_row(rows: Rows, segments: Segments, put: Put, index: IndexRows | No
         put(row, value, timestamp, headers)
         if known is not None and known.watched:
             known.note(key, row, deleted=value is None)
+        # A cache forwards a late put all the same; the commit deletes its row with the segment.
         if is_late:
             segments.drop(time)
         if value is not None and time // interval not in held:
@@ -80,6 +82,7 @@ def _indexed(rows: Rows, put: Put, index: IndexRows) -> Put:
         known = dirty.get(row) or clean.get(row)
         index.freeze()
         put(row, value, timestamp, headers)
+        # A row that was there has its row in the index already.
         if value is None or known is None or known[0] is None:
             index.put(row, value)
 

@@ -113,6 +113,7 @@ class TimedReads:
 
         def of_segment(segment: int, first: int, last: int) -> Iterator[Found]:
             rows = scan(*layout.keys_bounds(segment, key_from, key_to, last), reverse=reverse)
+            # Java's store in memory is ordered by time; a segment here has its keys first.
             if self._sorts:
                 rows = _sorted_when_read(rows, layout, reverse=reverse)
             return _within(_found(layout, rows, self._value_of), key_from, key_to, first, last)
@@ -146,6 +147,7 @@ class TimedReads:
         """
         layout, segments, rows = self.layout, self.segments, self.rows
         assert isinstance(layout, TimeFirst)
+        # The zero byte makes it the first key behind that row.
         least = b"" if last is None else layout.row(last[1] // segments.interval, *last) + b"\x00"
         for segment, first, until in segments.spans(low, high, reverse=False):
             begin, behind = layout.time_bounds(segment, first, until)
@@ -165,6 +167,7 @@ class TimedReads:
         low, high = max(low, 0 if expired else self.segments.live_from), min(high, MAX_TIME)
         if low > high:
             return iter(())
+        # All segments are opened now: a scan shows rows as they are at its call.
         found = [of_segment(*span) for span in self.segments.spans(low, high, reverse=reverse)]
         return found[0] if len(found) == 1 else chain.from_iterable(found)
 
@@ -277,6 +280,7 @@ class TimedRows(TimedReads):
         segments = self.segments
         number = segments.numbers.next()
         self.log_null(key, time, number, timestamp, headers, logs_headers=logs_headers)
+        # As Java's store in memory does; on RocksDB a null moves no time and is not counted.
         if not self.rows.persistent:
             if time > segments.stream_time:
                 segments.observe(time)

@@ -307,9 +307,11 @@ class Segments(SegmentTimes):
         if stream_time >= 0:
             self._logged_time = stream_time
             self.observe(stream_time)
+            # What had expired was deleted by the commit that wrote this time.
             self._expiry.sweeps = False
         self._written = self._facts
         """The facts that the engine has."""
+        # Rows without facts may be of any time.
         self.stored_until = MAX_TIME if self.held.known and stream_time < 0 else stream_time
         """The engine has no rows of later times."""
 
@@ -322,6 +324,7 @@ class Segments(SegmentTimes):
     def observe(self, time: int) -> None:
         """Time has come to ``time``, which is later than all before."""
         self.stream_time = time
+        # The rule of `Retention.live_from` without its call: in order of time, each record comes here.
         if self._shown_ms is None:
             self.live_from = self.retention.live_from(time)
         else:
@@ -340,6 +343,7 @@ class Segments(SegmentTimes):
     def keep_from(self, time: int) -> None:
         """Keeps rows of this time and later, also those that have expired, until :meth:`keep_no_more`."""
         self._expiry.keep_from(time)
+        # Segments that have expired, and are not deleted yet, are read again.
         self._hold_stored(self.held.known)
         self._dropped_from()
 
@@ -379,6 +383,8 @@ class Segments(SegmentTimes):
         time, expiry = self._logged_time, self._expiry
         if time == self.stream_time:
             return
+        # The time may go back: a restore finds what was logged (docs/decisions/stores.md, "The time of a
+        # window store is what its changelog tells").
         expiry.begin_at(max(expiry.least_at(time), 0))
         expiry.sweeps = expiry.least > 0
         self._hold_stored(SEGMENT.unpack_from(row)[0] for row in rows)
@@ -439,6 +445,7 @@ class Segments(SegmentTimes):
             for swept in (handle, *older):
                 batch.delete_range(SEGMENT.pack(0), end, swept)
         if facts != self._written:
+            # A row that is written to the family of this format leaves that of an older one.
             for left in older:
                 batch.delete(FACTS_KEY, left)
             batch.put(FACTS_KEY, FACTS.pack(*facts), handle)

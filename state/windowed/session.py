@@ -104,6 +104,7 @@ class SessionFacade(SessionReads):
         put, and as in Java the time does not move. (Java logs a tombstone, which moves the time of a restored store.)
         """
         self._iterators.check()
+        # The key is checked before the store decides that there is nothing to do.
         data, start, end = self._session(session_key)
         _, timestamp = self._shown.parts(None)
         if not self.persistent and not self._timed.rows.cached and end > self._timed.segments.stream_time:

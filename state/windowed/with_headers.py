@@ -24,6 +24,7 @@ class HeadersRows(TimedRows):
 
     def __init__(self, opening: Opening, layout: RowLayout, retention: Retention) -> None:
         self._headers_log = None if opening.log is None else HeadersLog(opening.log, opening.cursor)
+        # No call for many rows: each has headers of its own on the changelog.
         super().__init__(
             replace(opening, value_serde=WithHeaders(opening.value_serde), log=self._headers_log, log_many=None),
             layout,

@@ -176,6 +176,7 @@ class Rows(RowReader):
         """Counts ``cost`` bytes more of dirty rows: in the cache, or else as waiting for the commit."""
         self._count_dirty(cost)
         budget = self.budget
+        # A put that makes a row smaller needs no room.
         if self.cached and cost > 0 and budget.dirty + budget.clean > budget.cache_limit:
             self.evict()
 
@@ -247,6 +248,7 @@ class Rows(RowReader):
         excess = budget.cached - budget.cache_limit
         if excess > 0:  # some more, since a dictionary that lost its first keys is slow to give the next
             excess += budget.cache_limit >> DROPPED_AT_ONCE
+        # The row of the put or the read that is under way stays: taken out, it is no victim.
         kept = None if keep in drained else clean.pop(keep, None)
         free, victims, freed, cost = filterfalse(drained.__contains__, clean), [], 0, self.format.cost
         while freed < excess and (key := next(free, None)) is not None:
@@ -273,6 +275,7 @@ class Rows(RowReader):
         assert not self.budget.reading, f"store {self.name!r} would forward its changes in the middle of a read"
         # No list of pairs: a hundred thousand tuples are work for the garbage collector.
         rows = uncommitted.draining = dirty.copy()
+        # Copied before it is cleared: another thread finds each row in one of the two.
         dirty.clear()
         if self.message_bytes:
             self._forget_messages()
@@ -345,6 +348,7 @@ class Rows(RowReader):
                 log_many(left)
         except BaseException:
             count = len(logged) - sum(1 for _ in left) - 1
+            # Those before the failing one are on the changelog: to log them again would put them behind later changes.
             moved = dict(islice(rows.items(), count))
             self._note_moved(moved, self.format.size(moved), deleted, logged)
             self._uncommitted.draining = dict(islice(rows.items(), count, None))
@@ -359,6 +363,7 @@ class Rows(RowReader):
         """
         [(key, entry)] = rows.items()
         value, timestamp = entry[:2]
+        # A deletion may be one that no receiver knows of.
         if value is None:
             return self._log_all(rows, size)
         clean, budget = self.clean, self.budget
@@ -422,6 +427,7 @@ class Rows(RowReader):
     def applied(self) -> None:
         """Forgets the drained rows, which the engine holds now."""
         clean, budget = self.clean, self.budget
+        # Each has hidden the row that the engine had until now.
         for key in self.waiting.deleted:
             entry = clean.get(key)
             if entry is not None and entry[0] is None:

@@ -83,6 +83,7 @@ def make_get(rows: RowReader, *, forwarded: bool = False, in_memory: bool = Fals
             entry = read_through(row_key(key) if plain else key)
         if entry is None or entry[0] is None:
             return None
+        # `read_value` names the store in its errors, and costs a call more.
         if deserialize is None:
             return entry
         try:

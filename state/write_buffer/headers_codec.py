@@ -57,6 +57,7 @@ class HeadersLog(CommitParticipant):
         self._deleted[logged_key] = headers
 
     def __call__(self, key: bytes, data: bytes | None, timestamp: int) -> None:
+        # Popped for a value too: the key was deleted and put again before the drain.
         headers = self._deleted.pop(key, None)
         if data is not None:
             data, headers = read_session_with_headers(data)

@@ -71,6 +71,7 @@ class OpenIterators:
 
     def close(self) -> None:
         """Closes the iterators with their store."""
+        # First: a call that checks from now on opens no other.
         self.is_open = False
         for iterator in self._open:
             iterator.close()

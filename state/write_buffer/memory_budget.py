@@ -43,6 +43,7 @@ class Budget:
 
     def evict_postponed(self) -> None:
         """Makes the evictions that have waited."""
+        # A new dictionary: what an eviction sends on may postpone others.
         waiting, self.postponed = self.postponed, {}
         for evict in waiting:
             evict()

@@ -73,6 +73,7 @@ class ViewIterators(OpenIterators):
 
     def open(self, rows: Iterator[tuple[Any, Any]]) -> RowIterator:
         with self._lock:
+            # The store may have closed since the rows were found.
             iterator = super().open(rows)
             if not self.is_open:
                 iterator.close()

@@ -69,6 +69,7 @@ class RowReader:
     def range(self, low: bytes | None, high: bytes | None, *, reverse: bool) -> Iterator[tuple[bytes, Entry]]:
         """Returns the live rows with ``low <= key < high`` in order, as they are now; values as they are kept."""
         over = self._overlay(low, high, reverse)
+        # Both are taken now: the iterator shows rows as they are at this call.
         below = self.family.range(low, high, reverse=reverse)
         if self.rule is not None:
             over, below = self.rule.shown(over, below)

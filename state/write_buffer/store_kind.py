@@ -269,6 +269,7 @@ def open_rows(
     log = log or opening.log
     probe = opening.cursor.probe
     if probe is not None and log is not None:
+        # A probe sees each row, so none are logged together.
         log, log_many = probed_log(probe, opening.builder.name, log), None
     format = RowFormat(opening.builder.name, opening.codec, key_serde or opening.key_serde, opening.value_serde)
     return opening.make_rows(

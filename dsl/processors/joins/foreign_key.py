@@ -91,6 +91,7 @@ class AnswerPartitioner:
     def __call__(
         self, topic: str, key: Any, value: Any, headers: HeaderList | None, total: int
     ) -> Collection[int] | None:
+        # A subscription of an older version has none; its answer goes where its key does.
         partition = value[2]
         return None if partition is None else (partition,)
 

@@ -73,6 +73,7 @@ class ForeignKeySubscribe(ChangeReader, OwnSerdes):
             new, old = value[0], value[1]
             new_key = old_key = hash_ = None
             try:
+                # It comes back with the answer, which is thrown away if the row has another hash by then.
                 if new is not None:
                     new_key = extractor(key, new) if with_key else extractor(new)
                     hash_ = murmur3_128(write_value(new))
@@ -110,12 +111,14 @@ class ForeignKeySubscribe(ChangeReader, OwnSerdes):
             context, self.foreign_key_serde, f"{self.topic}-fk", is_key=True, whose="the right table"
         ).serialize
 
+        # By bytes, as the other task sees them (semantics 67).
         def differ(new_key: Any, old_key: Any) -> bool:
             return write(new_key) != write(old_key)
 
         def inner(new: Any, new_key: Any, old: Any, old_key: Any) -> list[tuple[Any, int]]:
             if new_key is None:
                 return [] if old_key is None else [(old_key, DELETE_AND_ANSWER)]
+            # Nothing was joined before, or with the same row: without a right row there is nothing to delete.
             if old_key is None or not differ(new_key, old_key):
                 return [(new_key, ANSWER_IF_FOUND)]
             return [(old_key, DELETE_SILENTLY), (new_key, ANSWER_ALWAYS)]

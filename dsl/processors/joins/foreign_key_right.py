@@ -111,6 +111,7 @@ class KeptChanges:
 
     def end(self) -> None:
         """The change has all its answers: its row is deleted behind the next commit, if there is one."""
+        # Its row stays until a later change: see the class.
         if self._kept:
             self._done += 1
             self._ended.append(unanswered_key(self._done))
@@ -172,6 +173,7 @@ class RightAnswers:
             return
         self._kept.keep(unanswered(self._foreign_key(), headers, written), timestamp, headers)
         self._sent += 1
+        # Later parts come between records, and are still results of this one.
         self._send = self._context.with_record(self._answer)
 
     def send_part(self) -> bool:
@@ -205,6 +207,7 @@ class RightAnswers:
                     return True
                 left -= 1
                 raw, read, left_key = one
+                # The next part begins behind it, with a scan of its own: commits write in between.
                 self._start = raw + b"\0"
                 self._sent += 1
                 forward(left_key, (read.hash, right, read.partition), timestamp, headers)

@@ -51,10 +51,12 @@ class SelfJoin:
             later = find(raw, timestamp - before, timestamp + after)
             found = [(value, other[3], max(timestamp, other[1])) for other in later]
             as_left = len(found)
+            # A store drops what is too late: such a record would not find itself with two stores either.
             itself = meets_itself and (timestamp > segments.stream_time or timestamp >= segments.live_from)
             place = len(found)
             for other in find(raw, timestamp - after, timestamp + before):
                 found.append((other[3], value, max(timestamp, other[1])))
+                # The match with itself stands behind the earlier ones, and those of the same time (semantics 62).
                 if other[1] <= timestamp:
                     place = len(found)
             as_right = len(found) - as_left

@@ -32,6 +32,7 @@ class StreamJoinStore:
         add, write_key, forward, fail = store.add, store.write_key, context.forward, context.fail
 
         def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+            # A left join has sent it on without a partner; no later record finds it.
             forward(key, value, timestamp, headers)
             if key is None:
                 return
@@ -129,6 +130,7 @@ class StreamJoinSide:
         other, waiting = context.store(self.other_store), context.store(unmatched.store)
         find, write_key, before, after = other.timed.find, other.write_key, self.before_ms, self.after_ms
         wait, delete_present, shared = waiting.put, waiting.delete_present, waiting.time
+        # After a restart each store has its time, and the pair of sides has none yet.
         shared.stream_time = max(shared.stream_time, other.timed.segments.stream_time)
         forward, drop, fail = context.forward, context.drop, context.fail
         look = Release(context, unmatched, with_key(self.joiner, self.takes_key), from_left=self.from_left).look
@@ -153,6 +155,7 @@ class StreamJoinSide:
             if key is None:
                 alone(key, value, timestamp, headers)
                 return
+            # Only a record that is at the front of time brings others out, as in Kafka Streams (semantics 57).
             if timestamp == shared.stream_time:
                 look(timestamp, headers)
             try:
@@ -173,6 +176,7 @@ class StreamJoinSide:
             for partner in partners:
                 time = partner[1]
                 try:
+                    # It has a partner now. One after the other: a joiner may fail (semantics 59).
                     delete_present((key, time, not from_left), timestamp, headers)
                     joined = joiner(key, value, partner[3])
                 except Exception as error:

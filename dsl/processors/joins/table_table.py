@@ -102,6 +102,7 @@ def bind_shared(
             new_result = old_result = result(new, other)
             if not old_values:
                 old_result = None
+            # The second side sends the new result as the old one too: the first has told the change (semantics 169).
             elif not is_second:
                 old_result = result(old, was)
         except Exception as error:
@@ -164,6 +165,7 @@ class TableJoinSide(ChangeReader):
                     other = found[0]
                     if found[1] > timestamp:
                         latest = found[1]
+                # Without a row on the other side nothing was sent that this change could take back (semantics 33).
                 elif needs_other or (new is None and old is None):
                     return
                 alone = not needs_own and other is not None

@@ -99,6 +99,7 @@ class Release:
             shared.oldest = next((key.timestamp for key, _ in self._store.rows()), MAX_TIME)
         if shared.oldest != MAX_TIME and shared.oldest + self._own_wait >= shared.stream_time:
             return
+        # The clock is asked last: nearly every record ends before that.
         now = self._context.clock.time_ms()
         if shared.next_emit_ms - interval_ms <= now < shared.next_emit_ms:  # else the clock was set back
             return
@@ -137,6 +138,7 @@ class Release:
             if due and left <= 0 and not look.both_open:
                 return True
             shared.oldest, look.behind = key.timestamp, key
+            # The first behind one of each side that stays: it passes for the oldest from now on (semantics 57).
             if look.both_open:
                 return False
             if due:
@@ -152,6 +154,7 @@ class Release:
     def _end(self) -> bool:
         shared = self._shared
         if shared.send_rest is None:
+            # Nothing comes any more: every window has closed.
             shared.stream_time = MAX_TIME
             self._begin(max(0, self._context.stream_time_ms()), None)
         return self._send_part()
