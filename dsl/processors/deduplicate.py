@@ -48,11 +48,7 @@ class Deduplicate(Operator):
         forward, drop, fail = context.forward, context.drop, context.fail
         is_copy, origin = _knowing_copies(context)
         observed = NO_TIMESTAMP
-
-        def stream_time() -> int:
-            return observed
-
-        observed = kept_stream_time(context, self.store, stream_time)
+        observed = kept_stream_time(context, self.store, lambda: observed)
 
         def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
             nonlocal observed

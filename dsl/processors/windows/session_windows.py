@@ -37,11 +37,7 @@ class SessionAggregate(TableOperator):
         drop, fail, gap, open_for = context.drop, context.fail, self.gap_ms, self.gap_ms + self.grace_ms
         send = self._sending(context, store)
         observed = NO_TIMESTAMP
-
-        def stream_time() -> int:
-            return observed
-
-        observed = kept_stream_time(context, self.store, stream_time, self.part)
+        observed = kept_stream_time(context, self.store, lambda: observed, self.part)
         emit = self._emitting(context, store, lambda: observed - open_for)
 
         def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:

@@ -41,11 +41,7 @@ class SlidingAggregate(TableOperator):
         difference, grace = self.difference_ms, self.grace_ms
         task = _RecordWindows(self, context, store)
         observed = NO_TIMESTAMP
-
-        def stream_time() -> int:
-            return observed
-
-        observed = kept_stream_time(context, self.store, stream_time, self.part)
+        observed = kept_stream_time(context, self.store, lambda: observed, self.part)
         emit = self._emitting(context, store, lambda: observed - grace)
 
         def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:

@@ -48,11 +48,7 @@ class TimeWindowedAggregate(TableOperator):
         write_key, drop, fail, grace = store.write_key, context.drop, context.fail, self.grace_ms
         bounds = self._bounds()
         observed = NO_TIMESTAMP
-
-        def stream_time() -> int:
-            return observed
-
-        observed = kept_stream_time(context, self.store, stream_time, self.part)
+        observed = kept_stream_time(context, self.store, lambda: observed, self.part)
         emit = self._emitting(context, store, lambda: observed - grace)
 
         def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
