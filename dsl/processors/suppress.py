@@ -51,11 +51,7 @@ class Suppress(TableOperator):
         emit = _finals(context.forward) if by_window else context.forward
         part_rows = rows_of_part(context)
         stream_time = NO_TIMESTAMP
-
-        def current() -> int:
-            return stream_time
-
-        stream_time = kept_stream_time(context, self.buffer, current)
+        stream_time = kept_stream_time(context, self.buffer, lambda: stream_time)
 
         def due() -> bool:
             return bool(buffer.min_timestamp <= stream_time - wait)
@@ -132,10 +128,8 @@ class SuppressedView:
 
     def bind(self, context: OperatorContext, *, forwarded: bool = False) -> LookUp:
         """Returns a look-up in the buffer and the table above; what was before a change has no known timestamp."""
-        above, prior = (
-            self.above.bind(context, forwarded=forwarded),
-            context.store(self.buffer).prior_value_for_buffered,
-        )
+        above = self.above.bind(context, forwarded=forwarded)
+        prior = context.store(self.buffer).prior_value_for_buffered
 
         def look_up(key: Any) -> Row | None:
             waits, value = prior(key)

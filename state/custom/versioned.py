@@ -32,14 +32,9 @@ class VersionedBytesFacade:
         self._engine = engine
         self._of: Any = engine.store
         self._log = opening.log
-        self._write_key, self._write_value = (
-            key_writer(opening.key_serde, name),
-            value_writer(opening.value_serde, name),
-        )
-        self._read_key, self._read_value = (
-            reader(opening.key_serde, "key", name),
-            reader(opening.value_serde, "value", name),
-        )
+        self._write_key, self._read_key = key_writer(opening.key_serde, name), reader(opening.key_serde, "key", name)
+        self._write_value = value_writer(opening.value_serde, name)
+        self._read_value = reader(opening.value_serde, "value", name)
         self._iterators = iterators
 
     @property

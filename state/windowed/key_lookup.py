@@ -62,12 +62,8 @@ class KnownLookup:
         It reads none behind the first that begins later: sessions of a key do not overlap.
         """
         rows, segments, layout = self._rows, self._segments, self._layout
-        known_of, interval, bounds, time_and_rest = (
-            rows.known.get,
-            segments.interval,
-            layout.key_bounds,
-            layout.time_and_rest,
-        )
+        known_of, interval = rows.known.get, segments.interval
+        bounds, time_and_rest = layout.key_bounds, layout.time_and_rest
         dirty_get, clean_get, read_through = rows.dirty.get, rows.clean.get, rows.read_through
         by_range, after, found_of = self._make_by_range(), self._make_after(), self._make_found_of()
 
