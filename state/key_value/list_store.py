@@ -21,13 +21,13 @@ from state.row_format.codec import PLAIN
 from state.write_buffer.buffer import Rows
 from state.write_buffer.changelog_form import ChangelogForm
 from state.write_buffer.fast_path import Put, make_get, make_put, refusing_put
-from state.write_buffer.iterators import OpenIterators, RowIterator
+from state.write_buffer.iterators import ClosableFacade, OpenIterators, RowIterator
 from state.write_buffer.row_reader import RowReader
 from state.write_buffer.store_kind import Opening, OpenStore, StoreKind, open_rows
 from state.write_buffer.stored_rows import StoredFamily, StoredRow
 
 
-class ListFacade:
+class ListFacade(ClosableFacade):
     """A list store for processors and operators: :class:`processor_api.stores.contracts.ListStore`.
 
     :param iterators: opens its iterators.
@@ -55,14 +55,6 @@ class ListFacade:
     def reading(self, rows: RowReader, iterators: OpenIterators) -> Self:
         """Returns a list store that reads other rows and is not written."""
         return type(self)(rows, refusing_put(self.name), *self._serdes, iterators)
-
-    @property
-    def is_open(self) -> bool:
-        return self._iterators.is_open
-
-    def close(self) -> None:
-        """Every later call fails, also of its iterators."""
-        self._iterators.close()
 
     def put(self, key: Any, value: Any) -> None:
         self._iterators.check()

@@ -18,7 +18,7 @@ from state.row_format.value_forms import Shown, Timestamped, Untimed, named
 from state.write_buffer.buffer import Rows
 from state.write_buffer.changelog_form import ChangelogForm
 from state.write_buffer.fast_path import Put, make_get, make_keep, make_put, refusing_put, row_key_maker
-from state.write_buffer.iterators import OpenIterators, RowIterator
+from state.write_buffer.iterators import ClosableFacade, OpenIterators, RowIterator
 from state.write_buffer.row_reader import Get, RowReader
 from state.write_buffer.store_kind import ITSELF, Answer, Opening, OpenStore, StoreForm, StoreKind, open_rows
 from state.write_buffer.stored_rows import PLAIN_FAMILY, TIMESTAMPED_FAMILY
@@ -49,7 +49,7 @@ class OperatorStore:
         self.on_flush: Callable[..., None] = rows.on_flush
 
 
-class KeyValueFacade:
+class KeyValueFacade(ClosableFacade):
     """A key-value store, and the base of those that show their rows in other forms.
 
     :param get: replaces the `get` of the rows.
@@ -77,14 +77,6 @@ class KeyValueFacade:
     @property
     def persistent(self) -> bool:
         return self._rows.persistent
-
-    @property
-    def is_open(self) -> bool:
-        return self._iterators.is_open
-
-    def close(self) -> None:
-        """Every later call fails, also of its iterators and in its other forms."""
-        self._iterators.close()
 
     # ------------------------------------------------------------------ values as this kind shows them
 

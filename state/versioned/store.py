@@ -27,7 +27,7 @@ from state.versioned.live_view import VersionedView
 from state.versioned.versions import Found, VersionReads, Versions
 from state.write_buffer.buffer import UNLOGGED, Rows
 from state.write_buffer.changelog_form import ChangelogForm
-from state.write_buffer.iterators import OpenIterators, RowIterator
+from state.write_buffer.iterators import ClosableFacade, OpenIterators, RowIterator
 from state.write_buffer.memory_budget import Budget
 from state.write_buffer.store_kind import ITSELF, Opening, OpenStore, Restore, StoreKind, share_rows
 from state.write_buffer.stored_rows import StoredFamily, StoredRow
@@ -37,7 +37,7 @@ RESTORE_CACHE_BYTES = 16 << 20
 LATEST = replace(TIMESTAMPED, family_suffix="latest")
 
 
-class VersionedReads:
+class VersionedReads(ClosableFacade):
     """A versioned store, for reading; base of what processors get.
 
     :param iterators: opens its iterators.
@@ -67,14 +67,6 @@ class VersionedReads:
     def versions_read(self) -> VersionReads:
         """The versions that it reads."""
         return self._versions
-
-    @property
-    def is_open(self) -> bool:
-        return self._iterators.is_open
-
-    def close(self) -> None:
-        """Every later call fails, also of its iterators."""
-        self._iterators.close()
 
     def _make_get(self) -> Callable[..., VersionedRecord[Any] | None]:
         """Returns `get`, which runs for every record of a join; where possible it makes no other calls of ours."""

@@ -23,7 +23,7 @@ from state.windowed.key_layout import SESSION, Found, RowLayout, TimeFirst
 from state.windowed.rows import TimedReads, TimedRows
 from state.windowed.segments import Retention, Segments
 from state.write_buffer.buffer import FlushCallback
-from state.write_buffer.iterators import OpenIterators, RowIterator
+from state.write_buffer.iterators import ClosableFacade, OpenIterators, RowIterator
 from state.write_buffer.row_reader import Get
 from state.write_buffer.store_kind import Opening, Restore, is_persistent
 
@@ -40,7 +40,7 @@ class PutNumbers:
         self.last = last
 
 
-class TimedStoreReads:
+class TimedStoreReads(ClosableFacade):
     """A store of windows or sessions, for reading; base of what processors get.
 
     :param shown: shows values, and takes those that are put apart.
@@ -90,14 +90,6 @@ class TimedStoreReads:
     @property
     def persistent(self) -> bool:
         return self._timed.rows.persistent
-
-    @property
-    def is_open(self) -> bool:
-        return self._iterators.is_open
-
-    def close(self) -> None:
-        """Every later call fails, also of its iterators and in its other forms."""
-        self._iterators.close()
 
     # ---------------------------------------------------------------- helpers
 

@@ -76,3 +76,17 @@ class OpenIterators:
         for iterator in self._open:
             iterator.close()
         self._open.clear()
+
+
+class ClosableFacade:
+    """The base of stores as processors get them, whose calls and iterators end together."""
+
+    _iterators: OpenIterators
+
+    @property
+    def is_open(self) -> bool:
+        return self._iterators.is_open
+
+    def close(self) -> None:
+        """Every later call fails, also of its iterators and in its other forms."""
+        self._iterators.close()
