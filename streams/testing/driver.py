@@ -8,15 +8,11 @@ by a call. It runs the runtime's own task code, with the topics of `streams/test
 from __future__ import annotations
 
 import logging
-import shutil
-import tempfile
 from collections.abc import Collection, Mapping
-from functools import partial
-from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar, cast
 
-from processor_api.clock import ManualClock, SystemClock
+from processor_api.clock import ManualClock
 from processor_api.errors import ConfigError, StreamsError, TopologyError
 from processor_api.record import HeaderList
 from processor_api.serde import Serde
@@ -32,35 +28,22 @@ from processor_api.stores.contracts import (
     VersionedKeyValueStore,
     WindowStore,
 )
-from processor_api.task_id import TaskId, TopicPartition
 from processor_api.topology.function import TopologyLike
 from processor_api.topology.nodes import ProcessorNode, SinkNode, SourceNode
 from processor_api.user_code.durations import LAST_MS, Duration, Timestamp, to_ms, to_timestamp_ms
 from processor_api.user_code.given_serdes import SerdeLike, optional_serde
-from state.write_buffer.memory_budget import Budget
 from streams.config import StreamsConfig
 from streams.kafka.headers import sendable
-from streams.kafka.producing.record_collector import RecordCollector
 from streams.kafka.topics.readers import reader_of
+from streams.queries.queries import Queries
 from streams.queries.request import StateQueryRequest
 from streams.queries.results import StateQueryResult
 from streams.queries.store_types import StoreQueryParameters
-from streams.runtime.engines.opener import Engines, spilling
-from streams.runtime.plan.task_plan import plan_all
-from streams.runtime.processing.environment import TaskSettings, TaskThread
-from streams.runtime.processing.error_policy import error_policy_for
-from streams.runtime.processing.idling import Idling
-from streams.runtime.processing.probe import ProbeMaker
-from streams.runtime.tasks.assembly import TaskAssembly, topology_to_run
-from streams.runtime.tasks.task import Task
-from streams.runtime.tasks.task_stores import EngineOpener
-from streams.runtime.tracing.rules import TraceRules
-from streams.runtime.tracing.task_trace import traced_by
+from streams.runtime.tasks.assembly import topology_to_run
 from streams.testing import store_views
-from streams.testing.arrivals import ArrivalMerge, Arrivals
-from streams.testing.driver_globals import DriverGlobals
-from streams.testing.driver_log import DriverProducer, DriverTopic, new_message
+from streams.testing.driver_log import DriverTopic, new_message
 from streams.testing.driver_queries import driver_queries
+from streams.testing.driver_task import DriverTask
 from streams.testing.record_trace import RecordTrace
 from streams.testing.settings import checked_partitions, config_for_tests, nearest
 from streams.testing.topics import TestInputTopic, TestOutputTopic
@@ -71,10 +54,6 @@ R = TypeVar("R")
 S = TypeVar("S")
 
 TRACE_SETTINGS = ("trace_keys", "trace_every", "trace_topics")
-
-NO_POSITIONS: Mapping[TopicPartition, int] = {}
-"""An empty set of positions: those of a task are written for the next that opens its state, and a driver's state goes
-with it."""
 
 
 class RawRecord(NamedTuple):
@@ -128,69 +107,12 @@ class TopologyTestDriver:
         self._topology = topology_to_run(topology, self.config)
         self.clock = ManualClock(to_timestamp_ms(initial_wall_clock_time, "initial_wall_clock_time"))
         self._topics: dict[str, DriverTopic] = {}
-        idle_ms = self.config.max_task_idle_ms
-        self._idling = Idling(idle_ms, self.clock) if idle_ms > 0 else None  # there is never more to fetch
         self._closed = False
         self._showed_stores = False
-        self._trace: RecordTrace | None = None
-        self._open()
+        self._driven = self._open()
 
-    def _open(self) -> None:
-        """Opens the stores and starts the task."""
-        rules = TraceRules.of(self.config)
-        self._trace = None if rules is None else RecordTrace(rules, self.clock)
-        self._arrivals = Arrivals()
-        producer = DriverProducer(self._topics, self._arrivals, self._partitions)
-        tracer = None if self._trace is None else self._trace.tracer
-        sent = None if tracer is None else tracer.sent(producer.partition_count)
-        self._collector = RecordCollector(producer, self.clock, sent=sent)
-        probe, open_engine = traced_by(tracer), self._engine_opener()
-        self._directory = self._make_directory()
-        try:
-            self._globals = self._open_globals(open_engine, probe)
-            self._globals.start()
-            self._task = self._open_task(open_engine, probe)
-            self._task.inputs.merge_of = partial(ArrivalMerge, arrivals=self._arrivals)
-            self._task.start(self._collector, {})
-        except BaseException:
-            shutil.rmtree(self._directory, ignore_errors=True)
-            raise
-        for partition, queue in {**self._task.inputs.queues, **self._globals.queues}.items():
-            self._topic(partition.topic).queue = queue
-            queue.caught_up = True
-
-    def _make_directory(self) -> Path:
-        parent = None
-        if self.config.origin("state.dir") == "given":
-            parent = Path(self.config.state_dir)
-            parent.mkdir(parents=True, exist_ok=True)
-        return Path(tempfile.mkdtemp(prefix="streams-driver-", dir=parent))
-
-    def _open_globals(self, open_engine: EngineOpener, probe: ProbeMaker | None) -> DriverGlobals:
-        directory = self._directory / "global"
-        return DriverGlobals(self._topology, self.config, directory, self.clock, open_engine, probe)
-
-    def _open_task(self, open_engine: EngineOpener, probe: ProbeMaker | None) -> Task:
-        config = self.config
-        assembly = TaskAssembly(
-            settings=TaskSettings.of(
-                config, log_each_put=config.changelog_updates != "last", global_store=self._globals.reader
-            ),
-            error_policy=partial(error_policy_for, config, collector=self._collector),
-            clock=self.clock,
-            open_engine=open_engine,
-            budget=Budget(config.statestore_cache_max_bytes),
-            thread=TaskThread(probe=probe),
-        )
-        plan = plan_all(self._topology, config.dotted(), {})
-        task_id = TaskId(plan.subtopology, 0)
-        return assembly.task(plan, task_id, self._directory / str(task_id))
-
-    def _engine_opener(self) -> EngineOpener:
-        engines = Engines.of(self.config, SystemClock())
-        if self.config.rocksdb_config_setter is not None:  # options are meant for a real database
-            return engines.open
-        return spilling(engines.open)
+    def _open(self) -> DriverTask:
+        return DriverTask(self._topology, self.config, self.clock, self._topics, self._partitions)
 
     # ------------------------------------------------------------------ input
 
@@ -215,24 +137,13 @@ class TopologyTestDriver:
         queue = found.queue
         assert queue is not None
         headers = list(sendable(headers)) if headers else None
-        self._arrivals.add(queue, new_message(found, key, value, timestamp, headers))
-        if self._idling is not None:
-            self._idling.arrived(queue.partition)
-        self._complete()
-
-    def _topic(self, name: str) -> DriverTopic:
-        return self._topics.setdefault(name, DriverTopic(name))
+        self._driven.pipe(queue, new_message(found, key, value, timestamp, headers))
 
     def _read_also(self, name: str) -> DriverTopic:
         """Starts reading a topic that is piped for the first time, since a pattern matches it."""
         self._check_open()
-        source = self._matching_source(name)
-        partition = TopicPartition(name, 0)
-        self._task.read_also(partition, source)
-        topic = self._topic(name)
-        topic.queue = self._task.inputs.queues[partition]
-        topic.queue.caught_up = True
-        return topic
+        self._driven.read_also(name, self._matching_source(name))
+        return self._topics[name]
 
     def _matching_source(self, topic: str) -> str:
         """Returns the source whose pattern a new topic matches."""
@@ -255,9 +166,9 @@ class TopologyTestDriver:
         """
         self._check_open()
         self.clock.advance(to_ms(duration, "duration"))
-        self._task.punctuate_wall_clock()
-        self._commit()
-        self._complete()
+        self._driven.task.punctuate_wall_clock()
+        self._driven.commit()
+        self._driven.complete()
 
     def create_input_topic(
         self,
@@ -304,13 +215,13 @@ class TopologyTestDriver:
         """
         self._check_open()
         key, value = self._serdes(topic, key_serde, value_serde)
-        return TestOutputTopic(self._topic(topic).unread, topic, key, value, self._nothing_to_read)
+        return TestOutputTopic(self._driven.topic(topic).unread, topic, key, value, self._nothing_to_read)
 
     def _serdes(
         self, topic: str, key: SerdeLike[Any] | None, value: SerdeLike[Any] | None
     ) -> tuple[Serde[Any], Serde[Any]]:
         """Returns the serdes given, else those of the node that reads or writes the topic, else the defaults."""
-        environment, what = self._task.environment, f"topic {topic!r}"
+        environment, what = self._driven.task.environment, f"topic {topic!r}"
         node = self._node_at(topic)
         found = {
             "key_serde": optional_serde(key, "key_serde", what, topic=topic),
@@ -325,7 +236,7 @@ class TopologyTestDriver:
 
     def _node_at(self, topic: str) -> SourceNode | SinkNode | None:
         """Returns the source that reads a topic, or else the first sink that writes it."""
-        plan = self._task.plan
+        plan = self._driven.task.plan
         nodes = [node for node in plan.topology.nodes.values() if not isinstance(node, ProcessorNode)]
         source = reader_of(plan.topology, topic)
         if source is not None:
@@ -369,7 +280,7 @@ class TopologyTestDriver:
     def _nothing_to_read(self, topic: str) -> str:
         if self._topics[topic].written:
             return f"topic {topic!r} has no more records"
-        plan = self._task.plan
+        plan = self._driven.task.plan
         sinks = [node for node in plan.topology.nodes.values() if isinstance(node, SinkNode)]
         written = {plan.real_name(node.topic) for node in sinks if node.topic is not None}
         written |= {*self.produced_topic_names(), *plan.changelogs.values()}
@@ -401,8 +312,7 @@ class TopologyTestDriver:
         """
         self._check_open()
         self._showed_stores = True
-        stores = {**self._task.stores.stores, **self._globals.stores}
-        return {name: store.facade for name, store in stores.items()}
+        return {name: store.facade for name, store in self._driven.stores.items()}
 
     def get_key_value_store(self, name: str) -> KeyValueStore[Any, Any]:
         """Returns a key-value store; one with timestamps is read without them.
@@ -553,7 +463,7 @@ class TopologyTestDriver:
 
         :raises InvalidStateStoreError: if there is no such store.
         """
-        return driver_queries(self._task, self._globals.stores, self.clock, self._check_open).query(request)
+        return self._queries().query(request)
 
     def query_store(self, parameters: StoreQueryParameters[S]) -> S:
         """Returns a store for reading, as ``KafkaStreams.store`` does in an application.
@@ -566,7 +476,10 @@ class TopologyTestDriver:
 
         :raises InvalidStateStoreError: if there is no such store, or it cannot be read as that type.
         """
-        return driver_queries(self._task, self._globals.stores, self.clock, self._check_open).store(parameters)
+        return self._queries().store(parameters)
+
+    def _queries(self) -> Queries:
+        return driver_queries(self._driven.task, self._driven.globals.stores, self.clock, self._check_open)
 
     def _view(self, name: str, view: store_views.DriverStoreView) -> Any:
         return view.of(self._open_store(name))
@@ -574,7 +487,7 @@ class TopologyTestDriver:
     def _open_store(self, name: str) -> Any:
         self._check_open()
         self._showed_stores = True
-        stores = {**self._task.stores.stores, **self._globals.stores}
+        stores = self._driven.stores
         found = stores.get(name)
         if found is None:
             raise TopologyError(f"the topology has no store {name!r}{nearest(name, stores)}", store=name)
@@ -588,9 +501,9 @@ class TopologyTestDriver:
             inputs.pipe_input("ann", "hello")
             assert driver.metrics()["process-total"] == 1
         """
-        metrics = self._task.environment.metrics
+        metrics = self._driven.task.environment.metrics
         return {
-            "dropped-records-total": metrics.dropped_records + self._globals.dropped_records,
+            "dropped-records-total": metrics.dropped_records + self._driven.globals.dropped_records,
             "process-total": metrics.records_processed,
             "punctuate-total": metrics.punctuations,
         }
@@ -619,8 +532,9 @@ class TopologyTestDriver:
         :raises StreamsError: if the driver was used already.
         """
         self._check_open()
-        if self._trace is not None and keys is None and every is None and topics is None:
-            return self._trace
+        known = self._driven.trace
+        if known is not None and keys is None and every is None and topics is None:
+            return known
         asked = {"trace_keys": keys, "trace_every": 1 if keys is None and every is None else every}
         checked = config_for_tests({**asked, "trace_topics": () if topics is None else topics})
         if keys is not None and not checked.trace_keys:
@@ -629,15 +543,13 @@ class TopologyTestDriver:
             if topic not in self._topics or self._topics[topic].queue is None:
                 self._matching_source(topic)
         self._check_unused()
-        self._task.close()
-        self._globals.close()
-        shutil.rmtree(self._directory, ignore_errors=True)
+        self._driven.close()
         for found in self._topics.values():
             found.empty()
         self.config = self.config.model_copy(update={name: getattr(checked, name) for name in TRACE_SETTINGS})
-        self._open()
-        assert self._trace is not None
-        return self._trace
+        self._driven = self._open()
+        assert self._driven.trace is not None
+        return self._driven.trace
 
     def _check_unused(self) -> None:
         metrics = self.metrics()
@@ -651,26 +563,6 @@ class TopologyTestDriver:
             f"trace() makes processors and stores again, and the driver was used already: {done}. Call it before"
             " that, or set trace.keys or trace.every in the configuration of the driver"
         )
-
-    # ------------------------------------------------------------------ running
-
-    def _complete(self) -> None:
-        task, idling, globals_ = self._task, self._idling, self._globals
-        if globals_.queues:
-            globals_.run()
-        while task.process(1, idling):
-            self._commit()
-            if globals_.queues:
-                globals_.run()
-            elif not task.has_records():
-                return
-
-    def _commit(self) -> None:
-        task = self._task
-        task.drain()
-        self._collector.flush()
-        task.stores.apply(NO_POSITIONS)
-        task.committed()
 
     # ------------------------------------------------------------------ end
 
@@ -689,13 +581,9 @@ class TopologyTestDriver:
         if self._closed:
             return
         self._closed = True
-        if self._task.has_records():
+        if self._driven.task.has_records():
             log.warning("records wait for another input (max.task.idle.ms) and were not processed")
-        try:
-            self._task.close()
-            self._globals.close()
-        finally:
-            shutil.rmtree(self._directory, ignore_errors=True)
+        self._driven.close()
 
     def __enter__(self) -> TopologyTestDriver:
         return self

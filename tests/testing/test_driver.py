@@ -200,7 +200,7 @@ def test_one_partition_is_all_there_is() -> None:
             source.pipe_input("k", "1")
         assert seen == [1, 1]
         with pytest.raises(ProductionError, match="has 1 partition in the test driver, there is no number 3"):
-            driver._collector.producer.produce("out", b"", b"", 3, None, None, 0, None)
+            driver._driven.collector.producer.produce("out", b"", b"", 3, None, None, 0, None)
 
 
 # ---------------------------------------------------------------------- stores
@@ -352,7 +352,7 @@ def test_state_is_in_a_directory_that_goes_with_the_driver(tmp_path: Path) -> No
     directory = tmp_path / "new" / "state"
     with TopologyTestDriver(remember(), {**TEXT, "state.dir": str(directory)}) as driver:
         driver.create_input_topic("in").pipe_input("k", "v")
-        assert driver._directory.parent == directory
+        assert driver._driven.directory.parent == directory
     assert list(directory.iterdir()) == []
 
 
