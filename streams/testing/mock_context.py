@@ -10,7 +10,7 @@ import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -79,6 +79,66 @@ class CapturedPunctuator:
         return f"CapturedPunctuator(every {self.interval_ms} ms by {self.type.name}{cancelled})"
 
 
+class MockStores:
+    """The stores of a context for one processor: opened in memory, or a test's own."""
+
+    def __init__(self, config: StreamsConfig, cursor: Cursor) -> None:
+        self._config = config
+        self._cursor = cursor
+        self._engine: Any = MemoryEngine()
+        self._stores: dict[str, Any] = {}
+        self._opened: list[OpenStore] = []
+
+    def add(self, store: Any, context_of: Callable[[str], StoreContext]) -> Any:
+        """Adds a store, or opens the one of a builder; returns it.
+
+        :param context_of: returns the context that a custom store of a name is given.
+        :raises TopologyError: if there is one of the same name.
+        """
+        name = attribute_of(store, "name")
+        if type(name) is not str:
+            raise TopologyError(f"a store is a builder, or has a name, got {repr_of(store)}")
+        if name in self._stores:
+            raise TopologyError(f"the context has a store {name!r} already", store=name)
+        is_builder = isinstance(store, StoreBuilder) or callable(getattr(store, "build", None))
+        self._stores[name] = self._open(as_builder(store), context_of) if is_builder else store
+        return self._stores[name]
+
+    def get(self, name: str) -> Any:
+        """Returns a store that was added.
+
+        :raises TopologyError: if it was not.
+        """
+        found = self._stores.get(name) if type(name) is str else None
+        if found is None:
+            hint = nearest(name, self._stores)
+            raise TopologyError(f"no store {repr_of(name)} was added by add_state_store{hint}", store=name)
+        return found
+
+    def _open(self, builder: StoreBuilder[Any, Any], context_of: Callable[[str], StoreContext]) -> Any:
+        what = f"store {builder.name!r}"
+        key, value = self._config.default_key_serde, self._config.default_value_serde
+        engine: Any = self._engine
+        if isinstance(builder.supplier, CustomStoreSupplier):
+            engine = custom_engine(builder, lambda: context_of(builder.name))
+        opened = open_store(
+            builder.with_logging_disabled().with_caching_disabled(),
+            engine=engine,
+            cursor=self._cursor,
+            budget=Budget(0),
+            log=None,
+            key_serde=resolve_serde(builder.key_serde, key, what, "key").bind(builder.name, is_key=True),
+            value_serde=resolve_serde(builder.value_serde, value, what, "value").bind(builder.name, is_key=False),
+        )
+        self._opened.append(opened)
+        return opened.facade
+
+    def close(self) -> None:
+        """Closes the stores that were opened here."""
+        for store in self._opened:
+            store.close()
+
+
 class MockProcessorContext:
     """A context for one processor alone: give it to ``init``, call ``process``, and look at what was forwarded.
 
@@ -102,9 +162,7 @@ class MockProcessorContext:
         self._children = None if children is None else tuple(items_of(children, "children"))
         self._state_dir = state_dir
         self._cursor = Cursor()
-        self._engine: Any = MemoryEngine()
-        self._stores: dict[str, Any] = {}
-        self._opened: list[OpenStore] = []
+        self._stores = MockStores(self.config, self._cursor)
         self._metadata: RecordMetadata | None = None
         self._system_time_ms = 0
         self._metrics: StreamsMetrics | None = None
@@ -172,37 +230,12 @@ class MockProcessorContext:
             store of your own with a ``name``.
         :raises TopologyError: if there is one of the same name.
         """
-        name = attribute_of(store, "name")
-        if type(name) is not str:
-            raise TopologyError(f"a store is a builder, or has a name, got {repr_of(store)}")
-        if name in self._stores:
-            raise TopologyError(f"the context has a store {name!r} already", store=name)
-        is_builder = isinstance(store, StoreBuilder) or callable(getattr(store, "build", None))
-        self._stores[name] = self._open(as_builder(store)) if is_builder else store
-        return self._stores[name]
+        return self._stores.add(store, self._store_context)
 
     def add_stores_of(self, supplier: Any) -> None:
         """Adds the stores that a supplier brings along by its method ``stores``."""
         for builder in connected_stores(supplier, attribute_of(supplier, "__qualname__", type(supplier).__qualname__)):
             self.add_state_store(builder)
-
-    def _open(self, builder: StoreBuilder[Any, Any]) -> Any:
-        what = f"store {builder.name!r}"
-        key, value = self.config.default_key_serde, self.config.default_value_serde
-        engine: Any = self._engine
-        if isinstance(builder.supplier, CustomStoreSupplier):
-            engine = custom_engine(builder, lambda: self._store_context(builder.name))
-        opened = open_store(
-            builder.with_logging_disabled().with_caching_disabled(),
-            engine=engine,
-            cursor=self._cursor,
-            budget=Budget(0),
-            log=None,
-            key_serde=resolve_serde(builder.key_serde, key, what, "key").bind(builder.name, is_key=True),
-            value_serde=resolve_serde(builder.value_serde, value, what, "value").bind(builder.name, is_key=False),
-        )
-        self._opened.append(opened)
-        return opened.facade
 
     def _store_context(self, store: str) -> StoreContext:
         """Returns the context that a custom store is given."""
@@ -245,8 +278,7 @@ class MockProcessorContext:
 
     def close(self) -> None:
         """Closes the stores that were opened here."""
-        for store in self._opened:
-            store.close()
+        self._stores.close()
 
     # ------------------------------------------------------------------ processor_api.context.ProcessorContext
 
@@ -288,11 +320,7 @@ class MockProcessorContext:
 
         :raises TopologyError: if it was not.
         """
-        found = self._stores.get(name) if type(name) is str else None
-        if found is None:
-            hint = nearest(name, self._stores)
-            raise TopologyError(f"no store {repr_of(name)} was added by add_state_store{hint}", store=name)
-        return found
+        return self._stores.get(name)
 
     def schedule(
         self, interval: Duration, kind: PunctuationType, callback: Punctuator, *, start_time: int | None = None
