@@ -273,7 +273,7 @@ class ConfluentAdmin:
                 if not isinstance(why, RetryableError):
                     raise why from error
                 if now < late:
-                    client.stale = client.stale or now >= early
+                    client.stale = client.stale or now >= early  # it may have lost its brokers, which a new one finds
                     notice.say(reason or why.message)
                     continue
                 raise RetryableError(
@@ -314,6 +314,7 @@ class ConfluentAdmin:
         self._wait_visible({topic: partitions})
 
     def _wait_visible(self, wanted: Mapping[str, int]) -> None:
+        # The controller has answered; the brokers that clients ask learn of the topics and leaders a moment later.
         deadline = self._clock.monotonic() + VISIBLE_DEADLINE_S
         while True:
             found = self._list_topics()
@@ -386,7 +387,7 @@ class ConfluentAdmin:
             if reason is not None and reason.name() in ("GROUP_ID_NOT_FOUND", "_NOENT"):
                 return GroupInfo(group, "dead", "", ())
             if reason is not None and reason.name() == "_TIMED_OUT":
-                self._client.stale = True
+                self._client.stale = True  # it may wait for a coordinator that is gone, and never ask for another
             raise mapped(error, "describe the group", Resources(group=group)) from error
         members = tuple(map(_member, found.members))
         return GroupInfo(group, found.state.name.lower(), found.partition_assignor or "", members)

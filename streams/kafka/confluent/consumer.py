@@ -117,6 +117,7 @@ class ConfluentConsumer:
             decode_headers(messages)
         if messages or self._place.has_ended:
             self._place.check(self._client, messages[-1] if messages else None)
+        # Records are no answer of a broker: they may have been fetched before it was lost.
         if self._outage.cluster.suspected or (self._outage.suspected and not messages):
             self._check_brokers()
         return messages

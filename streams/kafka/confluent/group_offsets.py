@@ -206,6 +206,7 @@ class GroupOffsets:
         :raises KafkaException: if the coordinator or the client refuses it.
         :raises RetryableError: if there is no answer in time.
         """
+        # A client that was given up refuses each call, so that its owner makes a new one.
         read = None if self.is_given_up else self.direct.committed(partitions)
         if read is not None:
             return read

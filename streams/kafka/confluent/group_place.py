@@ -77,7 +77,7 @@ class GroupPlace:
 
         def on_revoke(client: Client, partitions: list[ClientPartition]) -> None:
             self._call(listener.on_revoked, partitions)
-            client.incremental_unassign([])
+            client.incremental_unassign([])  # last: it tells the group that others may have them
             self.owned.difference_update(_plain(partitions))
 
         def on_lost(client: Client, partitions: list[ClientPartition]) -> None:

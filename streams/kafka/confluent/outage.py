@@ -159,7 +159,7 @@ class ClusterOutage:
         """
         name, now = error.name(), self._clock.monotonic()
         fields = {"error": f"{error.str()} ({name})"}
-        if name in CONNECTION:
+        if name in CONNECTION:  # the report that all brokers are down gives no reason
             self._reason = error.str()
         if name in CONNECTION or error.code() == KafkaError._ALL_BROKERS_DOWN:
             self._broken_at = now
@@ -193,7 +193,7 @@ class ClusterOutage:
         with self._lock:
             if not self.suspected or now < self._next_probe:
                 return None
-            self._next_probe = now + PROBE_INTERVAL_S
+            self._next_probe = now + PROBE_INTERVAL_S  # under the lock: one client asks for all of the cluster
         for idle in list(self._idle):
             idle.relieve()
         error = failure_of_request(client, topic, PROBE_S)

@@ -230,7 +230,7 @@ class ConfluentProducer:
                 )
                 if not again or self._clock.monotonic() > deadline:
                     raise found from error
-                self._outage.suspect()
+                self._outage.suspect()  # the client reports nothing while its thread is inside of a call
                 self._check_outage()
 
     def init_transactions(self) -> None:
@@ -254,7 +254,7 @@ class ConfluentProducer:
         self._in_transaction = False
 
     def abort_transaction(self) -> None:
-        if self._coordinator.timed_out:
+        if self._coordinator.timed_out:  # the call that has not come back may still be under way
             self._coordinator.check()
         self._until_done("abort the transaction", lambda: self._client.abort_transaction(CALL_S), CALL_S)
         self._in_transaction = False

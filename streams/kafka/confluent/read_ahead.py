@@ -139,7 +139,7 @@ class ReadAhead:
             return
         part = self._part()
         over = [name for name, size in self._bytes.items() if size >= part and name not in self._stopped]
-        over = [name for name in over if name in self._paused]
+        over = [name for name in over if name in self._paused]  # the others are given out by the next take
         if over:
             self._stopped.update(over)
             self._stop(over)

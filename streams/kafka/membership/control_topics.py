@@ -54,6 +54,7 @@ class ControlTopics:
         counts = {name: topology.task_counts[part] for name, part in self._subtopologies.items()}
         existing = {name: info.partitions for name, info in self._admin.topics(list(counts)).items()}
         for name, count in counts.items():
+            # One that grows may have more partitions than tasks are known here: it is never made smaller.
             if existing.get(name, count) != count and self._subtopologies[name] not in topology.growing:
                 raise TopologyError(
                     f"control topic {name!r} has {existing[name]} partitions but the subtopology has {count} tasks: its"

@@ -50,7 +50,7 @@ class ShutdownRequests:
         """Starts reading where the process first listened; returns the partition."""
         partition = TopicPartition(control_topic, 0)
         with self._lock:
-            if self._from is None:
+            if self._from is None:  # once for the process: a thread that is replaced misses nothing meanwhile
                 self._from = consumer.end_offsets([partition])[partition]
         consumer.assign({partition: self._from})
         return partition

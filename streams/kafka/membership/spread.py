@@ -143,7 +143,7 @@ class _Spread:
         """Returns an exchange between workers with as many members that differ by two or more, where members stay
         even."""
         if len(self._threads) == len(self._members):
-            return None
+            return None  # each worker is one member: then members that are even are even workers
         for part in self._parts:
             for giver in self._members:
                 for taker in self._members:

@@ -161,6 +161,7 @@ class SlotOffsets:
         return {names[partition]: one.metadata for partition, one in found.items()}
 
     def commit(self, texts: Mapping[TaskId, str]) -> None:
+        # Only the texts are read. The broker takes them from members alone, and keeps them when all have left.
         offsets = {self._topics.partition(slot): OffsetAndMetadata(0, text) for slot, text in texts.items()}
         _asked(lambda: self._consumer.commit(offsets))
 
@@ -258,7 +259,7 @@ class SlotPlanner:
         slots = frozenset().union(*members.values())
         if not self.slots <= slots:
             self._times.check_again()
-            return None
+            return None  # a slot without an owner: a rebalance is under way
         if not all(member.client_id.endswith(self._digest) for member in members):
             return None  # members of another topology follow no plan of this one
         is_foreign = plan.digest != self._digest
@@ -283,7 +284,7 @@ class SlotPlanner:
             text = plan.encode()
             if len(text) <= PLAN_BYTES_MAX:
                 self._offsets.commit({self.first: text})
-            self.settled = plan.owners
+            self.settled = plan.owners  # also where it does not fit: else each check would write it again
 
     def _made(self, plan: SlotPlan, tasks: Mapping[TaskId, TaskId], changed: frozenset[TaskId]) -> SlotPlan | None:
         # above all that slots have reached: else one would count as if it had closed its task for this plan
@@ -311,6 +312,7 @@ class TaskSlots:
         self._planner = SlotPlanner(self._offsets, self._times, self._digest, counts)
         self._repeated = RepeatedLines(log, clock)
         self._close = close
+        # One subtopology needs no plan: the group gives every member as many slots as any other, or one more.
         self._exchanges = len([count for count in counts.values() if count]) > 1
         self._owned: frozenset[TaskId] = frozenset()
         self._unread: frozenset[TaskId] = frozenset()
@@ -404,6 +406,7 @@ class TaskSlots:
         self._withheld = plan.changed & self._owned
         self._close()
         self._times.published()
+        # With the plan itself go the marks that this member has closed its tasks; the first slot's is the plan.
         own = dict.fromkeys(self._withheld - {self._planner.first}, str(plan.version))
         self._offsets.commit({**own, self._planner.first: plan.encode()})
         log.info(
