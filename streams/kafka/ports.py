@@ -53,10 +53,6 @@ class UnknownPartitionError(RetryableError):
     """The cluster does not know the partition: its topic was deleted, or is so new that not all brokers know it yet."""
 
 
-class NoOffset(StreamsError):
-    """The position asked for is outside the partition's log: its records were deleted."""
-
-
 class NotDelivered(TransactionAborted):
     """A record was not delivered in time and is lost to the producer, or its topic does not exist: its task goes back
     to the last commit and processes again what was read since (semantics 114, 165).

@@ -29,7 +29,7 @@ from streams.spark.backfill.history import History
 from streams.spark.backfill.prepared_history import Preparation, prepared
 from streams.spark.backfill.progress import progress_of
 from streams.spark.backfill.result import BackfillResult, StageReport, read_rows, stage_report
-from streams.spark.backfill.run_directory import RunDirectory
+from streams.spark.backfill.run_directory import RunDirectory, files_of
 from streams.spark.backfill.stage_input import InputRows, history_rows, order_by_time, placed_rows, written_rows
 from streams.spark.backfill.stages import Stage, StageInput, plan_stages
 from streams.spark.backfill.value_check import check_values
@@ -342,52 +342,44 @@ class Backfill:
         if not tables:
             return None
         path = self._directory.initial_path()
-        found = self._directory.done(path)
-        if found is None:
-            self._directory.clear(path)
+
+        def make() -> dict[str, Any]:
             counts = {one.topic: one.partitions for one in tables}
             write = write_given_rows(counts, str(self._directory.attempts_path(path)))
-            tasks = self._reports(given_rows(tables), write, "the initial state", max(counts.values()))
-            self._directory.complete(path, {"tasks": tasks})
-            found = self._directory.done(path)
-            assert found is not None
-        files = tuple(str(path / name) for task in found["tasks"] for name in task["files"])
+            return {"tasks": self._reports(given_rows(tables), write, "the initial state", max(counts.values()))}
+
+        files = files_of(path, self._directory.once(path, make))
         return EarlierState({one.topic: one.topic for one in tables}, files, {})
 
     def _global_files(self, number: int, topic: str) -> tuple[str, ...]:
         """Returns files with the records of a topic that fills a global store; writes them if they are not there."""
         path = self._directory.global_path(number)
-        found = self._directory.done(path)
-        if found is None:
-            self._directory.clear(path)
+
+        def make() -> dict[str, Any]:
             rows = placed_rows([self._history_rows(topic, None)], 1, in_one_task=True)
             attempts = str(self._directory.attempts_path(path))
             write = write_global_rows(topic, attempts, guesses_unit=self.inputs[topic].guesses_unit)
-            tasks = self._reports(rows, write, f"global topic {topic!r}", 1)
-            self._directory.complete(path, {"topic": topic, "tasks": tasks})
-            found = self._directory.done(path)
-            assert found is not None
-        return tuple(str(path / name) for task in found["tasks"] for name in task["files"])
+            return {"topic": topic, "tasks": self._reports(rows, write, f"global topic {topic!r}", 1)}
+
+        return files_of(path, self._directory.once(path, make))
 
     def _global_tables(self, topics: Sequence[str], started_ms: int) -> GlobalTables | None:
         """Returns the filled global stores as files; fills them if they are not there."""
         if not topics:
             return None
         path = self._directory.global_tables_path()
-        found = self._directory.done(path)
-        if found is None:
+
+        def make() -> dict[str, Any]:
             job = FillingJob(
                 shipped=self._shipped,
                 topics={topic: self._global_files(number, topic) for number, topic in enumerate(topics)},
                 attempts=str(self._directory.attempts_path(path)),
                 start_ms=0 if self.wall_clock == "event-time" else started_ms,
             )
-            self._directory.clear(path)
             tasks = self._reports(self.spark.range(0, 1, 1, 1), fill_globals(job), "the global tables", 1)
-            self._directory.complete(path, {"id": uuid4().hex, "tasks": tasks})
-            found = self._directory.done(path)
-            assert found is not None
-        return GlobalTables.of(path, found)
+            return {"id": uuid4().hex, "tasks": tasks}
+
+        return GlobalTables.of(path, self._directory.once(path, make))
 
     def _run_stage(
         self,
@@ -418,10 +410,7 @@ class Backfill:
             "duration_ms": int(1000 * (self._clock.monotonic() - begin)),
             "tasks": tasks,
         }
-        self._directory.complete(path, manifest)
-        found = self._directory.done(path)
-        assert found is not None
-        return stage_report(found, resumed=False)
+        return stage_report(self._directory.complete(path, manifest), resumed=False)
 
     def _run_missing(self, stage: Stage, job: StageJob, tasks: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Runs the tasks that Spark left out: of an input that it knows to be empty it makes no tasks at all."""

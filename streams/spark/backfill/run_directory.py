@@ -21,7 +21,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -183,10 +183,22 @@ class RunDirectory:
         shutil.rmtree(directory, ignore_errors=True)
         directory.mkdir(parents=True, exist_ok=True)
 
-    def complete(self, directory: Path, manifest: Mapping[str, Any]) -> None:
+    def once(self, directory: Path, make: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
+        """Returns the list of what a part of the run wrote; has the part made if it is not complete.
+
+        :param make: makes the part, and returns its list for :meth:`complete`.
+        """
+        found = self.done(directory)
+        if found is None:
+            self.clear(directory)
+            found = self.complete(directory, make())
+        return found
+
+    def complete(self, directory: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
         """Moves the files of the attempts that count to their places, and marks the stage as complete.
 
         :param manifest: has the tasks; the files of each are paths below the directory of the attempts.
+        :returns: the same with the places of the files.
         """
         attempts = self.attempts_path(directory)
         tasks = []
@@ -200,8 +212,11 @@ class RunDirectory:
                 files.append(target)
             tasks.append({**task, "files": files})
         shutil.rmtree(directory / ATTEMPTS, ignore_errors=True)
-        write_own(directory / DONE, json.dumps({**manifest, "tasks": tasks}, indent=1))
+        text = json.dumps({**manifest, "tasks": tasks}, indent=1)
+        write_own(directory / DONE, text)
         _sync(directory)
+        found: dict[str, Any] = json.loads(text)  # as a later run reads it
+        return found
 
     def wipe(self) -> None:
         """Deletes the stages of an earlier run."""
@@ -220,6 +235,11 @@ class RunDirectory:
         if not isinstance(found, dict):
             raise RunDirConflict(f"{str(path)!r} is not the file of a backfill. Give another directory")
         return found
+
+
+def files_of(directory: Path, manifest: Mapping[str, Any]) -> tuple[str, ...]:
+    """Returns the paths of the files that a part of the run wrote."""
+    return tuple(str(directory / name) for task in manifest["tasks"] for name in task["files"])
 
 
 def _difference(name: str, found: Any, wanted: Any) -> str:

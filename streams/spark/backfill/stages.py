@@ -7,7 +7,7 @@ one stage, whose records go round in one task.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -124,12 +124,7 @@ def _plans(
                 " are together)",
                 topic=unknown[0],
             ) from error
-        raise MissingHistoryError(
-            f"the topology reads {', '.join(map(repr, missing))}, and there is no history: give one for each topic in"
-            f" inputs{_nearest(missing, histories)}",
-            topic=missing[0] if len(missing) == 1 else None,
-            made_at=error.made_at,
-        ) from error
+        raise _no_history(missing, histories, error.made_at) from error
     except TopologyError as error:
         raise CopartitionError(error.message, made_at=error.made_at) from error
 
@@ -141,6 +136,15 @@ def _named_topics(topology: TopologyData) -> list[str]:
 
 def _sink_topics(topology: TopologyData) -> set[str]:
     return {node.topic for node in topology.nodes.values() if isinstance(node, SinkNode) and node.topic is not None}
+
+
+def _no_history(missing: Sequence[str], histories: Collection[str], made_at: str | None = None) -> MissingHistoryError:
+    return MissingHistoryError(
+        f"the topology reads {', '.join(map(repr, missing))}, and there is no history: give one for each topic in"
+        f" inputs{_nearest(missing, histories)}",
+        topic=missing[0] if len(missing) == 1 else None,
+        made_at=made_at,
+    )
 
 
 def _nearest(missing: Iterable[str], known: Collection[str]) -> str:
@@ -161,11 +165,7 @@ def _check_histories(
     needed = (read - written.keys()) | {store.topic for store in topology.global_stores.values()}
     missing = sorted(needed - set(histories))
     if missing:
-        raise MissingHistoryError(
-            f"the topology reads {', '.join(map(repr, missing))}, and there is no history: give one for each topic in"
-            f" inputs{_nearest(missing, histories)}",
-            topic=missing[0] if len(missing) == 1 else None,
-        )
+        raise _no_history(missing, histories)
     for topic in histories:
         if topic in read and topic in written:
             raise MissingHistoryError(

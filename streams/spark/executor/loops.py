@@ -18,7 +18,7 @@ def topics_that_go_round(plans: Collection[TaskPlan], looped: Collection[str]) -
     """
     found: set[str] = set()
     for plan in plans:
-        others = {topic for other in plans if other is not plan for topic in _written(other)}
+        others = {topic for other in plans if other is not plan for _, topic in _sinks(other)}
         for topic, source in plan.topics.items():
             written = set(_reached(plan, source))
             if topic in looped or None in written or written & {*looped, *others}:
@@ -34,22 +34,20 @@ def loop_of(plans: Iterable[TaskPlan], looped: Collection[str]) -> list[str]:
         writers = [
             f"subtopology {plan.subtopology} ({name})"
             for plan in plans
-            for name in plan.nodes
-            if isinstance(node := plan.topology.nodes[name], SinkNode)
-            and node.topic is not None
-            and plan.real_name(node.topic) == topic
+            for name, written in _sinks(plan)
+            if written == topic
         ]
         readers = [f"subtopology {plan.subtopology} ({plan.topics[topic]})" for plan in plans if topic in plan.topics]
         lines.append(f"{topic}: from {', '.join(writers)} to {', '.join(readers)}")
     return lines
 
 
-def _written(plan: TaskPlan) -> Iterator[str]:
-    """Yields the topics that the sinks of a plan write."""
+def _sinks(plan: TaskPlan) -> Iterator[tuple[str, str]]:
+    """Yields the sinks of a plan that name their topic, with that topic."""
     for name in plan.nodes:
         node = plan.topology.nodes[name]
         if isinstance(node, SinkNode) and node.topic is not None:
-            yield plan.real_name(node.topic)
+            yield name, plan.real_name(node.topic)
 
 
 def _reached(plan: TaskPlan, source: str) -> Iterator[str | None]:
