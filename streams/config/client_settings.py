@@ -23,7 +23,6 @@ CALLBACKS = frozenset({"oauth_cb"})
 
 KNOWN = frozenset({*PROPERTIES, *HANDLED, *OURS, *REFUSED, *RENAMED, *CALLBACKS})
 
-# Settings that no application may change: the value that each must have, when it must, and why.
 _DEMANDED: dict[str, tuple[object, str]] = {
     "acks": (-1, "a record counts as written when all replicas have it"),
     "allow.auto.create.topics": (False, "a missing source topic is an error"),
@@ -32,6 +31,7 @@ _DEMANDED: dict[str, tuple[object, str]] = {
     "enable.idempotence": (True, "without it a retry may repeat or reorder records, also those of a changelog"),
     "enable.partition.eof": (True, "restoring ends at the end of a partition"),
 }
+"""Settings that no application may change: the value that each must have, and why."""
 _MOST_IN_FLIGHT = 5
 
 _DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?", re.IGNORECASE)

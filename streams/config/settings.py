@@ -16,9 +16,6 @@ from streams.config.client_settings import KNOWN, client_setting, fits
 from streams.config.java_clients import RENAMED
 from streams.config.keys import BY_FIELD, BY_NAME, IGNORED, PREFIXES, REFUSED, Key, Prefix
 
-# The topic settings of Apache Kafka's brokers. Others have more, so an unknown one is refused only when it looks like
-# a misspelling of one of these.
-
 TOPIC_SETTINGS = frozenset(
     {
         "cleanup.policy",
@@ -55,6 +52,8 @@ TOPIC_SETTINGS = frozenset(
         "unclean.leader.election.enable",
     }
 )
+"""The topic settings of Apache Kafka's brokers. Others have more, so an unknown one is refused only when it looks like
+a misspelling of one of these."""
 
 
 CLIENTS = "clients"

@@ -12,8 +12,6 @@ from typing import Any, NamedTuple
 from processor_api.errors import ConfigError
 from streams.kafka.wire.sasl import Login, login_of
 
-# The addresses of brokers.
-
 _DEFAULT_PORT = 9092
 
 
@@ -63,13 +61,13 @@ _REFUSED = {
     "ssl.sigalgs.list": "OpenSSL's choice of signature algorithms cannot be set from Python",
 }
 
-# Paths of certificates of authorities on several systems, for a Python that was built for another system.
 USUAL_PLACES = (
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
     "/etc/ssl/ca-bundle.pem",
     "/etc/ssl/cert.pem",
 )
+"""Paths of certificates of authorities on several systems, for a Python that was built for another system."""
 
 
 def tls_context(settings: Mapping[str, Any]) -> ssl.SSLContext:

@@ -49,8 +49,6 @@ from streams.kafka.wire.messages import (
 )
 from streams.kafka.wire.offset_texts import fetched_offsets, offsets_request
 
-# The bytes that the members of a group exchange, which the protocol passes on as they are.
-
 
 @dataclass(frozen=True)
 class AssignedTopic:
@@ -62,7 +60,10 @@ class AssignedTopic:
 
 @dataclass(frozen=True)
 class ConsumerAssignment:
-    """Kafka's ``ConsumerProtocolAssignment``, as far as all of its versions have it."""
+    """Kafka's ``ConsumerProtocolAssignment``, as far as all of its versions have it.
+
+    Members of a group exchange these bytes; the protocol of the broker passes them on as they are.
+    """
 
     version: Int16
     assigned: Annotated[tuple[AssignedTopic, ...], AtMost(100_000)]

@@ -27,11 +27,9 @@ from streams.kafka.wire.messages import (
 )
 from streams.kafka.wire.sasl import Login
 
-# A time limit for a call with several steps.
-
 
 class Deadline:
-    """A deadline in a clock's monotonic time."""
+    """A time limit for a call with several steps, in a clock's monotonic time."""
 
     def __init__(self, timeout_s: float, clock: Clock) -> None:
         self._clock = clock

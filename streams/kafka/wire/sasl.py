@@ -13,9 +13,6 @@ from typing import Any, Protocol
 
 from processor_api.errors import ConfigError, StreamsError, UserCodeError
 
-# Login by SCRAM (RFC 5802, with SHA-256 by RFC 7677): the password is proved, not sent, and the broker proves that it
-# knows it too.
-
 HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 
 _LEAST_ITERATIONS = 4096
@@ -26,7 +23,10 @@ _NONCE_BYTES = 24
 
 @dataclass(frozen=True)
 class ScramLogin:
-    """A user and a password for one of the SCRAM mechanisms."""
+    """A user and a password for one of the SCRAM mechanisms (RFC 5802, with SHA-256 by RFC 7677).
+
+    The password is proved, not sent, and the broker proves that it knows it too.
+    """
 
     mechanism: str
     username: str

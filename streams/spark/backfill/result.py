@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-# Records of an output with keys and values read by serdes, as columns.
-
-
 def decoded(rows: DataFrame, topic: str, key: SerdeLike[Any] | None, value: SerdeLike[Any] | None) -> DataFrame:
     """Returns the rows of an output with the values that their bytes stand for; other columns stay as they are.
 

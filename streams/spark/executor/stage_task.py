@@ -27,8 +27,6 @@ from streams.spark.executor.task_input import TaskInput, rows_of_files
 from streams.spark.executor.task_output import TaskOutput
 from streams.spark.executor.task_report import report_of
 
-# The directory for what a task keeps on its executor while it runs.
-
 
 def local_directory() -> Path:
     """Returns the directory for a task's stores: Spark's own, which it cleans after executors that were killed."""

@@ -119,13 +119,11 @@ def _chunks(rows: Iterator[Any]) -> Iterator[list[Any]]:
         yield chunk
 
 
-# A checksum of the rows of a table that does not depend on their order.
-
-
 def hash_of_rows(rows: Iterable[tuple[bytes, bytes | None]]) -> int:
     """Returns the sum of the 64-bit hashes of keys with their values, modulo 2^64.
 
-    The sums of the parts of a table add up to that of the table. A null value differs from an empty one.
+    It does not depend on the order of the rows, and the sums of the parts of a table add up to that of the table. A
+    null value differs from an empty one.
     """
     total = 0
     for key, value in rows:

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-# The versions that a versioned store keeps, from the records of its changelog.
-
 Records = tuple[Sequence[bytes], Sequence[bytes | None], Sequence[int], Sequence[int], Sequence[Any] | None]
 """Keys, values, timestamps, offsets and headers of changelog records."""
 

@@ -24,13 +24,6 @@ from streams.spark.errors import NaiveTimestampError, OffsetRangeLost, SparkBrid
 from streams.spark.sources.ranges import OffsetRange, OffsetRanges, check_isolation
 from streams.spark.time_units import refuse_other_unit
 
-# Finds the first records of partitions that are of a time or later, exactly.
-#
-# A broker looks a time up among batches, and the markers at the ends of transactions are batches too: they have the
-# time at which they were written. In a topic of transactions whose records have earlier times, the marker of the
-# first transaction is found, whatever time is asked for. No record before the offset that the broker gives is of the
-# time or later, so the records from there on are read until one is.
-
 BATCH = 10_000
 WAIT_S = 0.1
 
@@ -44,6 +37,11 @@ def first_records(
     clock: Clock | None = None,
 ) -> dict[TopicPartition, int]:
     """Returns the offset of the first record with a timestamp or a later one, and the end where there is none.
+
+    A broker looks a time up among batches, and the markers at the ends of transactions are batches too: they have the
+    time at which they were written. In a topic of transactions whose records have earlier times, the marker of the
+    first transaction is found, whatever time is asked for. No record before the offset that the broker gives is of the
+    time or later, so the records from there on are read until one is.
 
     :param consumer: reads what it is assigned, and reports the ends of partitions; nothing is assigned to it.
     :param offsets: before which no record is of that time or later, as the broker gives them.

@@ -19,13 +19,6 @@ from typing import Literal, NamedTuple
 from processor_api.task_id import TopicPartition
 from streams.kafka.ports import OffsetAndMetadata
 
-# Chooses which member of a group should own which partitions: a pure function.
-#
-# The target is balanced by number of partitions and sticky: no partition changes its owner unless balance or a
-# subscription requires it. When all members subscribe to the same topics the counts differ by one at most and the
-# number of moves is the least possible; otherwise no single move from one member to another would improve the
-# balance. Equal cases are decided by name, so that the same group always gets the same answer.
-
 
 class MemberState(NamedTuple):
     """The input of the assignment for one member."""
@@ -39,7 +32,11 @@ def assign(
 ) -> dict[str, frozenset[TopicPartition]]:
     """Returns the target of every member; partitions of a topic that no member subscribes to are left out.
 
-    A partition that two members claim to own stays with the first by name.
+    The target is balanced by number of partitions and sticky: no partition changes its owner unless balance or a
+    subscription requires it. When all members subscribe to the same topics the counts differ by one at most and the
+    number of moves is the least possible; otherwise no single move from one member to another would improve the
+    balance. Equal cases are decided by name, so that the same group always gets the same answer. A partition that two
+    members claim to own stays with the first by name.
     """
     names = sorted(members)
     subscribed = {

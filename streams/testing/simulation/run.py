@@ -24,8 +24,6 @@ from streams.testing.simulation.schedule import KINDS, Action, Shape, draw_actio
 from streams.testing.simulation.scheduler import SimulationStuck
 from streams.testing.simulation.world import World
 
-# Finds user code that reads real time, sleeps or starts threads, which no seed could repeat.
-
 _OURS = {"streams", "state", "dsl", "processor_api", "streams_pytest"}
 _FREE = {"warnings", "traceback", "linecache"}
 """Modules that may read the time for their own use, besides those that log."""
@@ -45,7 +43,10 @@ class RealWorld(Exception):
 
 
 class Watch:
-    """A profile function (`sys.setprofile`) for the threads of one run; the first thing found is kept."""
+    """Finds user code that reads real time, sleeps or starts threads, which no seed could repeat.
+
+    It is a profile function (`sys.setprofile`) for the threads of one run; the first thing found is kept.
+    """
 
     def __init__(self) -> None:
         self.seen: RealWorld | None = None
