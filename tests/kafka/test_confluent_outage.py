@@ -22,7 +22,9 @@ from streams.log import retry_level, watch_outage
 from waiting import wait_until
 
 DOWN = KafkaError(KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down")
-REFUSED = KafkaError(KafkaError._TRANSPORT, "a:1: Connection refused")
+REFUSED = KafkaError(
+    KafkaError._TRANSPORT, "a:1/bootstrap: Connect to a:1 failed: Connection refused (after 0ms in state CONNECT)"
+)
 LOGIN = KafkaError(KafkaError._AUTHENTICATION, "bad password")
 
 
@@ -75,7 +77,7 @@ def test_an_outage_is_two_lines(outage: ClusterOutage, clock: ManualClock, caplo
         outage.check(client, "orders")
         clock.advance(210)
     lost, back = lines(caplog)
-    lost_fields = {"servers": "a:1", "error": "a:1: Connection refused"}
+    lost_fields = {"servers": "a:1", "error": "Connect to a:1 failed: Connection refused"}
     assert lost == ("WARNING", "the brokers are lost: records wait until one answers", lost_fields)
     assert back[:2] == ("INFO", "the brokers are back")
     assert 21 <= back[2]["after_s"] <= 24

@@ -160,7 +160,7 @@ class ClusterOutage:
         name, now = error.name(), self._clock.monotonic()
         fields = {"error": f"{error.str()} ({name})"}
         if name in CONNECTION:  # the report that all brokers are down gives no reason
-            self._reason = error.str()
+            self._reason = plain_reason(error.str())
         if name in CONNECTION or error.code() == KafkaError._ALL_BROKERS_DOWN:
             self._broken_at = now
             self.suspect()
@@ -212,7 +212,7 @@ class ClusterOutage:
             self._is_logged = True
         log.warning(
             "the brokers are lost: records wait until one answers",
-            extra={"servers": self._servers, "error": self._reason or error},
+            extra={"servers": self._servers, "error": self._reason or plain_reason(error)},
         )
 
     def answered(self) -> None:
