@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
 from difflib import get_close_matches
 from functools import reduce
 from pathlib import Path
@@ -20,7 +20,7 @@ from streams.spark.backfill.stages import Stage
 from streams.spark.errors import NullTimestampError, PartitionMismatchError, SparkBridgeError
 from streams.spark.executor.errors import HistorySchemaError, UnsupportedForBackfill
 from streams.spark.executor.rows import COLUMNS, RowWriter
-from streams.spark.executor.task_errors import passed_to_driver
+from streams.spark.executor.task_report import Batches, reporting
 from streams.spark.rows.store_layouts import table_layout
 
 if TYPE_CHECKING:
@@ -130,39 +130,28 @@ def given_rows(tables: list[GivenTable]) -> DataFrame:
     return together.repartitionById(max(one.partitions for one in tables), functions.col("pid"))
 
 
-def write_given_rows(
-    tables: Mapping[str, int], attempts: str
-) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def write_given_rows(tables: Mapping[str, int], attempts: str) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
     """Returns the function that Spark's ``mapInArrow`` runs to write the rows of changelogs.
 
     :param tables: the number of partitions of each changelog.
     :param attempts: the directory in which each attempt makes its own.
     """
 
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        assert context is not None
-        partition, attempt = context.partitionId(), context.taskAttemptId()
+    def write(partition: int, attempt: int, batches: Batches) -> list[dict[str, Any]]:
         name = f"p{partition}-a{attempt}"
-        writer, counts = RowWriter(Path(attempts) / name), dict.fromkeys(tables, 0)
-        try:
-            with passed_to_driver():
-                for batch in batches:
-                    for topic in pc.unique(batch.column("topic")).to_pylist():
-                        own = batch.filter(pc.equal(batch.column("topic"), topic))
-                        _check(own, topic, partition, tables[topic])
-                        own = own.filter(pc.is_valid(own.column("value")))
-                        writer.write("state", _state_rows(own, partition, counts[topic]))
-                        counts[topic] += own.num_rows
+        counts = dict.fromkeys(tables, 0)
+        with closing(RowWriter(Path(attempts) / name)) as writer:
+            for batch in batches:
+                for topic in pc.unique(batch.column("topic")).to_pylist():
+                    own = batch.filter(pc.equal(batch.column("topic"), topic))
+                    _check(own, topic, partition, tables[topic])
+                    own = own.filter(pc.is_valid(own.column("value")))
+                    writer.write("state", _state_rows(own, partition, counts[topic]))
+                    counts[topic] += own.num_rows
             files = [f"{name}/{kind}.parquet" for kind in writer.finish()]
-        finally:
-            writer.close()
-        report: dict[str, Any] = {"partition": partition, "attempt": attempt, "files": files, "counts": counts}
-        yield pa.RecordBatch.from_arrays([pa.array([json.dumps(report)])], names=["report"])
+        return [{"partition": partition, "attempt": attempt, "files": files, "counts": counts}]
 
-    return run
+    return reporting(write)
 
 
 def _check(rows: pa.RecordBatch, topic: str, partition: int, count: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
@@ -22,8 +22,8 @@ from streams.runtime.threads.gc_tuning import relax_collector
 from streams.spark.executor.rows import RowWriter, state_rows
 from streams.spark.executor.shipped_topology import ShippedTopology
 from streams.spark.executor.stage_task import local_directory
-from streams.spark.executor.task_errors import passed_to_driver
 from streams.spark.executor.task_input import rows_of_files
+from streams.spark.executor.task_report import Batches, reporting
 
 WRITE_ROWS = 10_000
 
@@ -43,21 +43,14 @@ class FillingJob:
     """Bytes of rows for RocksDB up to which tasks hold them in memory."""
 
 
-def fill_globals(job: FillingJob) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def fill_globals(job: FillingJob) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
     """Returns the function that Spark's ``mapInArrow`` runs, in one task and on rows that it does not read."""
 
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from pyspark import TaskContext
+    def attempt(_: int, attempt: int, batches: Batches) -> list[dict[str, Any]]:
+        deque(batches, 0)
+        return [run_filling(job, attempt)]
 
-        context = TaskContext.get()
-        assert context is not None
-        for _ in batches:
-            pass
-        with passed_to_driver():
-            report = run_filling(job, context.taskAttemptId())
-        yield pa.RecordBatch.from_arrays([pa.array([json.dumps(report)])], names=["report"])
-
-    return run
+    return reporting(attempt)
 
 
 def run_filling(job: FillingJob, attempt: int) -> dict[str, Any]:

@@ -2,48 +2,40 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
 from streams.spark.executor.rows import COLUMNS, RowWriter
-from streams.spark.executor.task_errors import passed_to_driver
 from streams.spark.executor.task_input import check_unit
+from streams.spark.executor.task_report import Batches, reporting
 
 
 def write_global_rows(
     topic: str, attempts: str, *, guesses_unit: bool = False
-) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
     """Returns the function that Spark's ``mapInArrow`` runs to write the rows of one topic.
 
     :param attempts: the directory in which each attempt makes its own.
     :param guesses_unit: whether times are integers whose unit is not said.
     """
 
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        assert context is not None
-        name = f"p0-a{context.taskAttemptId()}"
-        writer, count = RowWriter(Path(attempts) / name), 0
-        try:
+    def write(_: int, attempt: int, batches: Batches) -> list[dict[str, Any]]:
+        name, count = f"p0-a{attempt}", 0
+        with closing(RowWriter(Path(attempts) / name)) as writer:
             for batch in batches:
                 if batch.num_rows:
                     if guesses_unit:
-                        with passed_to_driver():
-                            check_unit(batch.column("ts"), topic)
+                        check_unit(batch.column("ts"), topic)
                     writer.write("record", _rows(topic, batch, count))
                     count += batch.num_rows
             files = [f"{name}/{kind}.parquet" for kind in writer.finish()]
-        finally:
-            writer.close()
-        report = {"partition": 0, "attempt": context.taskAttemptId(), "files": files, "rows": count}
-        yield pa.RecordBatch.from_arrays([pa.array([json.dumps(report)])], names=["report"])
+        return [{"partition": 0, "attempt": attempt, "files": files, "rows": count}]
 
-    return run
+    return reporting(write)
 
 
 def _rows(topic: str, batch: pa.RecordBatch, first: int) -> pa.RecordBatch:

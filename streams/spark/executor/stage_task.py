@@ -6,11 +6,11 @@ Spark's writer, which costs a third of the time.
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +22,9 @@ from streams.runtime.runner.task_runner import TaskRunner
 from streams.runtime.threads.gc_tuning import relax_collector
 from streams.spark.executor.looped_task import LoopedTask
 from streams.spark.executor.stage_job import StageJob
-from streams.spark.executor.task_errors import passed_to_driver
 from streams.spark.executor.task_input import TaskInput, rows_of_files
 from streams.spark.executor.task_output import TaskOutput
-from streams.spark.executor.task_report import report_of
+from streams.spark.executor.task_report import Batches, report_of, reporting
 
 
 def local_directory() -> Path:
@@ -34,31 +33,19 @@ def local_directory() -> Path:
     return Path(local or tempfile.gettempdir())
 
 
-def run_stage_task(job: StageJob) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def run_stage_task(job: StageJob) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
     """Returns the function that Spark's ``mapInArrow`` runs for each task of a stage."""
-
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        assert context is not None
-        with passed_to_driver():
-            reports = run_attempt(job, context.partitionId(), context.taskAttemptId(), batches)
-        yield pa.RecordBatch.from_arrays([pa.array([json.dumps(one) for one in reports])], names=["report"])
-
-    return run
+    return reporting(partial(run_attempt, job))
 
 
-def run_missing_tasks(
-    job: StageJob, missing: frozenset[int]
-) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def run_missing_tasks(job: StageJob, missing: frozenset[int]) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
     """Returns the function for tasks that Spark left out since there were no rows at all.
 
     It is run on any rows that have as many partitions, and reads none of them.
     """
     stage_task = run_stage_task(job)
 
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def run(batches: Batches) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
 
         context = TaskContext.get()
@@ -71,7 +58,7 @@ def run_missing_tasks(
     return run
 
 
-def run_attempt(job: StageJob, number: int, attempt: int, batches: Iterable[pa.RecordBatch]) -> list[dict[str, Any]]:
+def run_attempt(job: StageJob, number: int, attempt: int, batches: Batches) -> list[dict[str, Any]]:
     """Runs one attempt of a Spark task; returns a report for each task of the topology.
 
     :param number: the number of the Spark task, which is the partition unless records go round in the stage.
@@ -90,9 +77,7 @@ def run_attempt(job: StageJob, number: int, attempt: int, batches: Iterable[pa.R
         output.close()
 
 
-def _run_one(
-    job: StageJob, output: TaskOutput, partition: int, attempt: int, batches: Iterable[pa.RecordBatch]
-) -> dict[str, Any]:
+def _run_one(job: StageJob, output: TaskOutput, partition: int, attempt: int, batches: Batches) -> dict[str, Any]:
     rows, counts = TaskInput(job, partition), dict[str, int]()
     runner = _runner(job, job.subtopologies[0], partition)
 
