@@ -289,6 +289,22 @@ def optimizations(value: Any) -> str:
     return ",".join(name for name in _OPTIMIZATIONS if name in names)
 
 
+def _named(value: Any) -> Any:
+    """Returns what an import path names, and any other value as it is."""
+    return _imported(value) if isinstance(value, str) else value
+
+
+def _made(found: Any, value: Any) -> Any:
+    """Returns an object of a class, and any other value as it is.
+
+    :param value: what the setting was given, for the error.
+    """
+    try:
+        return found() if isinstance(found, type) else found
+    except TypeError as error:
+        raise ValueError(f"cannot be made from {repr_of(value)}: {error_text(error)}") from None
+
+
 def _imported(path: str) -> Any:
     try:
         return import_object(path)
@@ -333,7 +349,7 @@ def serde_text(given: Serde[Any]) -> str:
 
 def function(value: Any) -> Any:
     """Reads a function, or its import path."""
-    found = _imported(value) if isinstance(value, str) else value
+    found = _named(value)
     if not callable(found):
         raise ValueError(f"must be a function or the import path of one, got {repr_of(value)}")
     return found
@@ -351,12 +367,7 @@ def rocksdb_setter(value: Any) -> Any:
 def wrapper(value: Any) -> Any:
     """Reads a processor wrapper, a class of them, a function of a node's name and its supplier, or the import path of
     one."""
-    found = _imported(value) if isinstance(value, str) else value
-    if isinstance(found, type):
-        try:
-            found = found()
-        except TypeError as error:
-            raise ValueError(f"cannot be made from {repr_of(value)}: {error_text(error)}") from None
+    found = _made(_named(value), value)
     if not callable(found) and not hasattr(found, "wrap_processor_supplier"):
         raise ValueError(f"must be a ProcessorWrapper, a function, or the import path of one, got {repr_of(value)}")
     return found
@@ -377,12 +388,7 @@ def dsl_suppliers(value: Any) -> Any:
     name = value.rpartition(".")[2] if isinstance(value, str) else ""
     if name in _JAVA_DSL_SUPPLIERS:
         return _JAVA_DSL_SUPPLIERS[name]
-    found = _imported(value) if isinstance(value, str) else value
-    if isinstance(found, type):
-        try:
-            found = found()
-        except TypeError as error:
-            raise ValueError(f"cannot be made from {repr_of(value)}: {error_text(error)}") from None
+    found = _made(_named(value), value)
     if not is_of(found, DslStoreSuppliers):
         raise ValueError(f"must have key_value_store, window_store and session_store, got {repr_of(value)}")
     return found
@@ -408,12 +414,6 @@ def handler(kind: str) -> Callable[[Any], Any]:
                 return java[name]
             if package == _JAVA_HANDLERS_PACKAGE:
                 raise ValueError(f"must be one of {', '.join(sorted(java))} of Java's own handlers, got {name}")
-        found = function(value)
-        if not isinstance(found, type):
-            return found
-        try:
-            return function(found())
-        except TypeError as error:
-            raise ValueError(f"cannot be made from {repr_of(value)}: {error_text(error)}") from None
+        return function(_made(function(value), value))
 
     return read

@@ -202,16 +202,10 @@ class ConfluentAdmin:
         found: dict[str, str] = {}
         asked = self._client.for_request().describe_topics(TopicCollection(sorted(names)), request_timeout=DESCRIBE_S)
         for name, future in asked.items():
-            try:
-                topic = self._result(future, f"describe topic {name!r}")
-            except KafkaException as error:
-                reason = kafka_error(error)
-                if reason is None or reason.name() not in NOT_SHOWN:
-                    raise
-            else:
-                raw = _raw_id(topic.topic_id)
-                if any(raw):
-                    found[name] = urlsafe_b64encode(raw).decode().rstrip("=")
+            topic = self._shown(future, f"describe topic {name!r}")
+            raw = b"" if topic is None else _raw_id(topic.topic_id)
+            if any(raw):
+                found[name] = urlsafe_b64encode(raw).decode().rstrip("=")
         return found
 
     @mapping("read the settings of topics")
@@ -221,15 +215,20 @@ class ConfluentAdmin:
         asked = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in sorted(names)]
         found: dict[str, dict[str, str]] = {}
         for resource, future in self._client.for_request().describe_configs(asked, request_timeout=DESCRIBE_S).items():
-            try:
-                settings = self._result(future, f"read the settings of topic {resource.name!r}")
-            except KafkaException as error:
-                reason = kafka_error(error)
-                if reason is None or reason.name() not in NOT_SHOWN:
-                    raise
-            else:
+            settings = self._shown(future, f"read the settings of topic {resource.name!r}")
+            if settings is not None:
                 found[resource.name] = {name: one.value for name, one in settings.items() if one.value is not None}
         return found
+
+    def _shown(self, future: Any, what: str) -> Any:
+        """Returns the answer about one topic; ``None`` if it is not there, may not be seen, or a broker is too old."""
+        try:
+            return self._result(future, what)
+        except KafkaException as error:
+            reason = kafka_error(error)
+            if reason is None or reason.name() not in NOT_SHOWN:
+                raise
+            return None
 
     def _refuse_hidden(self, names: list[str]) -> None:
         """Raises an error for topics that exist but may not be seen: a list of all topics leaves them out, and only a

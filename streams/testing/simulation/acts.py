@@ -140,20 +140,20 @@ def _event(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -
 
 
 def _fence(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -> None:
-    for producer in stage.clients.producers:
-        name = producer.inner.transactional_id
-        if producer.process is worker.process and name is not None:
-            with stage.broker.lock:
-                stage.broker.transactions.initialize(name, 20.0)
-                stage.broker.changes.notify()
+    _for_transactional_ids(stage, worker, lambda name: stage.broker.transactions.initialize(name, 20.0))
 
 
 def _expire(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -> None:
+    _for_transactional_ids(stage, worker, stage.broker.transactions.time_out)
+
+
+def _for_transactional_ids(stage: SimulationStage, worker: Worker, do: Callable[[str], object]) -> None:
+    """Does something in the broker with each transactional id of a worker."""
     for producer in stage.clients.producers:
         name = producer.inner.transactional_id
         if producer.process is worker.process and name is not None:
             with stage.broker.lock:
-                stage.broker.transactions.time_out(name)
+                do(name)
                 stage.broker.changes.notify()
 
 
