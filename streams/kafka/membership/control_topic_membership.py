@@ -157,7 +157,7 @@ class ControlTopicMembership:
 
     def leave(self, *, remain: bool = False) -> None:
         self._consumer.close()
-        self._owner = self._slots = None
+        self._owner = self._slots = None  # after the close, which gives the tasks back through both
         if not remain:
             self.remove_from_group()
 
