@@ -50,7 +50,9 @@ class ChangeSerde(Serde[Change]):
 
 
 def _no_serde(anything: Any) -> Any:
-    raise ValueError("the values of the grouped table have no serde; set one with Grouped, or a default one")
+    raise ValueError(
+        "the values of the grouped table have no serde: give Grouped(value_serde=...), or set default.value.serde"
+    )
 
 
 def _writer(serialize: Callable[[Any], bytes]) -> Callable[[Change], bytes]:

@@ -280,7 +280,9 @@ class Repartitioned(Generic[K, V]):
         check_fields(self, type(self).__name__)
         number: object = self.number_of_partitions
         if number is not None and (type(number) is not int or number < 1):
-            raise TopologyError(f"a topic has at least one partition, not {repr_of(number)}: give an integer")
+            raise TopologyError(
+                f"a topic has at least one partition, not {repr_of(number)}: give an integer as number_of_partitions="
+            )
 
     @classmethod
     def as_(cls, name: str) -> Repartitioned[Any, Any]:

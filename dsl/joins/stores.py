@@ -101,7 +101,10 @@ class SideValueSerde(Serde[Any]):
 
 
 def _no_serde(anything: Any) -> Any:
-    raise ValueError("the streams of the join have no serdes; set them with StreamJoined, or default ones")
+    raise ValueError(
+        "the streams of the join have no serdes: give stream(..., value_serde=...) or"
+        " StreamJoined(value_serde=..., other_value_serde=...), or set default.value.serde"
+    )
 
 
 def _key_writer(serialize: Callable[[Any], bytes]) -> Callable[[tuple[Any, int, bool]], bytes]:

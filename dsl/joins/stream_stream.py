@@ -97,8 +97,8 @@ def join(left: PlanPlace, right: PlanPlace, kind: JoinKind, given: JoinArguments
     left.same_builder(right)
     if not isinstance(given.windows, JoinWindows):
         raise TopologyError(
-            f"a join of {left.name!r} and {right.name!r} needs windows, such as"
-            f" JoinWindows.of_time_difference_with_no_grace(...), got {repr_of(given.windows)}"
+            f"a join of {left.name!r} and {right.name!r} needs windows="
+            f"JoinWindows.of_time_difference_with_no_grace(...), got {repr_of(given.windows)}"
         )
     how = _options(given.joined)
     names, name = left.plan_builder.names, how.name

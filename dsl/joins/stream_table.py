@@ -14,6 +14,7 @@ from dsl.plan.nodes import Process, TableSourceNode, TableStep
 from dsl.processors.joins.stream_table import StreamTableJoin
 from processor_api.errors import TopologyError
 from processor_api.user_code.durations import to_ms
+from processor_api.user_code.lines import at
 
 JoinedLike = Joined[Any, Any, Any] | str | None
 
@@ -54,16 +55,17 @@ def _options(joined: JoinedLike) -> Joined[Any, Any, Any]:
 def _buffer(stream: PlanPlace, table: PlanPlace, how: Joined[Any, Any, Any], node: str) -> GraceBuffer:
     grace_ms = to_ms(how.grace or 0, "grace")
     history_ms = _history(stream.plan_builder, table.node)
+    its = f"{table.name!r}{at(table.plan_builder.node(table.node).made_at)}"
     if history_ms is None:
         raise TopologyError(
-            f"a join with a grace period reads the table as it was, which {table.name!r} does not remember: give it a"
-            " versioned store (Stores.persistent_versioned_key_value_store), or leave out the grace period",
+            f"a join with a grace period reads the table as it was, which {its} does not remember: give it"
+            " Materialized(supplier=Stores.persistent_versioned_key_value_store(...)), or leave out grace= of Joined",
             node=node,
         )
     if history_ms < grace_ms:
         raise TopologyError(
             f"a join with a grace period of {grace_ms} ms needs a table that remembers as much; the history retention"
-            f" of {table.name!r} is {history_ms} ms",
+            f" of {its} is {history_ms} ms: give its store history_retention=, or the Joined a shorter grace=",
             node=node,
         )
     return GraceBuffer(

@@ -56,7 +56,7 @@ class RecordIdSerde(Serde[Any]):
 
 
 def _no_serde(anything: Any) -> Any:
-    raise ValueError("the stream has no key serde; give one to its source, or a default one")
+    raise ValueError("the stream has no key serde: give stream(..., key_serde=...), or set default.key.serde")
 
 
 def _write_id(given: Any) -> bytes:

@@ -226,8 +226,8 @@ def windowed_store(
     store = materialize(given, place.plan_builder, prefix, key_serde=place.key_serde, value_serde=value_serde)
     if store.time_to_live is not None:
         raise TopologyError(
-            f"store {store.name!r} is windowed: its rows expire by their windows, so give it a retention, not a time to"
-            " live",
+            f"store {store.name!r} is windowed: its rows expire by their windows, so give it retention= in its"
+            " Materialized, not a time to live",
             store=store.name,
         )
     least = _retention(windows)

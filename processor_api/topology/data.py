@@ -144,6 +144,18 @@ class TopologyData:
         """
         return text_of(self._store_lines.get(known_name(store, "store")))
 
+    def origin_of_store(self, store: str) -> dict[str, str | None]:
+        """Returns where a store comes from, as an error says it: the line of the user's script, and the call.
+
+        ::
+
+            topology = Topology().add_state_store(Stores.key_value_store("counts", "string", "long"))
+            assert topology.origin_of_store("counts")["made_by"] == "add_state_store(counts)"
+        """
+        line = self._store_lines.get(known_name(store, "store"))
+        made_by = None if line is None or not line.call else f"{line.call}({store})"
+        return {"made_at": text_of(line), "made_by": made_by}
+
     def stores_of(self, processor: str) -> tuple[str, ...]:
         """Returns the names of the stores connected to a processor, in the order of connection.
 

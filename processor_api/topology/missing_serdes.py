@@ -10,6 +10,7 @@ from processor_api.processor import own_serdes
 from processor_api.serde import Serde, with_default
 from processor_api.topology.data import TopologyData
 from processor_api.topology.nodes import ProcessorNode, SinkNode
+from processor_api.user_code.given_serdes import serde_arguments
 from processor_api.user_code.lines import at
 
 _MOST_IN_LINE = 2
@@ -19,7 +20,20 @@ class _MissingSerde(NamedTuple):
     what: str
     parts: tuple[str, ...]
     place: dict[str, str]
-    made_at: str | None
+    origin: dict[str, str | None]
+
+    @property
+    def arguments(self) -> str:
+        """The arguments to give, in the call that made it."""
+        call = self.origin["made_by"]
+        if (call or "").startswith("foreign_key_join("):
+            return f"{' and '.join(self.parts)}, given where the tables of the join are read"
+        if "store" not in self.place:
+            return serde_arguments(call, *self.parts)
+        given, made_by = ", ".join(f"{part}_serde=..." for part in self.parts), (call or "").partition("(")[0]
+        if made_by in ("table", "global_table"):
+            return f"{made_by}(..., {given})"
+        return f"{given} to its builder" if made_by.startswith("add_") else f"Materialized({given})"
 
 
 def check_serdes(topology: TopologyData, key: Serde[Any] | None, value: Serde[Any] | None) -> None:
@@ -35,12 +49,12 @@ def check_serdes(topology: TopologyData, key: Serde[Any] | None, value: Serde[An
     if len(missing) == 1 and len(parts) == 1:
         (only,), (part,) = missing, parts
         raise ConfigError(
-            f"{only.what} has no {part} serde and the application has no default: give {part}_serde there, or set"
+            f"{only.what} has no {part} serde and the application has no default: give {only.arguments}, or set"
             f' default.{part}.serde, for instance to "string"',
-            made_at=only.made_at,
+            **only.origin,
             **only.place,
         )
-    each_missing = [f"{each.what}{at(each.made_at)}: {' and '.join(each.parts)}" for each in missing]
+    each_missing = [f"{each.what}{at(each.origin['made_at'])}: {each.arguments}" for each in missing]
     lines = "".join(f"\n  {line}" for line in each_missing) if len(missing) > _MOST_IN_LINE else ""
     names = " and ".join(f"default.{part}.serde" for part in parts)
     arguments = ", ".join(f'{part}_serde="string"' for part in parts)
@@ -58,12 +72,14 @@ def _missing(topology: TopologyData, key: Serde[Any] | None, value: Serde[Any] |
         return tuple(part for part in both if not _is_known(both[part], defaults[part]))
 
     for node in topology.nodes.values():
-        place, line = {"node": node.name}, topology.line_of(node.name)
+        place, origin = {"node": node.name}, topology.origin_of(node.name)
         if isinstance(node, ProcessorNode):
             own = {name.removesuffix("_serde"): serde for name, serde in own_serdes(node.supplier).items()}
             parts = tuple(dict.fromkeys(n for n in own if not _is_known(own[n], defaults[n.rpartition("_")[2] or n])))
             if parts:
-                yield _MissingSerde(f"processor {node.name!r}", tuple(p.replace("_", " ") for p in parts), place, line)
+                yield _MissingSerde(
+                    f"processor {node.name!r}", tuple(p.replace("_", " ") for p in parts), place, origin
+                )
             continue
         kind = "sink" if isinstance(node, SinkNode) else "source"
         topics = (node.topic,) if isinstance(node, SinkNode) else node.topics
@@ -71,13 +87,13 @@ def _missing(topology: TopologyData, key: Serde[Any] | None, value: Serde[Any] |
             continue  # its sink has the same
         if parts := lacking(node):
             topic = f" of topic {topics[0]!r}" if len(topics) == 1 and topics[0] is not None else ""
-            yield _MissingSerde(f"{kind} {node.name!r}{topic}", parts, place, line)
+            yield _MissingSerde(f"{kind} {node.name!r}{topic}", parts, place, origin)
     connected = {store for name in topology.nodes for store in topology.stores_of(name)}
     builders = [builder for name, builder in topology.stores.items() if name in connected]
     for builder in (*builders, *(one.builder for one in topology.global_stores.values())):
         if parts := lacking(builder):
-            line = topology.line_of_store(builder.name)
-            yield _MissingSerde(f"store {builder.name!r}", parts, {"store": builder.name}, line)
+            origin = topology.origin_of_store(builder.name)
+            yield _MissingSerde(f"store {builder.name!r}", parts, {"store": builder.name}, origin)
 
 
 def _is_known(given: Serde[Any] | None, default: Serde[Any] | None) -> bool:

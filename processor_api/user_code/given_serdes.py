@@ -104,6 +104,27 @@ class SerdeOption(Generic[T]):
         vars(instance)[self._name] = optional_serde(value, self._name, what, **place)
 
 
+_TAKE_SERDES = frozenset(("stream", "table", "global_table", "to", "add_source", "add_sink"))
+"""The calls that take serdes beside their topic."""
+
+
+def serde_arguments(call: str | None, *parts: str) -> str:
+    """Returns how serdes of topics are given in a call of the user's script: ``to(out, value_serde=...)``.
+
+    :param call: as a node has it, if it is known.
+    :param parts: ``key`` and ``value``, or one of them.
+    """
+    arguments = ", ".join(f"{part}_serde=..." for part in parts)
+    name, _, rest = (call or "").partition("(")
+    if name in _TAKE_SERDES:
+        return f"{name}({rest.removesuffix(')')}, {arguments})" if rest != ")" else f"{name}({arguments})"
+    if name == "repartition":
+        return f"Repartitioned({arguments}) in repartition()"
+    if name in ("count", "reduce", "aggregate"):
+        return f"Grouped({arguments}) where the records are grouped"
+    return f"{arguments} in the options of {name}()" if "join" in name else arguments
+
+
 def serde_option(owner: Callable[[Any], tuple[str, dict[str, Any]]] | None = None) -> Any:
     """Returns a :class:`SerdeOption` for a field of a dataclass. Its type is left open: it stands where a type checker
     expects the default of the field, which is ``None``."""

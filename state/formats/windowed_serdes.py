@@ -18,7 +18,7 @@ K = TypeVar("K")
 
 
 def _no_serde(anything: Any) -> Any:
-    raise ValueError("the key of the window has no serde; set one where the stream is grouped, or a default one")
+    raise ValueError("the key of the window has no serde: give Grouped(key_serde=...), or set default.key.serde")
 
 
 class _MissingInnerSerde(Serde[Any]):

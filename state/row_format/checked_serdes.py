@@ -17,7 +17,11 @@ def unwritable(store: str, serde: Serde[Any], part: str, error: Exception, key: 
 
     :param part: which of them.
     """
-    hint = f"; give the store a {part}_serde for such a {part}" if isinstance(error, TypeError) else ""
+    hint = (
+        f"; for such a {part} give {part}_serde= to its builder or its Materialized"
+        if isinstance(error, TypeError)
+        else ""
+    )
     message = f"store {store!r}: the {serde.name} serde cannot write the {part}: {error_text(error)}{hint}"
     return StoreError(message, store=store, key=key)
 

@@ -168,7 +168,7 @@ def test_windows_and_suppressions_are_of_the_kind_that_is_wanted(make: Callable[
             lambda: Joined(other_value_serde=ANY or "text"),
             "Joined takes as its other_value_serde a serde",
         ),
-        (lambda: Repartitioned(number_of_partitions="3"), "at least one partition, not '3': give an integer"),  # type: ignore[arg-type]
+        (lambda: Repartitioned(number_of_partitions="3"), "at least one partition, not '3': give an integer as number"),  # type: ignore[arg-type]
         (lambda: Repartitioned(number_of_partitions=True), "at least one partition, not True"),
         (lambda: Printed(label=5), "the label of printed records is text, got 5"),  # type: ignore[arg-type]
         (lambda: Branched(function=5), "Branched takes a function as its function, got 5"),  # type: ignore[arg-type]
@@ -279,7 +279,7 @@ def test_a_join_with_a_grace_period_needs_the_history_of_the_table() -> None:
     builder.table("plain")
     joined: Any = Joined(grace=5000)
     orders: Any = builder.stream("orders")
-    refused(lambda: orders.join(builder.table("p"), first, joined=joined), "give it a versioned store")
+    refused(lambda: orders.join(builder.table("p"), first, joined=joined), "give it Materialized(supplier=")
     versions = builder.table("v", materialized=VERSIONED)
     refused(lambda: orders.join(versions, first, joined=joined), "the history retention of 'KTABLE-SOURCE-")
 
@@ -556,7 +556,7 @@ def test_a_mapper_that_returns_no_pair_is_told_what_is_wanted(add: Any, wrong: A
 def test_an_aggregate_of_another_type_than_its_serde_asks_for_a_serde() -> None:
     builder = StreamsBuilder()
     builder.stream("in").group_by_key().aggregate(list, lambda key, value, so_far: [*so_far, value])
-    wanted = "string: expected a str, got list; give the store a value_serde for such a value"
+    wanted = "string: expected a str, got list; for such a value give value_serde= to its builder or its Materialized"
     assert wanted in failure_at_a_record(builder)
 
 

@@ -294,7 +294,7 @@ def test_a_serde_that_is_nowhere_is_named() -> None:
     left: KTable[str, str] = builder.table("left", Consumed(key_serde=Serdes.STRING, value_serde=Serdes.STRING))
     left.foreign_key_join(builder.table("right", only_key), fk, plus).to_stream().to("out")
     with (
-        pytest.raises(ConfigError, match=r"source '.*' of topic 'right' at .*: value"),
+        pytest.raises(ConfigError, match=r"source '.*' of topic 'right' at .*: table\(right, value_serde"),
         TopologyTestDriver(builder.build(), {}),
     ):
         pass

@@ -337,8 +337,8 @@ SUPPLIER = Stores.in_memory_window_store("mine", 10, 10, True)
 @pytest.mark.parametrize(
     ("join", "words"),
     [
-        (lambda a, b: a.join(b, told), "needs windows, such as JoinWindows.of_time_difference_with_no_grace"),
-        (lambda a, b: a.join(b, told, windows=5), "needs windows, .* got 5"),
+        (lambda a, b: a.join(b, told), "needs windows=JoinWindows.of_time_difference_with_no_grace"),
+        (lambda a, b: a.join(b, told, windows=5), "needs windows=.* got 5"),
         (lambda a, b: a.join("right", told, windows=OVER), "joined with a stream, a table or a global table, not"),
         (lambda a, b: a.outer_join(b.to_table(), told, windows=OVER), "joined with a stream, not with KTable"),
         (lambda a, b: a.join(b, "told", windows=OVER), "takes a function as its joiner, got 'told'"),

@@ -243,7 +243,10 @@ def both() -> tuple[StreamsBuilder, KStream[str, str]]:
 @pytest.mark.parametrize(
     ("join", "words"),
     [
-        (lambda b, s: s.join(b.table("t"), told, joined=Joined(grace=1)), "which 'KTABLE-SOURCE-.*' does not remember"),
+        (
+            lambda b, s: s.join(b.table("t"), told, joined=Joined(grace=1)),
+            "which 'KTABLE-SOURCE-.*' at .* does not remember",
+        ),
         (
             lambda b, s: s.join(b.table("t", materialized=versioned(9)), told, joined=Joined(grace=10)),
             "grace period of 10 ms needs a table that remembers as much; the history retention of .* is 9 ms",

@@ -341,7 +341,7 @@ def grouped() -> Any:
         ),
         (
             lambda: grouped().windowed_by(TIME[0]).count(materialized=stored(time_to_live=TimeToLive(5))),
-            "give it a retention, not a time to live",
+            "give it retention= in its Materialized, not a time to live",
         ),
         (lambda: grouped().windowed_by(TIME[0]).reduce(5), "reducer"),
         (lambda: grouped().windowed_by(TIME[0]).aggregate(str, 5), "aggregator"),

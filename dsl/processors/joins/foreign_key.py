@@ -63,7 +63,10 @@ class AnswerSerde(Serde[Any]):
 
     def _known(self) -> Serde[Any]:
         if self.inner is None:
-            raise ValueError("the values of the right table have no serde; set one with Consumed, or a default one")
+            raise ValueError(
+                "the values of the right table have no serde: give table(..., value_serde=...), or set"
+                " default.value.serde"
+            )
         return self.inner
 
 
@@ -121,6 +124,6 @@ def bound_serde(
         part = "key" if is_key else "value"
         raise ConfigError(
             f"the foreign-key join at node {context.node!r} needs the {part} serde of {whose}, and the application has"
-            f" no default: give {part}_serde there, or set default.{part}.serde"
+            f" no default: give table(..., {part}_serde=...), or set default.{part}.serde"
         )
     return serde.bind(f"{application.application_id}-{topic}", is_key=is_key)

@@ -165,7 +165,7 @@ class _Finder:
             serde = named if named is not None else with_default(own, default)
             if serde is None or not serde.is_complete:
                 raise CannotRun(
-                    f"{what} has no {part} serde and the application has no default: give one there, set"
+                    f"{what} has no {part} serde and the application has no default: give {part}_serde= there, set"
                     f' default.{part}.serde, or name it here by --{part}-serde, for instance "string" or "bytes"'
                 )
             found.append(serde.bind(topic, is_key=part == "key"))

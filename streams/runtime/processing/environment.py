@@ -373,7 +373,7 @@ def resolve_serde(given: Serde[Any] | None, default: Serde[Any] | None, what: st
     found = with_default(given, default)
     if found is None:
         raise ConfigError(
-            f"{what} has no {part} serde and the application has no default: give {part}_serde there, or set"
+            f"{what} has no {part} serde and the application has no default: give {part}_serde= there, or set"
             f" default.{part}.serde"
         )
     return found

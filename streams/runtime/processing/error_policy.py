@@ -40,6 +40,7 @@ from processor_api.record import HeaderList, Record
 from processor_api.task_id import TaskId
 from processor_api.texts import error_text, repr_of
 from processor_api.timestamps import ConsumedRecord
+from processor_api.user_code.given_serdes import serde_arguments
 from processor_api.user_code.lines import raised_at
 from state.row_format.record_context import Cursor
 from streams.kafka.ports import NotDelivered
@@ -155,7 +156,8 @@ class ErrorPolicy:
         record = ConsumedRecord(
             str(topic), partition, message.offset(), timestamp, message.key(), message.value(), headers
         )
-        what = f"the {part} cannot be read: {_shown(error)}; see the serde of source {node!r}"
+        given = serde_arguments(self._origin_of(node).get("made_by"), part)
+        what = f"the {part} cannot be read: {_shown(error)}; see the serde of source {node!r}, {given}"
         what += self._drop_hint(DESERIALIZATION, self._handlers.deserialization)
         self._handle(
             DESERIALIZATION, self._handlers.deserialization, (context, record, error), DeserializationError, what
@@ -218,7 +220,8 @@ class ErrorPolicy:
         """
         context = self._context(node, cursor, record.timestamp or 0, record.headers)
         origin = SerializationExceptionOrigin[part.upper()]
-        hint = f"; give the sink a {part}_serde for such a {part}" if isinstance(error, TypeError) else ""
+        given = serde_arguments(self._origin_of(node).get("made_by"), part)
+        hint = f"; for such a {part} give {given}" if isinstance(error, TypeError) else ""
         hint += self._drop_hint(PRODUCTION, self._handlers.production)
         what = f"the {part} cannot be written to topic {record.topic!r}: {_shown(error)}{hint}"
         asked = (context, record, error, origin)

@@ -94,9 +94,9 @@ CASES = {
         ' default.value.serde,'
         ' or give the builder StreamsBuilder(key_serde="string", value_serde="string"), or each of these one of its'
         ' own:'
-        " source 'KSTREAM-SOURCE-0000000000' of topic 'lines' at app.py:3: key and value; sink"
-        " 'KSTREAM-SINK-0000000001' of"
-        " topic 'out' at app.py:3: key and value\n",
+        " source 'KSTREAM-SOURCE-0000000000' of topic 'lines' at app.py:3: stream(lines, key_serde=...,"
+        " value_serde=...); sink 'KSTREAM-SINK-0000000001' of"
+        " topic 'out' at app.py:3: to(out, key_serde=..., value_serde=...)\n",
     ),
 }  # fmt: skip
 

@@ -40,7 +40,7 @@ CODE = [
         "write-type",
         "SerializationError",
         "the value cannot be written to topic 'out'",
-        "string: expected a str, got int; give the sink a value_serde for such a value",
+        "string: expected a str, got int; for such a value give",
         *AT_BAD,
     ),
     script(
