@@ -95,7 +95,7 @@ def test_a_terminal_gets_text_and_a_word_about_what_to_type(cli: ClusterCommands
     assert written == (
         0,
         "1 record written to in: partition 0 at offset 0\n",
-        'type a record a line, such as {"key": "ann", "value": 3}; Ctrl-D ends\n',
+        'type a record a line: VALUE, KEY<tab>VALUE, or {"key": "ann", "value": 3}; Ctrl-D ends\n',
     )
     assert cli.run("consume", app, "in", terminal=True).out == "0@0  1970-01-01T00:00:00.005Z  k  v\n"
 
@@ -200,7 +200,7 @@ def test_time_zero_is_written(cli: ClusterCommands) -> None:
             "it is not JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)",
         ),
         ("[1]", 'a JSON object is expected, such as {"key": "ann", "value": 3}'),
-        ("@+5m", "it is not JSON: Expecting value: line 1 column 1 (char 0)"),
+        ("@+5m", "it is a step of time, which is for `streams try`: here each record has a timestamp of its own"),
         (b'{"value": "\xff"}', "it is not UTF-8"),
         ('{"key": 1}', 'a record needs a "value", which may be null'),
         ('{"vaule": 1, "value": 1}', "a record has no 'vaule'; it has topic, key, value, timestamp, headers"),
@@ -503,11 +503,37 @@ def test_text_from_records_rules_no_terminal(cli: ClusterCommands) -> None:
     assert line.isprintable()
 
 
+def test_lines_of_text_are_values_or_keys_and_values_as_in_a_trial(cli: ClusterCommands) -> None:
+    app = cli.app(ECHO)
+    cli.kafka.create_topics("in")
+    found = cli.run("produce", app, "in", stdin='to be\nann\tnot to be\n{"key": "bob", "value": "x"}\n')
+    assert (found.status, found.err) == (0, "")
+    printed = map(json.loads, cli.run("consume", app, "in").out.splitlines())
+    assert [(record["key"], record["value"]) for record in printed] == [
+        (None, "to be"),
+        ("ann", "not to be"),
+        ("bob", "x"),
+    ]
+
+
+def test_a_topic_without_records_says_so_on_a_terminal(cli: ClusterCommands) -> None:
+    app = cli.app(ECHO)
+    cli.kafka.create_topics("in")
+    said = "topic 'in' has no record there now; results come with a commit, and --follow waits for them\n"
+    assert cli.run("consume", app, "in", terminal=True) == (0, "", said)
+    assert cli.run("consume", app, "in") == (0, "", "")
+
+
+def test_a_topic_that_is_nearly_one_is_guessed(cli: ClusterCommands) -> None:
+    found = cli.run("produce", cli.app(ECHO), "inn", "--value", "x")
+    assert "the topology has no topic 'inn', did you mean 'in'?; it has: " in found.err
+
+
 def test_a_topic_that_does_not_exist_is_said(cli: ClusterCommands) -> None:
     found = cli.run("consume", cli.app(ECHO), "in")
     assert (found.status, found.err) == (
         2,
-        "error: topic 'in' does not exist; `streams topics shop.py` shows those of the application\n",
+        "error: topic 'in' does not exist: streams topics shop.py --create creates it\n",
     )
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from processor_api.task_id import TopicPartition
 from processor_api.texts import shown
 from processor_api.timestamps import ConsumedRecord
-from streams.cli.cluster.connection import ClusterConnection, outages_said, partitions_of
+from streams.cli.cluster.connection import ClusterConnection, Target, outages_said, partitions_of
 from streams.cli.cluster.positions import start_of, start_offsets
 from streams.cli.cluster.produce import add_serde_options, add_topic_arguments, format_and_target
 from streams.cli.cluster.topic_formats import TopicFormat
@@ -99,8 +99,7 @@ def run(arguments: argparse.Namespace, *, clients: KafkaClients | None = None) -
         existing = admin.topics([form.topic])
     partitions = partitions_of([form.topic], existing)
     if not partitions:
-        hint = f"; `streams topics {target.app}` shows those of the application" if target.app is not None else ""
-        raise CannotRun(f"topic {form.topic!r} does not exist{hint}")
+        raise CannotRun(f"topic {form.topic!r} does not exist{_creation_hint(target, form.topic)}")
     if arguments.partition is not None:
         only = TopicPartition(form.topic, arguments.partition)
         if only not in partitions:
@@ -125,7 +124,19 @@ def run(arguments: argparse.Namespace, *, clients: KafkaClients | None = None) -
             except KeyboardInterrupt:
                 if not arguments.follow:
                     raise
+    if not output.found and not arguments.follow and arguments.limit != 0 and sys.stdout.isatty():
+        what = "no such record" if conditions else "no record"
+        say_error(f"topic {form.topic!r} has {what} there now; results come with a commit, and --follow waits for them")
     return FAILED if output.unreadable else CLEAN
+
+
+def _creation_hint(target: Target, topic: str) -> str:
+    """Returns how a topic that does not exist comes to be."""
+    if target.app is None:
+        return ""
+    if topic.startswith(f"{target.config.application_id}-"):
+        return f": the application makes it when it starts, streams run {target.app}"
+    return f": streams topics {target.app} --create creates it"
 
 
 # ------------------------------------------------------------------ reading
@@ -229,6 +240,11 @@ class _ConsumedOutput:
         self._form, self._conditions, self._line = form, conditions, line
         self._printed = 0
         self.unreadable = 0
+
+    @property
+    def found(self) -> bool:
+        """Whether there was any record, of which all that can be read are printed."""
+        return bool(self._printed or self.unreadable)
 
     def write(self, messages: list[Any], limit: int | None) -> bool:
         """Prints records; returns whether more may follow."""

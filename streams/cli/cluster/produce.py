@@ -44,7 +44,8 @@ examples:
   streams consume app.py orders | streams produce app.py orders-copy
   streams produce --topic lines --value-serde string --value hello --bootstrap-servers localhost:9092
 
-a line is a JSON object: {"key": ..., "value": ..., "timestamp": "2026-01-31T12:00:00Z", "headers": {"name": "text"}}.
+a line is VALUE, KEY<tab>VALUE, or a JSON object with all that a record has:
+{"key": ..., "value": ..., "timestamp": "2026-01-31T12:00:00Z", "headers": {"name": "text"}}.
 Only value is needed; null deletes. timestamp is ISO 8601 or ms since 1970. Bytes are text, or {"base64": "..."}.
 """
 
@@ -246,11 +247,16 @@ def _record_of(item: Item) -> GivenRecord:
 
 
 def _typed() -> Iterator[_Placed]:
-    """Yields the records on standard input, a JSON object a line."""
-    lines = standard_input(lambda: say_error('type a record a line, such as {"key": "ann", "value": 3}; Ctrl-D ends'))
+    """Yields the records on standard input, one a line: JSON objects, or text as `streams try` reads it."""
+    forms = 'VALUE, KEY<tab>VALUE, or {"key": "ann", "value": 3}'
+    lines = standard_input(lambda: say_error(f"type a record a line: {forms}; Ctrl-D ends"))
+    reader = LineReader(has_topics=False)
     try:
         for place, text in text_lines("line", lines):
-            yield _line(place, text)
+            if text is None or text.lstrip().startswith(("{", "[")):
+                yield _line(place, text)
+            else:
+                yield place, partial(_record_of, reader.item(place, text))
     except OSError as error:
         raise CannotRun(f"standard input cannot be read: {error.strerror or error}") from None
 

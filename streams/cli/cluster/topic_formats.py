@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import base64
+import difflib
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,6 +90,12 @@ def _serde_named(text: str | None, option: str) -> Serde[Any] | None:
         raise CannotRun(f"{option} {text!r} {error}") from None
 
 
+def _meant(topic: str, names: Iterable[str]) -> str:
+    """Returns the name that was perhaps meant, for the middle of a sentence."""
+    near = difflib.get_close_matches(topic, list(names), n=1)
+    return f", did you mean {near[0]!r}?" if near else ""
+
+
 def _plain_format(
     topic: str, key: Serde[Any], value: Serde[Any], partitioner: StreamPartitioner | None = None
 ) -> TopicFormat:
@@ -135,8 +142,8 @@ class _Finder:
             return self._of_node(topic, extracting[0]) if extracting else self._of_node(topic, SourceNode(name=topic))
         names = [*self._names(), *stores]
         raise CannotRun(
-            f"the topology has no topic {topic!r}; it has: {', '.join(names) or 'none'}. For another topic give"
-            " --key-serde and --value-serde"
+            f"the topology has no topic {topic!r}{_meant(topic, names)}; it has: {', '.join(names) or 'none'}. For"
+            " another topic give --key-serde and --value-serde"
         )
 
     def _names(self) -> list[str]:
