@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from pydantic import BaseModel, Field
 
-from streams import Grouped, Materialized, Serdes, StreamsBuilder, pydantic_serde, run
+from streams import Materialized, StreamsBuilder, run
 
 
 class Order(BaseModel):
@@ -25,20 +25,16 @@ class Turnover(BaseModel):
         return Turnover(orders=self.orders + 1, amount=self.amount + order.amount)
 
 
-TEXT, ORDER, TURNOVER = Serdes.STRING, pydantic_serde(Order), pydantic_serde(Turnover)
-
-
 def topology() -> StreamsBuilder:
-    builder = StreamsBuilder()
-    orders = builder.stream("orders", key_serde=TEXT, value_serde=ORDER)
-    paid = orders.filter(lambda _, order: order.paid)
-    by_customer = paid.group_by(lambda _, order: order.customer, Grouped(key_serde=TEXT, value_serde=ORDER))
+    builder = StreamsBuilder(key_serde="string", value_serde=Order)
+    paid = builder.stream("orders").filter(lambda _, order: order.paid)
+    by_customer = paid.group_by(lambda _, order: order.customer)
     turnovers = by_customer.aggregate(
         Turnover,
         lambda _, order, turnover: turnover.plus(order),
-        materialized=Materialized(name="turnovers", key_serde=TEXT, value_serde=TURNOVER),
+        materialized=Materialized(name="turnovers", value_serde=Turnover),
     )
-    turnovers.to_stream().to("turnovers", key_serde=TEXT, value_serde=TURNOVER)
+    turnovers.to_stream().to("turnovers", value_serde=Turnover)
     return builder
 
 

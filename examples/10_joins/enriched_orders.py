@@ -7,10 +7,7 @@ known go to a topic of their own.
 
 from typing import Any
 
-from streams import Branched, Consumed, Materialized, Produced, Serdes, StreamsBuilder, json_serde, run
-
-TEXT, JSON = Serdes.STRING, json_serde()
-READ, WRITTEN = Consumed(key_serde=TEXT, value_serde=JSON), Produced(key_serde=TEXT, value_serde=JSON)
+from streams import Branched, StreamsBuilder, run
 
 Json = dict[str, Any]
 
@@ -27,21 +24,21 @@ def with_product(order: Json, product: Json | None) -> Json:
 
 
 def topology() -> StreamsBuilder:
-    builder = StreamsBuilder()
-    products = builder.table("products", READ, materialized="products")
-    suppliers = builder.table("suppliers", READ, materialized="suppliers")
+    builder = StreamsBuilder(key_serde="string", value_serde="json")
+    products = builder.table("products", materialized="products")
+    suppliers = builder.table("suppliers", materialized="suppliers")
     details = products.foreign_key_left_join(
         suppliers,
         lambda product: product["supplier"],
         with_supplier,
         joined="product-suppliers",
-        materialized=Materialized(name="product-details", key_serde=TEXT, value_serde=JSON),
+        materialized="product-details",
     )
-    orders = builder.stream("orders", READ).left_join(details, with_product, joined="order-products")
+    orders = builder.stream("orders").left_join(details, with_product, joined="order-products")
     known = orders.split(name="orders-").branch(lambda _, order: order["product"] is not None, Branched.as_("known"))
     parts = known.default_branch(Branched.as_("unknown"))
-    parts["orders-known"].to("orders-enriched", WRITTEN)
-    parts["orders-unknown"].to("orders-unknown-product", WRITTEN)
+    parts["orders-known"].to("orders-enriched")
+    parts["orders-unknown"].to("orders-unknown-product")
     return builder
 
 

@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 
-from streams import Serdes
-
 
 @pytest.fixture(name="pipe")
 def pipe_fixture(script: Callable[[str], ModuleType], start: Callable[..., Any]) -> Callable[..., Any]:
@@ -18,12 +16,12 @@ def pipe_fixture(script: Callable[[str], ModuleType], start: Callable[..., Any])
     driver = start(orders.topology())
 
     def pipe(topic: str, key: str, value: Any) -> dict[str, list[Any]]:
-        driver.create_input_topic(topic, Serdes.STRING, orders.JSON).pipe_input(key, value, timestamp=0)
+        driver.create_input_topic(topic, "string", "json").pipe_input(key, value, timestamp=0)
         outputs = ("orders-enriched", "orders-unknown-product")
         return {
             output: values
             for output in outputs
-            if (values := driver.create_output_topic(output, Serdes.STRING, orders.JSON).read_values())
+            if (values := driver.create_output_topic(output, "string", "json").read_values())
         }
 
     return pipe

@@ -18,8 +18,8 @@ def test_paid_orders_are_summed_up_for_each_customer(
 ) -> None:
     orders = script("03_orders_pydantic/orders")
     driver = start(orders.topology())
-    sent = driver.create_input_topic("orders", Serdes.STRING, orders.ORDER)
-    turnovers = driver.create_output_topic("turnovers", Serdes.STRING, orders.TURNOVER)
+    sent = driver.create_input_topic("orders", Serdes.STRING, orders.Order)
+    turnovers = driver.create_output_topic("turnovers", Serdes.STRING, orders.Turnover)
     for number, (customer, amount, paid) in enumerate(
         [("ann", "12.50", True), ("bob", "3.10", True), ("ann", "99", False), ("ann", "0.01", True)]
     ):
