@@ -38,14 +38,7 @@ from dsl.streams import (
 )
 from dsl.suppressed import BufferConfig, EagerBufferConfig, StrictBufferConfig, Suppressed
 from dsl.value_transformer import ValueTransformerContext, ValueTransformerWithKey
-from dsl.windows.definitions import (
-    EmitStrategy,
-    SessionWindows,
-    SlidingWindows,
-    TimeWindows,
-    UnlimitedWindows,
-    Windows,
-)
+from dsl.windows.definitions import EmitStrategy, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
 
 __all__ = [
     "BatchProcessor",

@@ -16,12 +16,7 @@ from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.defaults import DslStoreSuppliers, DslWindowParams
 from processor_api.stores.factory import Stores
 from processor_api.stores.suppliers import StoreSupplier
-from state.formats.outer_join import (
-    outer_join_key,
-    outer_join_value,
-    read_outer_join_key,
-    read_outer_join_value,
-)
+from state.formats.outer_join import outer_join_key, outer_join_value, read_outer_join_key, read_outer_join_value
 
 # Serdes of the store where records without a partner wait: keys by time, values with their side (formats 6).
 

@@ -32,16 +32,7 @@ from state.write_buffer.buffer import Rows
 from state.write_buffer.changelog_form import ChangelogForm
 from state.write_buffer.fast_path import Put, make_get, make_put, row_key_maker
 from state.write_buffer.headers_codec import HEADERS, HeadersLog, WithHeaders, row_from_plain, row_from_timestamped
-from state.write_buffer.store_kind import (
-    ITSELF,
-    Answer,
-    Opening,
-    OpenStore,
-    Restore,
-    StoreForm,
-    StoreKind,
-    open_rows,
-)
+from state.write_buffer.store_kind import ITSELF, Answer, Opening, OpenStore, Restore, StoreForm, StoreKind, open_rows
 from state.write_buffer.stored_rows import HEADERS_FAMILY
 
 

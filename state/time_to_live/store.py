@@ -23,15 +23,7 @@ from state.key_value.live_view import KeyValueView
 from state.read_views.index import Taken
 from state.read_views.snapshots import AtomicRead
 from state.row_format.access_header import NOT_KNOWN, split_access, with_access
-from state.row_format.codec import (
-    ACCESSED,
-    TIMESTAMPED,
-    Logged,
-    RowCodec,
-    pack_access,
-    row_from_plain,
-    without_access,
-)
+from state.row_format.codec import ACCESSED, TIMESTAMPED, Logged, RowCodec, pack_access, row_from_plain, without_access
 from state.row_format.row_format import KeyFormat
 from state.time_to_live.buffer import ByAccess, ByRecordTime, ExpiringRows
 from state.time_to_live.options import EXPIRY, EXPIRY_ROW, Lifetime

@@ -25,12 +25,7 @@ from streams.kafka.topics.internal import (
 from streams.kafka.topics.left_behind import find_left_topics
 from streams.kafka.wire import error_codes
 from streams.kafka.wire.client_settings import ClientSettings
-from streams.kafka.wire.describe import (
-    GroupDescription,
-    describe_cluster,
-    describe_group,
-    find_transaction_coordinator,
-)
+from streams.kafka.wire.describe import GroupDescription, describe_cluster, describe_group, find_transaction_coordinator
 
 # The checks of `streams doctor` on the rights (ACLs) of an application.
 

@@ -24,14 +24,7 @@ from streams.cli.settings_options import given_settings
 from streams.cli.topology_function import load_topology
 from streams.cli.trial.held_back import held_back
 from streams.cli.trial.output import JsonLines, RowKeys, printer_of, show_columns, show_steps, show_tables
-from streams.cli.trial.partitioned import (
-    PartitionedRun,
-    PlacedRecord,
-    Placing,
-    hidden_things,
-    outputs_of,
-    task_rows,
-)
+from streams.cli.trial.partitioned import PartitionedRun, PlacedRecord, Placing, hidden_things, outputs_of, task_rows
 from streams.cli.trial.session import Refused, Session, Topics
 from streams.config import StreamsConfig
 from streams.testing.settings import with_defaults

@@ -11,12 +11,7 @@ from base64 import urlsafe_b64encode
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
-from confluent_kafka import (
-    IsolationLevel,
-    KafkaError,
-    KafkaException,
-    TopicCollection,
-)
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec  # type: ignore[attr-defined]
 from confluent_kafka.cimpl import NewPartitions
@@ -30,14 +25,7 @@ from streams.kafka.confluent.callbacks import ClientLog, weakly
 from streams.kafka.confluent.errors import AUTHENTICATION, Resources, kafka_error, mapped, mapping, offsets_error
 from streams.kafka.confluent.group_offsets import GroupReader
 from streams.kafka.confluent.outage import ClusterOutage, OutageNotice, plain_reason
-from streams.kafka.ports import (
-    GroupInfo,
-    GroupMember,
-    NewTopic,
-    OffsetAndMetadata,
-    TopicInfo,
-    UnknownPartitionError,
-)
+from streams.kafka.ports import GroupInfo, GroupMember, NewTopic, OffsetAndMetadata, TopicInfo, UnknownPartitionError
 from streams.kafka.wire.cluster_queries import ClusterQueries
 
 T = TypeVar("T")

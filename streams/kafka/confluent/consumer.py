@@ -15,15 +15,7 @@ from processor_api.errors import RetryableError
 from processor_api.forks import belongs_to_this_process, never_free
 from processor_api.task_id import TopicPartition
 from streams.kafka.confluent.callbacks import ClientLog, weakly
-from streams.kafka.confluent.errors import (
-    Resources,
-    caught,
-    kafka_error,
-    mapped,
-    mapping,
-    offsets_error,
-    raise_first,
-)
+from streams.kafka.confluent.errors import Resources, caught, kafka_error, mapped, mapping, offsets_error, raise_first
 from streams.kafka.confluent.group_offsets import GivenUpClient, GroupOffsets
 from streams.kafka.confluent.group_place import GroupPlace, member_of
 from streams.kafka.confluent.header_names import decode_headers

@@ -10,21 +10,11 @@ from typing import Any, ParamSpec, TypeVar
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
-from processor_api.errors import (
-    AuthenticationError,
-    AuthorizationError,
-    StreamsError,
-    TaskMigratedError,
-)
+from processor_api.errors import AuthenticationError, AuthorizationError, StreamsError, TaskMigratedError
 from processor_api.task_id import TopicPartition
 from processor_api.texts import error_text
 from streams.kafka.client_errors import error_of
-from streams.kafka.ports import (
-    ClientUnusable,
-    InstanceFenced,
-    TransactionAborted,
-    UnknownPartitionError,
-)
+from streams.kafka.ports import ClientUnusable, InstanceFenced, TransactionAborted, UnknownPartitionError
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -12,12 +12,7 @@ from processor_api.topology.data import TopologyData
 from processor_api.topology.nodes import SinkNode, SourceNode
 from processor_api.topology.subtopology import task_subtopologies
 from streams.kafka.membership.control_topics import control_topic
-from streams.kafka.topics.internal import (
-    TopicRole,
-    internal_topic_counts,
-    internal_topics,
-    topic_prefix,
-)
+from streams.kafka.topics.internal import TopicRole, internal_topic_counts, internal_topics, topic_prefix
 from streams.kafka.topics.readers import matching_topics
 
 DEAD_LETTERS = "errors.dead.letter.queue.topic.name"

@@ -16,12 +16,7 @@ from processor_api.task_id import TopicPartition
 from processor_api.topology.data import TopologyData
 from processor_api.topology.nodes import SinkNode, SourceNode
 from processor_api.topology.subtopology import task_subtopologies
-from streams.kafka.topics.internal import (
-    changelog_name,
-    full_name,
-    repartition_counts,
-    topic_prefix,
-)
+from streams.kafka.topics.internal import changelog_name, full_name, repartition_counts, topic_prefix
 from streams.kafka.topics.readers import source_topics
 
 # Finds whether a record may meet the results that it made due, by another branch of its topology.

@@ -12,15 +12,7 @@ from processor_api.errors import TopologyError
 from processor_api.metrics import StreamsMetrics
 from processor_api.processor import FixedKeyProcessor, Operator, Processor
 from processor_api.punctuation import Cancellable, PunctuationType, Punctuator
-from processor_api.record import (
-    FixedKeyRecord,
-    Forward,
-    HeaderList,
-    Record,
-    RecordMetadata,
-    TimestampType,
-    record_time,
-)
+from processor_api.record import FixedKeyRecord, Forward, HeaderList, Record, RecordMetadata, TimestampType, record_time
 from processor_api.serde import Serde
 from processor_api.task_id import TaskId
 from processor_api.texts import repr_of

@@ -15,10 +15,7 @@ from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.suppliers import CustomStoreSupplier
 from processor_api.task_id import TopicPartition
 from state.engine.port import OFFSETS, POSITIONS, BulkLoading, Engine
-from state.formats.offsets import (
-    write_offset,
-    write_time,
-)
+from state.formats.offsets import write_offset, write_time
 from state.read_views.queryable import why_unreadable
 from state.registry.kinds import check_kind, families_of, family_of, open_store, restores_blindly
 from state.row_format.record_context import Cursor

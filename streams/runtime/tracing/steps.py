@@ -44,8 +44,7 @@ class TraceStep:
     record: str
     """The id of the record: ``topic-partition@offset`` of where it was read first."""
     step: str
-    """The name of the step: ``read``, ``process``, ``put``, ... (docs/following-a-record.md has all of them).
-    (docs/following-a-record.md has all of them)."""
+    """The name of the step: ``read``, ``process``, ``put``, ... (docs/following-a-record.md has all of them)."""
     node: str | None
     """The node in which it happened."""
     place: str | None

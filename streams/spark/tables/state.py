@@ -27,11 +27,7 @@ from streams.spark.rows.changelog_rows import table_of_rows
 from streams.spark.rows.compaction import CHUNK
 from streams.spark.rows.shipping import packed, unpacked
 from streams.spark.rows.store_layouts import load_topology, table_layout
-from streams.spark.rows.table_layout import (
-    Entries,
-    TableLayout,
-    version_limit,
-)
+from streams.spark.rows.table_layout import Entries, TableLayout, version_limit
 from streams.spark.tables.registration import register
 
 if TYPE_CHECKING:

@@ -13,13 +13,7 @@ from processor_api.task_id import TopicPartition
 from processor_api.texts import error_text
 from processor_api.topology.partitioner import partition_for_key
 from streams.kafka.headers import UnsendableHeaders, sendable
-from streams.kafka.ports import (
-    MOST_RECORD_BYTES,
-    OffsetAndMetadata,
-    OnDelivery,
-    TransactionAborted,
-    UnknownTopicError,
-)
+from streams.kafka.ports import MOST_RECORD_BYTES, OffsetAndMetadata, OnDelivery, TransactionAborted, UnknownTopicError
 from streams.testing.broker.broker import EmbeddedBroker
 from streams.testing.broker.groups import GroupIdentity
 from streams.testing.broker.messages import ErrorInfo, LogRecord, RefusedRecord, as_bytes, check_time
