@@ -24,7 +24,8 @@ def read(suffix: str, key: bytes, row: bytes) -> StoredRow | None:
 
 
 def test_there_is_a_reader_for_each_family_of_each_kind() -> None:
-    for name, kind in KINDS.items():
+    for name in BUILT_IN:
+        kind = KINDS[name]
         own = {kind.codec.family_suffix, *kind.families, *kind.notes}
         assert set(kind.offline) == (set() if name in OF_USERS else own), name
 
