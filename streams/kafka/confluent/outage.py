@@ -106,7 +106,8 @@ class IdleClients(Protocol):
     """Holds clients that may not be called for a while.
 
     During an outage librdkafka queues a dozen lines and errors a second for each client, until the next poll; each is
-    put into its place among all that wait (2.16), so memory and processor time grow with the outage.
+    put into its place among all that wait (2.16), so memory and processor time grow with the outage
+    (docs/decisions/clients-and-brokers.md, "Idle clients report while an outage lasts").
     """
 
     def relieve(self) -> None:
