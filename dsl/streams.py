@@ -35,6 +35,7 @@ from dsl.plan import (
 from dsl.plan.builder import PlanPlace
 from dsl.plan.cogroup_nodes import Cogrouping
 from dsl.plan.group_nodes import Grouping
+from dsl.plan.materialization import of_values
 from dsl.plan.table_nodes import TableGrouping
 from dsl.printed import Printed
 from dsl.processors.record_id_serde import RecordId
@@ -253,7 +254,13 @@ class KStream(ShownChain, Generic[K, V]):
         """
         return BranchedKStream(self._place, KStream, name)
 
-    def repartition(self, repartitioned: Repartitioned[K, V] | None = None) -> KStream[K, V]:
+    def repartition(
+        self,
+        repartitioned: Repartitioned[K, V] | None = None,
+        *,
+        key_serde: SerdeLike[K] | None = None,
+        value_serde: SerdeLike[V] | None = None,
+    ) -> KStream[K, V]:
         """Sends the records through an internal topic, so that equal keys meet in one task.
 
         The topic is ``<application.id>-<name>-repartition``. Records without a key are dropped before it
@@ -266,7 +273,8 @@ class KStream(ShownChain, Generic[K, V]):
             spread = by_item.repartition(Repartitioned(name="by-item", number_of_partitions=12))
             # ("ann", "tea") -> ("tea", "tea")
         """
-        return KStream(stream_nodes.repartition(self._place, repartitioned))
+        how = with_serdes(repartitioned, Repartitioned, "repartition", key_serde, value_serde)
+        return KStream(stream_nodes.repartition(self._place, how))
 
     def to(
         self,
@@ -713,7 +721,13 @@ class KStream(ShownChain, Generic[K, V]):
         """
         return KTable(stream_nodes.to_table(self._place, ttl, materialized, name))
 
-    def group_by_key(self, grouped: Grouped[K, V] | str | None = None) -> KGroupedStream[K, V]:
+    def group_by_key(
+        self,
+        grouped: Grouped[K, V] | str | None = None,
+        *,
+        key_serde: SerdeLike[K] | None = None,
+        value_serde: SerdeLike[V] | None = None,
+    ) -> KGroupedStream[K, V]:
         """Groups the records by their keys, to be aggregated.
 
         ::
@@ -723,10 +737,16 @@ class KStream(ShownChain, Generic[K, V]):
 
         :param grouped: a name and serdes; a plain string is the name of the repartition topic, should one be needed.
         """
-        return KGroupedStream(group_nodes.group_by_key(self._place, grouped))
+        how = group_nodes.as_grouped(grouped, "group_by_key", key_serde, value_serde)
+        return KGroupedStream(group_nodes.group_by_key(self._place, how))
 
     def group_by(
-        self, selector: Callable[[K, V], K2 | None], grouped: Grouped[K2, V] | str | None = None
+        self,
+        selector: Callable[[K, V], K2 | None],
+        grouped: Grouped[K2, V] | str | None = None,
+        *,
+        key_serde: SerdeLike[K2] | None = None,
+        value_serde: SerdeLike[V] | None = None,
     ) -> KGroupedStream[K2, V]:
         """Groups the records by ``selector(key, value)``; always through an internal topic.
 
@@ -737,7 +757,8 @@ class KStream(ShownChain, Generic[K, V]):
             sold = orders.group_by(lambda customer, item: item, "by-item").count()
             # ("ann", "tea"), ("bob", "tea") -> ("tea", 1), ("tea", 2)
         """
-        return KGroupedStream(group_nodes.group_by(self._place, selector, grouped))
+        how = group_nodes.as_grouped(grouped, "group_by", key_serde, value_serde)
+        return KGroupedStream(group_nodes.group_by(self._place, selector, how))
 
 
 class KTable(ShownChain, Generic[K, V]):
@@ -1059,6 +1080,9 @@ class KTable(ShownChain, Generic[K, V]):
         self,
         selector: Callable[[K, V], tuple[K2 | None, V2 | None] | None],
         grouped: Grouped[K2, V2] | str | None = None,
+        *,
+        key_serde: SerdeLike[K2] | None = None,
+        value_serde: SerdeLike[V2] | None = None,
     ) -> KGroupedTable[K2, V2]:
         """Groups the rows by new keys: ``selector(key, value)`` returns the group's key and the value to aggregate.
 
@@ -1070,7 +1094,8 @@ class KTable(ShownChain, Generic[K, V]):
             per_city = customers.group_by(lambda customer, city: (city, customer)).count()
             # ("ann", "Oslo"), ("bob", "Oslo"), ("ann", "Rome") -> ("Oslo", 1), ("Oslo", 2), ("Oslo", 1), ("Rome", 1)
         """
-        return KGroupedTable(table_nodes.group_by(self._place, selector, grouped))
+        how = group_nodes.as_grouped(grouped, "group_by", key_serde, value_serde)
+        return KGroupedTable(table_nodes.group_by(self._place, selector, how))
 
 
 class KGroupedStream(ShownChain, Generic[K, V]):
@@ -1126,6 +1151,7 @@ class KGroupedStream(ShownChain, Generic[K, V]):
         *,
         name: NamedLike = None,
         materialized: StoreOptions[K, V2] = None,
+        value_serde: SerdeLike[V2] | None = None,
     ) -> KTable[K, V2]:
         """Starts a key with ``initializer()``, goes on with ``aggregator(key, value, so_far)``; ``None`` deletes.
 
@@ -1134,7 +1160,8 @@ class KGroupedStream(ShownChain, Generic[K, V]):
             pages = clicks.group_by_key().aggregate(list, lambda user, page, pages: [*pages, page])
             # ("ann", "home"), ("ann", "cart") -> ("ann", ["home"]), ("ann", ["home", "cart"])
         """
-        return KTable(group_nodes.aggregate(self._grouping, initializer, aggregator, materialized, name))
+        store = of_values(materialized, "aggregate", value_serde)
+        return KTable(group_nodes.aggregate(self._grouping, initializer, aggregator, store, name))
 
     @overload
     def windowed_by(self, windows: Windows | SlidingWindows) -> TimeWindowedKStream[K, V]: ...
@@ -1212,7 +1239,12 @@ class CogroupedKStream(ShownChain, Generic[K, V]):
         return CogroupedKStream(cogroup_nodes.cogroup(self._cogrouping, grouped.grouping, aggregator))
 
     def aggregate(
-        self, initializer: Callable[[], V], *, name: NamedLike = None, materialized: StoreOptions[K, V] = None
+        self,
+        initializer: Callable[[], V],
+        *,
+        name: NamedLike = None,
+        materialized: StoreOptions[K, V] = None,
+        value_serde: SerdeLike[V] | None = None,
     ) -> KTable[K, V]:
         """Aggregates the records of each key: it starts with ``initializer()``; an aggregate of ``None`` deletes.
 
@@ -1222,7 +1254,8 @@ class CogroupedKStream(ShownChain, Generic[K, V]):
             balances = paid.aggregate(lambda: 0, materialized="balances")
             # ("ann", 300), ("ann", 40) -> ("ann", 300), ("ann", 340)
         """
-        return KTable(cogroup_nodes.aggregate(self._cogrouping, initializer, materialized, name))
+        store = of_values(materialized, "aggregate", value_serde)
+        return KTable(cogroup_nodes.aggregate(self._cogrouping, initializer, store, name))
 
     @overload
     def windowed_by(self, windows: Windows | SlidingWindows) -> TimeWindowedCogroupedKStream[K, V]: ...
@@ -1266,7 +1299,12 @@ class TimeWindowedCogroupedKStream(ShownChain, Generic[K, V]):
         self._windowed = windowed
 
     def aggregate(
-        self, initializer: Callable[[], V], *, name: NamedLike = None, materialized: StoreOptions[K, V] = None
+        self,
+        initializer: Callable[[], V],
+        *,
+        name: NamedLike = None,
+        materialized: StoreOptions[K, V] = None,
+        value_serde: SerdeLike[V] | None = None,
     ) -> KTable[Windowed[K], V]:
         """Aggregates the records of each key and window: it starts with ``initializer()``; ``None`` deletes.
 
@@ -1278,7 +1316,8 @@ class TimeWindowedCogroupedKStream(ShownChain, Generic[K, V]):
             # ("ann", 300) @ 0, ("ann", 40) @ 9_000 -> (("ann", (0, 60_000)), 300), (("ann", (0, 60_000)), 340)
         """
         functions = Functions(initializer=initializer)
-        return KTable(windowed_cogroup.aggregate(self._windowed, functions, materialized, name))
+        store = of_values(materialized, "aggregate", value_serde)
+        return KTable(windowed_cogroup.aggregate(self._windowed, functions, store, name))
 
 
 class SessionWindowedCogroupedKStream(ShownChain, Generic[K, V]):
@@ -1305,6 +1344,7 @@ class SessionWindowedCogroupedKStream(ShownChain, Generic[K, V]):
         *,
         name: NamedLike = None,
         materialized: StoreOptions[K, V] = None,
+        value_serde: SerdeLike[V] | None = None,
     ) -> KTable[Windowed[K], V]:
         """Aggregates the records of each key and session: it starts with ``initializer()``; ``None`` deletes.
 
@@ -1319,7 +1359,8 @@ class SessionWindowedCogroupedKStream(ShownChain, Generic[K, V]):
         :param session_merger: ``(key, aggregate, other)`` to the aggregate of two sessions that a record joins.
         """
         functions = Functions(initializer=initializer, merger=session_merger)
-        return KTable(windowed_cogroup.aggregate(self._windowed, functions, materialized, name))
+        store = of_values(materialized, "aggregate", value_serde)
+        return KTable(windowed_cogroup.aggregate(self._windowed, functions, store, name))
 
 
 class WindowedKStream(ShownChain, Generic[K, V]):
@@ -1408,6 +1449,7 @@ class TimeWindowedKStream(WindowedKStream[K, V]):
         *,
         name: NamedLike = None,
         materialized: StoreOptions[K, V2] = None,
+        value_serde: SerdeLike[V2] | None = None,
     ) -> KTable[Windowed[K], V2]:
         """Starts each window with ``initializer()``, goes on with ``aggregator(key, value, so_far)``.
 
@@ -1421,7 +1463,8 @@ class TimeWindowedKStream(WindowedKStream[K, V]):
             #   -> (("ann", (0, 60_000)), ["home"]), (("ann", (0, 60_000)), ["home", "cart"])
         """
         functions = Functions(initializer=initializer, aggregator=aggregator)
-        return KTable(aggregations.aggregate(self._windowed, functions, materialized, name))
+        store = of_values(materialized, "aggregate", value_serde)
+        return KTable(aggregations.aggregate(self._windowed, functions, store, name))
 
 
 class SessionWindowedKStream(WindowedKStream[K, V]):
@@ -1448,6 +1491,7 @@ class SessionWindowedKStream(WindowedKStream[K, V]):
         *,
         name: NamedLike = None,
         materialized: StoreOptions[K, V2] = None,
+        value_serde: SerdeLike[V2] | None = None,
     ) -> KTable[Windowed[K], V2]:
         """Aggregates the records of each key and session.
 
@@ -1465,7 +1509,8 @@ class SessionWindowedKStream(WindowedKStream[K, V]):
             value first, then with those of the sessions that a record joins, the oldest first.
         """
         functions = Functions(initializer=initializer, aggregator=aggregator, merger=session_merger)
-        return KTable(aggregations.aggregate(self._windowed, functions, materialized, name))
+        store = of_values(materialized, "aggregate", value_serde)
+        return KTable(aggregations.aggregate(self._windowed, functions, store, name))
 
 
 class KGroupedTable(ShownChain, Generic[K, V]):
@@ -1519,6 +1564,7 @@ class KGroupedTable(ShownChain, Generic[K, V]):
         *,
         name: NamedLike = None,
         materialized: StoreOptions[K, V2] = None,
+        value_serde: SerdeLike[V2] | None = None,
     ) -> KTable[K, V2]:
         """Starts a group with ``initializer()``; a change is ``subtractor(key, old, so_far)``, then ``adder`` likewise.
 
@@ -1534,4 +1580,5 @@ class KGroupedTable(ShownChain, Generic[K, V]):
             )
             # ("ann", "Oslo"), ("ann", "Rome") -> ("Oslo", ["ann"]), ("Oslo", []), ("Rome", ["ann"])
         """
-        return KTable(table_nodes.aggregate(self._grouping, initializer, adder, subtractor, materialized, name))
+        store = of_values(materialized, "aggregate", value_serde)
+        return KTable(table_nodes.aggregate(self._grouping, initializer, adder, subtractor, store, name))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dsl.options import Grouped, NamedLike, chosen, name_of
+from dsl.options import Grouped, NamedLike, name_of, with_serdes
 from dsl.plan.builder import PlanPlace
 from dsl.plan.materialization import MaterializedLike, as_materialized, materialize
 from dsl.plan.nodes import Answer, Materialization, TableStep
@@ -14,6 +14,7 @@ from dsl.plan.stream_nodes import new_repartition, select_key
 from dsl.processors.aggregate import Aggregate, Count, Reduce
 from dsl.processors.tables.operator import TableOperator
 from processor_api.serde import Serdes
+from processor_api.user_code.given_serdes import SerdeLike
 
 AGGREGATE = "KSTREAM-AGGREGATE-"
 REDUCE = "KSTREAM-REDUCE-"
@@ -30,9 +31,15 @@ class Grouping:
     repartitioned: PlanPlace | None = None
 
 
-def as_grouped(grouped: GroupedLike) -> Grouped[Any, Any]:
-    """Returns the options of a group, of which a string is the name."""
-    return Grouped(name=grouped) if isinstance(grouped, str) else chosen(grouped, Grouped)
+def as_grouped(
+    grouped: GroupedLike,
+    call: str = "",
+    key_serde: SerdeLike[Any] | None = None,
+    value_serde: SerdeLike[Any] | None = None,
+) -> Grouped[Any, Any]:
+    """Returns the options of a group, of which a string is the name, with serdes that stand beside them in a call."""
+    how = Grouped(name=grouped) if isinstance(grouped, str) else grouped
+    return with_serdes(how, Grouped, call, key_serde, value_serde)
 
 
 def _grouping(place: PlanPlace, grouped: Grouped[Any, Any]) -> Grouping:

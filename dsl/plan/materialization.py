@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dsl.options import Materialized, chosen
+from dsl.options import Materialized, chosen, with_serdes
 from dsl.plan.builder import PlanBuilder
 from dsl.plan.nodes import BufferStore, Materialization
 from dsl.plan.store_choice import chosen_supplier, logged
@@ -18,6 +18,7 @@ from processor_api.stores.defaults import DslKeyValueParams
 from processor_api.stores.factory import Stores
 from processor_api.stores.suppliers import PLAIN_BYTES, as_supplier
 from processor_api.user_code.durations import to_ms
+from processor_api.user_code.given_serdes import SerdeLike
 
 MaterializedLike = Materialized[Any, Any] | str | None
 
@@ -38,6 +39,13 @@ _CAN_HAVE_HEADERS = frozenset({"key-value", "timestamped-key-value", "headers-ke
 def as_materialized(materialized: MaterializedLike) -> Materialized[Any, Any]:
     """Returns the options of a store, of which a string is the name."""
     return Materialized(name=materialized) if isinstance(materialized, str) else chosen(materialized, Materialized)
+
+
+def of_values(materialized: MaterializedLike, call: str, value_serde: SerdeLike[Any] | None) -> MaterializedLike:
+    """Returns what was given for a store, with the serde of its values that stands beside it in a call."""
+    if value_serde is None:
+        return materialized
+    return with_serdes(as_materialized(materialized), Materialized, call, None, value_serde)
 
 
 def materialize(

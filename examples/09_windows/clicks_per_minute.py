@@ -9,7 +9,6 @@ from typing import Any
 
 from streams import (
     EmitStrategy,
-    Grouped,
     Serdes,
     StreamsBuilder,
     TimeWindows,
@@ -37,7 +36,7 @@ def row(minute: Windowed[str], clicks: int) -> tuple[str, dict[str, Any]]:
 def topology() -> StreamsBuilder:
     builder = StreamsBuilder()
     clicks = builder.stream("clicks", key_serde=TEXT, value_serde=JSON)
-    by_page = clicks.group_by(page_of, Grouped(name="clicks-by-page", key_serde=TEXT, value_serde=JSON))
+    by_page = clicks.group_by(page_of, "clicks-by-page", key_serde=TEXT)
     minutes = by_page.windowed_by(MINUTES).emit_strategy(EmitStrategy.on_window_close())
     counts = minutes.count(materialized="clicks-per-minute").to_stream()
     counts.map(row).to("clicks-per-minute", key_serde=TEXT, value_serde=JSON)

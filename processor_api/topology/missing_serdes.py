@@ -33,6 +33,8 @@ class _MissingSerde(NamedTuple):
         given, made_by = ", ".join(f"{part}_serde=..." for part in self.parts), (call or "").partition("(")[0]
         if made_by in ("table", "global_table"):
             return f"{made_by}(..., {given})"
+        if made_by == "aggregate" and self.parts == ("value",):
+            return f"aggregate(..., {given})"
         return f"{given} to its builder" if made_by.startswith("add_") else f"Materialized({given})"
 
 

@@ -104,8 +104,8 @@ class SerdeOption(Generic[T]):
         vars(instance)[self._name] = optional_serde(value, self._name, what, **place)
 
 
-_TAKE_SERDES = frozenset(("stream", "table", "global_table", "to", "add_source", "add_sink"))
-"""The calls that take serdes beside their topic."""
+_TAKE_SERDES = frozenset(("stream", "table", "global_table", "to", "repartition", "add_source", "add_sink"))
+"""The calls that take serdes of topics."""
 
 
 def serde_arguments(call: str | None, *parts: str) -> str:
@@ -118,10 +118,8 @@ def serde_arguments(call: str | None, *parts: str) -> str:
     name, _, rest = (call or "").partition("(")
     if name in _TAKE_SERDES:
         return f"{name}({rest.removesuffix(')')}, {arguments})" if rest != ")" else f"{name}({arguments})"
-    if name == "repartition":
-        return f"Repartitioned({arguments}) in repartition()"
     if name in ("count", "reduce", "aggregate"):
-        return f"Grouped({arguments}) where the records are grouped"
+        return f"{arguments} in the group_by() or group_by_key() before it"
     return f"{arguments} in the options of {name}()" if "join" in name else arguments
 
 
