@@ -120,7 +120,7 @@ def test_all_serdes_that_are_missing_are_named_with_their_lines() -> None:
 def test_a_default_from_settings_completes_what_wraps_another() -> None:
     builder = StreamsBuilder()
     builder.table("t").group_by(lambda key, value: (value, value)).count(materialized="n")
-    with pytest.raises(ConfigError, match=r"sink 'KSTREAM-SINK-.*: Grouped.value_serde="):
+    with pytest.raises(ConfigError, match=r"sink 'KSTREAM-SINK-.*: value_serde=.* in the group_by"):
         TopologyTestDriver(builder, {"default.key.serde": "string"})
     with TopologyTestDriver(builder, {"default.key.serde": "string", "default.value.serde": Tea}) as driver:
         assert driver.config.shown()["default.value.serde"].endswith(":Tea")
