@@ -109,7 +109,8 @@ def test_the_application_is_described_and_checked_by_its_file(folder: Path) -> N
     found = streams(folder, "describe", "shop.py")
     assert found.returncode == 0
     assert found.stderr.startswith("warning: serdes are missing")
-    assert "source 'KSTREAM-SOURCE-0000000000' of topic 'orders' at shop.py:12: stream(orders, value_serde=...)" in found.stderr
+    source = "source 'KSTREAM-SOURCE-0000000000' of topic 'orders' at shop.py:12"
+    assert f"{source}: stream(orders, value_serde=...)" in found.stderr
     found = streams(folder, "run", "shop.py", "--bootstrap-servers", "localhost:1")
     assert found.returncode == 2
     assert "the application id is the name of its file" in found.stderr
