@@ -35,7 +35,7 @@ from dsl.plan import (
 from dsl.plan.builder import PlanPlace
 from dsl.plan.cogroup_nodes import Cogrouping
 from dsl.plan.group_nodes import Grouping
-from dsl.plan.materialization import of_values
+from dsl.plan.materialization import of_aggregates
 from dsl.plan.table_nodes import TableGrouping
 from dsl.printed import Printed
 from dsl.processors.record_id_serde import RecordId
@@ -1160,7 +1160,7 @@ class KGroupedStream(ShownChain, Generic[K, V]):
             pages = clicks.group_by_key().aggregate(list, lambda user, page, pages: [*pages, page])
             # ("ann", "home"), ("ann", "cart") -> ("ann", ["home"]), ("ann", ["home", "cart"])
         """
-        store = of_values(materialized, "aggregate", value_serde)
+        store = of_aggregates(materialized, value_serde)
         return KTable(group_nodes.aggregate(self._grouping, initializer, aggregator, store, name))
 
     @overload
@@ -1254,7 +1254,7 @@ class CogroupedKStream(ShownChain, Generic[K, V]):
             balances = paid.aggregate(lambda: 0, materialized="balances")
             # ("ann", 300), ("ann", 40) -> ("ann", 300), ("ann", 340)
         """
-        store = of_values(materialized, "aggregate", value_serde)
+        store = of_aggregates(materialized, value_serde)
         return KTable(cogroup_nodes.aggregate(self._cogrouping, initializer, store, name))
 
     @overload
@@ -1316,7 +1316,7 @@ class TimeWindowedCogroupedKStream(ShownChain, Generic[K, V]):
             # ("ann", 300) @ 0, ("ann", 40) @ 9_000 -> (("ann", (0, 60_000)), 300), (("ann", (0, 60_000)), 340)
         """
         functions = Functions(initializer=initializer)
-        store = of_values(materialized, "aggregate", value_serde)
+        store = of_aggregates(materialized, value_serde)
         return KTable(windowed_cogroup.aggregate(self._windowed, functions, store, name))
 
 
@@ -1359,7 +1359,7 @@ class SessionWindowedCogroupedKStream(ShownChain, Generic[K, V]):
         :param session_merger: ``(key, aggregate, other)`` to the aggregate of two sessions that a record joins.
         """
         functions = Functions(initializer=initializer, merger=session_merger)
-        store = of_values(materialized, "aggregate", value_serde)
+        store = of_aggregates(materialized, value_serde)
         return KTable(windowed_cogroup.aggregate(self._windowed, functions, store, name))
 
 
@@ -1463,7 +1463,7 @@ class TimeWindowedKStream(WindowedKStream[K, V]):
             #   -> (("ann", (0, 60_000)), ["home"]), (("ann", (0, 60_000)), ["home", "cart"])
         """
         functions = Functions(initializer=initializer, aggregator=aggregator)
-        store = of_values(materialized, "aggregate", value_serde)
+        store = of_aggregates(materialized, value_serde)
         return KTable(aggregations.aggregate(self._windowed, functions, store, name))
 
 
@@ -1509,7 +1509,7 @@ class SessionWindowedKStream(WindowedKStream[K, V]):
             value first, then with those of the sessions that a record joins, the oldest first.
         """
         functions = Functions(initializer=initializer, aggregator=aggregator, merger=session_merger)
-        store = of_values(materialized, "aggregate", value_serde)
+        store = of_aggregates(materialized, value_serde)
         return KTable(aggregations.aggregate(self._windowed, functions, store, name))
 
 
@@ -1580,5 +1580,5 @@ class KGroupedTable(ShownChain, Generic[K, V]):
             )
             # ("ann", "Oslo"), ("ann", "Rome") -> ("Oslo", ["ann"]), ("Oslo", []), ("Rome", ["ann"])
         """
-        store = of_values(materialized, "aggregate", value_serde)
+        store = of_aggregates(materialized, value_serde)
         return KTable(table_nodes.aggregate(self._grouping, initializer, adder, subtractor, store, name))

@@ -40,7 +40,7 @@ class GlobalTable:
 
 
 def global_table(
-    plan_builder: PlanBuilder, topic: Any, consumed: Consumed[Any, Any] | None, materialized: MaterializedLike
+    plan_builder: PlanBuilder, topic: Any, how: Consumed[Any, Any], materialized: MaterializedLike
 ) -> GlobalTable:
     """Adds a global table: its source, its store and the operator that fills it.
 
@@ -49,7 +49,6 @@ def global_table(
     given = as_materialized(materialized)
     if given.supplier is not None and VERSIONED in as_supplier(given.supplier).parameters:
         raise TopologyError("a global table cannot be versioned: choose another supplier", store=given.store_name)
-    how: Consumed[Any, Any] = chosen(consumed, Consumed)
     how = replace(how, key_serde=how.key_serde or given.key_serde, value_serde=how.value_serde or given.value_serde)
     given = replace(given, key_serde=how.key_serde, value_serde=how.value_serde)
     store = materialize(given, plan_builder, f"{_one_topic(topic)}-")

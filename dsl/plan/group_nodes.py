@@ -19,8 +19,6 @@ from processor_api.user_code.given_serdes import SerdeLike
 AGGREGATE = "KSTREAM-AGGREGATE-"
 REDUCE = "KSTREAM-REDUCE-"
 
-GroupedLike = Grouped[Any, Any] | str | None
-
 
 @dataclass
 class Grouping:
@@ -32,10 +30,10 @@ class Grouping:
 
 
 def as_grouped(
-    grouped: GroupedLike,
-    call: str = "",
-    key_serde: SerdeLike[Any] | None = None,
-    value_serde: SerdeLike[Any] | None = None,
+    grouped: Grouped[Any, Any] | str | None,
+    call: str,
+    key_serde: SerdeLike[Any] | None,
+    value_serde: SerdeLike[Any] | None,
 ) -> Grouped[Any, Any]:
     """Returns the options of a group, of which a string is the name, with serdes that stand beside them in a call."""
     how = Grouped(name=grouped) if isinstance(grouped, str) else grouped
@@ -51,14 +49,13 @@ def _grouping(place: PlanPlace, grouped: Grouped[Any, Any]) -> Grouping:
     return Grouping(place, grouped.name)
 
 
-def group_by_key(place: PlanPlace, grouped: GroupedLike) -> Grouping:
+def group_by_key(place: PlanPlace, how: Grouped[Any, Any]) -> Grouping:
     """Groups a stream by its keys; adds no node."""
-    return _grouping(place, as_grouped(grouped))
+    return _grouping(place, how)
 
 
-def group_by(place: PlanPlace, selector: Callable[[Any, Any], Any], grouped: GroupedLike) -> Grouping:
+def group_by(place: PlanPlace, selector: Callable[[Any, Any], Any], how: Grouped[Any, Any]) -> Grouping:
     """Adds a node that selects keys, and groups by them."""
-    how = as_grouped(grouped)
     return _grouping(select_key(place, selector, how.name), how)
 
 

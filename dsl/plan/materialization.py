@@ -41,11 +41,11 @@ def as_materialized(materialized: MaterializedLike) -> Materialized[Any, Any]:
     return Materialized(name=materialized) if isinstance(materialized, str) else chosen(materialized, Materialized)
 
 
-def of_values(materialized: MaterializedLike, call: str, value_serde: SerdeLike[Any] | None) -> MaterializedLike:
-    """Returns what was given for a store, with the serde of its values that stands beside it in a call."""
+def of_aggregates(materialized: MaterializedLike, value_serde: SerdeLike[Any] | None) -> MaterializedLike:
+    """Returns what was given for the store of an aggregation, with the serde of its values that stands beside it."""
     if value_serde is None:
         return materialized
-    return with_serdes(as_materialized(materialized), Materialized, call, None, value_serde)
+    return with_serdes(as_materialized(materialized), Materialized, "aggregate", None, value_serde)
 
 
 def materialize(

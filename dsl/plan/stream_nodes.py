@@ -46,12 +46,11 @@ SINK = "KSTREAM-SINK-"
 FILTER = "KSTREAM-FILTER-"
 
 
-def stream(plan_builder: PlanBuilder, topics: Any, consumed: Consumed[Any, Any] | None) -> PlanPlace:
+def stream(plan_builder: PlanBuilder, topics: Any, how: Consumed[Any, Any]) -> PlanPlace:
     """Adds a source of topics, or of every topic that a pattern matches.
 
     :raises TopologyError: if no topic is given.
     """
-    how: Consumed[Any, Any] = chosen(consumed, Consumed)
     pattern = topics if isinstance(topics, re.Pattern) else None
     if pattern is not None and isinstance(pattern.pattern, bytes):
         raise TopologyError(
@@ -199,14 +198,13 @@ def check_store_names(name: str, stores: tuple[Any, ...]) -> None:
 def to(
     place: PlanPlace,
     topic: str | TopicNameExtractor,
-    produced: Produced[Any, Any] | None,
+    how: Produced[Any, Any],
     topics: Collection[str] = (),
 ) -> None:
     """Adds a sink.
 
     :raises TopologyError: if it is neither the name of a topic nor a function.
     """
-    how: Produced[Any, Any] = chosen(produced, Produced)
     if not (topic != "" if isinstance(topic, str) else callable(topic)):
         raise TopologyError(f"a stream goes to a topic, or to those that a function names, got {repr_of(topic)}")
     if isinstance(topic, str):
@@ -256,9 +254,8 @@ def new_repartition(
     )
 
 
-def repartition(place: PlanPlace, repartitioned: Repartitioned[Any, Any] | None) -> PlanPlace:
+def repartition(place: PlanPlace, how: Repartitioned[Any, Any]) -> PlanPlace:
     """Adds an internal topic that the user asked for."""
-    how: Repartitioned[Any, Any] = chosen(repartitioned, Repartitioned)
     prefix = how.name or place.plan_builder.names.processor("KSTREAM-REPARTITION-")
     key_serde, value_serde = how.key_serde or place.key_serde, how.value_serde or place.value_serde
     node = new_repartition(

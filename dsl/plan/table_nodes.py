@@ -8,9 +8,8 @@ from typing import Any
 
 from dsl.change import ChangeSerde
 from dsl.naming import REPARTITION_SUFFIX
-from dsl.options import Consumed, NamedLike, chosen, name_of
+from dsl.options import Consumed, Grouped, NamedLike, name_of
 from dsl.plan.builder import PlanBuilder, PlanPlace
-from dsl.plan.group_nodes import GroupedLike, as_grouped
 from dsl.plan.materialization import MaterializedLike, as_materialized, materialize, materialize_if_named
 from dsl.plan.nodes import Answer, Ask, Materialization, Process, TableRepartition, TableSourceNode, TableStep
 from dsl.plan.stream_nodes import SINK, SOURCE, check_store_names
@@ -35,9 +34,7 @@ REDUCE = "KTABLE-REDUCE-"
 TABLE_SOURCE = "KTABLE-SOURCE-"
 
 
-def table(
-    plan_builder: PlanBuilder, topic: str, consumed: Consumed[Any, Any] | None, materialized: MaterializedLike
-) -> PlanPlace:
+def table(plan_builder: PlanBuilder, topic: str, how: Consumed[Any, Any], materialized: MaterializedLike) -> PlanPlace:
     """Adds a table of a topic: its source, its store and the operator that fills it.
 
     :raises TopologyError: if no topic is given.
@@ -47,7 +44,6 @@ def table(
         raise TopologyError(f"a table reads one topic, got {repr_of(found)}")
     check_topic_name(topic, "a table")
     given = as_materialized(materialized)
-    how: Consumed[Any, Any] = chosen(consumed, Consumed)
     how = replace(how, key_serde=how.key_serde or given.key_serde, value_serde=how.value_serde or given.value_serde)
     given = replace(given, key_serde=how.key_serde, value_serde=how.value_serde)
     store = materialize(given, plan_builder, f"{topic}-")
@@ -205,10 +201,9 @@ class TableGrouping:
 
 
 def group_by(
-    place: PlanPlace, selector: Callable[[Any, Any], tuple[Any, Any] | None], grouped: GroupedLike
+    place: PlanPlace, selector: Callable[[Any, Any], tuple[Any, Any] | None], how: Grouped[Any, Any]
 ) -> TableGrouping:
     """Adds a node that selects groups, and groups by them."""
-    how = as_grouped(grouped)
     name = place.plan_builder.names.choose(how.name, "KTABLE-SELECT-")
     node = Process(name=name, parents=(place.node,), supplier=TableGroupBy(selector), asks=Ask.FORCE)
     below = place.then(node, key_serde=how.key_serde, value_serde=how.value_serde, store=None)
