@@ -23,7 +23,6 @@ def librdkafka_version() -> str:
     return version
 
 
-LEAVE_S = 10.0
 LEAVE_LOST_S = 1.0
 """How long a member tries to leave its group while no broker answers: a stop waits for it."""
 
@@ -50,7 +49,7 @@ class ConfluentClients:
         return ConfluentAdmin({**self._defaults, **config}, self._clock, outage=self._outage(config))
 
     def leave_group(self, config: Mapping[str, Any], group: str, instance_id: str) -> None:
-        from streams.kafka.wire.leave import leave_group
+        from streams.kafka.wire.leave import LEAVE_S, leave_group
 
         settings = {**self._defaults, **config}
         timeout_s = LEAVE_LOST_S if self._outage(config).lasts else LEAVE_S

@@ -26,6 +26,8 @@ _GONE = frozenset(
     )
 )
 _REASON = "the application closed for good"
+LEAVE_S = 10.0
+"""How long a member tries to leave; those that are removed take as long."""
 _REMOVED = "removed by an administrator"
 
 
@@ -35,7 +37,7 @@ def leave_group(
     instance_id: str,
     *,
     member_id: str = "",
-    timeout_s: float = 10.0,
+    timeout_s: float = LEAVE_S,
     clock: Clock | None = None,
 ) -> None:
     """Removes a static member, so that the others get its partitions at once. Call it after the consumer's close.
@@ -64,7 +66,7 @@ def remove_members(
     group: str,
     members: Collection[GroupMember],
     *,
-    timeout_s: float = 10.0,
+    timeout_s: float = LEAVE_S,
     clock: Clock | None = None,
 ) -> None:
     """Removes members that may still be there, by their ids. One whose process runs joins again.
