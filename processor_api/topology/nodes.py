@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -88,6 +88,16 @@ class SinkNode:
 
 
 Node = SourceNode | ProcessorNode | SinkNode
+
+
+def sources_above(nodes: Mapping[str, Node], name: str) -> set[str]:
+    """Returns the sources whose records may come to a node; of a source itself."""
+    found, new = {name}, [name]
+    while new:
+        parents = set(nodes[new.pop()].parents) - found
+        found |= parents
+        new += parents
+    return {one for one in found if isinstance(nodes[one], SourceNode)}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ from processor_api.topology.nodes import SourceNode
 from streams.cli.cluster.connection import ClusterConnection, Target, partitions_of, target_of
 from streams.cli.command_parser import add_with_examples
 from streams.cli.output.failures import CLEAN, FAILED
-from streams.cli.output.terminal import json_text, say, say_error, table
+from streams.cli.output.terminal import counted, json_text, say, say_error, table
 from streams.cli.settings_options import add_settings_options
 from streams.cli.topology_function import APP_HELP
 from streams.kafka.membership.control_topics import control_topic
@@ -213,7 +213,7 @@ def _committed(group: str, admin: Admin, places: Collection[TopicPartition]) -> 
 def _print(group: GroupInfo, members: list[_Member], lags: list[_Lag]) -> None:
     assignor = f", assignor {group.assignor}" if group.assignor else ""
     state = "does not exist" if group.state == "dead" else f"is {group.state}"
-    say(f"group {group.name} {state}{assignor}; {_counted(len(members), 'member')}")
+    say(f"group {group.name} {state}{assignor}; {counted(len(members), 'member')}")
     if members:
         say()
         rows = [(one.process, one.thread, one.info.host, ", ".join(map(str, one.tasks)) or "none") for one in members]
@@ -231,17 +231,13 @@ def _cells(one: _Lag) -> tuple[str, ...]:
     return one.place.topic, str(one.place.partition), committed, str(one.end), lag
 
 
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
-
-
 def _total(lags: list[_Lag]) -> int:
     return sum(one.lag or 0 for one in lags)
 
 
 def _without(lags: list[_Lag]) -> str:
     number = sum(one.committed is None for one in lags)
-    return f"; nothing is committed for {_counted(number, 'partition')}" if number else ""
+    return f"; nothing is committed for {counted(number, 'partition')}" if number else ""
 
 
 def _as_json(group: GroupInfo, members: list[_Member], lags: list[_Lag]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from streams.cli.cluster.connection import ClusterConnection, Target, target_of
 from streams.cli.cluster.topic_formats import TopicFormat, format_of
 from streams.cli.command_parser import CommandParser, add_with_examples
 from streams.cli.output.failures import CLEAN, CannotRun, described
-from streams.cli.output.terminal import say, say_error
+from streams.cli.output.terminal import counted, counted_were, say, say_error
 from streams.cli.output.waiting_notice import WaitingNotice, standard_input
 from streams.cli.records.files import items_of_file
 from streams.cli.records.json_lines import BadRecord, GivenRecord, header_of_text, json_object, record_of, text_lines
@@ -391,8 +391,9 @@ class _RecordSender:
 
     def failure(self) -> str:
         """Returns how many records were not delivered, and why."""
-        count = "1 record was" if self.failed == 1 else f"{self.failed} records were"
-        return f"{count} not delivered to topic {self._topic!r}: {'; '.join(self.reasons)}"
+        return (
+            f"{counted_were(self.failed, 'record')} not delivered to topic {self._topic!r}: {'; '.join(self.reasons)}"
+        )
 
     @property
     def delivered(self) -> int:
@@ -401,7 +402,7 @@ class _RecordSender:
 
     def summary(self) -> str:
         """Returns how many records were written, and where."""
-        text = f"{self.delivered} record{'' if self.delivered == 1 else 's'} written to {self._topic}"
+        text = f"{counted(self.delivered, 'record')} written to {self._topic}"
         places = [
             f"partition {partition} at offset {first}"
             if first == last

@@ -26,7 +26,7 @@ from streams.cli.cluster.reset_plan import (
 from streams.cli.command_parser import add_with_examples
 from streams.cli.output import terminal
 from streams.cli.output.failures import CLEAN, CannotRun
-from streams.cli.output.terminal import say, table
+from streams.cli.output.terminal import counted, say, table
 from streams.cli.records.times import duration_ms, time_ms
 from streams.cli.settings_options import add_settings_options
 from streams.cli.topology_function import APP_HELP
@@ -137,7 +137,7 @@ def run(
             names = ", ".join(sorted(members)[:3])
             sys.stdout.flush()
             raise StreamsError(
-                f"nothing was changed: group {session.group!r} has {_counted(len(members), 'member')} ({names}). Stop"
+                f"nothing was changed: group {session.group!r} has {counted(len(members), 'member')} ({names}). Stop"
                 " all workers and wait until they have left; --force removes members that are dead"
             )
         if _agreed(arguments, plan, target, ask):
@@ -186,7 +186,7 @@ def _delete_state(target: Target, plan: ResetPlan) -> None:
         StateDirectory.open(
             config.state_dir, config.application_id, group_write=config.allow_os_group_write_access
         ).clean_up()
-        say(f"deleted the state of {_counted(len(plan.tasks), 'task')} in {plan.state}")
+        say(f"deleted the state of {counted(len(plan.tasks), 'task')} in {plan.state}")
 
 
 # ------------------------------------------------------------------ the cluster
@@ -249,7 +249,7 @@ class _Session:
         members = self.admin.group_members(self.group)
         if members:
             self.admin.remove_members(self.group, members)
-            say(f"removed {_counted(len(members), 'member')} from the group")
+            say(f"removed {counted(len(members), 'member')} from the group")
         until = self.clock.monotonic() + REJOIN_S
         while members and self.clock.monotonic() < until:  # one that runs joins again with its next heartbeat
             self._refuse_members()
@@ -278,7 +278,7 @@ class _Session:
             "the broker keeps committed offsets of deleted topics: reset again",
             lambda: not self.admin.group_offsets(self.group, partitions),
         )
-        say(f"deleted {_counted(len(names), 'internal topic')}")
+        say(f"deleted {counted(len(names), 'internal topic')}")
 
     def _until(self, problem: str, done: Callable[[], bool]) -> None:
         until = self.clock.monotonic() + GONE_S
@@ -316,7 +316,7 @@ class _Session:
                     f"the committed offset of {place} is {_offset_of(found, place)} and not {one.offset}: another"
                     " process has changed it. Stop all workers, then reset again"
                 )
-        say(f"set the offsets of {_counted(len(wanted), 'partition')}")
+        say(f"set the offsets of {counted(len(wanted), 'partition')}")
 
 
 def _offset_of(found: Any, place: TopicPartition) -> Any:
@@ -339,7 +339,7 @@ def _show(target: Target, plan: ResetPlan, members: int | None) -> None:
     :param members: of the group; ``None`` if it was not asked.
     """
     topics = plan.topics
-    of_group = "" if members is None else f"; its group has {_counted(members, 'member')}"
+    of_group = "" if members is None else f"; its group has {counted(members, 'member')}"
     say(f"reset of application {target.config.application_id}{of_group}")
     if plan.offsets:
         rows = [
@@ -403,7 +403,3 @@ def _say_done(target: Target, *, offsets_only: bool) -> None:
         f"done: the next start processes the input again. On other machines that ran it: streams reset {app}"
         " --state-only"
     )
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -14,7 +14,7 @@ from streams.cli.cluster.connection import ClusterConnection, Target, target_of
 from streams.cli.cluster.topology_topics import FoundTopics, copartitioned, find_topics, restored_from
 from streams.cli.command_parser import add_with_examples
 from streams.cli.output.failures import CLEAN, FAILED, CannotRun
-from streams.cli.output.terminal import json_text, say, table
+from streams.cli.output.terminal import counted, json_text, say, table
 from streams.cli.settings_options import add_settings_options
 from streams.cli.topology_function import APP_HELP
 from streams.kafka.topics.application import ApplicationTopic, application_topics
@@ -89,7 +89,7 @@ def made_line(topic: NewTopic, existing: Mapping[str, TopicInfo]) -> str:
     """Returns a line about a topic that was created."""
     info = existing.get(topic.name)
     count = topic.partitions if info is None else info.partitions
-    words = [f"{count} partition{'' if count == 1 else 's'}"]
+    words = [counted(count, "partition")]
     if topic.partitions == BROKERS_DEFAULT:
         words[0] += " (the brokers' default)"
     words += [f"{name}={value}" for name, value in topic.configs.items()]

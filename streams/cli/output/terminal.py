@@ -33,6 +33,16 @@ _live: dict[TextIO, Console] = {}
 """The console of the view that is drawn on a stream now."""
 
 
+def counted(number: int, noun: str) -> str:
+    """Returns a number of things: ``1 record``, ``2 records``."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def counted_were(number: int, noun: str) -> str:
+    """Returns the begin of a sentence about things: ``1 record was``, ``2 records were``."""
+    return f"{counted(number, noun)} {'was' if number == 1 else 'were'}"
+
+
 def has_colour(stream: TextIO) -> bool:
     """Whether colour may be written: to a terminal that has it, unless ``NO_COLOR`` is set."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

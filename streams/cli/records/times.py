@@ -87,3 +87,8 @@ def iso(ms: int) -> str | int:
         return (_EPOCH + _MS * ms).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     except OverflowError:
         return ms
+
+
+def short_iso(ms: int) -> str:
+    """Returns a time as :func:`iso` does, without milliseconds that are 0."""
+    return str(iso(ms)).replace(".000Z", "Z")

@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from processor_api.record import HeaderList
-from processor_api.topology.nodes import SourceNode
+from processor_api.topology.nodes import SourceNode, sources_above
 from processor_api.topology.partitioner import partition_for_key
 from processor_api.topology.topology import Topology
-from streams.cli.records.times import iso
+from streams.cli.output.terminal import counted_were
+from streams.cli.records.times import short_iso
 from streams.cli.trial.held_back import HeldBack, held_back
 from streams.cli.trial.session import Output, Session
 from streams.kafka.topics.internal import full_name, internal_topic_counts
@@ -68,19 +69,21 @@ class Placing:
 
         :param partition: -1 leaves the choice to the key; records without one take turns.
         """
-        count = self.counts.get(topic, self.partitions)
-        if partition < 0 and key is None:
-            partition = self._without_key[topic] % count
-            self._without_key[topic] += 1
-        elif partition < 0:
-            assert key is not None
-            by_crc32 = topic in self._by_crc32
-            partition = zlib.crc32(key) % count if by_crc32 else partition_for_key(key, count)
+        if partition < 0:
+            partition = self._choose(topic, key)
         if key is not None:
             self.places[topic][key].add(partition)
         offset = self._ends[topic, partition]
         self._ends[topic, partition] += 1
         return PlacedRecord(topic, partition, (key, value, timestamp, headers, offset))
+
+    def _choose(self, topic: str, key: bytes | None) -> int:
+        count = self.counts.get(topic, self.partitions)
+        if key is not None:
+            return zlib.crc32(key) % count if topic in self._by_crc32 else partition_for_key(key, count)
+        turn = self._without_key[topic]
+        self._without_key[topic] += 1
+        return turn % count
 
 
 @dataclass
@@ -131,6 +134,9 @@ class PartitionedRun:
         self._is_internal = session.topics.is_internal
         given = list(records)
         self.tasks = self._made(session, given, workers)
+        self._readers = {
+            (topic, task.runner.partition): task for task in self.tasks for topic in task.runner.plan.topics
+        }
         self._send(given)
 
     def _made(self, session: Session, given: Iterable[PlacedRecord], workers: int) -> list[TrialTask]:
@@ -181,9 +187,8 @@ class PartitionedRun:
 
     def _send(self, records: Iterable[PlacedRecord]) -> None:
         """Gives records to the tasks that read them."""
-        readers = {(topic, task.runner.partition): task for task in self.tasks for topic in task.runner.plan.topics}
         for record in records:
-            task = readers.get((record.topic, record.partition))
+            task = self._readers.get((record.topic, record.partition))
             if task is not None:
                 task.waiting.append(record)
 
@@ -263,20 +268,14 @@ def _joins(topology: Topology, group: Iterable[str]) -> str:
     connected: dict[str, set[str]] = defaultdict(set)
     for name in topology.nodes:
         for store in topology.stores_of(name):
-            connected[store] |= _sources_of(topology, name)
+            connected[store] |= sources_above(topology.nodes, name)
     found: dict[str | None, str] = {}
     for name in topology.nodes:
         call = (topology.call_of(name) or "").partition("(")[0]
-        met = _sources_of(topology, name).union(*(connected[store] for store in topology.stores_of(name)))
+        met = sources_above(topology.nodes, name).union(*(connected[store] for store in topology.stores_of(name)))
         if "join" in call and len(met.intersection(group)) > 1:
             found.setdefault(topology.line_of(name), call)
     return " or ".join(f"{call} at {line}" for line, call in found.items()) or "a join"
-
-
-def _sources_of(topology: Topology, name: str) -> set[str]:
-    """Returns the sources above a node."""
-    parents = topology.nodes[name].parents
-    return {name} if not parents else set().union(*(_sources_of(topology, parent) for parent in parents))
 
 
 def _scattered(run: PartitionedRun) -> Iterator[str]:
@@ -298,14 +297,14 @@ def _late(run: PartitionedRun, alone: Session) -> Iterator[str]:
     named = ", ".join(f"task {task.name}: {task.runner.dropped_records}" for task in dropping[:MOST_NAMED])
     if more > 0:
         yield (
-            f"{_records(more)} dropped that one partition takes ({named}): behind a repartition topic the records of"
-            " several partitions are not in the order of their times, and some are late. A longer grace period takes"
-            " them"
+            f"{counted_were(more, 'record')} dropped that one partition takes ({named}): behind a repartition topic the"
+            " records of several partitions are not in the order of their times, and some are late. A longer grace"
+            " period takes them"
         )
     elif more < 0:
         yield (
-            f"{_records(-more)} taken that one partition drops: each task has a stream time of its own, and what is"
-            " late beside all other records need not be late beside those of its partition"
+            f"{counted_were(-more, 'record')} taken that one partition drops: each task has a stream time of its own,"
+            " and what is late beside all other records need not be late beside those of its partition"
         )
 
 
@@ -319,10 +318,6 @@ def _quiet(run: PartitionedRun, task: TrialTask, latest: TrialTask, held: HeldBa
         f" first until a record of {_time(held.due_ms)} or later. With one partition the others' records would let it"
         " go on"
     )
-
-
-def _records(number: int) -> str:
-    return "1 record was" if number == 1 else f"{number} records were"
 
 
 def _numbers(partitions: Iterable[int]) -> str:
@@ -339,4 +334,4 @@ def _text(key: bytes) -> str:
 
 
 def _time(ms: int) -> str:
-    return "no time yet" if ms < 0 else str(iso(ms)).replace(".000Z", "Z")
+    return "no time yet" if ms < 0 else short_iso(ms)

@@ -11,12 +11,12 @@ from pathlib import Path
 
 from processor_api.errors import StreamsError
 from streams.cli.output.failures import CLEAN, FAILED, CannotRun, described, place_of
-from streams.cli.output.terminal import say_error
+from streams.cli.output.terminal import counted_were, say_error
 from streams.cli.output.waiting_notice import standard_input
 from streams.cli.records.files import items_of_file, merged
 from streams.cli.records.generate import made_up
 from streams.cli.records.json_lines import BadRecord, GivenRecord
-from streams.cli.records.times import iso
+from streams.cli.records.times import short_iso
 from streams.cli.records.typed_lines import Item, LineReader, TimeStep, TypedRowReader
 from streams.cli.records.values import as_text
 from streams.cli.run.signals import on_stop_signals
@@ -235,13 +235,12 @@ class _Trial:
         session = self._session
         if session.dropped:
             why = "" if self._arguments.trace else ", such as those without a key: --trace shows where and why"
-            _say(f"{_count(session.dropped, 'record')} dropped{why}")
+            _say(f"{counted_were(session.dropped, 'record')} dropped{why}")
         waiting = held_back(session.topology, session.stores)
         for held in waiting:
-            due = str(iso(held.due_ms)).replace(".000Z", "Z")
             made = session.topology.origin_of(held.node)
             who = held.node if made["made_by"] is None else f"{held.node}, {made['made_by']} at {made['made_at']},"
-            _say(f"{who} holds back {held.what} until a record of {due} or later reaches it")
+            _say(f"{who} holds back {held.what} until a record of {short_iso(held.due_ms)} or later reaches it")
         if waiting:
             _say("Stream time moves only with records: give one of that time, in a line behind @+5m for instance.")
 
@@ -321,7 +320,3 @@ def _say(text: str) -> None:
     sys.stdout.flush()
     say_error(text)
     sys.stderr.flush()
-
-
-def _count(number: int, noun: str) -> str:
-    return f"1 {noun} was" if number == 1 else f"{number} {noun}s were"

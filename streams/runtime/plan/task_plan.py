@@ -14,7 +14,7 @@ from typing import Any
 
 from processor_api.task_id import TopicPartition
 from processor_api.topology.data import TopologyData
-from processor_api.topology.nodes import SinkNode, SourceNode
+from processor_api.topology.nodes import SinkNode, SourceNode, sources_above
 from processor_api.topology.subtopology import task_subtopologies
 from streams.kafka.topics.internal import changelog_name, full_name, repartition_counts, topic_prefix
 from streams.kafka.topics.readers import source_topics
@@ -46,7 +46,7 @@ class Branches:
 
     def _look(self, node: str) -> bool:
         below = self._reached({node})
-        others = self._reached(self._sources_above(node), without=node)
+        others = self._reached(sources_above(self._topology.nodes, node), without=node)
         if not below.isdisjoint(others):
             return True
         stores_of = self._topology.stores_of
@@ -61,15 +61,6 @@ class Branches:
             found |= children
             new += children
         return found
-
-    def _sources_above(self, node: str) -> set[str]:
-        nodes = self._topology.nodes
-        found, new = {node}, [node]
-        while new:
-            parents = set(nodes[new.pop()].parents) - found
-            found |= parents
-            new += parents
-        return {name for name in found if isinstance(nodes[name], SourceNode)}
 
 
 @dataclass(frozen=True)
