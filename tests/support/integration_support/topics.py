@@ -115,6 +115,8 @@ class Reader:
         self.records: list[Any] = []
         self.values: dict[str | None, list[str | None]] = defaultdict(list)
         """Of each key, in order."""
+        self._last: dict[int, int] = {}
+        """The last offset of each partition."""
         self._topic = topic
         self._consumer = Consumer(
             {
@@ -147,9 +149,17 @@ class Reader:
             if error is None:
                 key, value = message.key(), message.value()
                 self.records.append(message)
+                self._take_place(message)
                 self.values[key and key.decode()].append(None if value is None else value.decode())
             else:
                 assert error.code() in PASSING or error.retriable(), error
+
+    def _take_place(self, message: Any) -> None:
+        """A record that is read twice would look like one that was written twice."""
+        partition, offset = message.partition(), message.offset()
+        last = self._last.get(partition, -1)
+        assert offset > last, f"the reader got offset {offset} of partition {partition} after offset {last}"
+        self._last[partition] = offset
 
     def until(
         self, what: str, condition: Callable[["Reader"], Any], deadline_s: float = DEADLINE_S, tell: Any = None
