@@ -112,6 +112,9 @@ _HOMES = {
     "streams.app.states": "ClientState StateListener",
     "streams.app.uncaught": "StreamThreadExceptionResponse StreamsUncaughtExceptionHandler",
     "streams.config": "StreamsConfig",
+    "streams.observing.status": (
+        "DropStatus HeldStatus NodeStatus PartitionStatus StoreStatus TaskStatus ThreadStatus WorkerStatus"
+    ),
     "streams.queries.lags": "LagInfo",
     "streams.queries.position": "Position PositionBound",
     "processor_api.stores.queries": (

@@ -191,6 +191,14 @@ from streams.app.uncaught import StreamThreadExceptionResponse as StreamThreadEx
 from streams.cli.run.script import run as run
 from streams.cli.run.script import script_config as script_config
 from streams.config import StreamsConfig as StreamsConfig
+from streams.observing.status import DropStatus as DropStatus
+from streams.observing.status import HeldStatus as HeldStatus
+from streams.observing.status import NodeStatus as NodeStatus
+from streams.observing.status import PartitionStatus as PartitionStatus
+from streams.observing.status import StoreStatus as StoreStatus
+from streams.observing.status import TaskStatus as TaskStatus
+from streams.observing.status import ThreadStatus as ThreadStatus
+from streams.observing.status import WorkerStatus as WorkerStatus
 from streams.queries.lags import LagInfo as LagInfo
 from streams.queries.position import Position as Position
 from streams.queries.position import PositionBound as PositionBound

@@ -30,6 +30,7 @@ from streams.runtime.threads.metadata import ThreadMetadata
 from streams.runtime.threads.thread_state import ThreadState
 
 if TYPE_CHECKING:
+    from streams.observing.status import WorkerStatus
     from streams.queries.lags import LagInfo
     from streams.queries.queries import Queries
     from streams.queries.request import StateQueryRequest
@@ -474,6 +475,20 @@ class KafkaStreams:
         if global_thread is not None:
             found |= {metric.metric_name: metric for metric in global_metrics(global_thread)}
         return found | self._run.parts.metrics.metrics()
+
+    def status(self) -> WorkerStatus:
+        """Returns what this process does now: its threads, and of each task its inputs, nodes and stores.
+
+        Any thread may ask, in any state of the application; no broker is asked.
+
+        ::
+
+            [task] = app.status().tasks
+            assert (task.state, task.lag) == ("RUNNING", 0)
+        """
+        from streams.app.worker_status import worker_status  # a worker that nobody asks starts without it
+
+        return worker_status(self._run, ready=self.is_ready())
 
     def __enter__(self) -> KafkaStreams:
         self.start()

@@ -1,0 +1,38 @@
+"""The status of the application's process, made of its threads and tasks."""
+
+from __future__ import annotations
+
+import os
+import socket
+from importlib.metadata import version
+
+from processor_api.texts import plain_str
+from streams.app.application_run import ApplicationRun
+from streams.observing.observer import task_statuses, thread_status
+from streams.observing.status import WorkerStatus
+
+
+def worker_status(run: ApplicationRun, *, ready: bool) -> WorkerStatus:
+    """Returns what the process of a run does now; any thread may ask.
+
+    :param ready: whether the application is ready.
+    """
+    parts, resources = run.parts, run.resources
+    config, topology = parts.config, parts.topology
+    threads = list(run.threads or ())
+    started = [thread.counters.started_at_ms for thread in threads]
+    return WorkerStatus(
+        application_id=config.application_id,
+        client_id=(config.client_id if resources is None else resources.client_id) or "",
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        version=version("streams-for-kafka"),
+        at_ms=parts.platform.clock.time_ms(),
+        started_at_ms=min(started, default=None),
+        state=run.state.value,
+        ready=ready,
+        paused=run.paused,
+        failure=None if run.failure is None else plain_str(run.failure),
+        threads=tuple(thread_status(thread) for thread in threads),
+        tasks=tuple(task for thread in threads for task in task_statuses(topology, thread)),
+    )

@@ -1,0 +1,151 @@
+"""Makes the status of a worker, or of parts of it, from what its threads keep anyway.
+
+Any thread may do so at any time: nothing is locked, and no broker is asked. What changes meanwhile may be seen before
+or after the change.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import cast
+
+from processor_api.record import NO_TIMESTAMP
+from processor_api.stores.suppliers import ROCKSDB
+from processor_api.topology.topology import Topology
+from state.registry.kinds import families_of, kind_name
+from state.registry.statistics import HasProperties, uncommitted
+from streams.observing.status import NodeStatus, PartitionStatus, StoreStatus, TaskStatus, ThreadStatus
+from streams.runtime.processing.inputs import InputQueue
+from streams.runtime.tasks.task import Task
+from streams.runtime.threads.stream_thread import StreamThread
+from streams.runtime.threads.task_manager import OwnedTask
+from streams.runtime.threads.thread_state import ThreadState
+
+ASSIGNED = "ASSIGNED"
+"""The state of a task that the worker owns and has not opened."""
+
+
+def thread_status(thread: StreamThread) -> ThreadStatus:
+    """Returns what a stream thread does now."""
+    counters = thread.counters
+    windows = counters.windows
+    latency = windows.mean("commit_s", "commits")
+    return ThreadStatus(
+        name=thread.name,
+        state=thread.state.value,
+        processed=counters.processed,
+        commits=counters.commits,
+        rate=windows.rate("processed"),
+        process_ratio=windows.rate("process_s"),
+        commit_ratio=windows.rate("commit_s"),
+        poll_ratio=windows.rate("poll_s"),
+        commit_latency_ms=None if math.isnan(latency) else latency * 1000,
+    )
+
+
+def task_statuses(topology: Topology, thread: StreamThread) -> Iterator[TaskStatus]:
+    """Yields what each task of a thread does now."""
+    if thread.state is ThreadState.DEAD:
+        return
+    for owned in thread.list_tasks():
+        yield _of_task(topology, owned, thread.name)
+
+
+def _of_task(topology: Topology, owned: OwnedTask, thread: str) -> TaskStatus:
+    task = owned.task
+    nodes = tuple(node_status(topology, name) for name in owned.plan.nodes)
+    if task is None:
+        return TaskStatus(
+            id=str(owned.id),
+            thread=thread,
+            state=ASSIGNED,
+            processed=0,
+            rate=0.0,
+            stream_time_ms=None,
+            dropped=0,
+            partitions=tuple(_unread(owned)),
+            nodes=nodes,
+        )
+    metrics = task.environment.metrics
+    windows = metrics.windows
+    return TaskStatus(
+        id=str(owned.id),
+        thread=thread,
+        state=task.state.value,
+        processed=metrics.records_processed,
+        rate=0.0 if windows is None else windows.rate("records_processed"),
+        stream_time_ms=_time(task.environment.cursor.stream_time),
+        dropped=metrics.dropped_records,
+        partitions=tuple(_partition(queue, task) for queue in list(task.inputs.queues.values()))
+        or tuple(_unread(owned)),
+        nodes=nodes,
+        stores=tuple(_store(name, owned, task) for name in owned.plan.stores),
+    )
+
+
+def node_status(topology: Topology, name: str) -> NodeStatus:
+    """Returns a node's place in the user's script."""
+    return NodeStatus(name=name, call=topology.call_of(name), made_at=topology.line_of(name))
+
+
+def _unread(owned: OwnedTask) -> Iterator[PartitionStatus]:
+    for topic, partition in sorted(owned.plan.partitions(owned.id.partition)):
+        yield PartitionStatus(
+            topic=topic,
+            partition=partition,
+            position=None,
+            committed=None,
+            end=None,
+            lag=None,
+            buffered=0,
+            caught_up=False,
+            stream_time_ms=None,
+        )
+
+
+def _partition(queue: InputQueue, task: Task) -> PartitionStatus:
+    known = task.inputs.known_offsets.get(queue.partition)
+    committed = None if known is None else known.offset
+    end, position = queue.end_offset, queue.next_offset
+    if end is not None and position is not None:
+        end = max(end, position + len(queue))  # there is at least what is buffered
+    return PartitionStatus(
+        topic=queue.partition.topic,
+        partition=queue.partition.partition,
+        position=position,
+        committed=committed,
+        end=end,
+        lag=None if end is None else max(0, end - (committed if committed is not None else queue.start or 0)),
+        buffered=len(queue),
+        caught_up=queue.caught_up,
+        stream_time_ms=_time(queue.partition_time),
+    )
+
+
+def _store(name: str, owned: OwnedTask, task: Task) -> StoreStatus:
+    builder = owned.plan.topology.stores[name]
+    kept_in = builder.supplier.engine
+    restore, store, engine = owned.restores.get(name), task.stores.stores.get(name), task.stores.engines.get(kept_in)
+    families = families_of(builder)
+    entries = size = None
+    if engine is not None and kept_in == ROCKSDB:
+        properties = cast(HasProperties, engine)
+        entries = properties.property(families[0], "rocksdb.estimate-num-keys")
+        size = sum(properties.property(one, "rocksdb.live-sst-files-size") for one in families)
+    elif engine is not None and store is not None:
+        entries = engine.family(families[0]).approximate_count()
+    return StoreStatus(
+        name=name,
+        kind=kind_name(builder),
+        engine=kept_in,
+        restoring=restore is not None,
+        restore_remaining=0 if restore is None else restore.remaining,
+        entries=entries,
+        size=size,
+        uncommitted=None if store is None else uncommitted(store)[0],
+    )
+
+
+def _time(ms: int) -> int | None:
+    return None if ms == NO_TIMESTAMP else ms

@@ -1,0 +1,181 @@
+"""The state of a worker at one moment, as frozen values of plain types: :func:`dataclasses.asdict` makes JSON of them.
+
+Times are in ms since 1970 unless a field says otherwise, sizes in bytes, rates per second. ``None`` is what is not
+known now.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartitionStatus:
+    """Describes an input partition of a task."""
+
+    topic: str
+    partition: int
+    position: int | None
+    """The next offset to process."""
+    committed: int | None
+    """The last committed offset that the task knows of."""
+    end: int | None
+    """Where the partition ended when that was last known."""
+    lag: int | None
+    """Offsets from the last commit to the end: what is processed and not committed counts (markers of transactions
+    count, as in each lag of Kafka)."""
+    buffered: int
+    """Records that were read and wait for their turn."""
+    caught_up: bool
+    """Whether the partition was read to its end."""
+    stream_time_ms: int | None
+    """The latest time of a record of it; ``None`` before the first."""
+    last_read_ms: int | None = None
+    """When a record of it was last read, by the clock of the worker."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeStatus:
+    """Describes a node of a task's topology."""
+
+    name: str
+    call: str | None
+    """The call of the user's script that made it, such as ``map_values(to_cents)``."""
+    made_at: str | None
+    """The file and line of that call."""
+    records: int | None = None
+    """Records that it was given; an estimate where they are sampled."""
+    rate: float | None = None
+    time_share: float | None = None
+    """Its own part of the time that the task processes, from 0 to 1; an estimate."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoreStatus:
+    """Describes a store of a task."""
+
+    name: str
+    kind: str
+    engine: str
+    restoring: bool
+    restore_remaining: int
+    """Offsets of its changelog that are still to be read."""
+    entries: int | None = None
+    """Entries, as estimated."""
+    size: int | None = None
+    """Bytes on disk or in memory, as estimated."""
+    uncommitted: int | None = None
+    """Entries that wait for the next commit."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DropStatus:
+    """Counts the records that gave no result at a node, for one reason."""
+
+    node: str
+    call: str | None
+    made_at: str | None
+    reason: str
+    count: int
+    late_by_ms: int | None = None
+    """By how much the latest of the late records came too late."""
+    setting: str | None = None
+    """The setting that decides, such as ``grace of 5 s``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeldStatus:
+    """Describes results that an operator holds back until the stream time has passed a border."""
+
+    node: str
+    call: str | None
+    made_at: str | None
+    what: str
+    """Names what waits: windows, suppressed rows, unmatched records of a join."""
+    count: int | None
+    at_least: bool = False
+    """Whether there may be more than ``count``."""
+    next_ms: int | None = None
+    """The stream time at which the next one goes out."""
+    waits_for: str | None = None
+    """The partition that holds the stream time back, such as ``orders-3``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskStatus:
+    """Describes a task that this worker owns."""
+
+    id: str
+    thread: str
+    state: str
+    """``created``, ``restoring``, ``running`` or ``closed``; ``assigned`` before it is opened."""
+    processed: int
+    """Records processed since the task was opened here."""
+    rate: float
+    """Records per second, over the windows of the metrics."""
+    stream_time_ms: int | None
+    dropped: int
+    """Records dropped since the task was opened here."""
+    partitions: tuple[PartitionStatus, ...] = ()
+    nodes: tuple[NodeStatus, ...] = ()
+    stores: tuple[StoreStatus, ...] = ()
+    drops: tuple[DropStatus, ...] = ()
+    held: tuple[HeldStatus, ...] = ()
+    latency_ms: float | None = None
+    """The mean end-to-end latency of the records that reached the end of the task (KIP-613)."""
+
+    @property
+    def lag(self) -> int | None:
+        """The lag of all of its input partitions; ``None`` if that of one is not known."""
+        lags = [one.lag for one in self.partitions]
+        return sum(one for one in lags if one is not None) if lags and None not in lags else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ThreadStatus:
+    """Describes a stream thread."""
+
+    name: str
+    state: str
+    processed: int
+    commits: int
+    rate: float
+    process_ratio: float
+    """The part of the time that it processes, from 0 to 1."""
+    commit_ratio: float
+    poll_ratio: float
+    commit_latency_ms: float | None
+    """The mean time of a commit, in the windows of the metrics; ``None`` if there was none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerStatus:
+    """Describes a worker: one process of an application.
+
+    ::
+
+        status = app.status()
+        assert status.state == "RUNNING"
+        assert [task.id for task in status.tasks] == ["0_0"]
+    """
+
+    application_id: str
+    client_id: str
+    host: str
+    pid: int
+    version: str
+    """The version of this library."""
+    at_ms: int
+    """When this was made."""
+    started_at_ms: int | None
+    """When its first thread was started."""
+    state: str
+    ready: bool
+    """Whether each task that it owns runs."""
+    paused: bool
+    failure: str | None
+    """The error that ended it."""
+    endpoint: str | None = None
+    """The address of its HTTP port, such as ``http://10.1.2.3:8080``."""
+    threads: tuple[ThreadStatus, ...] = ()
+    tasks: tuple[TaskStatus, ...] = ()
