@@ -78,7 +78,7 @@ class DropStatus:
     reason: str
     count: int
     late_by_ms: int | None = None
-    """By how much the latest of the late records came too late."""
+    """The time by which the latest of the late records came too late."""
     setting: str | None = None
     """The setting that decides, such as ``grace of 5 s``."""
 
