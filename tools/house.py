@@ -31,6 +31,7 @@ APART = {
     "state/windowed/live_view.py": "views for other threads, beside the table of the kinds",
     "state/windowed/with_headers.py": "a form of the kinds, beside their table",
     "streams/cli/config_show.py": "a command of its own, as each is",
+    "streams/cli/describe.py": "a command of its own, as each is",
     "streams/cli/demo/crash.py": "a stop of the tour of its own",
     "streams/cli/demo/shop.py": "a topology that the tour shows as a file",
     "streams/app/global_stores.py": "the life of the global thread, beside the opening of all others",

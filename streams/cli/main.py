@@ -9,12 +9,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from processor_api.errors import StreamsError
-from streams.cli import completion, config_show
+from streams.cli import completion, config_show, describe
 from streams.cli.cluster import commands as cluster
 from streams.cli.command_parser import CommandParser
 from streams.cli.demo import command as demo
 from streams.cli.doctor import command as doctor
-from streams.cli.drawing import command as describe
 from streams.cli.output.failures import give_up_output, report
 from streams.cli.output.logs_options import configure_logs
 from streams.cli.output.standard_streams import is_output_closed, open_standard_streams

@@ -33,7 +33,7 @@ FACTORIES = {
 """Files that name kinds, and what they make by the name."""
 OTHER_WORDS = {
     "streams/spark/__init__.py": "a module",
-    "streams/cli/records/values.py": "types of JSON",
+    "streams/serdes/values.py": "types of JSON",
     "streams/cli/stored/listing.py": "a column of a table",
 }
 """Files in which the same words are something else."""

@@ -16,10 +16,10 @@ from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
 from processor_api.topology.describe import describe
 from processor_api.topology.topology import Topology
-from streams.cli.drawing.graph import Kind, graph_of
-from streams.cli.drawing.layers import Edge, Layout, place
-from streams.cli.drawing.mermaid import mermaid
-from streams.cli.drawing.svg import svg
+from streams.drawing.graph import Kind, graph_of
+from streams.drawing.layers import Edge, Layout, place
+from streams.drawing.mermaid import mermaid
+from streams.drawing.svg import svg
 
 SVG = "{http://www.w3.org/2000/svg}"
 GAP = (20.0, 30.0)

@@ -22,10 +22,11 @@ from state.formats.windowed_serdes import WindowedSerdes
 from streams.cli.output.failures import CannotRun
 from streams.cli.records.generate import Inventor
 from streams.cli.records.json_lines import BadRecord, GivenRecord, headers_as_json, headers_of_json
-from streams.cli.records.times import duration_ms, iso, time_ms
+from streams.cli.records.stored_json import json_reader
 from streams.cli.records.typed_lines import LineReader
-from streams.cli.records.values import DoesNotFit, as_json, as_text, fitted, json_reader
 from streams.serdes import list_serde, serde_of
+from streams.serdes.times import duration_ms, iso, time_ms
+from streams.serdes.values import DoesNotFit, as_json, as_text, fitted
 
 
 def to_bytes(serde: Serde[Any], given_: Any, *, is_text: bool) -> bytes | None:

@@ -21,10 +21,10 @@ from streams.cli.command_parser import add_with_examples
 from streams.cli.output.failures import CLEAN, FAILED, CannotRun
 from streams.cli.output.terminal import GAP, say, say_error
 from streams.cli.records.json_lines import headers_as_json, record_line, writable
-from streams.cli.records.times import iso
-from streams.cli.records.values import as_json, as_text
 from streams.cli.settings_options import add_settings_options
 from streams.kafka.producing.zero_timestamps import as_written
+from streams.serdes.times import iso
+from streams.serdes.values import as_json, as_text
 
 if TYPE_CHECKING:
     from streams.kafka.ports import Consumer, KafkaClients

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from processor_api.task_id import TopicPartition
 from streams.cli.output.failures import CannotRun
-from streams.cli.records.times import time_ms
+from streams.serdes.times import time_ms
 
 if TYPE_CHECKING:
     from streams.kafka.ports import Consumer

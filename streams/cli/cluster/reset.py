@@ -27,9 +27,9 @@ from streams.cli.command_parser import add_with_examples
 from streams.cli.output import terminal
 from streams.cli.output.failures import CLEAN, CannotRun
 from streams.cli.output.terminal import counted, say, table
-from streams.cli.records.times import duration_ms, time_ms
 from streams.cli.settings_options import add_settings_options
 from streams.cli.topology_function import APP_HELP
+from streams.serdes.times import duration_ms, time_ms
 
 if TYPE_CHECKING:
     from streams.kafka.ports import Admin, Consumer, KafkaClients

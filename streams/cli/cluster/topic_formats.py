@@ -23,11 +23,11 @@ from state.registry.kinds import kind_of
 from state.write_buffer.changelog_form import ChangelogForm
 from streams.cli.cluster.connection import Target
 from streams.cli.output.failures import CannotRun
-from streams.cli.records.times import iso
-from streams.cli.records.values import json_reader
+from streams.cli.records.stored_json import json_reader
 from streams.kafka.topics.application import dead_letter_topic
 from streams.kafka.topics.internal import changelog_name, full_name, topic_prefix
 from streams.kafka.topics.readers import reader_of
+from streams.serdes.times import iso
 
 Reader = Callable[[bytes], Any]
 """A function from bytes to what JSON can write."""

@@ -16,7 +16,7 @@ from processor_api.texts import shown
 from streams.cli.output.failures import CannotRun
 from streams.cli.records.json_lines import BadRecord, GivenRecord
 from streams.cli.records.typed_lines import Item, LineReader, TypedRowReader, record_of_row
-from streams.cli.records.values import as_json
+from streams.serdes.values import as_json
 
 _JSON_LINES = (".jsonl", ".ndjson", ".json")
 _PARQUET_BATCH = 1000

@@ -13,7 +13,7 @@ from processor_api.serde import Serde, Serdes
 from streams.cli.output.failures import CannotRun
 from streams.cli.records.json_lines import GivenRecord
 from streams.cli.records.typed_lines import Item, TimeStep
-from streams.cli.records.values import DoesNotFit, fitted, form_of
+from streams.serdes.values import DoesNotFit, fitted, form_of
 
 STEP_MS = 1000
 """Time between two made-up records."""

@@ -10,8 +10,8 @@ from typing import Any, TextIO
 from processor_api.record import HeaderList
 from processor_api.texts import repr_of, shown
 from streams.cli.output.terminal import json_text
-from streams.cli.records.times import iso, time_ms
-from streams.cli.records.values import bytes_as_json, bytes_of_json, parsed_json
+from streams.serdes.times import iso, time_ms
+from streams.serdes.values import bytes_as_json, bytes_of_json, parsed_json
 
 NAMES = ("topic", "key", "value", "timestamp", "headers")
 """The fields of a record, in the order in which they are printed."""

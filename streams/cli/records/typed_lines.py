@@ -21,7 +21,7 @@ from streams.cli.records.json_lines import (
     record_of,
     text_lines,
 )
-from streams.cli.records.times import duration_ms, time_ms
+from streams.serdes.times import duration_ms, time_ms
 
 
 @dataclass(frozen=True)

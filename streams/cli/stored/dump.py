@@ -18,8 +18,6 @@ from processor_api.topology.topology import Topology
 from state.formats.keys import ends_of
 from streams.cli.output.failures import CLEAN, CannotRun
 from streams.cli.output.terminal import json_text, say, say_error, table
-from streams.cli.records.times import iso
-from streams.cli.records.values import fitted
 from streams.cli.stored.where import (
     StorePlace,
     add_format_option,
@@ -28,6 +26,8 @@ from streams.cli.stored.where import (
     add_topology_option,
     place_of,
 )
+from streams.serdes.times import iso
+from streams.serdes.values import fitted
 
 # Converts between the bytes of a store and the text that a person reads and types.
 

@@ -98,7 +98,7 @@ def _positive(text: str) -> int:
 
 
 def _duration(text: str) -> int:
-    from streams.cli.records.times import duration_ms
+    from streams.serdes.times import duration_ms
 
     try:
         return duration_ms(text)
@@ -107,7 +107,7 @@ def _duration(text: str) -> int:
 
 
 def _time(text: str) -> int:
-    from streams.cli.records.times import time_ms
+    from streams.serdes.times import time_ms
 
     try:
         return time_ms(text)

@@ -23,12 +23,12 @@ from state.write_buffer.changelog_form import ChangelogForm
 from state.write_buffer.store_kind import StoreKind
 from streams.cli.output.terminal import has_colour, json_text, say
 from streams.cli.records.json_lines import headers_as_json, record_line, writable
-from streams.cli.records.times import iso
-from streams.cli.records.values import as_json, as_text, bytes_as_json
 from streams.cli.trial.session import Output
 from streams.config import StreamsConfig
 from streams.runtime.processing.environment import resolve_serde
 from streams.runtime.tracing.steps import TraceStep, value_text
+from streams.serdes.times import iso
+from streams.serdes.values import as_json, as_text, bytes_as_json
 
 MOST_CELL = 60
 """Characters of a key in a table, and of a key or a value in a step."""

@@ -18,7 +18,6 @@ from processor_api.topology.nodes import SourceNode, sources_above
 from processor_api.topology.partitioner import partition_for_key
 from processor_api.topology.topology import Topology
 from streams.cli.output.terminal import counted_were
-from streams.cli.records.times import short_iso
 from streams.cli.trial.held_back import HeldBack, held_back
 from streams.cli.trial.session import Output, Session
 from streams.kafka.topics.internal import full_name, internal_topic_counts
@@ -26,6 +25,7 @@ from streams.runtime.plan.task_plan import plan_tasks
 from streams.runtime.runner.options import HistoryRow, RunnerOptions
 from streams.runtime.runner.resources import RunnerResources
 from streams.runtime.runner.task_runner import TaskRunner
+from streams.serdes.times import short_iso
 
 MOST_NAMED = 3
 """Tasks that a sentence names."""

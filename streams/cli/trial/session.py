@@ -16,12 +16,13 @@ from processor_api.texts import repr_of
 from processor_api.topology.nodes import SinkNode, SourceNode
 from processor_api.topology.topology import Topology
 from streams.cli.records.json_lines import GivenRecord
+from streams.cli.records.stored_json import json_reader
 from streams.cli.records.typed_lines import TimeStep
-from streams.cli.records.values import DoesNotFit, bytes_as_json, fitted, json_reader
 from streams.config import StreamsConfig
 from streams.kafka.topics.internal import changelog_name, full_name
 from streams.kafka.topics.readers import reader_of
 from streams.runtime.processing.environment import resolve_serde
+from streams.serdes.values import DoesNotFit, bytes_as_json, fitted
 from streams.testing.driver import TopologyTestDriver
 from streams.testing.record_trace import RecordTrace
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape, quoteattr
 
-from streams.cli.drawing.graph import Box, Graph, Kind
-from streams.cli.drawing.layers import Edge, Layout, Point, place
+from streams.drawing.graph import Box, Graph, Kind
+from streams.drawing.layers import Edge, Layout, Point, place
 
 _CHARACTER = 7.3
 _LINE = 15.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from streams.cli.drawing.graph import Box, Graph, Kind
+from streams.drawing.graph import Box, Graph, Kind
 
 _SHAPES = {
     Kind.SOURCE: ("[/", "\\]"),

@@ -67,14 +67,14 @@ def _with_calls(topology: Topology) -> str:
 
 
 def _mermaid(topology: Topology) -> str:
-    from streams.cli.drawing.graph import graph_of
-    from streams.cli.drawing.mermaid import mermaid
+    from streams.drawing.graph import graph_of
+    from streams.drawing.mermaid import mermaid
 
     return mermaid(graph_of(topology))
 
 
 def _svg(topology: Topology) -> str:
-    from streams.cli.drawing.graph import graph_of
-    from streams.cli.drawing.svg import svg
+    from streams.drawing.graph import graph_of
+    from streams.drawing.svg import svg
 
     return svg(graph_of(topology))
