@@ -21,6 +21,7 @@ from streams.cli.output.terminal import say
 from streams.cli.run import command as run
 from streams.cli.spark import commands as spark
 from streams.cli.stored import commands as state
+from streams.cli.top import command as top_view
 from streams.cli.trial import command as trial
 from streams.cli.working_directory import started_in
 from streams.user_exits import as_error, passes
@@ -83,7 +84,7 @@ def parser(words: Sequence[str] | None = None) -> CommandParser:
     top = CommandParser(prog="streams", description="Kafka Streams for Python.", epilog="Each command has --help.")
     top.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (run, trial, describe, config_show, doctor):
+    for command in (run, top_view, trial, describe, config_show, doctor):
         command.add_parser(commands)
     cluster.add_parser(commands, words)
     for group in (state, spark):

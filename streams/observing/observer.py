@@ -25,6 +25,8 @@ from streams.runtime.threads.thread_state import ThreadState
 ASSIGNED = "ASSIGNED"
 """The state of a task that the worker owns and has not opened."""
 
+_SIZES = ("live-sst-files-size", "cur-size-all-mem-tables")
+
 
 def thread_status(thread: StreamThread) -> ThreadStatus:
     """Returns what a stream thread does now."""
@@ -132,7 +134,7 @@ def _store(name: str, owned: OwnedTask, task: Task) -> StoreStatus:
     if engine is not None and kept_in == ROCKSDB:
         properties = cast(HasProperties, engine)
         entries = properties.property(families[0], "rocksdb.estimate-num-keys")
-        size = sum(properties.property(one, "rocksdb.live-sst-files-size") for one in families)
+        size = sum(properties.property(one, f"rocksdb.{part}") for one in families for part in _SIZES)
     elif engine is not None and store is not None:
         entries = engine.family(families[0]).approximate_count()
     return StoreStatus(

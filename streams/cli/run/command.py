@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from processor_api.topology.function import TopologyLike
@@ -126,12 +127,26 @@ def _run_here(arguments: argparse.Namespace, stop: StopRequest, line: Supervisor
         raise
     try:
         running = (lambda: None) if line is None else line.running
-        run_until_stopped(application, stop, close_timeout_ms=arguments.close_timeout_ms, running=running, ready=ready)
+        with _shown_status(application):
+            run_until_stopped(
+                application, stop, close_timeout_ms=arguments.close_timeout_ms, running=running, ready=ready
+            )
         return CLEAN
     except Exception as error:
         if line is not None:
             line.failed(error)
         return report(error, trace=arguments.log_level == "debug")
+
+
+def _shown_status(application: Application) -> AbstractContextManager[None]:
+    """Lets `streams top` on this machine see the application."""
+    from streams.app.kafka_streams import KafkaStreams
+    from streams.observing.local_socket import serve_status
+
+    if not isinstance(application, KafkaStreams):  # a test's
+        return nullcontext()
+    config = application.config
+    return serve_status(config.state_dir, config.application_id, application.status)
 
 
 def keep_files_private(*, group_write: bool) -> None:

@@ -1,0 +1,1 @@
+"""`streams top`: the workers of an application, live on the terminal."""

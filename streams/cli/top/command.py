@@ -1,0 +1,258 @@
+"""`streams top`: shows what the workers of an application do, live on a terminal, or once."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from processor_api.texts import plain_str, printable
+from streams.cli.command_parser import add_with_examples
+from streams.cli.output.failures import CLEAN, FAILED, CannotRun
+from streams.cli.output.terminal import console, json_text, say, say_title, table
+from streams.cli.settings_options import add_settings_options, given_settings
+from streams.cli.topology_function import APP_HELP
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from streams.cli.top.keys import Keys
+    from streams.cli.top.view import Choice, Seen, View
+
+_EXAMPLES = """
+examples:
+  streams top app.py
+  streams top app.py --sort lag
+  streams top app.py --once --json | jq '.workers[].tasks[].id'
+  streams top --url http://10.0.0.4:8080 --url http://10.0.0.5:8080
+"""
+_KEYS = "q end   up, down choose   enter open   esc back   sort by t task  r rate  l lag  d dropped  h held  s size"
+_SORTS = ("task", "rate", "lag", "drops", "held", "size")
+
+
+def add_parser(commands: Any) -> None:
+    parser = add_with_examples(
+        commands,
+        "top",
+        "show what the workers of an application do",
+        _EXAMPLES,
+        "Shows the workers of APP that run on this machine with the same state directory, or those at --url: their"
+        " tasks with rate, lag, stream time, results that are held back, dropped records and sizes of stores, and, when"
+        " nothing comes out, why. On a terminal it goes on until q is pressed; elsewhere, and with --once, it prints"
+        " what there is now. Exit status: 1 if no worker was found, else 0.",
+    )
+    parser.add_argument("topology", metavar="APP", nargs="?", help=APP_HELP)
+    parser.add_argument("--url", action="append", default=[], metavar="URL", help="a worker's HTTP port; repeatable")
+    parser.add_argument("--token-file", metavar="FILE", help="the file with the bearer token of the HTTP ports")
+    parser.add_argument("--once", action="store_true", help="print what there is now, and end")
+    parser.add_argument("--json", action="store_true", help="with --once: print one JSON object")
+    parser.add_argument(
+        "--interval",
+        type=_seconds,
+        default=1.0,
+        metavar="S",
+        help="seconds from one look to the next (default: %(default)s)",
+    )
+    parser.add_argument("--sort", choices=_SORTS, default="task", help="the order of tasks (default: %(default)s)")
+    add_settings_options(parser)
+    parser.set_defaults(command=run)
+
+
+ANSWER_S = 3.0
+LARGEST = 64 << 20
+"""Bytes of an answer that are read at most."""
+
+Look = Callable[[], "Seen"]
+"""Asks all workers once."""
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Runs the command; returns the exit status."""
+    from streams.cli.top.view import Choice
+
+    name, look = _look(arguments)
+    choice = Choice(sort=arguments.sort)
+    if arguments.json or arguments.once or not (sys.stdout.isatty() and sys.stdin.isatty()):
+        return _once(name, look, choice, arguments)
+    from streams.cli.top.keys import keys_of
+
+    with keys_of(sys.stdin) as keys:
+        return _live(name, look, choice, arguments.interval, keys)
+
+
+def _look(arguments: argparse.Namespace) -> tuple[str, Look]:
+    if arguments.url:
+        token = None if arguments.token_file is None else _token(Path(arguments.token_file))
+        return ", ".join(arguments.url), over_http(arguments.url, token)
+    if arguments.topology is None and not _has_id(arguments):
+        raise CannotRun("give the application as APP, or --application-id, or the HTTP ports of its workers by --url")
+    from streams.config import StreamsConfig
+
+    given = {"bootstrap.servers": "not-asked:9092", **given_settings(arguments, derives_id=True).settings}
+    config = StreamsConfig.of(given)
+    return config.application_id, on_this_machine(config.state_dir, config.application_id)
+
+
+def _has_id(arguments: argparse.Namespace) -> bool:
+    return "application.id" in given_settings(arguments, derives_id=True).settings
+
+
+def _token(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise CannotRun(f"the token file {str(path)!r} cannot be read: {error}") from error
+
+
+def on_this_machine(root: Path, application_id: str) -> Look:
+    """Returns a look at the workers of an application whose state is below a directory.
+
+    :param root: ``state.dir``
+    """
+
+    from streams.observing.local_socket import local_statuses
+
+    def look() -> Seen:
+        return _parsed([("a worker of this machine", answer) for answer in local_statuses(root, application_id)], [])
+
+    return look
+
+
+def over_http(urls: Sequence[str], token: str | None) -> Look:
+    """Returns a look at workers by the addresses of their HTTP ports.
+
+    :param token: the bearer token that they ask for, if any.
+    """
+
+    from urllib.error import HTTPError
+
+    def look() -> Seen:
+        answers, problems = [], []
+        for url in urls:
+            try:
+                answers.append((url, _get(f"{url.rstrip('/')}/state", token)))
+            except HTTPError as error:
+                problems.append(f"{url} answers {error.code}: {_REASONS.get(error.code, error.reason)}")
+            except (OSError, ValueError) as error:
+                problems.append(f"{url} cannot be asked: {plain_str(getattr(error, 'reason', error))}")
+        return _parsed(answers, problems)
+
+    return look
+
+
+_REASONS = {
+    401: "it asks for a token; give --token-file",
+    403: "it refuses the token of --token-file",
+    404: "this is not the HTTP port of a worker",
+}
+
+
+def _get(url: str, token: str | None) -> bytes:
+    import ssl
+    from urllib.request import Request, urlopen
+
+    if not url.startswith(("http://", "https://")):
+        raise ValueError("an address begins with http:// or https://")
+    request = Request(url, headers={} if token is None else {"Authorization": f"Bearer {token}"})
+    context = ssl.create_default_context() if url.startswith("https") else None
+    with urlopen(request, timeout=ANSWER_S, context=context) as response:
+        body: bytes = response.read(LARGEST)
+    return body
+
+
+def _parsed(answers: Sequence[tuple[str, bytes]], problems: list[str]) -> Seen:
+    from pydantic import TypeAdapter, ValidationError
+
+    from streams.cli.top.view import Seen
+    from streams.observing.status import WorkerStatus
+
+    read = TypeAdapter(WorkerStatus).validate_json
+    workers: list[WorkerStatus] = []
+    for origin, answer in answers:
+        try:
+            workers.append(read(answer))
+        except ValidationError as error:
+            first = error.errors()[0]
+            field = ".".join(map(str, first["loc"]))
+            problems.append(f"{origin} runs another version of this library: {field}: {first['msg']}")
+    return Seen(tuple(workers), tuple(problems))
+
+
+def _once(name: str, look: Look, choice: Choice, arguments: argparse.Namespace) -> int:
+    from streams.cli.top.view import view_of, why
+
+    seen = look()
+    if arguments.json:
+        workers = [dataclasses.asdict(one) for one in seen.workers]
+        reasons = [*seen.problems, *why(seen, None)]
+        say(json_text({"application": name, "reasons": reasons, "workers": workers}))
+    else:
+        view = view_of(name, seen, None, choice)
+        for line in (*view.lines, *view.reasons):
+            say(line)
+        for section in view.sections:
+            say()
+            say_title(section.title)
+            table(section.headings, section.rows)
+    return CLEAN if seen.workers else FAILED
+
+
+def _live(
+    name: str, look: Look, choice: Choice, interval_s: float, keys: Keys, now: Callable[[], float] = time.monotonic
+) -> int:
+    from rich.live import Live
+
+    from streams.cli.top.view import view_of
+
+    before: Seen | None = None
+    seen = look()
+    view = view_of(name, seen, None, choice)
+    with Live(_drawn(view), console=console(sys.stdout), screen=True, auto_refresh=False) as live:
+        due = now() + interval_s
+        while True:
+            live.update(_drawn(view), refresh=True)
+            key = keys.wait(due - now())
+            if key == "q":
+                return CLEAN if seen.workers else FAILED
+            if key is not None:
+                choice = choice.after(key, view.tasks)
+            if now() >= due:
+                before, seen, due = seen, look(), now() + interval_s
+            view = view_of(name, seen, before, choice)
+
+
+def _drawn(view: View) -> RenderableType:
+    """Draws a view with ``rich``; what it quotes is escaped."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    parts: list[Any] = [Text(printable(line), style="bold") for line in view.lines]
+    parts += [Text(printable(reason), style="yellow") for reason in view.reasons]
+    for section in view.sections:
+        drawn = Table(title=section.title, title_justify="left", title_style="bold", box=None, header_style="dim")
+        for heading in section.headings:
+            right = heading in _NUMBER_COLUMNS
+            drawn.add_column(heading, justify="right" if right else "left", no_wrap=True, overflow="ellipsis")
+        for at, row in enumerate(section.rows):
+            style = "reverse" if at == section.selected else ""
+            drawn.add_row(*(Text(printable("" if cell is None else str(cell))) for cell in row), style=style)
+        parts += [Text(), drawn]
+    return Group(*parts, Text(), Text(_KEYS, style="dim"))
+
+
+_NUMBER_COLUMNS = frozenset(
+    "THREADS,TASKS,RECORDS/S,BUSY,COMMITTING,COMMIT,LAG,BEHIND,HELD,DROPPED,LATENCY,STATE SIZE,"  # noqa: SIM905
+    "POSITION,COMMITTED,END,BUFFERED,ENTRIES,SIZE,UNCOMMITTED,TIME,COUNT".split(",")
+)
+
+
+def _seconds(text: str) -> float:
+    number = float(text)
+    if not 0.1 <= number <= 3600:
+        raise argparse.ArgumentTypeError(f"must be from 0.1 to 3600 seconds, got {text}")
+    return number

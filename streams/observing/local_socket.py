@@ -1,0 +1,142 @@
+"""The status of a worker for other processes of the same user on the same machine, over a socket of the file system.
+
+A worker of `streams run` listens at ``<state.dir>/.status/<application>-<process id>.sock``. A process that
+connects gets its status as one line of JSON. The file is the user's own: other users cannot connect.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import json
+import logging
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from processor_api.texts import plain_str
+from streams.observing.status import WorkerStatus
+
+log = logging.getLogger("streams.client")
+
+DIRECTORY = ".status"
+ANSWER_S = 2.0
+"""How long a worker waits for a reader that does not read, and a reader for a worker that does not answer."""
+LONGEST_PATH = 100
+"""Bytes of the path of a socket, which systems limit to 104 or 108."""
+
+
+def status_line(status: WorkerStatus) -> bytes:
+    """Returns a status as one line of JSON."""
+    return json.dumps(dataclasses.asdict(status), allow_nan=False).encode() + b"\n"
+
+
+@contextmanager
+def serve_status(root: Path, application_id: str, status: Callable[[], WorkerStatus]) -> Iterator[None]:
+    """Lets other processes read the status of this one for some time; a context manager.
+
+    Where no socket can be made, that is logged, and the worker runs without.
+
+    :param root: ``state.dir``
+    """
+    try:
+        with contextlib.ExitStack() as made:
+            server = _listen(root, application_id, made)
+            closing = made.pop_all()
+    except (OSError, AttributeError) as error:  # a system without such sockets has no AF_UNIX
+        text = "`streams top` cannot see this worker without HTTP: no socket in its state directory"
+        log.info(text, extra={"directory": str(root / DIRECTORY), "error": plain_str(error)})
+        yield
+        return
+    with closing:
+        thread = threading.Thread(target=_answer, args=(server, status), name="status-socket", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):
+                server.shutdown(socket.SHUT_RDWR)  # which wakes the thread
+            thread.join(ANSWER_S)
+
+
+def _listen(root: Path, application_id: str, made: contextlib.ExitStack) -> socket.socket:
+    directory = root / DIRECTORY
+    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    path = directory / f"{_prefix(application_id)}{os.getpid()}.sock"
+    path.unlink(missing_ok=True)  # of a process that had the same id
+    server = made.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+    with _reachable(path) as address:
+        server.bind(address)
+    made.callback(path.unlink, missing_ok=True)
+    path.chmod(0o600)
+    server.listen(8)
+    return server
+
+
+def _answer(server: socket.socket, status: Callable[[], WorkerStatus]) -> None:
+    while True:
+        try:
+            connection, _ = server.accept()
+        except OSError:  # closed
+            return
+        with connection:
+            connection.settimeout(ANSWER_S)
+            try:
+                connection.sendall(status_line(status()))
+            except OSError:  # the reader has gone
+                continue
+            except Exception as error:
+                log.warning(
+                    "the status of this worker cannot be told", extra={"error": plain_str(error)}, exc_info=error
+                )
+
+
+def local_statuses(root: Path, application_id: str) -> Iterator[bytes]:
+    """Yields the status of each worker of an application that runs on this machine with this state directory, as JSON.
+
+    :param root: ``state.dir``
+    """
+    for path in sorted((root / DIRECTORY).glob(f"{_prefix(application_id)}*.sock")):
+        answer = _ask(path)
+        if answer:
+            yield answer
+
+
+def _ask(path: Path) -> bytes:
+    """Returns the answer of one worker; nothing if it has ended, or stands still."""
+    parts: list[bytes] = []
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+        client.settimeout(ANSWER_S)
+        try:
+            with _reachable(path) as address:
+                client.connect(address)
+            while part := client.recv(1 << 16):
+                parts.append(part)
+        except ConnectionRefusedError:  # killed
+            path.unlink(missing_ok=True)
+            return b""
+        except OSError:
+            return b""
+    answer = b"".join(parts)
+    return answer if answer.endswith(b"\n") else b""
+
+
+def _prefix(application_id: str) -> str:
+    return hashlib.sha256(application_id.encode()).hexdigest()[:16] + "-"
+
+
+@contextmanager
+def _reachable(path: Path) -> Iterator[str]:
+    """Gives an address for a path that may be longer than systems allow; a context manager."""
+    if len(os.fsencode(path)) <= LONGEST_PATH or not os.path.isdir("/proc/self/fd"):
+        yield str(path)
+        return
+    descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{descriptor}/{path.name}"
+    finally:
+        os.close(descriptor)

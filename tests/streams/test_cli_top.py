@@ -1,0 +1,270 @@
+"""`streams top`: the workers of this machine by their sockets, a view of them, and the keys that change it."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import socket
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from runtime_support.running_app import Cluster, counting
+from streams.cli.main import main
+from streams.cli.top.keys import keys_of
+from streams.cli.top.view import SORT_KEYS, SORTS, Choice, Seen, amount, duration, view_of
+from streams.observing.local_socket import DIRECTORY, local_statuses, serve_status
+from streams.observing.status import (
+    DropStatus,
+    HeldStatus,
+    NodeStatus,
+    PartitionStatus,
+    StoreStatus,
+    TaskStatus,
+    WorkerStatus,
+)
+from waiting import wait_until
+
+HOSTILE = "a\x1b[2Jb\nc"
+
+
+def task(id_: str, processed: int = 0, **given: object) -> TaskStatus:
+    fields = {"thread": "t", "state": "RUNNING", "rate": 1.5, "stream_time_ms": 1000, "dropped": 0} | given
+    return TaskStatus(id=id_, processed=processed, **fields)  # type: ignore[arg-type]
+
+
+def worker(*tasks: TaskStatus, at_ms: int = 5000, client_id: str = "me") -> WorkerStatus:
+    return WorkerStatus(
+        application_id="app",
+        client_id=client_id,
+        host="here",
+        pid=7,
+        version="1",
+        at_ms=at_ms,
+        started_at_ms=0,
+        state="RUNNING",
+        ready=True,
+        paused=False,
+        failure=None,
+        tasks=tasks,
+    )
+
+
+def full_task() -> TaskStatus:
+    """A task that has something of everything, with names that a terminal would obey."""
+    return task(
+        "0_1",
+        partitions=(
+            PartitionStatus(
+                topic=HOSTILE,
+                partition=1,
+                position=5,
+                committed=3,
+                end=9,
+                lag=6,
+                buffered=1,
+                caught_up=False,
+                stream_time_ms=1000,
+            ),
+        ),
+        nodes=(NodeStatus(name="KSTREAM-MAP-1", call="map(to_cents)", made_at="app.py:3", rate=12.0, time_share=0.5),),
+        stores=(
+            StoreStatus(
+                name=HOSTILE, kind="window", engine="rocksdb", restoring=True, restore_remaining=12_000, size=3
+            ),
+        ),
+        drops=(
+            DropStatus(
+                node="KSTREAM-MAP-1", call="map(to_cents)", made_at="app.py:3", reason="late", count=4, late_by_ms=70
+            ),
+        ),
+        held=(
+            HeldStatus(
+                node="S",
+                call=None,
+                made_at=None,
+                what="windows",
+                count=2,
+                at_least=True,
+                next_ms=1500,
+                waits_for="in-3",
+            ),
+        ),
+        dropped=4,
+    )
+
+
+def test_a_view_has_everything_that_a_task_says() -> None:
+    seen = Seen((worker(full_task(), task("0_0")),))
+    view = view_of("app", seen, None, Choice(opened=("me", "0_1")))
+    cells = {str(cell) for section in view.sections for row in section.rows for cell in row}
+    assert {"map(to_cents)", "app.py:3", "late", "70 ms", "at least 2", "in-3", "12 k to restore", "6", "50%"} <= cells
+    assert [section.title for section in view.sections] == [
+        "Tasks",
+        "Inputs",
+        "Nodes",
+        "Stores",
+        "Held back",
+        "Dropped",
+    ]
+
+
+def test_rates_are_those_between_two_looks_and_of_the_metrics_at_first_or_after_a_task_was_opened_again() -> None:
+    now = Seen((worker(task("0_0", 300), task("0_1", 5), at_ms=7000),))
+    before = Seen((worker(task("0_0", 100), task("0_1", 9), at_ms=5000),))
+    assert [row.rate for row in view_of("app", now, None, Choice()).tasks] == [1.5, 1.5]
+    assert [row.rate for row in view_of("app", now, before, Choice()).tasks] == [100.0, 1.5]
+
+
+def test_keys_choose_sort_and_open_tasks() -> None:
+    seen = Seen((worker(task("0_0"), task("0_10", dropped=3), task("0_2")),))
+    view = view_of("app", seen, None, Choice())
+    assert [row.task.id for row in view.tasks] == ["0_0", "0_2", "0_10"]
+    choice = Choice().after("down", view.tasks).after("down", view.tasks).after("down", view.tasks)
+    assert choice.selected == 2
+    opened = choice.after("enter", view.tasks)
+    assert opened.opened == ("me", "0_10")
+    assert opened.after("esc", view.tasks).opened is None
+    by_drops = view_of("app", seen, None, choice.after("d", view.tasks))
+    assert by_drops.tasks[0].task.id == "0_10"
+    assert Choice().after("x", view.tasks) == Choice()
+    assert set(SORTS) == set(SORT_KEYS)
+
+
+@pytest.mark.parametrize(
+    ("number", "text"), [(None, ""), (0, "0"), (0.25, "0.25"), (9999, "9999"), (12_345, "12.3 k"), (3.2e9, "3.2 G")]
+)
+def test_numbers_are_short(number: float | None, text: str) -> None:
+    assert amount(number) == text
+
+
+@pytest.mark.parametrize(
+    ("ms", "text"),
+    [(None, ""), (999, "999 ms"), (1000, "1 s"), (119_999, "120 s"), (120_000, "2 min"), (2**40, "12725 d")],
+)
+def test_times_are_short(ms: int | None, text: str) -> None:
+    assert duration(ms) == text
+
+
+def test_a_worker_is_seen_by_others_of_this_machine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Cluster(tmp_path / "cluster") as cluster:
+        app = cluster.start(counting())
+        cluster.send("a", "b")
+        wait_until("two records", lambda: [one.processed for one in app.status().tasks] == [2])
+        command = ["top", "--application-id", "app", "-c", f"state.dir={tmp_path}"]
+        with serve_status(tmp_path, "app", app.status), serve_status(tmp_path, "application", lambda: 1 / 0):  # type: ignore[arg-type, return-value]
+            assert main([*command, "--once", "--json"]) == 0
+            [found] = json.loads(capsys.readouterr().out)["workers"]
+            assert [one["processed"] for one in found["tasks"]] == [2]
+            assert main(command) == 0
+            assert "app: 1 worker, 1 task" in capsys.readouterr().out
+        assert main(command) == 1
+        assert "no worker of this application runs on this machine" in capsys.readouterr().out
+
+
+def test_a_worker_that_was_killed_leaves_nothing_behind_and_a_long_path_is_reached(tmp_path: Path) -> None:
+    root = tmp_path / ("x" * 120)
+    with serve_status(root, "app", lambda: worker(task("0_0"))):
+        [path] = (root / DIRECTORY).iterdir()
+        assert path.stat().st_mode & 0o777 == 0o600
+        assert len(list(local_statuses(root, "app"))) == 1
+    assert list(local_statuses(root, "app")) == []
+    with ExitStack() as dead:
+        stale = dead.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+        descriptor = os.open(path.parent, os.O_RDONLY)
+        dead.callback(os.close, descriptor)
+        stale.bind(f"/proc/self/fd/{descriptor}/{path.name}")
+    assert path.exists()
+    assert list(local_statuses(root, "app")) == []
+    assert not path.exists()
+
+
+def test_a_directory_that_cannot_be_written_leaves_the_worker_running(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / DIRECTORY).write_text("a file")
+    with caplog.at_level("INFO"), serve_status(tmp_path, "app", lambda: worker()):
+        pass
+    assert "cannot see this worker" in caplog.text
+
+
+def test_nothing_of_strangers_reaches_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    hostile = replace(worker(full_task()), host=HOSTILE, failure=HOSTILE)
+    with serve_status(tmp_path, "app", lambda: hostile):
+        assert main(["top", "--application-id", "app", "-c", f"state.dir={tmp_path}", "--once"]) == 0
+    written = capsys.readouterr().out
+    assert "\x1b" not in written
+    assert r"a\x1b[2Jb\nc" in written
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ([], "give the application as APP, or --application-id, or the HTTP ports"),
+        (["--url", "ftp://here"], "an address begins with http:// or https://"),
+        (["--url", "http://127.0.0.1:1"], "http://127.0.0.1:1 cannot be asked"),
+        (["--url", "http://127.0.0.1:1", "--token-file", "/none"], "the token file '/none' cannot be read"),
+    ],
+)
+def test_what_cannot_be_asked_is_said(arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["top", *arguments, "--once"]) in (1, 2)
+    written = capsys.readouterr()
+    assert text in written.out + written.err
+
+
+def test_a_person_sees_it_live_and_ends_it_by_a_key(tmp_path: Path) -> None:
+    with serve_status(tmp_path, "app", lambda: worker(full_task())):
+        pid, terminal = pty.fork()
+        if pid == 0:
+            os.environ.update(TERM="xterm", COLUMNS="150", LINES="40")
+            arguments = ["top", "--application-id", "app", "-c", f"state.dir={tmp_path}", "--interval", "0.1"]
+            os.execv(sys.executable, [sys.executable, "-m", "streams", *arguments])
+        shown = reading(terminal)
+        ended: list[int] = []
+
+        def is_over() -> bool:
+            shown()
+            found, status = os.waitpid(pid, os.WNOHANG)
+            ended.extend([status] if found else [])
+            return bool(found)
+
+        try:
+            wait_until("the tasks", lambda: "0_1" in shown())
+            os.write(terminal, b"\r")
+            wait_until("the nodes of the task", lambda: "map(to_cents)" in shown())
+            os.write(terminal, b"q")
+            wait_until("the end", is_over)
+        finally:
+            os.close(terminal)  # which ends the command, if it goes on
+    assert os.waitstatus_to_exitcode(ended[0]) == 0
+
+
+def reading(terminal: int) -> Callable[[], str]:
+    """Returns a function that reads what there is and returns everything that was written."""
+    os.set_blocking(terminal, False)
+    parts: list[str] = []
+
+    def shown() -> str:
+        try:
+            while data := os.read(terminal, 65536):
+                parts.append(data.decode(errors="replace"))
+        except OSError:  # nothing more now, or the end
+            pass
+        return "".join(parts)
+
+    return shown
+
+
+def test_keys_are_read_one_at_a_time() -> None:
+    controller, terminal = pty.openpty()
+    with open(terminal, encoding="ascii") as stream, keys_of(stream) as keys:
+        for written, key in [(b"\x1b[A", "up"), (b"Q", "q"), (b"\n", "enter"), (b"\x1b", "esc")]:
+            os.write(controller, written)
+            assert keys.wait(5) == key
+        assert keys.wait(0) is None
+    os.close(controller)
