@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from processor_api.clock import Clock
+from processor_api.drops import DropReason
 from processor_api.metrics import StreamsMetrics
 from processor_api.punctuation import Cancellable, PunctuationType, Punctuator
 from processor_api.record import FixedKeyRecord, Forward, HeaderList, Record, RecordMetadata
@@ -320,8 +321,24 @@ class OperatorContext(Protocol):
         """Passes an error of user code to the processing handler: returns to drop the record, else raises."""
         ...
 
-    def drop(self, why: str, key: Any = None) -> None:
-        """Counts a dropped record (``dropped-records``) and logs why."""
+    def drop(self, reason: DropReason, why: str = "") -> None:
+        """Counts a dropped record (``dropped-records``).
+
+        :param why: says more than the reason, for who follows the record.
+        """
+        ...
+
+    def dropping_late(self, reason: DropReason, setting: str, ms: int) -> Callable[[int], None]:
+        """Returns a function that counts a record as dropped which came so many ms too late: with a setting so much
+        longer it would have been taken.
+
+        :param setting: what decides, such as ``grace``.
+        :param ms: the value of the setting.
+        """
+        ...
+
+    def counting(self, reason: DropReason) -> Callable[[], None]:
+        """Returns a function that counts a record which gives no result, and is not dropped."""
         ...
 
     def stream_time_ms(self) -> int:

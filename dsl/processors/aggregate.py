@@ -13,9 +13,8 @@ from typing import Any
 from dsl.processors.tables.operator import TableOperator, is_versioned, marking_late_puts, send_on_flush
 from dsl.processors.user_functions import user_function
 from processor_api.context import OperatorContext
+from processor_api.drops import DropReason
 from processor_api.record import Forward, HeaderList
-
-NULL = "null key or value"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +30,7 @@ class Count(TableOperator):
 
         def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
             if key is None or value is None:
-                drop(NULL, key)
+                drop(DropReason.NULL_KEY_OR_VALUE)
                 return
             latest = timestamp
             try:
@@ -71,7 +70,7 @@ class Aggregate(TableOperator):
 
         def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
             if key is None or value is None:
-                drop(NULL, key)
+                drop(DropReason.NULL_KEY_OR_VALUE)
                 return
             latest = timestamp
             try:
@@ -112,7 +111,7 @@ class Reduce(TableOperator):
 
         def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
             if key is None or value is None:
-                drop(NULL, key)
+                drop(DropReason.NULL_KEY_OR_VALUE)
                 return
             latest = timestamp
             try:

@@ -16,11 +16,10 @@ from typing import Any
 from dsl.processors.user_functions import user_function
 from dsl.processors.windows.emission import kept_stream_time
 from processor_api.context import OperatorContext
+from processor_api.drops import DropReason
 from processor_api.processor import Operator
 from processor_api.record import NO_TIMESTAMP, Forward, HeaderList
 
-NULL = "null key or id"
-LATE = "late: an equal record may have been forgotten"
 NOTHING = b""
 
 Identify = Callable[[Any, Any], Any]
@@ -46,6 +45,8 @@ class Deduplicate(Operator):
         row_of, put = timed.row_of, timed.put_row
         within, grace = self.within_ms, self.grace_ms
         forward, drop, fail = context.forward, context.drop, context.fail
+        late = context.dropping_late(DropReason.LATE_COPY, "grace", grace)
+        copy = context.counting(DropReason.COPY)
         is_copy, origin = _knowing_copies(context)
         observed = NO_TIMESTAMP
         observed = kept_stream_time(context, self.store, lambda: observed)
@@ -61,15 +62,16 @@ class Deduplicate(Operator):
                 fail(error, key, value, timestamp, headers)
                 return
             if raw is None:
-                drop(NULL, key)
+                drop(DropReason.NULL_KEY_OR_ID)
                 return
             if timestamp < observed - grace:
-                drop(LATE, key)
+                late(observed - grace - timestamp)
                 return
             start = timestamp - timestamp % within
             row = row_of(raw, start)
             kept = find(row, raw, timestamp, start, observed)
             if kept is not None and is_copy(raw, timestamp, kept):
+                copy()
                 return
             put(row, raw, start, origin(raw), timestamp)
             forward(key, value, timestamp, headers)

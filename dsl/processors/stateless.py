@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from dsl.processors.user_functions import NoPairError, no_iterable, no_pair, user_function
 from processor_api.context import OperatorContext
+from processor_api.drops import DropReason
 from processor_api.processor import Operator
 from processor_api.record import Forward, HeaderList
 
@@ -298,10 +299,12 @@ class DropNullKeys(Operator):
     part: ClassVar[str] = "drop null keys"
 
     def bind(self, context: OperatorContext) -> Forward:
-        forward = context.forward
+        forward, count = context.forward, context.counting(DropReason.UNKEYED_REPARTITION)
 
         def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
-            if key is not None:
+            if key is None:
+                count()
+            else:
                 forward(key, value, timestamp, headers)
 
         return process

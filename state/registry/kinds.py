@@ -164,7 +164,7 @@ def restores_blindly(builder: StoreBuilder[Any, Any], engine: Engine) -> bool:
     return kind.restores_rows and not any(engine.holds(f"{builder.name}.{suffix}") for suffix in kind.older)
 
 
-def _count_nothing() -> None:
+def _count_nothing(by_ms: int = 0) -> None:
     """Does nothing; stands in stores whose dropped records are not counted."""
 
 
@@ -179,7 +179,7 @@ def open_store(
     value_serde: Serde[Any],
     log_many: LogMany | None = None,
     log_each: bool = True,
-    drop: Callable[[], None] = _count_nothing,
+    drop: Callable[..., None] = _count_nothing,
     reads_only: bool = False,
 ) -> OpenStore:
     """Opens a store on a task's engine.

@@ -259,7 +259,7 @@ def _versions(
     codec: RowCodec,
     cursor: Cursor,
     budget: Budget,
-    drop: Callable[[], None],
+    drop: Callable[[int], None],
 ) -> Versions:
     """Returns the versions of a store, which logs each of its puts itself."""
     format = RowFormat(builder.name, codec, Serdes.BYTES, Serdes.BYTES)
@@ -283,7 +283,7 @@ def _open(opening: Opening) -> OpenStore:
     )
 
 
-def _nothing() -> None:
+def _nothing(by_ms: int) -> None:
     """Does nothing: dropped puts of a restore were counted when they were made."""
 
 

@@ -129,13 +129,15 @@ class Versions(VersionReads):
 
     :param latest: rows from bytes to bytes, without a cache and without a changelog.
     :param keeps_history: if not, it is a plain store with the calls of a versioned one.
-    :param drop: counts a put that came too late.
+    :param drop: counts a put that came so many ms too late.
     """
 
     latest: Rows
     history: VersionHistory
 
-    def __init__(self, latest: Rows, history: VersionHistory, *, keeps_history: bool, drop: Callable[[], None]) -> None:
+    def __init__(
+        self, latest: Rows, history: VersionHistory, *, keeps_history: bool, drop: Callable[[int], None]
+    ) -> None:
         super().__init__(latest, history, LateWarnings(latest.name))
         self._keeps = keeps_history
         self._drop = drop
@@ -145,7 +147,7 @@ class Versions(VersionReads):
         """Puts a version, and returns when its validity ends, as ``VersionedKeyValueStore.put`` does."""
         history = self.history
         if timestamp < history.oldest:
-            self._drop()
+            self._drop(history.oldest - timestamp)
             self._late.put(timestamp, history.oldest)
             return PUT_RETURN_CODE_NOT_PUT
         before = history.stream_time

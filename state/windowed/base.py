@@ -206,7 +206,7 @@ def restore_timed(
     """
     name = builder.name
     family = engine.family(f"{name}.{codec.family_suffix}")
-    segments = Segments(name, family, retention, lambda: None)
+    segments = Segments(name, family, retention, lambda by_ms: None)
     fill, handle, read, row_of = codec.fill, family.handle, layout.keys.read, layout.row
     index_row = layout.index.row if isinstance(layout, TimeFirst) else None
     numbered, persistent = bool(builder.supplier.parameters.get("retain_duplicates")), is_persistent(builder, engine)

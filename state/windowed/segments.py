@@ -217,16 +217,16 @@ class PutSequence:
 class LateDrops:
     """The puts of a store that came too late.
 
-    :param count: counts a record that was dropped.
+    :param count: counts a record that was dropped so many ms too late.
     """
 
-    def __init__(self, store: str, count: Callable[[], None]) -> None:
+    def __init__(self, store: str, count: Callable[[int], None]) -> None:
         self._store, self._count = store, count
         self._number = 0
 
-    def note(self, time: int, stream_time: int) -> None:
+    def note(self, time: int, stream_time: int, live_from: int) -> None:
         """Counts one; warns at the first, the second, the fourth and so on."""
-        self._count()
+        self._count(live_from - time)
         self._number += 1
         if self._number & (self._number - 1) == 0:
             log.warning(
@@ -287,11 +287,11 @@ class SegmentExpiry:
 class Segments(SegmentTimes):
     """The segments of one store, as of its last commit when they are opened. Part of each commit.
 
-    :param count_drop: counts a record that was dropped.
+    :param count_drop: counts a record that was dropped so many ms too late.
     :raises StateError: if the engine's row about it is damaged.
     """
 
-    def __init__(self, store: str, family: Family, retention: Retention, count_drop: Callable[[], None]) -> None:
+    def __init__(self, store: str, family: Family, retention: Retention, count_drop: Callable[[int], None]) -> None:
         stream_time, interval, sequence = _stored_facts(store, family) or (NO_TIMESTAMP, retention.interval_ms, 0)
         super().__init__(retention, interval, HeldSegments.in_family(family))
         self._store = store
@@ -401,7 +401,7 @@ class Segments(SegmentTimes):
 
     def drop(self, time: int) -> None:
         """Counts a late put."""
-        self._drops.note(time, self.stream_time)
+        self._drops.note(time, self.stream_time, self.dropped_before)
 
     # ---------------------------------------------------------- other threads
 

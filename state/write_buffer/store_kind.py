@@ -91,8 +91,8 @@ class Opening:
     """Whether a key-value store without caching logs each put when it happens, or the last of each key at the drain."""
     key_serde: Serde[Any]
     value_serde: Serde[Any]
-    drop: Callable[[], None]
-    """Counts a record that was dropped."""
+    drop: Callable[..., None]
+    """Counts a record that was dropped; takes by how many ms it missed its time, where that is known."""
     make_rows: Callable[..., Rows] = Rows
     """Makes the write buffer, with the arguments of :class:`~state.write_buffer.buffer.Rows`."""
 

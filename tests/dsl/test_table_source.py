@@ -6,6 +6,7 @@ import pytest
 
 from dsl import Consumed, Materialized, StreamsBuilder
 from dsl_support.fake_task import FakeTask, Output
+from processor_api.drops import DropReason
 from processor_api.errors import TopologyError
 from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
@@ -39,7 +40,7 @@ def test_every_record_with_a_key_is_an_update(materialized: Materialized[Any, An
         Output("a", "y", 3, H),
         Output("a", None, 2, H),
     ]
-    assert task.drops == ["null key"]
+    assert task.drops == [DropReason.NULL_KEY]
     assert [store.rows for store in task.stores.values()] == ([] if materialized is None else [{}])
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from processor_api.clock import ManualClock
+from processor_api.drops import DropReason
 from processor_api.errors import (
     InternalError,
     ProductionError,
@@ -41,7 +42,7 @@ class Told:
         self.failed: list[tuple[str, Any, Any, int]] = []
         self.unwritten: list[tuple[str, str, ProducerRecord]] = []
         self.refused: list[tuple[StreamsError, ProducerRecord]] = []
-        self.dropped: list[str] = []
+        self.dropped: list[DropReason] = []
         self.verdict: StreamsError | None = None
         self.letters: list[ProducerRecord] = []
 
@@ -60,8 +61,8 @@ class Told:
     def unwritable(self, failure: NotDelivered, record: ProducerRecord) -> None:
         self.refused.append((failure, record))
 
-    def drop(self, why: str) -> None:
-        self.dropped.append(why)
+    def drop(self, reason: DropReason) -> None:
+        self.dropped.append(reason)
 
 
 class Kit:
@@ -143,7 +144,7 @@ def test_a_partitioner_chooses(chosen: Any, partitions: list[int] | None) -> Non
 def test_a_partitioner_that_chooses_nothing_drops_the_record(kit: Kit) -> None:
     kit.sink(partitioner=lambda *arguments: ())("k", "v", 5, None)
     assert kit.sent() == []
-    assert len(kit.told.dropped) == 1
+    assert kit.told.dropped == [DropReason.NO_PARTITION]
 
 
 @pytest.mark.parametrize("chosen", [[-1], [3], ["0"], [True], 1])

@@ -49,7 +49,7 @@ class Opened:
             drop=self._drop,
         )
 
-    def _drop(self) -> None:
+    def _drop(self, by_ms: int) -> None:
         self.dropped += 1
 
     def commit(self, store: OpenStore) -> None:

@@ -157,7 +157,7 @@ class Model(RuleBasedStateMachine):
             assert headers == (deleted_at(timestamp) if value is None else headers_at(timestamp))
         self.log_since.append((key, value, timestamp, headers))
 
-    def _count_drop(self) -> None:
+    def _count_drop(self, by_ms: int) -> None:
         self.drops += 1
 
     def _changed(self, key: Any, new: Any, old: Any, timestamp: int, headers: Any) -> None:

@@ -18,13 +18,11 @@ from dsl.processors.tables.operator import ChangeReader, dropping_late_changes
 from dsl.processors.tables.view import Row, TableView
 from dsl.processors.user_functions import user_function
 from processor_api.context import OperatorContext
+from processor_api.drops import DropReason
 from processor_api.processor import Operator
 from processor_api.record import Forward, HeaderList
 from processor_api.serde import Serde
 from state.formats.foreign_keys import murmur3_128, subscription
-
-NULL_FOREIGN_KEY = "null foreign key"
-CHANGED_MEANWHILE = "an answer to an older value of the left row"
 
 Again = Callable[[Any, Any, int, "HeaderList | None"], bool]
 """``(key, value, timestamp, headers)`` of a left row asks for its answer again; ``False`` if it has no foreign key."""
@@ -85,7 +83,7 @@ class ForeignKeySubscribe(ChangeReader, OwnSerdes):
                 fail(error, key, value, timestamp, headers)
                 return
             if counts_null and new_key is None and new is not None:
-                drop(NULL_FOREIGN_KEY, key)
+                drop(DropReason.NULL_FOREIGN_KEY)
             for foreign_key, instruction in orders:
                 forward(foreign_key, subscription(instruction, hash_, raw_key, partition), timestamp, headers)
 
@@ -174,7 +172,7 @@ class ForeignKeyAnswers(OwnSerdes, Operator):
             try:
                 found = get(key)
                 if (None if found is None else murmur3_128(write_value(found[0]))) != hash_:
-                    drop(CHANGED_MEANWHILE, key)
+                    drop(DropReason.CHANGED_MEANWHILE)
                     if left_join or right is not None or will_be_answered(key, found, headers):
                         return
                 elif found is not None and (left_join or right is not None):

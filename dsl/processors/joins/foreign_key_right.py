@@ -22,6 +22,7 @@ from dsl.processors.tables.operator import ChangeReader, dropping_late_changes
 from dsl.processors.tables.view import TableView
 from dsl.processors.windows.emission import rows_of_part
 from processor_api.context import OperatorContext
+from processor_api.drops import DropReason
 from processor_api.errors import StoreError
 from processor_api.processor import Operator
 from processor_api.record import Forward, HeaderList
@@ -267,9 +268,6 @@ class RightAnswers:
         self._send = read_and_answer
 
 
-NULL_FOREIGN_KEY = "a subscription without a foreign key"
-
-
 @dataclass(frozen=True, kw_only=True)
 class ForeignKeyReceive(OwnSerdes, Operator):
     """Keeps the subscriptions of left rows, or deletes them, and passes them on."""
@@ -294,7 +292,7 @@ class ForeignKeyReceive(OwnSerdes, Operator):
                     kept = None if read.instruction in (DELETE_SILENTLY, DELETE_AND_ANSWER) else value
                     put(subscription_key(write_key(key), read.key), kept, timestamp, headers)
                 elif read.instruction != ANSWER_ALWAYS:
-                    drop(NULL_FOREIGN_KEY)
+                    drop(DropReason.NULL_SUBSCRIPTION)
                     return
             except Exception as error:
                 fail(error, key, value, timestamp, headers)

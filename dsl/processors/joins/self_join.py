@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from dsl.processors.joins.joiners import with_key
-from dsl.processors.joins.stream_stream import NULL
 from dsl.processors.user_functions import user_function
 from processor_api.context import OperatorContext
+from processor_api.drops import DropReason
 from processor_api.record import Forward, HeaderList
 
 
@@ -71,7 +71,7 @@ class SelfJoin:
 
         def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
             if value is None or (key is None and not keeps_left):
-                drop(NULL, key)
+                drop(DropReason.NULL_KEY_OR_VALUE)
                 return
             try:
                 found = pairs(key, value, timestamp)

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from dsl.processors.joins.stream_table import NULL
 from dsl.processors.user_functions import user_function
 from processor_api.context import OperatorContext
+from processor_api.drops import DropReason
 from processor_api.record import Forward, HeaderList
 
 
@@ -30,18 +30,20 @@ class StreamGlobalJoin:
         get, select = context.store(self.store).get, self.key_selector
         joiner, left = self.four(), self.left
         forward, drop, fail = context.forward, context.drop, context.fail
+        alone = context.counting(DropReason.NO_PARTNER)
 
         def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
             if value is None:
-                drop(NULL, key)
+                drop(DropReason.NULL_KEY_OR_VALUE)
                 return
             try:
                 selected = select(key, value)
                 if selected is None and not left:
-                    drop(NULL, key)
+                    drop(DropReason.NULL_KEY_OR_VALUE)
                     return
                 found = None if selected is None else get(selected)
                 if found is None and not left:
+                    alone()
                     return
                 joined = joiner(key, selected, value, None if found is None else found[0])
             except Exception as error:

@@ -14,9 +14,8 @@ from dsl.processors.joins.joiners import reversed_joiner, with_key
 from dsl.processors.joins.unmatched import Release, Unmatched
 from dsl.processors.user_functions import user_function
 from processor_api.context import OperatorContext
+from processor_api.drops import DropReason
 from processor_api.record import Forward, HeaderList
-
-NULL = "null key or value"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,16 +79,19 @@ class StreamJoinSide:
         other = context.store(self.other_store)
         find, write_key, before, after = other.timed.find, other.write_key, self.before_ms, self.after_ms
         forward, drop, fail = context.forward, context.drop, context.fail
+        alone = context.counting(DropReason.NO_PARTNER)
 
         def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
             if key is None or value is None:
-                drop(NULL, key)
+                drop(DropReason.NULL_KEY_OR_VALUE)
                 return
             try:
                 partners = find(write_key(key), timestamp - before, timestamp + after)
             except Exception as error:
                 fail(error, key, value, timestamp, headers)
                 return
+            if not partners:
+                alone()
             for partner in partners:
                 try:
                     joined = joiner(key, value, partner[3])
@@ -150,7 +152,7 @@ class StreamJoinSide:
             if timestamp > shared.stream_time:
                 shared.stream_time = timestamp
             if value is None or (key is None and not keeps):
-                drop(NULL, key)
+                drop(DropReason.NULL_KEY_OR_VALUE)
                 return
             if key is None:
                 alone(key, value, timestamp, headers)

@@ -12,9 +12,8 @@ from dsl.processors.tables.view import TableView
 from dsl.processors.user_functions import user_function
 from dsl.processors.windows.emission import rows_of_part
 from processor_api.context import OperatorContext
+from processor_api.drops import DropReason
 from processor_api.record import Forward, HeaderList
-
-NULL = "null key or value"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +44,7 @@ class StreamTableJoin:
 
         def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
             if value is None or (key is None and not left):
-                drop(NULL, key)
+                drop(DropReason.NULL_KEY_OR_VALUE)
             else:
                 join(key, value, timestamp, headers)
 
@@ -68,7 +67,7 @@ class StreamTableJoin:
 
         def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
             if value is None or (key is None and not left):
-                drop(NULL, key)
+                drop(DropReason.NULL_KEY_OR_VALUE)
                 return
             if buffer.due and (key is None or timestamp <= buffer.due_until):  # a part is sent, in the same call
                 evict_while(_always, join)  # before a record that does not wait
@@ -89,12 +88,14 @@ class StreamTableJoin:
     def _latest(self, context: OperatorContext, view: TableView) -> Forward:
         get, forward, fail = view.bind(context), context.forward, context.fail
         joiner, left = with_key(self.joiner, self.takes_key), self.left
+        alone = context.counting(DropReason.NO_PARTNER)
 
         def join(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
             try:
                 found = None if key is None else get(key)
                 if found is None:
                     if not left:
+                        alone()
                         return
                     joined = joiner(key, value, None)
                 else:
@@ -109,12 +110,14 @@ class StreamTableJoin:
     def _as_of(self, context: OperatorContext, get: Callable[[Any, int], tuple[Any, int] | None]) -> Forward:
         forward, fail = context.forward, context.fail
         joiner, left = with_key(self.joiner, self.takes_key), self.left
+        alone = context.counting(DropReason.NO_PARTNER)
 
         def join(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
             try:
                 found = None if key is None else get(key, timestamp)
                 if found is None:
                     if not left:
+                        alone()
                         return
                     joined = joiner(key, value, None)
                 else:

@@ -21,6 +21,7 @@ from dsl.processors.tables.operator import (
 from dsl.processors.tables.view import LookUp, LookUpAsOf, Row, TableView
 from dsl.processors.user_functions import user_function
 from processor_api.context import OperatorContext
+from processor_api.drops import DropReason
 from processor_api.record import Forward, HeaderList
 
 # One side of a join of two tables that are made of the same one: a change arrives by both sides (semantics 169).
@@ -151,6 +152,7 @@ class TableJoinSide(ChangeReader):
         forward, fail = context.forward, context.fail
         needs_own, needs_other, old_values = self.needs_own, self.needs_other, self.old_values
         join = self.joiner if self.is_left else _reversed(self.joiner)
+        without_partner = context.counting(DropReason.NO_PARTNER)
         if self.announced is not None:
             rules = JoinRules(join, needs_own, needs_other)
             return bind_shared(context, self.announced, rules, get, old_values=old_values)
@@ -167,6 +169,7 @@ class TableJoinSide(ChangeReader):
                         latest = found[1]
                 # Without a row on the other side nothing was sent that this change could take back (semantics 33).
                 elif needs_other or (new is None and old is None):
+                    without_partner()
                     return
                 alone = not needs_own and other is not None
                 if alone or new is not None:

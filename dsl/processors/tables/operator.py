@@ -9,12 +9,11 @@ from typing import Any
 
 from dsl.processors.tables.view import TableView
 from processor_api.context import OperatorContext
+from processor_api.drops import DropReason
 from processor_api.errors import InternalError
 from processor_api.processor import Operator
 from processor_api.record import Forward, HeaderList
 from processor_api.stores.contracts import PUT_RETURN_CODE_NOT_PUT, PUT_RETURN_CODE_VALID_TO_UNDEFINED
-
-NOT_LATEST = "an update of a versioned table that is not its latest"
 
 Process = Callable[[Any, Any, int, HeaderList | None], None]
 
@@ -122,7 +121,7 @@ def dropping_late_changes(context: OperatorContext, process: Process) -> Process
         if len(value) == 2:
             process(key, value, timestamp, headers)
         else:
-            drop(NOT_LATEST, key)
+            drop(DropReason.NOT_LATEST)
 
     return latest_only
 

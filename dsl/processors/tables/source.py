@@ -7,9 +7,8 @@ from typing import Any
 
 from dsl.processors.tables.operator import TableOperator, marking_late_puts, send_on_flush
 from processor_api.context import OperatorContext
+from processor_api.drops import DropReason
 from processor_api.record import Forward, HeaderList
-
-NULL_KEY = "null key"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +32,7 @@ class TableSourceOperator(TableOperator):
 
         def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
             if key is None:
-                drop(NULL_KEY)
+                drop(DropReason.NULL_KEY)
                 return
             forward(key, (value, None), timestamp, headers)
 
@@ -44,7 +43,7 @@ class TableSourceOperator(TableOperator):
 
         def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
             if key is None:
-                drop(NULL_KEY)
+                drop(DropReason.NULL_KEY)
                 return
             try:
                 put(key, value, timestamp, headers)
@@ -60,7 +59,7 @@ class TableSourceOperator(TableOperator):
 
         def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
             if key is None:
-                drop(NULL_KEY)
+                drop(DropReason.NULL_KEY)
                 return
             old = None
             try:

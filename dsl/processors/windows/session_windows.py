@@ -13,8 +13,8 @@ from typing import Any
 from dsl.processors.tables.operator import TableOperator
 from dsl.processors.user_functions import user_function
 from dsl.processors.windows.emission import FinalResults, final_results, kept_stream_time
-from dsl.processors.windows.time_windows import LATE, NULL_KEY
 from processor_api.context import OperatorContext
+from processor_api.drops import DropReason
 from processor_api.record import NO_TIMESTAMP, Forward, HeaderList
 from processor_api.stores.windowed import Window, Windowed, window_of
 
@@ -35,6 +35,7 @@ class SessionAggregate(TableOperator):
         initializer, aggregator, merger = self.initializer, self.aggregator, self.merger
         find, put, write_key = store.timed.find_sessions, store.timed.put, store.write_key
         drop, fail, gap, open_for = context.drop, context.fail, self.gap_ms, self.gap_ms + self.grace_ms
+        late = context.dropping_late(DropReason.WINDOW_CLOSED, "grace", self.grace_ms)
         send = self._sending(context, store)
         observed = NO_TIMESTAMP
         observed = kept_stream_time(context, self.store, lambda: observed, self.part)
@@ -43,7 +44,7 @@ class SessionAggregate(TableOperator):
         def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
             nonlocal observed
             if key is None:
-                drop(NULL_KEY, key)
+                drop(DropReason.NULL_KEY)
                 return
             if timestamp > observed:
                 observed = timestamp
@@ -59,7 +60,7 @@ class SessionAggregate(TableOperator):
                     new = merger(key, new, aggregate)
                     start, end = min(start, its_start), max(end, its_end)
                 if end < closed:
-                    drop(LATE, key)
+                    late(closed - end)
                     return
                 new = aggregator(key, value, new)
                 if start == end:

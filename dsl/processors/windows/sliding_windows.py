@@ -14,12 +14,10 @@ from typing import Any
 from dsl.processors.tables.operator import TableOperator, send_on_flush
 from dsl.processors.user_functions import user_function
 from dsl.processors.windows.emission import FinalResults, final_results, kept_stream_time
-from dsl.processors.windows.time_windows import LATE
 from processor_api.context import OperatorContext
+from processor_api.drops import DropReason
 from processor_api.record import NO_TIMESTAMP, Forward, HeaderList
 from processor_api.stores.windowed import Window, Windowed, window_of
-
-NULL = "null key or value"
 
 Seed = tuple[Any, int] | None
 """The aggregate that a window holds already, with the timestamp of its latest record."""
@@ -39,6 +37,7 @@ class SlidingAggregate(TableOperator):
         store = context.store(str(self.store))
         drop, fail = context.drop, context.fail
         difference, grace = self.difference_ms, self.grace_ms
+        late = context.dropping_late(DropReason.WINDOW_CLOSED, "grace", grace)
         task = _RecordWindows(self, context, store)
         observed = NO_TIMESTAMP
         observed = kept_stream_time(context, self.store, lambda: observed, self.part)
@@ -47,13 +46,13 @@ class SlidingAggregate(TableOperator):
         def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
             nonlocal observed
             if key is None or value is None:
-                drop(NULL, key)
+                drop(DropReason.NULL_KEY_OR_VALUE)
                 return
             if timestamp > observed:
                 observed = timestamp
             closed = observed - grace
             if timestamp + difference < closed:
-                drop(LATE, key)
+                late(closed - timestamp - difference)
                 return
             if emit is not None and timestamp >= difference:
                 emit(closed, timestamp + 1, headers)
@@ -64,7 +63,7 @@ class SlidingAggregate(TableOperator):
                 return
             for window, seed, adds in changes:
                 if adds and window[1] < closed:
-                    drop(LATE, key)
+                    late(closed - window[1])
                 elif not task.put(key, value, timestamp, headers, window, seed, adds):
                     return
 

@@ -14,12 +14,10 @@ from dsl.processors.tables.operator import TableOperator, send_on_flush
 from dsl.processors.user_functions import user_function
 from dsl.processors.windows.emission import FinalResults, final_results, kept_stream_time
 from processor_api.context import OperatorContext
+from processor_api.drops import DropReason
 from processor_api.record import NO_TIMESTAMP, Forward, HeaderList
 from processor_api.stores.windowed import Window, Windowed, window_of
 from state.formats.keys import MAX_TIME
-
-NULL_KEY = "null key"
-LATE = "its window has closed"
 
 Fold = Callable[[Any, bytes, Any, int, int, int, HeaderList | None], bool]
 """``(key, key's bytes, value, start, end, timestamp, headers)`` adds a record to a window; ``False`` if that failed."""
@@ -46,6 +44,7 @@ class TimeWindowedAggregate(TableOperator):
         store = context.store(str(self.store))
         fold = self._folding(context, store)
         write_key, drop, fail, grace = store.write_key, context.drop, context.fail, self.grace_ms
+        late = context.dropping_late(DropReason.WINDOW_CLOSED, "grace", grace)
         bounds = self._bounds()
         observed = NO_TIMESTAMP
         observed = kept_stream_time(context, self.store, lambda: observed, self.part)
@@ -54,7 +53,7 @@ class TimeWindowedAggregate(TableOperator):
         def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
             nonlocal observed
             if key is None:
-                drop(NULL_KEY, key)
+                drop(DropReason.NULL_KEY)
                 return
             if timestamp > observed:
                 observed = timestamp
@@ -69,7 +68,7 @@ class TimeWindowedAggregate(TableOperator):
                 emit(closed, timestamp, headers)
             for start, end in found:
                 if end <= closed:
-                    drop(LATE, key)
+                    late(closed - end + 1)
                 elif not fold(key, raw, value, start, end, timestamp, headers):
                     return
 

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from processor_api.clock import Clock
+from processor_api.drops import DropReason
 from processor_api.errors import (
     AuthorizationError,
     InternalError,
@@ -98,7 +99,7 @@ class SinkErrors(Protocol):
         raises."""
         ...
 
-    def drop(self, why: str) -> None:
+    def drop(self, reason: DropReason) -> None:
         """Counts a record that is dropped on purpose."""
         ...
 
@@ -538,7 +539,7 @@ class RecordCollector:
             except Exception as error:
                 return errors.fail(error, key, value, timestamp, headers)
             if not partitions:
-                return errors.drop("the partitioner chose no partition")
+                return errors.drop(DropReason.NO_PARTITION)
             part = "key"
             try:
                 raw_key = None if key is None else write_key(key)

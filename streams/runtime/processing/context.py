@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from processor_api.context import BatchLimits, HandleTogether
+from processor_api.drops import DropReason
 from processor_api.errors import TopologyError
 from processor_api.metrics import StreamsMetrics
 from processor_api.processor import FixedKeyProcessor, Operator, Processor
@@ -21,6 +22,7 @@ from processor_api.user_code.given_values import with_prefix
 from state.guards.guard import GuardedStore, guarded
 from state.guards.policies import OneThread
 from state.write_buffer.store_kind import OpenStore
+from streams.runtime.processing.drops import Setting
 from streams.runtime.processing.environment import Environment, NodeErrors
 from streams.runtime.processing.held_records import HoldingNode
 from streams.runtime.processing.punctuations import Punctuations
@@ -79,7 +81,7 @@ class NodeContext:
         self._opened: dict[str, OpenStore] = {}
         self._owned: dict[str, GuardedStore] = {}
         self.drop = environment.dropping(node)
-        """``(why, key)``: counts a record that was dropped."""
+        """``(reason, why)``: counts a record that was dropped."""
 
     def through(self, forward: Callable[..., None]) -> NodeContext:
         """Returns the same context, but whatever goes to the children goes through ``forward`` as a `Record`.
@@ -155,6 +157,14 @@ class NodeContext:
     def store(self, name: str) -> Any:
         """Returns the form of a store that operators use."""
         return self.open_store(name).operator
+
+    def dropping_late(self, reason: DropReason, setting: str, ms: int) -> Callable[[int], None]:
+        """Returns the function that drops a record which came so many ms too late."""
+        return self.environment.dropping_late(self.node, reason, Setting(setting, ms))
+
+    def counting(self, reason: DropReason) -> Callable[[], None]:
+        """Returns the function that counts a record which is not dropped and gives no result."""
+        return self.environment.drops.of(self.node).counting(reason)
 
     def stream_time_ms(self) -> int:
         """Returns the stream time of the task."""

@@ -5,17 +5,19 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from processor_api.clock import Clock, SystemClock
+from processor_api.drops import DropReason
 from processor_api.errors import ConfigError, StreamsError, TopologyError, UserCodeError
 from processor_api.handlers import ProducerRecord
 from processor_api.metrics import StreamsMetrics
 from processor_api.record import HeaderList
 from processor_api.serde import Serde, with_default
+from processor_api.stores.builder import StoreBuilder
 from processor_api.task_id import TaskId
 from processor_api.texts import kind_and_text
 from processor_api.timestamps import TimestampExtractor
@@ -24,6 +26,7 @@ from state.write_buffer.store_kind import OpenStore
 from streams.kafka.ports import NotDelivered
 from streams.metrics.registry import Metrics, ThreadMetrics
 from streams.metrics.windows import SampleWindows
+from streams.runtime.processing.drops import Setting, TaskDrops
 from streams.runtime.processing.error_policy import ErrorPolicy
 from streams.runtime.processing.operator_times import TaskOperators
 from streams.runtime.processing.pace import Pace
@@ -265,6 +268,7 @@ class Environment:
         self.operators = TaskOperators(str(task_id), clock, thread.pace)
         self.users = UserProcessors(thread.metrics, clock)
         self.metrics = TaskMetrics()
+        self.drops = TaskDrops()
         if settings.registry is not None:
             self.metrics.begin_windows(settings.registry)
         self.probe: Probe | None = None
@@ -274,31 +278,60 @@ class Environment:
             self.probe = thread.probe(name, self.cursor, lambda: self.metrics.dropped_records)
             self.cursor.probe = self.probe.rows
 
-    def drop(self) -> None:
-        """Counts a record that was dropped."""
+    def drop(self, node: str, reason: DropReason) -> None:
+        """Counts a record that a node dropped."""
         self.metrics.dropped_records += 1
+        self.drops.of(node).counts[reason] += 1
 
-    def drop_unread(self, node: str, key: Any, why: str) -> None:
+    def drop_unread(self, node: str, key: Any, reason: DropReason, why: str) -> None:
         """Counts the current record, which was dropped before it reached the nodes."""
-        self.metrics.dropped_records += 1
+        self.drop(node, reason)
         if self.probe is not None:
             self.probe.unread(node, key, why)
 
     def dropping(self, node: str) -> Callable[..., None]:
-        """Returns the function by which a node drops the current record: ``(why, key)``."""
-        metrics, probe = self.metrics, self.probe
+        """Returns the function by which a node drops the current record: ``(reason, why)``.
 
-        def drop(why: str, key: Any = None) -> None:
+        ``why`` says more than the text of the reason.
+        """
+        metrics, probe, counts = self.metrics, self.probe, self.drops.of(node).counts
+
+        def drop(reason: DropReason, why: str = "") -> None:
             metrics.dropped_records += 1
+            counts[reason] += 1
+            if probe is not None:
+                probe.dropped(node, why or reason.text)
 
-        if probe is None:
-            return drop
+        return drop
 
-        def drop_seen(why: str, key: Any = None) -> None:
-            drop(why)
-            probe.dropped(node, why)
+    def dropping_late(self, node: str, reason: DropReason, setting: Setting) -> Callable[[int], None]:
+        """Returns the function by which a node drops the current record if it came so many ms too late."""
+        metrics, probe, count = self.metrics, self.probe, self.drops.of(node).counting_late(reason, setting)
 
-        return drop_seen
+        def drop(by_ms: int) -> None:
+            metrics.dropped_records += 1
+            count(by_ms)
+            if probe is not None:
+                probe.dropped(node, reason.text)
+
+        return drop
+
+    def dropping_by_store(self, store: StoreBuilder[Any, Any], nodes: Sequence[str]) -> Callable[..., None]:
+        """Returns the function that counts a put of a record which came too late for a store: ``(by_ms)``.
+
+        :param nodes: those that may write the store; the first counts for all.
+        """
+        metrics, parameters = self.metrics, store.supplier.parameters
+        history = parameters.get("history_retention_ms")
+        reason = DropReason.ROW_EXPIRED if history is None else DropReason.HISTORY_ENDED
+        setting = Setting("retention", int(history or parameters.get("retention_ms") or 0))
+        count = self.drops.of(nodes[0] if nodes else store.name).counting_late(reason, setting)
+
+        def drop(by_ms: int = 0) -> None:
+            metrics.dropped_records += 1
+            count(by_ms)
+
+        return drop
 
     def key_serde(self, given: Serde[Any] | None, what: str, topic: str) -> Serde[Any]:
         """Returns the serde of keys in a topic, bound to it."""
@@ -333,18 +366,18 @@ class NodeErrors:
         self._node = node
         self.task = str(environment.task_id)
         self.wants_refused = environment.errors.wants_refused
-        self._count_failed = environment.dropping(node)
+        self._drop = environment.dropping(node)
 
     def fail(self, error: Exception, key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
         """Handles an error of user code: returns to drop the record, else raises."""
         self._policy.processing(self._node, error, key, value, timestamp, headers, self._environment.cursor)
-        self._count_failed(f"failed, and the handler goes on: {kind_and_text(error)}")
+        self._drop(DropReason.FAILED, f"failed, and the handler goes on: {kind_and_text(error)}")
 
     def unserializable(self, error: Exception, part: str, record: ProducerRecord) -> None:
         """Handles a ``key`` or ``value`` that cannot be serialised, or ``headers`` that cannot be sent: returns to drop
         the record, else raises."""
         self._policy.serialization(self._node, error, part, record, self._environment.cursor)
-        self._count_failed(f"its {part} cannot be written: {kind_and_text(error)}")
+        self._drop(DropReason.UNWRITABLE, f"its {part} cannot be written: {kind_and_text(error)}")
 
     def undelivered(
         self, failure: StreamsError, record: ProducerRecord
@@ -352,17 +385,17 @@ class NodeErrors:
         """Handles a record that the broker refused: returns the error to raise, or ``None``, and the dead letters."""
         verdict, letters = self._policy.undelivered(self._node, failure, record)
         if verdict is None:
-            self.drop("refused")
+            self.drop(DropReason.REFUSED)
         return verdict, letters
 
     def unwritable(self, failure: NotDelivered, record: ProducerRecord) -> None:
         """Handles a record whose topic does not exist: returns to drop the record, else raises."""
         self._policy.unwritable(self._node, failure, record, self._environment.cursor)
-        self._count_failed(f"cannot be written: {failure.message}")
+        self._drop(DropReason.UNWRITABLE, f"cannot be written: {failure.message}")
 
-    def drop(self, why: str) -> None:
+    def drop(self, reason: DropReason) -> None:
         """Counts a record that the node drops."""
-        self._environment.metrics.dropped_records += 1
+        self._environment.drop(self._node, reason)
 
 
 def resolve_serde(given: Serde[Any] | None, default: Serde[Any] | None, what: str, part: str) -> Serde[Any]:

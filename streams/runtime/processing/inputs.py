@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
+from processor_api.drops import DropReason
 from processor_api.errors import StreamsError, UserCodeError
 from processor_api.record import NO_TIMESTAMP, Forward, HeaderList
 from processor_api.task_id import TopicPartition
@@ -85,7 +86,7 @@ class InputReader:
             cursor.message, cursor.source = message, self.partition
             self._environment.errors.deserialization(source.node, error, part, cursor)
             why = f"the {part} cannot be read: {kind_and_text(error)}"
-            self._environment.drop_unread(source.node, None if part == "key" else key, why)
+            self._environment.drop_unread(source.node, None if part == "key" else key, DropReason.UNREADABLE, why)
             return None
         headers = message.headers()
         timestamp: int = message.timestamp()[1]
@@ -102,7 +103,7 @@ class InputReader:
     def _drop_untimed(self, message: Any, timestamp: int, key: Any) -> None:
         """Drops a record with a negative time: as in Java, that is no error but the extractor's way to drop it."""
         why = f"its timestamp extractor gave a negative time, {timestamp}"
-        self._environment.drop_unread(self.source.node, key, why)
+        self._environment.drop_unread(self.source.node, key, DropReason.NEGATIVE_TIME, why)
         if self.source.extractor is not log_and_skip_on_invalid_timestamp:  # that one has logged it
             topic, partition = self.partition
             place = {"node": self.source.node, "topic": topic, "partition": partition, "offset": message.offset()}
@@ -120,7 +121,7 @@ class InputReader:
             environment.errors.too_late(self.source.node, error, self.cursor)
         if dropped:
             why = f"its time, {timestamp}, is too far ahead of the clock (timestamp.after.max.ms)"
-            environment.drop_unread(self.source.node, key, why)
+            environment.drop_unread(self.source.node, key, DropReason.AHEAD_OF_CLOCK, why)
         return dropped
 
     def extract(self, message: Any, key: Any, value: Any, headers: HeaderList | None, partition_time: int) -> int:

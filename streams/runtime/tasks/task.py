@@ -13,6 +13,7 @@ from contextlib import nullcontext
 from types import MappingProxyType
 from typing import Any
 
+from processor_api.drops import DropReason
 from processor_api.errors import InternalError
 from processor_api.punctuation import PunctuationType
 from processor_api.record import NO_TIMESTAMP
@@ -336,7 +337,7 @@ class Task:
             schedule.callback(now_ms)
         except Exception as error:
             environment.errors.punctuation(schedule.node, error, cursor)
-            environment.metrics.dropped_records += 1
+            environment.drop(schedule.node, DropReason.FAILED)
         finally:
             seconds = environment.clock.monotonic() - begin
             environment.metrics.punctuated(seconds)

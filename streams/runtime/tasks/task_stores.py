@@ -168,7 +168,7 @@ class TaskStores:
             log=log,
             log_many=log_many,
             log_each=environment.settings.log_each_put,
-            drop=environment.drop,
+            drop=environment.dropping_by_store(builder, self._nodes_with(name)),
             **self._serdes(builder),
         )
         if environment.settings.registry is None:
@@ -178,6 +178,10 @@ class TaskStores:
             counters = self.counters[name] = StoreCounters(environment.settings.registry, environment.clock.monotonic)
         facade, operator = counters.measured(opened.facade), counters.measured(opened.operator)
         return replace(opened, facade=facade, operator=operator, bare=opened.facade)
+
+    def _nodes_with(self, store: str) -> list[str]:
+        topology = self._plan.topology
+        return [node for node in topology.nodes if store in topology.stores_of(node)]
 
     def sample(self) -> None:
         """Samples the counters of the stores, for rates."""

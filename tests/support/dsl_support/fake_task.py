@@ -15,6 +15,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from processor_api.clock import Clock, SystemClock
+from processor_api.drops import DropReason
 from processor_api.record import Forward, HeaderList
 from processor_api.serde import Serde, Serdes
 from processor_api.stores.builder import StoreBuilder
@@ -114,8 +115,11 @@ class _Context:
         if not self._task.continue_on_error:
             raise error
 
-    def drop(self, why: str, key: Any = None) -> None:
-        self._task.drops.append(why)
+    def drop(self, reason: DropReason, why: str = "") -> None:
+        self._task.drops.append(reason)
+
+    def counting(self, reason: DropReason) -> Callable[[], None]:
+        return lambda: self._task.no_results.append(reason)
 
     def stream_time_ms(self) -> int:
         return self._task.stream_time
@@ -144,7 +148,9 @@ class FakeTask:
         self.continue_on_error = continue_on_error
         self.outputs: dict[str, list[Output]] = defaultdict(list)
         self.internal: dict[str, list[tuple[bytes | None, bytes | None, int]]] = defaultdict(list)
-        self.drops: list[str] = []
+        self.drops: list[DropReason] = []
+        self.no_results: list[DropReason] = []
+        """Why records that were not dropped had no result."""
         self.failures: list[tuple[str, Exception, Output]] = []
         self.stream_time = -1
         self.headers: HeaderList | None = None

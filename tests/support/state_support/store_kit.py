@@ -69,7 +69,7 @@ class StoreKit:
         for row in rows:
             self.log(*row)
 
-    def _drop(self) -> None:
+    def _drop(self, by_ms: int) -> None:
         self.dropped += 1
 
     def at(self, timestamp: int, headers: HeaderList | None = None) -> StoreKit:

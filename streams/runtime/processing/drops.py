@@ -1,0 +1,120 @@
+"""Counts the records of one task that gave no result, by node and reason.
+
+Nothing is done for a record that has a result. Counters are written by the thread of the task, and read by any.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from processor_api.drops import DropReason
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Names a setting that decides when a record is late."""
+
+    name: str
+    ms: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dropped:
+    """Counts the records that gave no result at a node for one reason."""
+
+    node: str
+    reason: DropReason
+    count: int
+    late_by_ms: int | None = None
+    """Of late records: by how much the latest missed its time."""
+    setting: Setting | None = None
+
+
+class _Lateness:
+    """By how much late records of one reason have missed their time."""
+
+    __slots__ = ("most_ms", "recent_ms", "setting")
+
+    def __init__(self, setting: Setting) -> None:
+        self.setting = setting
+        self.recent_ms = 0
+        """The most since the last report."""
+        self.most_ms = 0
+        """The most before that."""
+
+
+class NodeDrops:
+    """Counts the records that gave no result at one node."""
+
+    def __init__(self, node: str) -> None:
+        self.node = node
+        self.counts: defaultdict[DropReason, int] = defaultdict(int)
+        self._late: dict[DropReason, _Lateness] = {}
+        self._reported: defaultdict[DropReason, int] = defaultdict(int)
+
+    def counting(self, reason: DropReason) -> Callable[[], None]:
+        """Returns a function that counts a record."""
+        counts = self.counts
+
+        def count() -> None:
+            counts[reason] += 1
+
+        return count
+
+    def counting_late(self, reason: DropReason, setting: Setting) -> Callable[[int], None]:
+        """Returns a function that counts a record which missed its time by so many ms."""
+        counts, late = self.counts, self._late.setdefault(reason, _Lateness(setting))
+
+        def count(by_ms: int) -> None:
+            counts[reason] += 1
+            if by_ms > late.recent_ms:
+                late.recent_ms = by_ms
+
+        return count
+
+    def all(self) -> Iterator[Dropped]:
+        """Yields what was counted for each reason."""
+        for reason, count in list(self.counts.items()):
+            late = self._late.get(reason)
+            most = 0 if late is None else max(late.most_ms, late.recent_ms)
+            yield self._dropped(reason, count, late, most)
+
+    def since_last(self) -> Iterator[Dropped]:
+        """Yields what was counted for each reason since the last call."""
+        for reason, count in list(self.counts.items()):
+            new = count - self._reported[reason]
+            if new:
+                self._reported[reason] = count
+                late = self._late.get(reason)
+                yield self._dropped(reason, new, late, 0 if late is None else late.recent_ms)
+                if late is not None:
+                    late.most_ms, late.recent_ms = max(late.most_ms, late.recent_ms), 0
+
+    def _dropped(self, reason: DropReason, count: int, late: _Lateness | None, late_by_ms: int) -> Dropped:
+        if late is None:
+            return Dropped(node=self.node, reason=reason, count=count)
+        return Dropped(node=self.node, reason=reason, count=count, late_by_ms=late_by_ms, setting=late.setting)
+
+
+class TaskDrops:
+    """Counts the records that gave no result at the nodes of one task."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, NodeDrops] = {}
+
+    def of(self, node: str) -> NodeDrops:
+        """Returns the counters of a node."""
+        found = self._nodes.get(node)
+        if found is None:
+            found = self._nodes[node] = NodeDrops(node)
+        return found
+
+    def all(self) -> list[Dropped]:
+        """Returns what was counted at each node for each reason."""
+        return [one for node in list(self._nodes.values()) for one in node.all()]
+
+    def since_last(self) -> list[Dropped]:
+        """Returns what was counted since the last call; for the thread of the task."""
+        return [one for node in self._nodes.values() for one in node.since_last()]
