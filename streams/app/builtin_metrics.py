@@ -5,6 +5,7 @@ Latencies of threads and tasks are in ms, those of stores in ns, as in Kafka Str
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, cast
@@ -21,7 +22,9 @@ from streams.restore.reports import RestoreCounters
 from streams.runtime.engines.store_counters import OperationCounter, StoreCounters
 from streams.runtime.global_stores.thread import GlobalStreamThread
 from streams.runtime.processing.environment import TaskMetrics
+from streams.runtime.processing.inputs import InputQueue
 from streams.runtime.tasks.task import Task
+from streams.runtime.tasks.task_inputs import TaskInputs
 from streams.runtime.threads.stream_thread import StreamThread
 from streams.runtime.threads.thread_state import ThreadState
 
@@ -108,6 +111,7 @@ def rocksdb_metrics(store: OpenStore, engine: Engine, tags: Mapping[str, str]) -
 CLIENT = "stream-metrics"
 THREAD = "stream-thread-metrics"
 TASK = "stream-task-metrics"
+CONSUMER = "consumer-fetch-manager-metrics"
 MS = 1000.0
 
 Tags = Mapping[str, str]
@@ -156,12 +160,21 @@ def _of_task(task: Task, thread: str) -> Iterator[Metric]:
     tags = {"thread-id": thread, "task-id": str(task.id)}
     environment = task.environment
     yield from _of_counters(environment.metrics, environment.metrics.windows, tags)
+    for (topic, partition), queue in list(task.inputs.queues.items()):
+        place = {**tags, "topic": topic, "partition": str(partition)}
+        what = "offsets between the last commit and the end of the partition"
+        yield Gauge(MetricName("records-lag", CONSUMER, what, place), partial(_lag, task.inputs, queue))
     stores = task.stores
     for name, store in list(stores.stores.items()):
         yield from store_metrics(store, stores.counters.get(name), tags)
         engine = stores.engines.get(store.builder.supplier.engine)
         if engine is not None:
             yield from rocksdb_metrics(store, engine, tags)
+
+
+def _lag(inputs: TaskInputs, queue: InputQueue) -> float:
+    lag = inputs.lag(queue)
+    return math.nan if lag is None else lag
 
 
 def _of_counters(counters: TaskMetrics, windows: SampleWindows | None, tags: Tags) -> Iterator[Metric]:

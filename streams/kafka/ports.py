@@ -187,6 +187,15 @@ class Consumer(Protocol):
         ``None`` if the broker would have to be asked. A position that is not before it is the end."""
         ...
 
+    def high_watermark(self, partition: TopicPartition) -> int | None:
+        """Returns the end of the log of a partition at its last fetch, behind the records of open transactions.
+
+        It asks no broker and raises nothing, for it serves measures alone.
+
+        :returns: ``None`` while that is not known.
+        """
+        ...
+
     def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
         """Returns the committed offsets of the group, without those partitions that have none. Waits for pending
         transactions."""

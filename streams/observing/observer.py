@@ -108,17 +108,13 @@ def _unread(owned: OwnedTask) -> Iterator[PartitionStatus]:
 
 def _partition(queue: InputQueue, task: Task) -> PartitionStatus:
     known = task.inputs.known_offsets.get(queue.partition)
-    committed = None if known is None else known.offset
-    end, position = queue.end_offset, queue.next_offset
-    if end is not None and position is not None:
-        end = max(end, position + len(queue))  # there is at least what is buffered
     return PartitionStatus(
         topic=queue.partition.topic,
         partition=queue.partition.partition,
-        position=position,
-        committed=committed,
-        end=end,
-        lag=None if end is None else max(0, end - (committed if committed is not None else queue.start or 0)),
+        position=queue.next_offset,
+        committed=None if known is None else known.offset,
+        end=queue.end,
+        lag=task.inputs.lag(queue),
         buffered=len(queue),
         caught_up=queue.caught_up,
         stream_time_ms=_time(queue.partition_time),

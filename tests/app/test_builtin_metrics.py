@@ -19,6 +19,7 @@ from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster, counting
 from state.registry.statistics import ROCKSDB_PROPERTIES
 from streams.app.kafka_streams import KafkaStreams
+from streams.testing.broker import EmbeddedClients
 from waiting import wait_until
 
 S = Serdes.STRING
@@ -208,3 +209,40 @@ def test_the_global_thread_has_metrics_of_its_own(cluster: Cluster) -> None:
     assert values(app, "stream-state-metrics", store)["commit-rate"] > 0
     app.close()
     assert values(app, "stream-state-metrics") == {}
+
+
+def lags(app: KafkaStreams) -> dict[str, float]:
+    """The lag of each input partition, by topic and number."""
+    return {
+        f"{name.tags['topic']}-{name.tags['partition']}": metric.metric_value()
+        for name, metric in app.metrics().items()
+        if name.name == "records-lag"
+    }
+
+
+def test_each_input_partition_has_its_lag(cluster: Cluster) -> None:
+    """What waits counts until it is committed."""
+    app = cluster.app(counting(), APP)
+    cluster.send("a", "b")
+    wait_until("nothing is left", lambda: len(cluster.values()) == 2 and lags(app) == {"in-0": 0})
+    app.pause()
+    cluster.send("c", "d", "e")
+    wait_until("three wait", lambda: lags(app) == {"in-0": 3})
+    app.resume()
+    wait_until("nothing is left", lambda: lags(app) == {"in-0": 0})
+    app.close()
+    assert lags(app) == {}
+
+
+def test_records_of_an_open_transaction_are_lag(cluster: Cluster) -> None:
+    """The consumer cannot read them yet, which is no reason to say that there is nothing to do."""
+    app = cluster.app(counting(), APP)
+    producer = EmbeddedClients(cluster.broker).producer({"transactional.id": "other"})
+    producer.init_transactions()
+    producer.begin_transaction()
+    for value in (b"a", b"b"):
+        producer.produce("in", value, b"k", 0, None, None, 1)
+    producer.flush()
+    wait_until("both wait", lambda: lags(app) == {"in-0": 2})
+    producer.commit_transaction()
+    wait_until("the marker is left", lambda: len(cluster.values()) == 2 and lags(app) == {"in-0": 1})

@@ -44,7 +44,8 @@ def add_parser(commands: Any, help_text: str) -> None:
         _EXAMPLES,
         "Shows the group of APP, or of --application-id: its state, its members with their tasks, and for"
         " each partition that it reads the committed offset and the lag, which is the number of offsets behind it, or"
-        " behind the first record where nothing is committed."
+        " behind the first record where nothing is committed. Records of transactions that are open count as lag, and"
+        " are named."
         " Without either it lists the groups of the cluster. Exit status: 1 if the group does not exist, else 0.",
     )
     parser.add_argument("topology", metavar="APP", nargs="?", help=APP_HELP)
@@ -80,6 +81,9 @@ class _Lag:
     place: TopicPartition
     committed: int | None
     end: int
+    """The end of the log, behind the records of open transactions."""
+    readable: int
+    """The end of what can be read: the rest waits for the end of a transaction of a producer."""
     start: int | None = None
     """Where it begins to read, if nothing is committed and that is known."""
 
@@ -89,6 +93,11 @@ class _Lag:
         when it does."""
         first = self.start if self.committed is None else self.committed
         return None if first is None else max(0, self.end - first)
+
+    @property
+    def open(self) -> int:
+        """The offsets from the first record of an open transaction on."""
+        return max(0, self.end - self.readable)
 
 
 def run(arguments: argparse.Namespace, *, clients: KafkaClients | None = None) -> int:
@@ -177,10 +186,12 @@ def _lags(target: Target, admin: Admin, consumer: Consumer, existing: Mapping[st
     committed = _committed(target.config.application_id, admin, places)
     if target.topology is None:
         places = [place for place in places if place in committed]
-    ends = consumer.end_offsets(places) if places else {}
+    logs = admin.log_ends(places)  # first: else what comes in between would seem to be in an open transaction
+    readable = consumer.end_offsets(places) if places else {}
+    ends = {place: max(logs[place], readable[place]) for place in places}
     fresh = [place for place in places if place not in committed and _begins_first(target, place.topic)]
     starts = consumer.beginning_offsets(fresh) if fresh else {}
-    return [_Lag(place, committed.get(place), ends[place], starts.get(place)) for place in places]
+    return [_Lag(place, committed.get(place), ends[place], readable[place], starts.get(place)) for place in places]
 
 
 def _begins_first(target: Target, topic: str) -> bool:
@@ -222,7 +233,12 @@ def _print(group: GroupInfo, members: list[_Member], lags: list[_Lag]) -> None:
         say()
         table(("TOPIC", "PARTITION", "COMMITTED", "END", "LAG"), map(_cells, lags))
         say()
-        say(f"total lag: {_total(lags)}{_without(lags)}")
+        at_least = "at least " if any(one.lag is None for one in lags) else ""
+        say(f"total lag: {at_least}{_total(lags)}{_without(lags)}")
+        for one in lags:
+            if one.open:
+                some = f"{one.place}: the last {counted(one.open, 'offset')}, from {one.readable} on"
+                say(f"{some}, cannot be read before an open transaction of a producer ends")
 
 
 def _cells(one: _Lag) -> tuple[str, ...]:
@@ -264,6 +280,7 @@ def _as_json(group: GroupInfo, members: list[_Member], lags: list[_Lag]) -> dict
                 "committed": one.committed,
                 "end": one.end,
                 "lag": one.lag,
+                "open": one.open,
             }
             for one in lags
         ],

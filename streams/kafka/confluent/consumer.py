@@ -11,7 +11,7 @@ from confluent_kafka import Consumer as Client
 from confluent_kafka import TopicPartition as ClientPartition
 
 from processor_api.clock import SystemClock
-from processor_api.errors import RetryableError
+from processor_api.errors import RetryableError, StreamsError
 from processor_api.forks import belongs_to_this_process, never_free
 from processor_api.task_id import TopicPartition
 from streams.kafka.confluent.callbacks import ClientLog, weakly
@@ -221,6 +221,12 @@ class ConfluentConsumer:
             return None
         _, end = self._client.get_watermark_offsets(ClientPartition(*partition), cached=True)
         return end if end >= 0 else None
+
+    def high_watermark(self, partition: TopicPartition) -> int | None:
+        try:
+            return self.fetched_end(partition)
+        except StreamsError:  # the client cannot be used any more, which its next real call reports
+            return None
 
     # ------------------------------------------------------------------ offsets
 

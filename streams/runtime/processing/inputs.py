@@ -189,6 +189,18 @@ class MeanSize:
         return int(records * self._bytes / max(1, self._records))
 
 
+class KnownEnds:
+    """Holds where an input partition ended, as far as it is known; written by the task's thread, read by any."""
+
+    __slots__ = ("log", "reached")
+
+    def __init__(self) -> None:
+        self.reached: int | None = None
+        """Where the partition ended when that was last reached."""
+        self.log: int | None = None
+        """Where its log ended when that was last measured, behind the records of open transactions."""
+
+
 class InputQueue:
     """Buffers the messages of one input partition of a task, with how far the task has come in it."""
 
@@ -205,8 +217,7 @@ class InputQueue:
         self._skipped: SkippedRecords | None = None
         self.caught_up = False
         """Whether the end of the partition was reached after the last record that was added."""
-        self.end_offset: int | None = None
-        """Where the partition ended when that was last reached."""
+        self.ends = KnownEnds()
         self._size = MeanSize()
         timed = deque[Any]() if source.extractor is not None else self.messages
         self.parts = timed, partition, source.read_key, source.read_value, source.forward
@@ -220,6 +231,15 @@ class InputQueue:
     def next_offset(self) -> int | None:
         """Offset of the next record to process, if it is known."""
         return self.start if self.position is None else self.position
+
+    @property
+    def end(self) -> int | None:
+        """The latest end of the partition that is known, behind the records of open transactions; any thread may read
+        it."""
+        at, known = self.next_offset, [end for end in (self.ends.log, self.ends.reached) if end is not None]
+        if not known:
+            return None
+        return max(known) if at is None else max(*known, at + len(self))  # there is at least what is buffered
 
     def add(self, messages: Sequence[Any]) -> bool:
         """Adds consumed messages, in order; returns whether the position has moved, because all were skipped."""
@@ -242,7 +262,7 @@ class InputQueue:
     def at_end(self, offset: int) -> None:
         """Records that the end of the partition was reached at ``offset``, past control records."""
         self.caught_up = True
-        self.end_offset = offset
+        self.ends.reached = offset
         if not self.messages and self.head is None and self.position is not None:
             self.position = max(self.position, offset)
 

@@ -86,6 +86,28 @@ class TaskInputs:
         """Returns the latest time among the partitions."""
         return max((queue.partition_time for queue in self.queues.values()), default=NO_TIMESTAMP)
 
+    def measure_ends(self, end_of: Callable[[TopicPartition], int | None]) -> None:
+        """Notes where the log of each partition ends now.
+
+        :param end_of: returns ``None`` where that is not known; then it is what it was.
+        """
+        for partition, queue in self.queues.items():
+            end = end_of(partition)
+            if end is not None:
+                queue.ends.log = end
+
+    def lag(self, queue: InputQueue) -> int | None:
+        """Returns how many offsets lie between the last commit, or the start, and the end of an input partition.
+
+        What is processed and not committed counts, and so do records of open transactions and the markers of
+        transactions. Any thread may ask.
+
+        :returns: ``None`` while the end or the start is not known.
+        """
+        known, end = self.known_offsets.get(queue.partition), queue.end
+        begin = queue.start if known is None else known.offset
+        return None if begin is None or end is None else max(0, end - begin)
+
     # ------------------------------------------------------------------ offsets
 
     def positions(self) -> dict[TopicPartition, int]:

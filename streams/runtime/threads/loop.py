@@ -237,7 +237,7 @@ class ThreadLoop:
         due = self._due
         due.follow(self._resources.tasks.running_now)
         running = self._resources.tasks.running_now.values()
-        self._kept.reports.at(now, running)
+        self._kept.reports.at(now, running, self._resources.clients.consumer.high_watermark)
         if not self._is_due(now, running):
             return
         if self._kept.full_disk.holds(Waiting.COMMIT) and not self._kept.full_disk.may_try():

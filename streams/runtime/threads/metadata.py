@@ -49,6 +49,6 @@ def task_metadata(task: Task, idling: Idling, now_ms: int) -> TaskMetadata:
         task_id=task.id,
         topic_partitions=frozenset(queues),
         committed_offsets={name: committed[name].offset for name in queues if name in committed},
-        end_offsets={name: end for name, queue in queues.items() if (end := queue.end_offset) is not None},
+        end_offsets={name: end for name, queue in queues.items() if (end := queue.ends.reached) is not None},
         time_current_idling_started=int(now_ms - max(waits) * 1000) if waits else None,
     )

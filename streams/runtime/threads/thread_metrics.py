@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from processor_api.clock import Clock
+from processor_api.task_id import TopicPartition
 from streams.config import StreamsConfig
 from streams.metrics.registry import Metrics
 from streams.runtime.tasks.task import Task
@@ -17,6 +18,8 @@ SAMPLE_INTERVAL_S = 0.5
 """The least time between two samples of the counters."""
 SAMPLE_PART = 0.1
 """The time between two samples, as a part of a window of the metrics."""
+LAG_INTERVAL_S = 1.0
+"""The time between two looks at the ends of the input partitions."""
 
 
 class ThreadCounters:
@@ -73,13 +76,18 @@ class Reports:
         self._summary_s = config.log_summary_interval_ms / 1000
         self._sample_s = max(SAMPLE_INTERVAL_S, config.metrics_sample_window_ms / 1000 * SAMPLE_PART)
         self._next_summary = clock.monotonic() + self._summary_s if self._summary_s > 0 else math.inf
-        self._next_sample = 0.0
+        self._next_sample = self._next_lag = 0.0
 
-    def at(self, now: float, running: Collection[Task]) -> None:
+    def at(self, now: float, running: Collection[Task], end_of: Callable[[TopicPartition], int | None]) -> None:
         """Does what is due.
 
         :param now: of the monotonic clock, in seconds.
+        :param end_of: returns the end of a partition, where it is known.
         """
+        if now >= self._next_lag:
+            self._next_lag = now + LAG_INTERVAL_S
+            for task in running:
+                task.inputs.measure_ends(end_of)
         if now >= self._next_summary:
             self._next_summary = now + self._summary_s
             log.info("summary", extra={"thread_name": self._name, **self._counters.since_last()})

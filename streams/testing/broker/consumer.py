@@ -106,6 +106,11 @@ class Fetch:
             messages.append(self._event("_PARTITION_EOF", limit, reason))
         return messages
 
+    @property
+    def log_end(self) -> int | None:
+        """The end of the log, with the records of open transactions; ``None`` where there is no such log."""
+        return None if self._log is None else self._log.end_offset
+
     def _find_log(self) -> bool:
         topic = self._broker.topics.get(self._partition.topic)
         if topic is None or not 0 <= self._partition.partition < len(topic.partitions):
@@ -288,6 +293,11 @@ class EmbeddedConsumer:
     def fetched_end(self, partition: TopicPartition) -> int | None:
         """Returns ``None``: the end is not known, since nothing is fetched ahead."""
         return None
+
+    def high_watermark(self, partition: TopicPartition) -> int | None:
+        """Returns the end of the log of a partition; see the port."""
+        fetch = self._fetches.get(partition)
+        return None if fetch is None else fetch.log_end
 
     def _set_paused(self, partitions: Collection[TopicPartition], paused: bool) -> None:
         for partition in partitions:

@@ -182,6 +182,9 @@ class RemoteConsumer(_RemoteClient):
     def fetched_end(self, partition: TopicPartition) -> int | None:
         return self._call("fetched_end", partition)  # type: ignore[no-any-return]
 
+    def high_watermark(self, partition: TopicPartition) -> int | None:
+        return self._call("high_watermark", partition)  # type: ignore[no-any-return]
+
     def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
         return self._call("committed", list(partitions))  # type: ignore[no-any-return]
 

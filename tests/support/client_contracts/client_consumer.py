@@ -243,6 +243,8 @@ class ConsumerContract:
         consumer.assign({partition: 0})
         read(self.cluster.until, consumer, 10)
         assert consumer.fetched_end(partition) in (None, 10)
+        assert consumer.high_watermark(partition) == 10
+        assert consumer.high_watermark(TopicPartition(topic, 1)) is None
 
     def test_an_assigned_partition_starts_unpaused(self) -> None:
         """A partition that was paused, unassigned and assigned again is read."""
