@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from processor_api.clock import Clock, SystemClock
-from processor_api.errors import StreamsError
+from processor_api.errors import ConfigError, StreamsError
 from processor_api.metrics import Metric, MetricName
 from processor_api.standard_files import hold_standard_files
 from processor_api.task_id import TaskId
@@ -101,6 +102,7 @@ class KafkaStreams:
             metrics=thread_metrics_registry(self.config, platform.clock),
         )
         self._run = ApplicationRun(parts)
+        self._endpoint: str | None = None
         self.unfinished = self._run.unfinished
         """Removes what a start has made; for :func:`discard_start`."""
 
@@ -239,7 +241,20 @@ class KafkaStreams:
         :raises StateDirectoryError: if the state directory cannot be used.
         :raises RetryableError: if no broker answers.
         """
+        if self.config.http_listen is not None and self.state is ClientState.CREATED:
+            self._listen()
         self._run.start()
+
+    def _listen(self) -> None:
+        """Opens the HTTP port, before all else: a probe learns that the start takes long."""
+        try:
+            from streams.http.server import open_server
+        except ModuleNotFoundError as error:
+            raise ConfigError(f"http.listen needs {error.name}: pip install 'streams-for-kafka[http]'") from None
+        platform = self._run.parts.platform
+        server = open_server(self, platform.clock, platform.threads)
+        self._endpoint = server.endpoint
+        self._run.states.at_end.callback(server.close)
 
     # ------------------------------------------------------------------ threads
 
@@ -488,7 +503,7 @@ class KafkaStreams:
         """
         from streams.app.worker_status import worker_status  # a worker that nobody asks starts without it
 
-        return worker_status(self._run, ready=self.is_ready())
+        return replace(worker_status(self._run, ready=self.is_ready()), endpoint=self._endpoint)
 
     def __enter__(self) -> KafkaStreams:
         self.start()

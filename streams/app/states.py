@@ -6,6 +6,7 @@ import enum
 import logging
 import threading
 from collections.abc import Callable, Mapping, Set
+from contextlib import ExitStack
 
 from processor_api.errors import InternalError
 from processor_api.texts import plain_str
@@ -85,6 +86,8 @@ class StateMachine:
         self._changed = threads.condition()
         self._notifying = threads.lock()
         self._notifier: int | None = None
+        self.at_end = ExitStack()
+        """Closes what serves the application from outside, just before it is in a state of the end."""
 
     @property
     def state(self) -> ClientState:
@@ -97,6 +100,8 @@ class StateMachine:
         :param only_from: changes nothing in any other state than this one.
         :raises InternalError: if the application cannot go from its state to that one.
         """
+        if state in ENDED:
+            self.at_end.close()
         with self._notifying:
             with self._changed:
                 old = self._state

@@ -16,6 +16,7 @@ from streams.config.sources import Given
 
 _OPTIONS = {
     "application_id": ("application.id", "--application-id"),
+    "http": ("http.listen", "--http"),
     "bootstrap_servers": ("bootstrap.servers", "--bootstrap-servers"),
     "threads": ("num.stream.threads", "--threads"),
     "state_dir": ("state.dir", "--state-dir"),

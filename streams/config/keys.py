@@ -202,6 +202,36 @@ KEYS: tuple[Key, ...] = (
         " commit in between; a setting of this library",
     ),
     Key(
+        "http.listen",
+        "http_listen",
+        "",
+        WORKS,
+        "`host:port` on which the worker answers over HTTP ([querying over HTTP](querying-over-http.md)); port 0 takes"
+        " a free one, and nothing listens if it is empty",
+    ),
+    Key(
+        "http.max.cpu.percent",
+        "http_max_cpu_percent",
+        "5",
+        WORKS,
+        "the part of one core that HTTP may use while the worker is busy",
+    ),
+    Key(
+        "http.tls.certificate",
+        "http_tls_certificate",
+        "",
+        WORKS,
+        "a PEM file with the certificate of the HTTP port, and perhaps its key; HTTP without TLS if it is empty",
+    ),
+    Key("http.tls.key", "http_tls_key", "", WORKS, "a PEM file with the key of `http.tls.certificate`"),
+    Key(
+        "http.token.file",
+        "http_token_file",
+        "",
+        WORKS,
+        "a file with the bearer token that requests must have, but those of probes; the same at all workers",
+    ),
+    Key(
         "input.buffer.max.bytes",
         "input_buffer_max_bytes",
         "536870912",

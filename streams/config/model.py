@@ -107,6 +107,14 @@ class StreamsConfig(BaseModel):
     num_stream_threads: PositiveCount = 1
     client_id: Text = ""
     application_server: Annotated[str, PlainValidator(values.host_and_port)] = ""
+    http_listen: Annotated[str | None, PlainValidator(values.optional(values.listen_address))] = None
+    """``host:port`` of the HTTP port; ``None`` opens none."""
+    http_token_file: Annotated[Path | None, PlainValidator(values.optional(values.path))] = None
+    """``None``: everyone who reaches the port may ask."""
+    http_tls_certificate: Annotated[Path | None, PlainValidator(values.optional(values.path))] = None
+    http_tls_key: Annotated[Path | None, PlainValidator(values.optional(values.path))] = None
+    """``None``: the key is in the file of the certificate."""
+    http_max_cpu_percent: Annotated[int, PlainValidator(values.whole(1, 100))] = 5
     group_protocol: Annotated[Literal["classic"], PlainValidator(_PROTOCOL)] = "classic"
 
     default_key_serde: AnySerde = None

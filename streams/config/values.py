@@ -242,6 +242,15 @@ def host_and_port(value: Any) -> str:
     return address
 
 
+def listen_address(value: Any) -> str:
+    """Reads ``host:port`` to listen on; the port may be 0, for a free one."""
+    address = text(value)
+    match = _SERVER.fullmatch(address)
+    if match is None or int(match[1]) >= 1 << 16:
+        raise ValueError(f"must be host:port, such as 127.0.0.1:8080, got {address!r}")
+    return address
+
+
 def path(value: Any) -> Path:
     """Reads a path; ``~`` is the home directory, and one that is not absolute is in the working directory of now: that
     may be another one by the time when the path is used."""

@@ -87,6 +87,7 @@ def test_every_setting_that_works_is_read(cluster: Cluster) -> None:
             "default.value.serde": S,
             "poll.ms": 10,
             "commit.interval.ms": 20,
+            "http.listen": "127.0.0.1:0",
         }
     )
     config = Watched.of(GIVEN)

@@ -64,6 +64,11 @@ def add_parser(commands: Any) -> None:
         " topology to leave; for probes of containers",
     )
     parser.add_argument(
+        "--http",
+        metavar="HOST:PORT",
+        help="answer probes, metrics and queries of stores there, such as 127.0.0.1:8080 (http.listen)",
+    )
+    parser.add_argument(
         "--create-topics",
         action="store_true",
         help="first create the topics of APP that do not exist, as `streams topics --create` does; for development",

@@ -1,0 +1,96 @@
+"""The options of the HTTP port, from the settings: address, token, certificate, share of a core."""
+
+from __future__ import annotations
+
+import ipaddress
+import ssl
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from processor_api.errors import ConfigError
+from streams.config import StreamsConfig
+
+SHORTEST_TOKEN = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class HttpOptions:
+    """Holds how the port is opened, and who may ask."""
+
+    host: str
+    port: int
+    token: str | None = field(default=None, repr=False)
+    """The bearer token that requests must have; ``None`` asks for none."""
+    tls: ssl.SSLContext | None = None
+    cpu_share: float = 0.05
+    """The part of one core that the server may use while the application is busy."""
+    server: str = ""
+    """The ``host:port`` of ``application.server``."""
+    known_hosts: frozenset[str] = frozenset()
+    """Names of hosts that requests may be meant for, besides addresses, where no token protects the port."""
+
+    @classmethod
+    def of(cls, config: StreamsConfig) -> HttpOptions:
+        """Reads the files that the settings name.
+
+        :raises ConfigError: if the port is not asked for, or a file cannot be used.
+        """
+        if config.http_listen is None:
+            raise ConfigError("http.listen is missing: it says where the worker listens, such as 127.0.0.1:8080")
+        host, _, port = config.http_listen.rpartition(":")
+        server = config.application_server.rpartition(":")[0].strip("[]").lower()
+        return cls(
+            host=host.strip("[]"),
+            port=int(port),
+            token=None if config.http_token_file is None else _token(config.http_token_file),
+            tls=_tls(config.http_tls_certificate, config.http_tls_key),
+            cpu_share=config.http_max_cpu_percent / 100,
+            server=config.application_server,
+            known_hosts=frozenset({"localhost", server} - {""}),
+        )
+
+    @property
+    def address(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    def reached_at(self, port: int) -> str:
+        """Returns the ``host:port`` by which others reach the port: ``application.server``, or where it listens.
+
+        :param port: the one that was taken, where 0 was asked for.
+        """
+        return self.server or f"{self.address.rpartition(':')[0]}:{port}"
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach it."""
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
+
+
+def _token(path: Path) -> str:
+    try:
+        token = path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"http.token.file {path} cannot be read: {getattr(error, 'strerror', None) or error}"
+        ) from None
+    if len(token) < SHORTEST_TOKEN or not token.isascii() or any(char.isspace() for char in token):
+        raise ConfigError(
+            f"http.token.file {path} must hold one word of at least {SHORTEST_TOKEN} characters of ASCII, such as"
+            " `openssl rand -hex 32` prints"
+        )
+    return token
+
+
+def _tls(certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
+    if certificate is None:
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(certificate, key)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(f"http.tls.certificate {certificate} cannot be used: {error}") from None
+    return context

@@ -1,0 +1,63 @@
+"""The application as the HTTP port sees it, and the answers that are no success."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from aiohttp import web
+
+from processor_api.metrics import Metric, MetricName
+from processor_api.topology.topology import Topology
+from streams.config import StreamsConfig
+from streams.observing.status import WorkerStatus
+
+RETRY_AFTER = {"Retry-After": "1"}
+"""The header of an answer that may be another one soon."""
+
+
+class ServedApplication(Protocol):
+    """The part of `KafkaStreams` that is served. Every call returns at once, and may be made by any thread."""
+
+    config: StreamsConfig
+    topology: Topology
+
+    @property
+    def state(self) -> str: ...
+
+    def is_ready(self) -> bool: ...
+
+    def metrics(self) -> dict[MetricName, Metric]: ...
+
+    def status(self) -> WorkerStatus: ...
+
+
+class HttpRefusal(Exception):
+    """A request that gets no result, with the status and the sentence of its answer."""
+
+    def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None, **more: Any) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.headers = headers or {}
+        self.more = more
+        """More fields of the answer."""
+
+    def answer(self) -> web.Response:
+        return json_answer({"error": self.message, **self.more}, status=self.status, headers=self.headers)
+
+
+def later(message: str, **more: Any) -> HttpRefusal:
+    """Returns the answer 503 to a request that may succeed soon."""
+    return HttpRefusal(503, message, RETRY_AFTER, **more)
+
+
+def json_text(value: Any) -> str:
+    """Returns a value of JSON on one line; of a number that JSON does not have, ``null``."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+
+
+def json_answer(value: Any, *, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
+    body = json_text(value).encode() + b"\n"
+    return web.Response(body=body, status=status, headers=headers, content_type="application/json", charset="utf-8")

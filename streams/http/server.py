@@ -1,0 +1,309 @@
+"""The server of a worker's HTTP port: one thread with a loop of its own, which yields to the stream threads."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import ipaddress
+import logging
+import selectors
+import socket
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from aiohttp import web
+
+from processor_api.clock import Clock
+from processor_api.errors import StreamsError
+from processor_api.texts import kind_and_text
+from streams.http.options import HttpOptions
+from streams.http.served import HttpRefusal, ServedApplication, later
+from streams.http.worker import WorkerPages
+from streams.threads import SYSTEM_THREADS, Threads
+
+log = logging.getLogger("streams.http")
+
+MOST_CONNECTIONS = 128
+MOST_REQUESTS = 64
+"""Requests that are worked on at a time; each more is refused at once."""
+MOST_HEADER_BYTES = 8190
+MOST_BODY_BYTES = 1 << 20
+IDLE_S = 30.0
+"""A connection is closed after this time without a whole request."""
+ANSWER_S = 30.0
+"""An answer takes at most this time, with the time in which its client does not read."""
+CLOSE_S = 5.0
+BACKLOG = 128
+OPEN_TO_ALL = ("/live", "/ready")
+"""Pages without a token: a probe has none, and they say nothing else."""
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class PacedSelector(selectors.DefaultSelector):
+    """Waits for events of the server's loop, and longer while the server's thread takes more than its share of a core.
+
+    The interpreter runs one thread at a time, so what the server uses the stream threads do not get. The share holds
+    while they are busy; an idle worker answers as fast as it can.
+
+    :param share: the part of one core.
+    """
+
+    def __init__(self, share: float, clock: Clock) -> None:
+        super().__init__()
+        self._share = share
+        self._clock = clock
+        self._credit = BURST_S
+        self._busy = True
+        self._last = clock.monotonic(), 0.0
+        self._window = clock.monotonic(), 0.0, time.process_time()
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        now, used = self._clock.monotonic(), time.thread_time()
+        last, last_used = self._last
+        self._last = now, used
+        self._look_around(now, used)
+        self._credit = min(BURST_S, self._credit + (now - last) * self._share) - (used - last_used)
+        if self._busy:
+            if self._credit < 0:
+                self._clock.wait(min(-self._credit / self._share, LONGEST_PAUSE_S))
+        else:
+            self._credit = max(self._credit, 0.0)
+        return super().select(timeout)
+
+    def _look_around(self, now: float, used: float) -> None:
+        """Finds out, some times in a second, whether other threads of the process are busy."""
+        since, used_then, all_then = self._window
+        if now - since < WINDOW_S:
+            return
+        total = time.process_time()
+        self._busy = total - all_then - (used - used_then) > BUSY * (now - since)
+        self._window = now, used, total
+
+
+BURST_S = 0.02
+LONGEST_PAUSE_S = 0.5
+WINDOW_S = 0.1
+BUSY = 0.3
+"""The part of a core that other threads use when they are busy."""
+
+
+class HttpServer:
+    """Serves one application on one port, from :meth:`start` to :meth:`close`.
+
+    :param listener: the socket, which listens; it is closed at the end.
+    """
+
+    def __init__(
+        self,
+        routes: Sequence[web.AbstractRouteDef],
+        listener: socket.socket,
+        options: HttpOptions,
+        clock: Clock,
+        threads: Threads = SYSTEM_THREADS,
+    ) -> None:
+        self._listener = listener
+        self._address = options.reached_at(listener.getsockname()[1])
+        self._options = options
+        self._gate = Gate(options)
+        self._routes = routes
+        self._loop = asyncio.SelectorEventLoop(PacedSelector(options.cpu_share, clock))
+        self._stop = asyncio.Event()
+        self._thread = threads.thread(self._run, "http")
+
+    @property
+    def endpoint(self) -> str:
+        """The address of the port, such as ``http://127.0.0.1:8080``."""
+        scheme = "http" if self._options.tls is None else "https"
+        return f"{scheme}://{self._address}"
+
+    def start(self) -> None:
+        """Starts the thread, which answers from now on."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Ends answers after some seconds at most, and frees the port; returns when that is done."""
+        with suppress(RuntimeError):  # the loop has ended
+            self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(2 * CLOSE_S)
+
+    def _run(self) -> None:
+        try:
+            self._loop.run_until_complete(self._serve())
+        except Exception as error:
+            log.error("the HTTP port was closed by an error", extra={"error": kind_and_text(error)}, exc_info=error)
+        finally:
+            self._listener.close()
+            self._loop.close()
+
+    async def _serve(self) -> None:
+        @web.middleware
+        async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
+            return await self._gate.let_in(request, handler)
+
+        application = web.Application(middlewares=[guard], client_max_size=MOST_BODY_BYTES)
+        application.add_routes(self._routes)
+        runner = web.AppRunner(
+            application,
+            access_log=None,
+            handle_signals=False,
+            handler_cancellation=True,
+            keepalive_timeout=IDLE_S,
+            lingering_time=1.0,
+            logger=_SILENT,
+            max_field_size=MOST_HEADER_BYTES,
+            max_line_size=MOST_HEADER_BYTES,
+            shutdown_timeout=CLOSE_S,
+        )
+        await runner.setup()
+        assert runner.server is not None
+        connected = _Connections(runner.server)
+        server = await self._loop.create_server(
+            connected.protocol, sock=self._listener, ssl=self._options.tls, backlog=BACKLOG
+        )
+        try:
+            await self._stop.wait()
+        finally:
+            server.close()
+            await runner.cleanup()
+
+
+_SILENT = logging.getLogger("streams.http.connections")
+_SILENT.setLevel(logging.CRITICAL)  # what a client sends wrong is answered, and would fill the log
+
+
+class _Connections:
+    """Makes the protocol of each connection, and refuses those that are too many."""
+
+    def __init__(self, server: web.Server) -> None:
+        self._server = server
+
+    def protocol(self) -> asyncio.Protocol:
+        return self._server() if len(self._server.connections) < MOST_CONNECTIONS else _TooMany()
+
+
+class _TooMany(asyncio.Protocol):
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        body = b'{"error":"too many connections: ask again later"}\n'
+        transport.write(
+            b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\n"
+            b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+        )
+        transport.close()
+
+
+class Gate:
+    """Lets in the requests that may ask, so many at a time, and ends answers that take too long."""
+
+    def __init__(self, options: HttpOptions) -> None:
+        self._options = options
+        self._requests = 0
+
+    async def let_in(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        if self._requests >= MOST_REQUESTS:
+            return later("too many requests at a time: ask again later").answer()
+        self._requests += 1
+        try:
+            self._check(request)
+            async with asyncio.timeout(ANSWER_S):
+                answer = await handler(request)
+                await answer.prepare(request)
+                await answer.write_eof()  # here, so that a client which does not read has no longer than the others
+                return answer
+        except HttpRefusal as refused:
+            return refused.answer()
+        except TimeoutError:
+            return self._too_late(request)
+        except web.HTTPException as error:
+            return HttpRefusal(error.status, _sentence(error, request)).answer()
+        except ConnectionError:
+            raise
+        except Exception as error:
+            log.error("a request failed", extra={"path": request.path, "error": kind_and_text(error)}, exc_info=error)
+            return HttpRefusal(500, f"the worker failed to answer: {kind_and_text(error)}").answer()
+        finally:
+            self._requests -= 1
+
+    def _check(self, request: web.Request) -> None:
+        """Checks that a request may ask.
+
+        :raises HttpRefusal: if it may not.
+        """
+        token = self._options.token
+        if token is None:
+            if not self._is_meant_for_us(request.headers.get("Host", "")):
+                raise HttpRefusal(403, "the header Host names another host than this one (application.server names it)")
+            return
+        if request.path in OPEN_TO_ALL:
+            return
+        scheme, _, given = request.headers.get("Authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode(), token.encode()):
+            raise HttpRefusal(
+                401, "a bearer token is needed, that of the file http.token.file", {"WWW-Authenticate": "Bearer"}
+            )
+
+    def _is_meant_for_us(self, host: str) -> bool:
+        """Whether a page of another site cannot have sent the request: a browser would name that site's host."""
+        name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
+        name = name.strip("[]").lower()
+        if name in self._options.known_hosts or name == self._options.host.lower() or not name:
+            return True
+        try:
+            ipaddress.ip_address(name)
+        except ValueError:
+            return not self._options.is_loopback
+        return True
+
+    @staticmethod
+    def _too_late(request: web.Request) -> web.StreamResponse:
+        if request.transport is not None:
+            request.transport.abort()  # the answer may have begun
+        return later(f"the answer took longer than {ANSWER_S:g} s").answer()
+
+
+def _sentence(error: web.HTTPException, request: web.Request) -> str:
+    if error.status == 404:
+        return f"there is no page {request.path[:80]!r}; there are {', '.join(PAGES)}"
+    if error.status == 405:
+        return f"{request.method[:20]} is not taken here"
+    return (error.text or error.reason).partition("\n")[0]
+
+
+PAGES = ("/live", "/ready", "/state", "/metrics", "/topology")
+
+
+def open_server(application: ServedApplication, clock: Clock, threads: Threads) -> HttpServer:
+    """Opens the port of an application and answers on it.
+
+    :raises ConfigError: if a file that the settings name cannot be used.
+    :raises StreamsError: if the port cannot be listened on.
+    """
+    options = HttpOptions.of(application.config)
+    listener = _listen(options)
+    try:
+        server = HttpServer(WorkerPages(application).routes(), listener, options, clock, threads)
+        server.start()
+    except BaseException:
+        listener.close()
+        raise
+    log.info("listening", extra={"endpoint": server.endpoint})
+    if options.token is None and not options.is_loopback:
+        log.warning(
+            "the HTTP port has no token, and everyone who reaches it can read the stores; name a file by"
+            " http.token.file, or listen on 127.0.0.1",
+            extra={"address": options.address},
+        )
+    return server
+
+
+def _listen(options: HttpOptions) -> socket.socket:
+    try:
+        found: Any = socket.getaddrinfo(options.host, options.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, _, _, _, address = found[0]
+        return socket.create_server(address[:2], family=family, backlog=BACKLOG)
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise StreamsError(f"http.listen {options.address} cannot be listened on: {why}") from None

@@ -1,0 +1,80 @@
+"""The pages about a worker as a whole: whether it lives and is ready, its state, its metrics, its topology."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from aiohttp import web
+
+from streams.drawing.graph import Graph, graph_of
+from streams.drawing.svg import svg
+from streams.http.served import RETRY_AFTER, HttpRefusal, ServedApplication, json_answer, json_text
+
+ENDED = ("PENDING_ERROR", "ERROR", "NOT_RUNNING")
+
+
+class WorkerPages:
+    """Answers about one application."""
+
+    def __init__(self, application: ServedApplication) -> None:
+        self._application = application
+        self._pictures: dict[str, bytes] = {}
+
+    def routes(self) -> list[web.RouteDef]:
+        return [
+            web.get("/live", self.live),
+            web.get("/ready", self.ready),
+            web.get("/state", self.state),
+            web.get("/metrics", self.metrics),
+            web.get("/topology", self.topology),
+        ]
+
+    async def live(self, request: web.Request) -> web.StreamResponse:
+        """Answers 200 until the application has failed or ended."""
+        state = str(self._application.state)
+        return json_answer({"state": state}, status=503 if state in ENDED else 200)
+
+    async def ready(self, request: web.Request) -> web.StreamResponse:
+        """Answers 200 while the worker does its part (`KafkaStreams.is_ready`), else 503."""
+        ready = self._application.is_ready()
+        fields = {"ready": ready, "state": str(self._application.state)}
+        return json_answer(fields, status=200 if ready else 503, headers=None if ready else RETRY_AFTER)
+
+    async def state(self, request: web.Request) -> web.StreamResponse:
+        """Answers with all that is known of the worker now (`KafkaStreams.status`)."""
+        return json_answer(dataclasses.asdict(self._application.status()))
+
+    async def metrics(self, request: web.Request) -> web.StreamResponse:
+        """Answers with the metrics, as Prometheus or OpenMetrics reads them."""
+        from streams.http.exposition import exposition
+
+        application = self._application
+        accept = request.headers.get("Accept", "")
+        body, content_type = exposition(application.metrics, application.is_ready, accept)
+        return web.Response(body=body, headers={"Content-Type": content_type})
+
+    async def topology(self, request: web.Request) -> web.StreamResponse:
+        """Answers with the topology, as ``json``, ``text`` or ``svg``."""
+        form = request.query.get("format", "json")
+        found = _FORMS.get(form)
+        if found is None:
+            raise HttpRefusal(400, f"format is {form[:80]!r}: a topology is given as {', '.join(_FORMS)}")
+        content_type, make = found
+        if form not in self._pictures:
+            self._pictures[form] = make(self._application).encode()
+        return web.Response(body=self._pictures[form], headers={"Content-Type": content_type})
+
+
+def _json(application: ServedApplication) -> str:
+    graph: Graph = graph_of(application.topology)
+    fields: dict[str, Any] = dataclasses.asdict(graph)
+    return json_text({"application_id": application.config.application_id, **fields}) + "\n"
+
+
+_FORMS: dict[str, tuple[str, Callable[[ServedApplication], str]]] = {
+    "json": ("application/json; charset=utf-8", _json),
+    "text": ("text/plain; charset=utf-8", lambda application: application.topology.describe()),
+    "svg": ("image/svg+xml", lambda application: svg(graph_of(application.topology))),
+}
