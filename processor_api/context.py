@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from processor_api.clock import Clock
-from processor_api.drops import DropReason
 from processor_api.metrics import StreamsMetrics
 from processor_api.punctuation import Cancellable, PunctuationType, Punctuator
-from processor_api.record import FixedKeyRecord, Forward, HeaderList, Record, RecordMetadata
+from processor_api.record import DropReason, FixedKeyRecord, Forward, HeaderList, Record, RecordMetadata
 from processor_api.serde import Serde
 from processor_api.task_id import TaskId
 from processor_api.user_code.durations import Duration

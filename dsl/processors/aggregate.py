@@ -13,8 +13,7 @@ from typing import Any
 from dsl.processors.tables.operator import TableOperator, is_versioned, marking_late_puts, send_on_flush
 from dsl.processors.user_functions import user_function
 from processor_api.context import OperatorContext
-from processor_api.drops import DropReason
-from processor_api.record import Forward, HeaderList
+from processor_api.record import DropReason, Forward, HeaderList
 
 
 @dataclass(frozen=True, kw_only=True)

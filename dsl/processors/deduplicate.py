@@ -16,9 +16,8 @@ from typing import Any
 from dsl.processors.user_functions import user_function
 from dsl.processors.windows.emission import kept_stream_time
 from processor_api.context import OperatorContext
-from processor_api.drops import DropReason
 from processor_api.processor import Operator
-from processor_api.record import NO_TIMESTAMP, Forward, HeaderList
+from processor_api.record import NO_TIMESTAMP, DropReason, Forward, HeaderList
 
 NOTHING = b""
 

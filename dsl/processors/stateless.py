@@ -12,9 +12,8 @@ from typing import Any, ClassVar
 
 from dsl.processors.user_functions import NoPairError, no_iterable, no_pair, user_function
 from processor_api.context import OperatorContext
-from processor_api.drops import DropReason
 from processor_api.processor import Operator
-from processor_api.record import Forward, HeaderList
+from processor_api.record import DropReason, Forward, HeaderList
 
 KeyAndValue = tuple[Any, Any]
 

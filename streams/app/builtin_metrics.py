@@ -21,6 +21,7 @@ from streams.metrics.windows import SampleWindows
 from streams.restore.reports import RestoreCounters
 from streams.runtime.engines.store_counters import OperationCounter, StoreCounters
 from streams.runtime.global_stores.thread import GlobalStreamThread
+from streams.runtime.processing.drops import TaskDrops
 from streams.runtime.processing.environment import TaskMetrics
 from streams.runtime.processing.inputs import InputQueue
 from streams.runtime.tasks.task import Task
@@ -112,6 +113,7 @@ CLIENT = "stream-metrics"
 THREAD = "stream-thread-metrics"
 TASK = "stream-task-metrics"
 CONSUMER = "consumer-fetch-manager-metrics"
+NODE = "stream-processor-node-metrics"
 MS = 1000.0
 
 Tags = Mapping[str, str]
@@ -164,6 +166,7 @@ def _of_task(task: Task, thread: str) -> Iterator[Metric]:
         place = {**tags, "topic": topic, "partition": str(partition)}
         what = "offsets between the last commit and the end of the partition"
         yield Gauge(MetricName("records-lag", CONSUMER, what, place), partial(_lag, task.inputs, queue))
+    yield from _of_drops(environment.metrics.drops, tags)
     stores = task.stores
     for name, store in list(stores.stores.items()):
         yield from store_metrics(store, stores.counters.get(name), tags)
@@ -186,6 +189,15 @@ def _of_counters(counters: TaskMetrics, windows: SampleWindows | None, tags: Tag
         yield from _latency("punctuate", "a punctuation", TASK, tags, windows, of)
 
 
+def _of_drops(drops: TaskDrops, tags: Tags) -> Iterator[Metric]:
+    what = "records that gave no result at the node, for the reason"
+    for node in drops.nodes():
+        for reason in list(node.counts):
+            of = {**tags, "processor-node-id": node.node, "reason": reason.tag}
+            name = MetricName("no-result-records-total", NODE, what, of)
+            yield Gauge(name, partial(node.counts.get, reason))
+
+
 def _of_restore(task: TaskId, restored: RestoreCounters, thread: str) -> Iterator[Metric]:
     """Yields the metrics of a task's restores (KIP-869)."""
     tags = {"thread-id": thread, "task-id": str(task)}
@@ -202,6 +214,7 @@ def global_metrics(thread: GlobalStreamThread) -> Iterator[Metric]:
     environment, stores = task.environment, task.stores
     tags = {**tags, "task-id": str(environment.task_id)}
     yield from _of_counters(environment.metrics, environment.metrics.windows, tags)
+    yield from _of_drops(environment.metrics.drops, tags)
     for name, store in list(stores.stores.items()):
         yield from store_metrics(store, stores.counters.get(name), tags)
         engine = stores.engines.get(store.builder.supplier.engine)

@@ -76,7 +76,16 @@ class DropStatus:
     call: str | None
     made_at: str | None
     reason: str
+    """A short name for the reason, such as ``window-closed``."""
+    text: str
+    """The reason in words."""
+    remedy: str
+    """Says what to do about such records."""
     count: int
+    dropped: bool
+    """Whether they count as dropped; others are counted apart, such as those without a partner."""
+    expected: bool
+    """Whether they are a part of what the operator does, and no fault."""
     late_by_ms: int | None = None
     """The time by which the latest of the late records came too late."""
     setting: str | None = None

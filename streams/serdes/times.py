@@ -89,6 +89,16 @@ def iso(ms: int) -> str | int:
         return ms
 
 
+def duration_text(ms: int) -> str:
+    """Returns a duration as :func:`duration_ms` reads it, such as ``1h30m``."""
+    parts, left = [], ms
+    for unit, size in reversed(_UNITS.items()):
+        number, left = divmod(left, size)
+        if number:
+            parts.append(f"{number}{unit}")
+    return "".join(parts) or "0s"
+
+
 def short_iso(ms: int) -> str:
     """Returns a time as :func:`iso` does, without milliseconds that are 0."""
     return str(iso(ms)).replace(".000Z", "Z")

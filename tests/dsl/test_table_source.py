@@ -6,8 +6,8 @@ import pytest
 
 from dsl import Consumed, Materialized, StreamsBuilder
 from dsl_support.fake_task import FakeTask, Output
-from processor_api.drops import DropReason
 from processor_api.errors import TopologyError
+from processor_api.record import DropReason
 from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
 from processor_api.stores.suppliers import MEMORY, ROCKSDB

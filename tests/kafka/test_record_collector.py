@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from processor_api.clock import ManualClock
-from processor_api.drops import DropReason
 from processor_api.errors import (
     InternalError,
     ProductionError,
@@ -18,7 +17,7 @@ from processor_api.errors import (
     TaskMigratedError,
 )
 from processor_api.handlers import ProducerRecord
-from processor_api.record import Forward, HeaderList
+from processor_api.record import DropReason, Forward, HeaderList
 from processor_api.serde import Serde, Serdes
 from processor_api.task_id import TopicPartition
 from processor_api.topology.nodes import SinkNode

@@ -18,9 +18,8 @@ from dsl.processors.tables.operator import ChangeReader, dropping_late_changes
 from dsl.processors.tables.view import Row, TableView
 from dsl.processors.user_functions import user_function
 from processor_api.context import OperatorContext
-from processor_api.drops import DropReason
 from processor_api.processor import Operator
-from processor_api.record import Forward, HeaderList
+from processor_api.record import DropReason, Forward, HeaderList
 from processor_api.serde import Serde
 from state.formats.foreign_keys import murmur3_128, subscription
 

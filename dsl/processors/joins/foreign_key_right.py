@@ -22,10 +22,9 @@ from dsl.processors.tables.operator import ChangeReader, dropping_late_changes
 from dsl.processors.tables.view import TableView
 from dsl.processors.windows.emission import rows_of_part
 from processor_api.context import OperatorContext
-from processor_api.drops import DropReason
 from processor_api.errors import StoreError
 from processor_api.processor import Operator
-from processor_api.record import Forward, HeaderList
+from processor_api.record import DropReason, Forward, HeaderList
 from processor_api.serde import Serde
 from state.formats.foreign_keys import (
     UNANSWERED,

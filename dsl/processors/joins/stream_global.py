@@ -8,8 +8,7 @@ from typing import Any
 
 from dsl.processors.user_functions import user_function
 from processor_api.context import OperatorContext
-from processor_api.drops import DropReason
-from processor_api.record import Forward, HeaderList
+from processor_api.record import DropReason, Forward, HeaderList
 
 
 @dataclass(frozen=True, kw_only=True)

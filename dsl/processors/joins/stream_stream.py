@@ -14,8 +14,7 @@ from dsl.processors.joins.joiners import reversed_joiner, with_key
 from dsl.processors.joins.unmatched import Release, Unmatched
 from dsl.processors.user_functions import user_function
 from processor_api.context import OperatorContext
-from processor_api.drops import DropReason
-from processor_api.record import Forward, HeaderList
+from processor_api.record import DropReason, Forward, HeaderList
 
 
 @dataclass(frozen=True, kw_only=True)

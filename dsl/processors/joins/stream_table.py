@@ -12,8 +12,7 @@ from dsl.processors.tables.view import TableView
 from dsl.processors.user_functions import user_function
 from dsl.processors.windows.emission import rows_of_part
 from processor_api.context import OperatorContext
-from processor_api.drops import DropReason
-from processor_api.record import Forward, HeaderList
+from processor_api.record import DropReason, Forward, HeaderList
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,8 +21,7 @@ from dsl.processors.tables.operator import (
 from dsl.processors.tables.view import LookUp, LookUpAsOf, Row, TableView
 from dsl.processors.user_functions import user_function
 from processor_api.context import OperatorContext
-from processor_api.drops import DropReason
-from processor_api.record import Forward, HeaderList
+from processor_api.record import DropReason, Forward, HeaderList
 
 # One side of a join of two tables that are made of the same one: a change arrives by both sides (semantics 169).
 #

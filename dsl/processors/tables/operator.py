@@ -9,10 +9,9 @@ from typing import Any
 
 from dsl.processors.tables.view import TableView
 from processor_api.context import OperatorContext
-from processor_api.drops import DropReason
 from processor_api.errors import InternalError
 from processor_api.processor import Operator
-from processor_api.record import Forward, HeaderList
+from processor_api.record import DropReason, Forward, HeaderList
 from processor_api.stores.contracts import PUT_RETURN_CODE_NOT_PUT, PUT_RETURN_CODE_VALID_TO_UNDEFINED
 
 Process = Callable[[Any, Any, int, HeaderList | None], None]

@@ -7,8 +7,7 @@ from typing import Any
 
 from dsl.processors.tables.operator import TableOperator, marking_late_puts, send_on_flush
 from processor_api.context import OperatorContext
-from processor_api.drops import DropReason
-from processor_api.record import Forward, HeaderList
+from processor_api.record import DropReason, Forward, HeaderList
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,8 +15,7 @@ from dsl.processors.tables.operator import TableOperator, send_on_flush
 from dsl.processors.user_functions import user_function
 from dsl.processors.windows.emission import FinalResults, final_results, kept_stream_time
 from processor_api.context import OperatorContext
-from processor_api.drops import DropReason
-from processor_api.record import NO_TIMESTAMP, Forward, HeaderList
+from processor_api.record import NO_TIMESTAMP, DropReason, Forward, HeaderList
 from processor_api.stores.windowed import Window, Windowed, window_of
 
 Seed = tuple[Any, int] | None

@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any, Protocol
 
 from processor_api.clock import Clock
-from processor_api.drops import DropReason
 from processor_api.errors import (
     AuthorizationError,
     InternalError,
@@ -22,7 +21,7 @@ from processor_api.errors import (
     TaskMigratedError,
 )
 from processor_api.handlers import ProducerRecord
-from processor_api.record import Forward, HeaderList
+from processor_api.record import DropReason, Forward, HeaderList
 from processor_api.serde import Serde
 from processor_api.texts import repr_of
 from processor_api.topology.nodes import RecordContext, SinkNode

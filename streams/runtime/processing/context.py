@@ -8,12 +8,20 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from processor_api.context import BatchLimits, HandleTogether
-from processor_api.drops import DropReason
 from processor_api.errors import TopologyError
 from processor_api.metrics import StreamsMetrics
 from processor_api.processor import FixedKeyProcessor, Operator, Processor
 from processor_api.punctuation import Cancellable, PunctuationType, Punctuator
-from processor_api.record import FixedKeyRecord, Forward, HeaderList, Record, RecordMetadata, TimestampType, record_time
+from processor_api.record import (
+    DropReason,
+    FixedKeyRecord,
+    Forward,
+    HeaderList,
+    Record,
+    RecordMetadata,
+    TimestampType,
+    record_time,
+)
 from processor_api.serde import Serde
 from processor_api.task_id import TaskId
 from processor_api.texts import repr_of
@@ -164,7 +172,7 @@ class NodeContext:
 
     def counting(self, reason: DropReason) -> Callable[[], None]:
         """Returns the function that counts a record which is not dropped and gives no result."""
-        return self.environment.drops.of(self.node).counting(reason)
+        return self.environment.metrics.drops.of(self.node).counting(reason)
 
     def stream_time_ms(self) -> int:
         """Returns the stream time of the task."""

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from processor_api.drops import DropReason
+from processor_api.record import DropReason
+from processor_api.topology.data import TopologyData
+from streams.serdes.times import duration_text
 
 
 @dataclass(frozen=True)
@@ -18,6 +20,9 @@ class Setting:
 
     name: str
     ms: int
+
+    def __str__(self) -> str:
+        return f"{self.name} of {duration_text(self.ms)}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,12 +33,25 @@ class Dropped:
     reason: DropReason
     count: int
     late_by_ms: int | None = None
-    """Of late records: by how much the latest missed its time."""
+    """The time by which the latest of the late records came too late."""
     setting: Setting | None = None
+
+    def plus(self, other: Dropped) -> Dropped:
+        """Returns the sum with what another task has dropped at the same node for the same reason."""
+        late = [one for one in (self.late_by_ms, other.late_by_ms) if one is not None]
+        return replace(self, count=self.count + other.count, late_by_ms=max(late, default=None))
+
+    def in_words(self, topology: TopologyData) -> str:
+        """Returns this in words, with the line of the user's script that made the node."""
+        place = ", ".join(part for part in (topology.call_of(self.node), topology.line_of(self.node)) if part)
+        words = f"{self.count} at {self.node}" + (f" ({place})" if place else "") + f": {self.reason.text}"
+        if self.setting is None:
+            return words
+        return f"{words}, {duration_text(self.late_by_ms or 0)} too late at most for a {self.setting}"
 
 
 class _Lateness:
-    """By how much late records of one reason have missed their time."""
+    """Holds by how much late records of one reason came too late."""
 
     __slots__ = ("most_ms", "recent_ms", "setting")
 
@@ -111,10 +129,14 @@ class TaskDrops:
             found = self._nodes[node] = NodeDrops(node)
         return found
 
+    def nodes(self) -> list[NodeDrops]:
+        """Returns the counters of each node that was asked for."""
+        return list(self._nodes.values())
+
     def all(self) -> list[Dropped]:
         """Returns what was counted at each node for each reason."""
-        return [one for node in list(self._nodes.values()) for one in node.all()]
+        return [one for node in self.nodes() for one in node.all()]
 
     def since_last(self) -> list[Dropped]:
         """Returns what was counted since the last call; for the thread of the task."""
-        return [one for node in self._nodes.values() for one in node.since_last()]
+        return [one for node in self.nodes() for one in node.since_last()]

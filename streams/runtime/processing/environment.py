@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from processor_api.clock import Clock, SystemClock
-from processor_api.drops import DropReason
 from processor_api.errors import ConfigError, StreamsError, TopologyError, UserCodeError
 from processor_api.handlers import ProducerRecord
 from processor_api.metrics import StreamsMetrics
-from processor_api.record import HeaderList
+from processor_api.record import DropReason, HeaderList
 from processor_api.serde import Serde, with_default
 from processor_api.stores.builder import StoreBuilder
 from processor_api.task_id import TaskId
@@ -120,6 +119,8 @@ class TaskMetrics:
     """The longest of the window."""
     windows: SampleWindows | None = None
     """The windows that rates of these counters are computed from, where metrics are kept."""
+    drops: TaskDrops = field(default_factory=TaskDrops)
+    """Counts records without a result by node and reason."""
 
     def punctuated(self, seconds: float) -> None:
         """Adds a punctuation."""
@@ -268,7 +269,6 @@ class Environment:
         self.operators = TaskOperators(str(task_id), clock, thread.pace)
         self.users = UserProcessors(thread.metrics, clock)
         self.metrics = TaskMetrics()
-        self.drops = TaskDrops()
         if settings.registry is not None:
             self.metrics.begin_windows(settings.registry)
         self.probe: Probe | None = None
@@ -281,7 +281,7 @@ class Environment:
     def drop(self, node: str, reason: DropReason) -> None:
         """Counts a record that a node dropped."""
         self.metrics.dropped_records += 1
-        self.drops.of(node).counts[reason] += 1
+        self.metrics.drops.of(node).counts[reason] += 1
 
     def drop_unread(self, node: str, key: Any, reason: DropReason, why: str) -> None:
         """Counts the current record, which was dropped before it reached the nodes."""
@@ -294,7 +294,7 @@ class Environment:
 
         ``why`` says more than the text of the reason.
         """
-        metrics, probe, counts = self.metrics, self.probe, self.drops.of(node).counts
+        metrics, probe, counts = self.metrics, self.probe, self.metrics.drops.of(node).counts
 
         def drop(reason: DropReason, why: str = "") -> None:
             metrics.dropped_records += 1
@@ -306,7 +306,7 @@ class Environment:
 
     def dropping_late(self, node: str, reason: DropReason, setting: Setting) -> Callable[[int], None]:
         """Returns the function by which a node drops the current record if it came so many ms too late."""
-        metrics, probe, count = self.metrics, self.probe, self.drops.of(node).counting_late(reason, setting)
+        metrics, probe, count = self.metrics, self.probe, self.metrics.drops.of(node).counting_late(reason, setting)
 
         def drop(by_ms: int) -> None:
             metrics.dropped_records += 1
@@ -325,7 +325,7 @@ class Environment:
         history = parameters.get("history_retention_ms")
         reason = DropReason.ROW_EXPIRED if history is None else DropReason.HISTORY_ENDED
         setting = Setting("retention", int(history or parameters.get("retention_ms") or 0))
-        count = self.drops.of(nodes[0] if nodes else store.name).counting_late(reason, setting)
+        count = self.metrics.drops.of(nodes[0] if nodes else store.name).counting_late(reason, setting)
 
         def drop(by_ms: int = 0) -> None:
             metrics.dropped_records += 1

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from processor_api.drops import DropReason
 from processor_api.errors import StreamsError, UserCodeError
-from processor_api.record import NO_TIMESTAMP, Forward, HeaderList
+from processor_api.record import NO_TIMESTAMP, DropReason, Forward, HeaderList
 from processor_api.task_id import TopicPartition
 from processor_api.texts import kind_and_text, repr_of
 from processor_api.timestamps import (

@@ -13,10 +13,9 @@ from contextlib import nullcontext
 from types import MappingProxyType
 from typing import Any
 
-from processor_api.drops import DropReason
 from processor_api.errors import InternalError
 from processor_api.punctuation import PunctuationType
-from processor_api.record import NO_TIMESTAMP
+from processor_api.record import NO_TIMESTAMP, DropReason
 from processor_api.task_id import TaskId, TopicPartition
 from processor_api.texts import plain_str
 from streams.kafka.offset_metadata import TopicPartitionMetadata

@@ -221,6 +221,7 @@ class StreamThread:
                 self._kept.membership = None
                 self._loop = ThreadLoop(resources, self, self._kept)
                 self._loop.run()
+            self._kept.reports.end(resources.tasks.running_now.values())
             self.become(ThreadState.PENDING_SHUTDOWN)
             self._final_commit(resources)
         except InstanceFenced:

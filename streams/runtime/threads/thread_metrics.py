@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 
 from processor_api.clock import Clock
+from processor_api.record import DropReason
 from processor_api.task_id import TopicPartition
+from processor_api.topology.data import TopologyData
 from streams.config import StreamsConfig
 from streams.metrics.registry import Metrics
+from streams.runtime.processing.drops import Dropped
 from streams.runtime.tasks.task import Task
 
 log = logging.getLogger("streams.thread")
@@ -20,6 +23,10 @@ SAMPLE_PART = 0.1
 """The time between two samples, as a part of a window of the metrics."""
 LAG_INTERVAL_S = 1.0
 """The time between two looks at the ends of the input partitions."""
+DROPS_INTERVAL_S = 60.0
+"""The least time between two lines about dropped records."""
+MOST_NAMED = 5
+"""How many nodes and reasons such a line names."""
 
 
 class ThreadCounters:
@@ -66,6 +73,49 @@ class ThreadCounters:
         return {"records": self.processed - before[0], "commits": self.commits - before[1]}
 
 
+class DropReport:
+    """Says what the tasks of a thread have dropped, in one line of the log, at most once a minute."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._waiting: dict[tuple[str, DropReason], Dropped] = {}
+        self._topology: TopologyData | None = None
+        self._next = 0.0
+        self._dropped = 0
+
+    def collect(self, tasks: Iterable[Task]) -> None:
+        """Takes what tasks have dropped since the last call."""
+        for task in tasks:
+            for one in task.environment.metrics.drops.since_last():
+                if one.reason.dropped:
+                    self._dropped += one.count
+                if not one.reason.is_expected:
+                    place = one.node, one.reason
+                    before = self._waiting.get(place)
+                    self._waiting[place] = one if before is None else before.plus(one)
+                    self._topology = task.plan.topology
+
+    def since_summary(self) -> int:
+        """Returns how many records were dropped since the last call."""
+        dropped, self._dropped = self._dropped, 0
+        return dropped
+
+    def log(self, now: float) -> None:
+        """Logs what is not logged yet, if it is time.
+
+        :param now: of the monotonic clock, in seconds.
+        """
+        if now < self._next or self._topology is None or not self._waiting:
+            return
+        self._next = now + DROPS_INTERVAL_S
+        found = sorted(self._waiting.values(), key=lambda one: -one.count)
+        said = [one.in_words(self._topology) for one in found[:MOST_NAMED]]
+        if len(found) > MOST_NAMED:
+            said.append(f"{sum(one.count for one in found[MOST_NAMED:])} at others")
+        self._waiting.clear()
+        log.info("records without a result: %s", "; ".join(said), extra={"thread_name": self._name})
+
+
 class Reports:
     """Samples the counters of a thread and its tasks for rates, and logs what was done since the last time, every
     ``log.summary.interval.ms``; 0 is never."""
@@ -77,6 +127,7 @@ class Reports:
         self._sample_s = max(SAMPLE_INTERVAL_S, config.metrics_sample_window_ms / 1000 * SAMPLE_PART)
         self._next_summary = clock.monotonic() + self._summary_s if self._summary_s > 0 else math.inf
         self._next_sample = self._next_lag = 0.0
+        self._drops = DropReport(name)
 
     def at(self, now: float, running: Collection[Task], end_of: Callable[[TopicPartition], int | None]) -> None:
         """Does what is due.
@@ -90,9 +141,18 @@ class Reports:
                 task.inputs.measure_ends(end_of)
         if now >= self._next_summary:
             self._next_summary = now + self._summary_s
-            log.info("summary", extra={"thread_name": self._name, **self._counters.since_last()})
+            self._drops.collect(running)
+            done = {**self._counters.since_last(), "dropped": self._drops.since_summary()}
+            log.info("summary", extra={"thread_name": self._name, **done})
         if now >= self._next_sample:
             self._next_sample = now + self._sample_s
             self._counters.windows.sample()
             for task in running:
                 task.sample()
+            self._drops.collect(running)
+            self._drops.log(now)
+
+    def end(self, running: Collection[Task]) -> None:
+        """Logs what was not logged yet of tasks that end."""
+        self._drops.collect(running)
+        self._drops.log(math.inf)

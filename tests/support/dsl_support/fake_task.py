@@ -15,8 +15,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from processor_api.clock import Clock, SystemClock
-from processor_api.drops import DropReason
-from processor_api.record import Forward, HeaderList
+from processor_api.record import DropReason, Forward, HeaderList
 from processor_api.serde import Serde, Serdes
 from processor_api.stores.builder import StoreBuilder
 from processor_api.topology.nodes import ProcessorNode, RecordContext, SinkNode, SourceNode

@@ -1,0 +1,176 @@
+"""Records that give no result are counted by node and reason: in the status, the metrics and the log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dsl import JoinWindows, Materialized, SessionWindows, SlidingWindows, StreamsBuilder, TimeWindows
+from processor_api.record import DropReason
+from processor_api.stores.factory import Stores
+from runtime_support.running_app import Cluster
+from streams.app.kafka_streams import KafkaStreams
+from waiting import wait_until
+
+SECOND = timedelta(seconds=1)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    with Cluster(tmp_path, topics={"in": 1, "other": 1, "out": 1}) as made:
+        yield made
+
+
+def build(builder: StreamsBuilder) -> Any:
+    return builder.build()
+
+
+def drops(app: KafkaStreams) -> dict[str, tuple[int, int | None, str | None]]:
+    """Returns count, lateness and setting by reason."""
+    found = [one for task in app.status().tasks for one in task.drops]
+    return {one.reason: (one.count, one.late_by_ms, one.setting) for one in found}
+
+
+def until_dropped(app: KafkaStreams, reason: DropReason, count: int) -> tuple[int, int | None, str | None]:
+    wait_until(f"{count} {reason.tag}", lambda: drops(app).get(reason.tag, (0,))[0] == count)
+    return drops(app)[reason.tag]
+
+
+@pytest.mark.parametrize(
+    ("windows", "late_by"),
+    [
+        (TimeWindows.of_size_and_grace(SECOND, grace=SECOND), 8_001),
+        (SlidingWindows.of_time_difference_and_grace(SECOND, grace=SECOND), 7_500),
+        (SessionWindows.of_inactivity_gap_and_grace(SECOND, grace=SECOND), 7_500),
+    ],
+)
+def test_a_late_record_is_counted_with_how_late_it_was(cluster: Cluster, windows: Any, late_by: int) -> None:
+    """With a grace period so much longer it is taken."""
+    builder = StreamsBuilder()
+    builder.stream("in").group_by_key().windowed_by(windows).count().to_stream(lambda w, n: w.key).map_values(str).to(
+        "out"
+    )
+    app = cluster.start(build(builder))
+    cluster.send("x", timestamp=10_000)
+    cluster.send("late", "late", timestamp=500)
+    assert until_dropped(app, DropReason.WINDOW_CLOSED, 2) == (2, late_by, "grace of 1s")
+
+
+def test_one_line_says_what_was_dropped_and_where(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
+    builder = StreamsBuilder()
+    windows = TimeWindows.of_size_and_grace(SECOND, grace=SECOND)
+    counts = builder.stream("in").group_by_key().windowed_by(windows).count()
+    counts.to_stream(lambda w, n: w.key).map_values(str).to("out")
+    with caplog.at_level("INFO", logger="streams.thread"):
+        app = cluster.start(build(builder), log_summary_interval_ms=50)
+        cluster.send("x", timestamp=10_000)
+        cluster.send("late", "late", timestamp=500)
+
+        def told() -> list[str]:
+            return [text for text in map(str, map(_message, caplog.records)) if "without a result" in text]
+
+        wait_until("it is told", lambda: bool(told()))
+        cluster.send("late", timestamp=600)
+        until_dropped(app, DropReason.WINDOW_CLOSED, 3)
+        app.close()
+    summed = sum(getattr(one, "dropped", 0) for one in caplog.records if one.getMessage() == "summary")
+    assert summed >= 2
+    first, *rest = told()
+    line = app.topology.line_of("KSTREAM-AGGREGATE-0000000002")
+    assert Path(__file__).name in str(line)
+    assert first == (
+        f"records without a result: 2 at KSTREAM-AGGREGATE-0000000002 (count(), {line}):"
+        " its window has closed, 8s1ms too late at most for a grace of 1s"
+    )
+    assert len(rest) == 1, "the rest is told at the end"
+
+
+def _message(record: Any) -> str:
+    return str(record.getMessage())
+
+
+def test_records_are_counted_by_node_and_reason_in_the_metrics(cluster: Cluster) -> None:
+    builder = StreamsBuilder()
+    stream = builder.stream("in")
+    stream.group_by_key().count()
+    stream.map_values(int).map_values(str).to("out")
+    settings = {"processing_exception_handler": "LogAndContinueProcessingExceptionHandler"}
+    app = cluster.start(build(builder), **settings)
+    cluster.send("1", key=None)
+    cluster.send("a")
+    until_dropped(app, DropReason.FAILED, 1)
+    found = {
+        (name.tags["processor-node-id"], name.tags["reason"]): metric.metric_value()
+        for name, metric in app.metrics().items()
+        if name.name == "no-result-records-total"
+    }
+    assert found == {
+        ("KSTREAM-AGGREGATE-0000000002", "null-key-or-value"): 1,
+        ("KSTREAM-MAPVALUES-0000000003", "failed"): 1,
+    }
+
+
+def test_a_record_that_cannot_be_read_is_counted_at_its_source(cluster: Cluster) -> None:
+    builder = StreamsBuilder()
+    builder.stream("in", value_serde="json").map_values(str).to("out")
+    app = cluster.start(build(builder), deserialization_exception_handler="LogAndContinueExceptionHandler")
+    cluster.send("{", "{", "1")
+    assert until_dropped(app, DropReason.UNREADABLE, 2) == (2, None, None)
+    [drop] = app.status().tasks[0].drops
+    assert (drop.node, drop.dropped, drop.expected) == ("KSTREAM-SOURCE-0000000000", True, False)
+
+
+@pytest.mark.parametrize("join", ["table", "stream", "tables", "global"])
+def test_a_record_without_a_partner_is_counted_and_not_as_dropped(cluster: Cluster, join: str) -> None:
+    builder = StreamsBuilder()
+    if join == "table":
+        joined = builder.stream("in").join(builder.table("other"), lambda one, other: one + other)
+    elif join == "global":
+        table = builder.global_table("other")
+        joined = builder.stream("in").join(table, lambda one, other: one + other, key_selector=lambda key, value: value)
+    elif join == "tables":
+        joined = builder.table("in").join(builder.table("other"), lambda one, other: one + other).to_stream()
+    else:
+        windows = JoinWindows.of_time_difference_with_no_grace(SECOND)
+        joined = builder.stream("in").join(builder.stream("other"), lambda one, other: one + other, windows=windows)
+    joined.to("out")
+    app = cluster.start(build(builder))
+    cluster.send_pairs("in", [("a", "1"), ("b", "2")])
+    assert until_dropped(app, DropReason.NO_PARTNER, 2)[0] == 2
+    [task] = app.status().tasks
+    assert task.dropped == 0
+    assert [(one.dropped, one.expected) for one in task.drops] == [(False, True)]
+
+
+def test_copies_and_records_without_a_key_to_repartition_by_are_counted_apart(cluster: Cluster) -> None:
+    builder = StreamsBuilder()
+    builder.stream("in").deduplicate(within=SECOND).group_by(lambda key, value: None if value == "x" else value).count()
+    app = cluster.start(build(builder))
+    cluster.send("a", "a", "a")
+    cluster.send("x", key="m")
+    until_dropped(app, DropReason.COPY, 2)
+    until_dropped(app, DropReason.UNKEYED_REPARTITION, 1)
+    assert sum(task.dropped for task in app.status().tasks) == 0
+
+
+def test_a_record_behind_the_history_of_a_versioned_store_is_counted_at_the_node_that_puts_it(
+    cluster: Cluster,
+) -> None:
+    builder = StreamsBuilder()
+    supplier = Stores.persistent_versioned_key_value_store("versions", 60_000)
+    builder.table("in", materialized=Materialized.as_(supplier)).to_stream().to("out")
+    app = cluster.start(build(builder))
+    cluster.send("new", timestamp=200_000)
+    cluster.send("old", timestamp=100_000)
+    assert until_dropped(app, DropReason.HISTORY_ENDED, 1) == (1, 40_000, "retention of 1m")
+    [drop] = app.status().tasks[0].drops
+    assert drop.node == "KTABLE-SOURCE-0000000001"
+
+
+def test_every_reason_has_words_and_its_own_tag() -> None:
+    assert all(one.text and one.remedy for one in DropReason)
+    assert len({one.tag for one in DropReason}) == len(DropReason)
