@@ -144,8 +144,8 @@ def dead_letter_queue_records(
     """Returns the dead letter that Kafka Streams would send, or nothing without a topic (semantics 131).
 
     It has the source record's bytes, and its headers followed by ``__streams.errors.`` ``exception``, ``message``,
-    ``stacktrace``, ``topic``, ``partition`` and ``offset``. Message and stacktrace are cut after 10,000 and 30,000
-    characters, since an error that repeats a large value would make a letter that the broker refuses.
+    ``stacktrace``, ``topic``, ``partition``, ``offset`` and ``node``. Message and stacktrace are cut after 10,000 and
+    30,000 characters, since an error that repeats a large value would make a letter that the broker refuses.
 
     :param topic: the configured one (``errors.dead.letter.queue.topic.name``) if not given.
     """
@@ -159,6 +159,7 @@ def dead_letter_queue_records(
         "topic": context.topic,
         "partition": str(context.partition),
         "offset": str(context.offset),
+        "node": context.processor_node_id,
     }
     headers = list(context.headers)
     headers += [

@@ -12,6 +12,7 @@ from processor_api.errors import StreamsError
 from streams.cli import completion, config_show, describe
 from streams.cli.cluster import commands as cluster
 from streams.cli.command_parser import CommandParser
+from streams.cli.dead_letters import commands as dlq
 from streams.cli.demo import command as demo
 from streams.cli.doctor import command as doctor
 from streams.cli.output.failures import give_up_output, report
@@ -87,7 +88,7 @@ def parser(words: Sequence[str] | None = None) -> CommandParser:
     for command in (run, top_view, trial, describe, config_show, doctor):
         command.add_parser(commands)
     cluster.add_parser(commands, words)
-    for group in (state, spark):
+    for group in (dlq, state, spark):
         group.add_parser(commands, filled=words is None or not {group.NAME, completion.NAME}.isdisjoint(words))
     for command in (demo, completion):
         command.add_parser(commands)

@@ -34,6 +34,7 @@ FACTORIES = {
 OTHER_WORDS = {
     "streams/spark/__init__.py": "a module",
     "streams/serdes/values.py": "types of JSON",
+    "streams/cli/dead_letters/listing.py": "a command",
     "streams/cli/stored/listing.py": "a column of a table",
 }
 """Files in which the same words are something else."""

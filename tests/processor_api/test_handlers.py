@@ -77,9 +77,10 @@ def test_a_dead_letter_has_the_source_record_and_says_what_happened() -> None:
         "__streams.errors.topic": b"in",
         "__streams.errors.partition": b"2",
         "__streams.errors.offset": b"41",
+        "__streams.errors.node": b"node",
     }
     assert [name.removeprefix("__streams.errors.") for name, _ in letter.headers] == [
-        "h", "n", "exception", "message", "stacktrace", "topic", "partition", "offset",
+        "h", "n", "exception", "message", "stacktrace", "topic", "partition", "offset", "node",
     ]  # fmt: skip
     assert CONTEXT.headers == [("h", b"1"), ("n", None)]
 

@@ -97,12 +97,15 @@ class ClusterConnection:
             found.close()
 
     @contextmanager
-    def consumer(self, *, committed: bool = True) -> Iterator[Consumer]:
+    def consumer(self, *, committed: bool = True, group: str | None = None) -> Iterator[Consumer]:
         """Makes a consumer that joins no group, and closes it.
 
         :param committed: leaves out records of transactions that are open or were rolled back.
+        :param group: whose committed offsets it reads; the application's if not given.
         """
         settings = self._settings.restore_consumer(self._config, f"{self._client_id}-consumer")
+        if group is not None:
+            settings["group.id"] = group
         isolation = "read_committed" if committed else "read_uncommitted"
         found = self._clients.consumer({**settings, "isolation.level": isolation})
         try:
@@ -133,6 +136,21 @@ class ClusterConnection:
         reports = {"delivery.report.only.error": False, "delivery.timeout.ms": timeout_ms}
         found = self._clients.producer({**settings, **reports})
         try:
+            yield found
+        finally:
+            found.close()
+
+    @contextmanager
+    def transactional_producer(self, topics: Collection[str], transactional_id: str) -> Iterator[Producer]:
+        """Makes a producer for topics that writes in transactions, under each guarantee of the application, and closes
+        it. It fences an earlier one with the same id."""
+        config = self._config.model_copy(update={"processing_guarantee": "exactly_once_v2"})
+        settings = self._settings.producer(config, f"{self._client_id}-producer", transactional_id)
+        with self.admin() as admin:
+            settings = limited(settings, admin, list(topics))
+        found = self._clients.producer(settings)
+        try:
+            found.init_transactions()
             yield found
         finally:
             found.close()

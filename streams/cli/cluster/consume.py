@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from processor_api.task_id import TopicPartition
 from processor_api.texts import shown
 from processor_api.timestamps import ConsumedRecord
 from streams.cli.cluster.connection import ClusterConnection, Target, outages_said, partitions_of
-from streams.cli.cluster.positions import start_of, start_offsets
+from streams.cli.cluster.positions import PartitionReading, start_of, start_offsets
 from streams.cli.cluster.produce import add_serde_options, add_topic_arguments, format_and_target
 from streams.cli.cluster.topic_formats import TopicFormat
 from streams.cli.command_parser import add_with_examples
@@ -27,10 +27,8 @@ from streams.serdes.times import iso
 from streams.serdes.values import as_json, as_text
 
 if TYPE_CHECKING:
-    from streams.kafka.ports import Consumer, KafkaClients
+    from streams.kafka.ports import KafkaClients
 
-WAIT_S = 0.2
-BATCH = 500
 _EXAMPLES = """
 examples:
   streams consume app.py counts
@@ -113,7 +111,7 @@ def run(arguments: argparse.Namespace, *, clients: KafkaClients | None = None) -
         consumer = stack.enter_context(connection.consumer(committed=not arguments.uncommitted))
         ends = consumer.end_offsets(partitions)
         starts = start_offsets(start, consumer, partitions, ends)
-        reading = _Reading(consumer, starts, None if arguments.follow else ends)
+        reading = PartitionReading(consumer, starts, None if arguments.follow else ends)
         if arguments.limit != 0:
             if arguments.follow:
                 stack.enter_context(outages_said())
@@ -137,58 +135,6 @@ def _creation_hint(target: Target, topic: str) -> str:
     if topic.startswith(f"{target.config.application_id}-"):
         return f": the application makes it when it starts, streams run {target.app}"
     return f": streams topics {target.app} --create creates it"
-
-
-# ------------------------------------------------------------------ reading
-
-
-class _Reading:
-    """Reads partitions from their starts: to the ends that they had, or on and on."""
-
-    def __init__(
-        self,
-        consumer: Consumer,
-        starts: Mapping[TopicPartition, int],
-        ends: Mapping[TopicPartition, int] | None,
-    ) -> None:
-        self._consumer, self._starts = consumer, starts
-        self._ends = ends
-        self._left = {one for one, offset in starts.items() if ends is None or offset < ends[one]}
-
-    def batches(self) -> Iterator[list[Any]]:
-        """Yields records as they come."""
-        consumer = self._consumer
-        consumer.assign({one: self._starts[one] for one in self._left})
-        while self._left:
-            messages = list(consumer.consume(BATCH, 0))
-            if not messages:
-                one = consumer.poll(WAIT_S)
-                messages = [] if one is None else [one]
-            records = [message for message in messages if self._is_wanted(message)]
-            if records:
-                yield records
-            if self._ends is not None:
-                self._drop_finished()
-
-    def _is_wanted(self, message: Any) -> bool:
-        if message.error() is not None:
-            if message.error().code() != self._consumer.partition_eof:
-                raise CannotRun(
-                    f"{message.topic()}-{message.partition()} cannot be read: {shown(message.error().str())}"
-                )
-            return False
-        if self._ends is None:
-            return True
-        return bool(message.offset() < self._ends[TopicPartition(message.topic(), message.partition())])
-
-    def _drop_finished(self) -> None:
-        """Ends partitions whose position has reached their ends: their last offsets may hold no record."""
-        assert self._ends is not None
-        for one in list(self._left):
-            position = self._consumer.position(one)
-            if position is not None and position >= self._ends[one]:
-                self._left.discard(one)
-                self._consumer.unassign([one])
 
 
 # ------------------------------------------------------------------ conditions

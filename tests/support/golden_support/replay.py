@@ -16,6 +16,8 @@ __all__ = ["expected_run", "raw_record", "replay", "start_driver", "start_forget
 
 DROPPED = "dropped-records-total"
 NOT_RECORDED = {"__streams.errors.stacktrace": "(not recorded)"}
+OURS = "__streams.errors.node"
+"""A header that Kafka Streams does not write."""
 PREFIX = "parity-"
 
 RawRecord = tuple[str, bytes | None, bytes | None, int, list[tuple[str, bytes | None]]]
@@ -222,7 +224,7 @@ def _record(topic: str, record: Any, serdes: tuple[TypedValue, TypedValue] | Non
         shown = {"key_hex": _hex(record.key), "value_hex": _hex(record.value)}
     else:
         shown = {"key": serdes[0].from_bytes(record.key), "value": serdes[1].from_bytes(record.value)}
-    headers = [[name, NOT_RECORDED.get(name, _hex(value))] for name, value in record.headers or ()]
+    headers = [[name, NOT_RECORDED.get(name, _hex(value))] for name, value in record.headers or () if name != OURS]
     return {"topic": topic, **shown, "timestamp": record.timestamp, "headers": headers}
 
 

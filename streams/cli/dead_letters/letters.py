@@ -1,0 +1,322 @@
+"""The topic of dead letters, its records as the handlers write them, and which of them a command is about."""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import binascii
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from processor_api.errors import StreamsError
+from processor_api.handlers import HEADER_PREFIX
+from processor_api.record import HeaderList
+from processor_api.task_id import TopicPartition
+from streams.cli.cluster.connection import ClusterConnection, Target, partitions_of, target_of
+from streams.cli.cluster.positions import PartitionReading
+from streams.cli.output.failures import CannotRun
+from streams.cli.settings_options import add_settings_options
+from streams.cli.topology_function import APP_HELP
+from streams.kafka.ports import OffsetAndMetadata
+from streams.kafka.topics.application import DEAD_LETTERS, dead_letter_topic
+from streams.serdes.times import time_ms
+
+if TYPE_CHECKING:
+    from streams.kafka.ports import Consumer, KafkaClients, TopicInfo
+
+REPLAYS = "__streams.replays"
+"""The header that counts how often a record was sent again."""
+_OF_ERRORS = ("exception", "message", "stacktrace", "topic", "partition", "offset", "node")
+MOST_METADATA = 4096
+"""Bytes of text that a broker takes with an offset by default (``offset.metadata.max.bytes``)."""
+
+
+# ---------------------------------------------------------------------- letters
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeadLetter:
+    """A record of the topic of dead letters; what its headers do not say is empty, or -1."""
+
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: HeaderList
+    """The headers of the record itself, without those of the error and the count of its replays."""
+    exception: str
+    message: str
+    stacktrace: str
+    topic: str
+    """The topic that the record came from."""
+    source_partition: int
+    source_offset: int
+    node: str
+    replays: int
+    """How often it was sent again before it died again."""
+
+    @classmethod
+    def of(cls, message: Any) -> DeadLetter:
+        """Reads a message. Only the last header of each name is the error's: a letter that died itself has two."""
+        headers: HeaderList = list(message.headers() or ())
+        said: dict[str, str] = {}
+        for name in (*(HEADER_PREFIX + name for name in _OF_ERRORS), REPLAYS):
+            place = next((at for at in reversed(range(len(headers))) if headers[at][0] == name), None)
+            if place is not None:
+                said[name] = (headers.pop(place)[1] or b"").decode("utf-8", "replace")
+        exception, text, stacktrace, topic, partition, offset, node = (
+            said.get(HEADER_PREFIX + name, "") for name in _OF_ERRORS
+        )
+        return cls(
+            partition=message.partition(),
+            offset=message.offset(),
+            timestamp=message.timestamp()[1],
+            key=message.key(),
+            value=message.value(),
+            headers=headers,
+            exception=exception,
+            message=text,
+            stacktrace=stacktrace,
+            topic=topic,
+            source_partition=_number(partition, -1),
+            source_offset=_number(offset, -1),
+            node=node,
+            replays=_number(said.get(REPLAYS, ""), 0),
+        )
+
+
+def _number(text: str, missing: int) -> int:
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 20 else missing
+
+
+@dataclass(frozen=True, kw_only=True)
+class LetterFilter:
+    """The letters that a command is about; ``None`` leaves out nothing."""
+
+    topic: str | None
+    error: str | None
+    node: str | None
+    since_ms: int | None
+    until_ms: int | None
+    partition: int | None
+    offset: int | None
+
+    def takes(self, letter: DeadLetter) -> bool:
+        """Whether a letter has all that is asked for."""
+        return (
+            self.topic in (None, letter.topic)
+            and self.node in (None, letter.node)
+            and self.partition in (None, letter.partition)
+            and self.offset in (None, letter.offset)
+            and (self.since_ms is None or letter.timestamp >= self.since_ms)
+            and (self.until_ms is None or letter.timestamp < self.until_ms)
+            and (self.error is None or self._is_error(letter, self.error))
+        )
+
+    @staticmethod
+    def _is_error(letter: DeadLetter, error: str) -> bool:
+        return error in (letter.exception, letter.exception.rpartition(".")[2]) or error in letter.message
+
+
+def add_letter_options(parser: argparse.ArgumentParser) -> None:
+    """Adds APP and the options that say which letters a command is about."""
+    parser.add_argument("topology", metavar="APP", help=APP_HELP)
+    group = parser.add_argument_group("which dead letters", "all of these must hold")
+    group.add_argument("--topic", metavar="TOPIC", help="those that came from this topic")
+    group.add_argument("--error", metavar="TEXT", help="those with this class of error, or this in the error's text")
+    group.add_argument("--node", metavar="NODE", help="those of this node of the topology")
+    group.add_argument("--since", metavar="TIME", help="those from this time on, ISO 8601 or ms since 1970")
+    group.add_argument("--until", metavar="TIME", help="those before this time")
+    group.add_argument("--partition", metavar="N", type=int, help="those in this partition of the dead letters")
+    group.add_argument("--offset", metavar="N", type=int, help="the one at this offset; needs --partition")
+    add_queue_options(parser)
+
+
+def add_queue_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the option that names the topic of dead letters, and those of settings."""
+    parser.add_argument("--queue", metavar="TOPIC", help=f"the topic of dead letters (default: {DEAD_LETTERS})")
+    add_settings_options(parser)
+
+
+def filter_of(arguments: argparse.Namespace) -> LetterFilter:
+    """Returns which letters the options of :func:`add_letter_options` ask for.
+
+    :raises CannotRun: if a time is none, or an offset has no partition.
+    """
+    if arguments.offset is not None and arguments.partition is None:
+        raise CannotRun("--offset needs --partition: each partition has a record at that offset")
+    return LetterFilter(
+        topic=arguments.topic,
+        error=arguments.error,
+        node=arguments.node,
+        since_ms=_time("--since", arguments.since),
+        until_ms=_time("--until", arguments.until),
+        partition=arguments.partition,
+        offset=arguments.offset,
+    )
+
+
+def _time(option: str, text: str | None) -> int | None:
+    try:
+        return None if text is None else time_ms(text)
+    except ValueError as error:
+        raise CannotRun(f"{option}: {error}") from None
+
+
+# ---------------------------------------------------------------------- what was replayed
+
+
+class ReplayMemory:
+    """The letters of one partition that were sent again: all before an offset, and some behind it.
+
+    Letters are passed in the order of their offsets. Between two letters there may be offsets without one, such as the
+    marks of transactions, so a run of letters is what lies between two that were not sent.
+    """
+
+    def __init__(self, before: int, runs: list[tuple[int, int]] | None = None, *, is_known: bool = True) -> None:
+        self.before = before
+        """Each letter before this offset was sent."""
+        self.is_known = is_known
+        """Whether the group remembers the partition."""
+        self._old = runs or []
+        self._runs: list[tuple[int, int]] = []
+        """The runs of letters that were passed, each from its first to behind its last."""
+        self._is_whole = True
+        self._in_run = False
+        self._passed = before
+
+    @classmethod
+    def of(cls, committed: OffsetAndMetadata | None, beginning: int, end: int) -> ReplayMemory:
+        """Returns what the group has committed for a partition. An offset behind the end is one of a topic that was
+        deleted.
+
+        :raises ValueError: if the metadata is not of this command.
+        """
+        if committed is None or committed.offset > end:
+            return cls(beginning, is_known=False)
+        runs = _decoded(committed.metadata) if committed.metadata else []
+        return cls(max(committed.offset, beginning), runs)
+
+    def has(self, offset: int) -> bool:
+        """Whether the letter at an offset was sent again."""
+        return offset < self.before or any(first <= offset < behind for first, behind in self._old)
+
+    def passed(self, offset: int, *, is_sent: bool) -> None:
+        """Notes the next letter, and whether it was sent again, now or before."""
+        self._passed = offset + 1
+        if not is_sent:
+            self._is_whole = self._in_run = False
+        elif self._is_whole:
+            self.before = offset + 1
+        elif self._in_run:
+            self._runs[-1] = (self._runs[-1][0], offset + 1)
+        else:
+            self._runs.append((offset, offset + 1))
+            self._in_run = True
+
+    def committed(self) -> OffsetAndMetadata:
+        """Returns what the group is to commit.
+
+        :raises ValueError: if it is longer than a broker takes.
+        """
+        rest = [(max(first, self._passed), behind) for first, behind in self._old if behind > self._passed]
+        runs = [*self._runs, *rest]
+        return OffsetAndMetadata(self.before, _encoded(runs) if runs else "")
+
+
+def _encoded(runs: list[tuple[int, int]]) -> str:
+    numbers, last = [], 0
+    for first, behind in runs:
+        numbers += [first - last, behind - first]
+        last = behind
+    text = base64.b64encode(zlib.compress(" ".join(map(str, numbers)).encode(), 9)).decode()
+    if len(text) > MOST_METADATA:
+        raise ValueError(f"{len(runs)} runs of letters")
+    return text
+
+
+def _decoded(text: str) -> list[tuple[int, int]]:
+    try:
+        data = zlib.decompressobj().decompress(base64.b64decode(text, validate=True), 1 << 20)
+        numbers = list(map(int, data.split()))
+    except (binascii.Error, zlib.error, ValueError) as error:
+        raise ValueError(f"the metadata {text[:40]!r}") from error
+    runs, last = [], 0
+    for gap, length in zip(numbers[::2], numbers[1::2], strict=True):
+        runs.append((last + gap, last + gap + length))
+        last += gap + length
+    return runs
+
+
+# ---------------------------------------------------------------------- the topic
+
+
+@dataclass(frozen=True, kw_only=True)
+class LetterQueue:
+    """The topic of dead letters of an application."""
+
+    target: Target
+    connection: ClusterConnection
+    topic: str
+    existing: Mapping[str, TopicInfo]
+    """The topics of the cluster."""
+
+    @classmethod
+    def of(cls, arguments: argparse.Namespace, clients: KafkaClients | None) -> LetterQueue:
+        """Finds the topic.
+
+        :raises CannotRun: if none is named, or it does not exist.
+        """
+        target = target_of(arguments)
+        topic = arguments.queue or dead_letter_topic(target.settings)
+        if topic is None:
+            raise CannotRun(f"the settings of {target.app} have no {DEAD_LETTERS}: name the topic by --queue")
+        connection = ClusterConnection(target.config, clients)
+        with connection.admin() as admin:
+            existing = admin.topics()
+        if topic not in existing:
+            raise CannotRun(f"topic {topic!r} does not exist: streams topics {target.app} --create creates it")
+        return cls(target=target, connection=connection, topic=topic, existing=existing)
+
+    @property
+    def group(self) -> str:
+        """The group that remembers what was sent again, which is also the transactional id of the replay."""
+        return f"{self.target.config.application_id}-dlq-replay"
+
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        return partitions_of([self.topic], self.existing)
+
+    def consumer(self) -> AbstractContextManager[Consumer]:
+        """Makes a consumer of the group that has not joined it, and closes it."""
+        return self.connection.consumer(group=self.group)
+
+    def memories(self, consumer: Consumer, ends: Mapping[TopicPartition, int]) -> dict[int, ReplayMemory]:
+        """Returns what was sent again of each partition.
+
+        :raises StreamsError: if another program has committed offsets of the group.
+        """
+        partitions = self.partitions
+        committed, beginnings = consumer.committed(partitions), consumer.beginning_offsets(partitions)
+        try:
+            return {
+                one.partition: ReplayMemory.of(committed.get(one), beginnings[one], ends[one]) for one in partitions
+            }
+        except ValueError as error:
+            raise StreamsError(
+                f"group {self.group!r} does not say what was replayed: {error} is not of this command. Delete its"
+                " offsets if nothing was"
+            ) from error
+
+
+def letters_between(
+    consumer: Consumer, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+) -> Iterator[DeadLetter]:
+    """Yields the letters between two offsets of each partition."""
+    for messages in PartitionReading(consumer, starts, ends).batches():
+        for message in messages:
+            yield DeadLetter.of(message)

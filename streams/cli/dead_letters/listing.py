@@ -1,0 +1,224 @@
+"""`streams dlq list` and `streams dlq show`: the causes of dead letters, and one letter with all that it has."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from processor_api.task_id import TopicPartition
+from processor_api.texts import shown
+from streams.cli.cluster.topic_formats import format_of
+from streams.cli.command_parser import add_with_examples
+from streams.cli.dead_letters.letters import (
+    DeadLetter,
+    LetterQueue,
+    add_letter_options,
+    add_queue_options,
+    filter_of,
+    letters_between,
+)
+from streams.cli.output.failures import CLEAN, CannotRun, indented
+from streams.cli.output.terminal import counted, json_text, say, say_lines, table
+from streams.cli.records.json_lines import headers_as_json
+from streams.cli.topology_function import APP_HELP
+from streams.serdes.times import iso, short_iso
+from streams.serdes.values import as_json, as_text
+
+if TYPE_CHECKING:
+    from streams.kafka.ports import KafkaClients
+
+MOST_TEXT = 100
+"""Characters of the text of an error in a table."""
+_VARIES = re.compile(r"'[^']*'|\"[^\"]*\"|[0-9]+")
+"""Parts of an error's text that differ from record to record: what is quoted, and numbers."""
+_HEADINGS = ("COUNT", "LEFT", "FIRST", "LAST", "ERROR", "TOPIC", "NODE", "AT", "TEXT")
+
+
+def add_parser(commands: Any) -> None:
+    """Adds the parsers of both."""
+    listing = add_with_examples(
+        commands,
+        "list",
+        "list dead letters by their cause",
+        "\nexamples:\n  streams dlq list app.py\n  streams dlq list app.py --topic orders --since 2026-01-31 --json\n",
+        "Lists dead letters by their cause: the class of the error, its text without what is quoted in it and without"
+        " numbers, the topic that the record came from, and the node that failed. COUNT is how many there are, LEFT how"
+        " many of them were not sent again, AT and TEXT are of the last one.",
+    )
+    add_letter_options(listing)
+    listing.add_argument("--json", action="store_true", help="print one JSON object")
+    listing.set_defaults(command=run_list)
+    show = add_with_examples(
+        commands,
+        "show",
+        "show one dead letter",
+        "\nexamples:\n  streams dlq show app.py 0:17\n  streams dlq show app.py 0:17 --json | jq -r .stacktrace\n",
+        "Shows one dead letter: where it came from, what failed, and its key, value and headers, read by the serdes"
+        " that the topology has for the topic that it came from.",
+    )
+    show.add_argument("topology", metavar="APP", help=APP_HELP)
+    show.add_argument("place", metavar="PARTITION:OFFSET", help="where it is, as `streams dlq list` prints it")
+    show.add_argument("--json", action="store_true", help="print one JSON object")
+    add_queue_options(show)
+    show.set_defaults(command=run_show)
+
+
+# ---------------------------------------------------------------------- list
+
+
+class _Cause(NamedTuple):
+    """The common part of some letters."""
+
+    exception: str
+    shape: str
+    """The text of the error without its parts that differ."""
+    topic: str
+    node: str
+
+
+@dataclass
+class _CauseCount:
+    """The letters of one cause."""
+
+    last: DeadLetter
+    count: int = 0
+    left: int = 0
+    first_ms: int = 1 << 63
+    last_ms: int = -1
+
+    def add(self, letter: DeadLetter, *, is_replayed: bool) -> None:
+        self.count += 1
+        self.left += not is_replayed
+        self.first_ms = min(self.first_ms, letter.timestamp)
+        if letter.timestamp >= self.last_ms:
+            self.last, self.last_ms = letter, letter.timestamp
+
+
+def run_list(arguments: argparse.Namespace, *, clients: KafkaClients | None = None) -> int:
+    """Prints the causes, the most frequent first; returns the exit status."""
+    wanted = filter_of(arguments)
+    queue = LetterQueue.of(arguments, clients)
+    causes: dict[_Cause, _CauseCount] = {}
+    with queue.consumer() as consumer:
+        ends = consumer.end_offsets(queue.partitions)
+        memories = queue.memories(consumer, ends)
+        for letter in letters_between(consumer, consumer.beginning_offsets(queue.partitions), ends):
+            if wanted.takes(letter):
+                cause = _Cause(letter.exception, _VARIES.sub("*", letter.message), letter.topic, letter.node)
+                found = causes.setdefault(cause, _CauseCount(letter))
+                found.add(letter, is_replayed=memories[letter.partition].has(letter.offset))
+    listed = sorted(causes.values(), key=lambda one: (-one.count, one.last.exception, one.last.topic, one.last.node))
+    if arguments.json:
+        say(json_text({"topic": queue.topic, "causes": [_cause_as_json(one) for one in listed]}))
+    elif not table(_HEADINGS, map(_row, listed)):
+        say(f"topic {queue.topic!r} has no such dead letters")
+    return CLEAN
+
+
+def _row(one: _CauseCount) -> tuple[Any, ...]:
+    last = one.last
+    place = f"{last.partition}:{last.offset}"
+    text = shown(" ".join(last.message.split()), MOST_TEXT)
+    known = (last.exception or "-", last.topic or "-", last.node or "-")
+    return (one.count, one.left, short_iso(one.first_ms), short_iso(one.last_ms), *known, place, text)
+
+
+def _cause_as_json(one: _CauseCount) -> dict[str, Any]:
+    last = one.last
+    return {
+        "count": one.count,
+        "left": one.left,
+        "first": iso(one.first_ms),
+        "last": iso(one.last_ms),
+        "exception": last.exception or None,
+        "message": last.message,
+        "topic": last.topic or None,
+        "node": last.node or None,
+        "partition": last.partition,
+        "offset": last.offset,
+    }
+
+
+# ---------------------------------------------------------------------- show
+
+
+def run_show(arguments: argparse.Namespace, *, clients: KafkaClients | None = None) -> int:
+    """Prints a letter; returns the exit status."""
+    place = re.fullmatch(r"([0-9]{1,9}):([0-9]{1,18})", arguments.place)
+    if place is None:
+        raise CannotRun(f"{arguments.place!r} is no place: give partition and offset, such as 0:17")
+    queue = LetterQueue.of(arguments, clients)
+    letter = _letter_at(queue, TopicPartition(queue.topic, int(place[1])), int(place[2]))
+    read_key, read_value = _readers(queue, letter.topic)
+    fields = {
+        "dead_letter": {"topic": queue.topic, "partition": letter.partition, "offset": letter.offset},
+        "timestamp": iso(letter.timestamp),
+        "from": {"topic": letter.topic or None, "partition": letter.source_partition, "offset": letter.source_offset},
+        "node": letter.node or None,
+        "exception": letter.exception or None,
+        "message": letter.message,
+        "replays": letter.replays,
+        "key": _part(letter.key, read_key),
+        "value": _part(letter.value, read_value),
+        "headers": headers_as_json(letter.headers),
+    }
+    if arguments.json:
+        say(json_text(fields | {"stacktrace": letter.stacktrace}))
+        return CLEAN
+    known = f"{letter.topic}, partition {letter.source_partition}, offset {letter.source_offset}"
+    lines = {
+        "dead letter": f"{queue.topic}, partition {letter.partition}, offset {letter.offset}",
+        "time": str(fields["timestamp"]),
+        "from": known if letter.topic else "not known: no record was being read",
+        "node": letter.node or "not known",
+        "error": f"{letter.exception or 'not known'}: {letter.message}",
+        "replayed": counted(letter.replays, "time"),
+        "key": as_text(fields["key"]),
+        "value": as_text(fields["value"]),
+        "headers": as_text(fields["headers"]),
+    }
+    for name, text in lines.items():
+        say(f"{name:<13}{text}")
+    if letter.stacktrace:
+        say()
+        say_lines(indented(letter.stacktrace, ""))
+    return CLEAN
+
+
+def _letter_at(queue: LetterQueue, partition: TopicPartition, offset: int) -> DeadLetter:
+    if partition not in queue.partitions:
+        raise CannotRun(f"topic {queue.topic!r} has partitions 0 to {len(queue.partitions) - 1}")
+    with queue.consumer() as consumer:
+        end = consumer.end_offsets([partition])[partition]
+        beginning = consumer.beginning_offsets([partition])[partition]
+        if beginning <= offset < end:
+            for letter in letters_between(consumer, {partition: offset}, {partition: offset + 1}):
+                if letter.offset == offset:
+                    return letter
+    raise CannotRun(
+        f"partition {partition.partition} of {queue.topic!r} has no record at offset {offset}; it has offsets"
+        f" {beginning} to {end - 1}"
+        if beginning < end
+        else f"partition {partition.partition} of {queue.topic!r} is empty"
+    )
+
+
+def _readers(queue: LetterQueue, topic: str) -> tuple[Callable[[bytes], Any], Callable[[bytes], Any]]:
+    """Returns how keys and values of a topic are read: as bytes, if the topology does not read it."""
+    try:
+        form = format_of(queue.target, topic)
+    except CannotRun:
+        return as_json, as_json
+    return form.read_key, form.read_value
+
+
+def _part(data: bytes | None, read: Callable[[bytes], Any]) -> Any:
+    if data is None:
+        return None
+    try:
+        return as_json(read(data))
+    except Exception:  # of the serde, which may be why it is a dead letter
+        return as_json(data)
