@@ -167,6 +167,10 @@ def _of_task(task: Task, thread: str) -> Iterator[Metric]:
         what = "offsets between the last commit and the end of the partition"
         yield Gauge(MetricName("records-lag", CONSUMER, what, place), partial(_lag, task.inputs, queue))
     yield from _of_drops(environment.metrics.drops, tags)
+    for (topic, partition), sample in list(task.inputs.samples.items()):
+        place = {**tags, "topic": topic, "partition": str(partition)}
+        what = "keys of a sample that lie in another partition than those that they are read together with"
+        yield _gauge("misplaced-keys-total", what, TASK, place, sample, "misplaced")
     stores = task.stores
     for name, store in list(stores.stores.items()):
         yield from store_metrics(store, stores.counters.get(name), tags)

@@ -30,6 +30,7 @@ from streams.cli.output.failures import CannotRun
 from streams.cli.output.findings import fail, fails, ok, warn
 from streams.kafka.confluent.rights import Rights
 from streams.kafka.ports import Admin, OffsetAndMetadata
+from streams.kafka.producing.key_places import Placement
 from streams.kafka.topics.internal import RESET_HINT
 from streams.kafka.wire.describe import GroupDescription
 from streams.kafka.wire.messages import (
@@ -358,6 +359,38 @@ def test_topics_of_a_former_version_are_found() -> None:
     assert unread.startswith("fail  deploy: internal topics that this topology does not have hold records that were")
     assert "'a-former-repartition' (1). A repartition or its store was renamed" in unread
     assert changelogs.startswith(warned)
+
+
+def test_keys_that_lie_elsewhere_than_those_they_are_joined_with_are_found() -> None:
+    """The table is written by a producer with librdkafka's own partitioner, and joined with a stream by another key."""
+    broker = EmbeddedBroker()
+    kafka = EmbeddedClients(broker)
+    builder = StreamsBuilder(key_serde="string", value_serde="string")
+    devices = builder.table("devices")
+    builder.stream("readings").select_key(lambda _, value: value).left_join(devices, max).to("out")
+    for name in ("devices", "readings", "out"):
+        broker.create_topic(name, 4)
+    producer = kafka.producer({})
+
+    def found_of(way: Placement) -> str:
+        for number in range(20):
+            key = b"%s%d" % (way.value.encode(), number)
+            producer.produce("devices", b"v", key, way.partition(key, 4), None, None, 1, None)
+        producer.flush()
+        more = {"topology": builder.build(), "make_consumer": lambda: kafka.consumer({"group.id": "a"})}
+        with FakeBroker(answers()) as fake:
+            (found,) = [
+                one
+                for one in check_cluster(cluster(fake.bootstrap, lambda: kafka.admin({}), **more))
+                if one.what == "keys"
+            ]
+        return str(found)
+
+    assert found_of(Placement.MURMUR2).startswith("ok    keys: topics that are read together have their keys in the")
+    warned = found_of(Placement.CRC32)
+    assert warned.startswith("warn  keys: topic 'devices': ")
+    assert " of 40 keys are not in the partition that murmur2 of the key gives, such as 'CRC32" in warned
+    assert "let the producer place keys by murmur2" in warned, "some keys are by murmur2, so not all by CRC32"
 
 
 CONTROL = ["a-0-tasks", "a-1-tasks"]

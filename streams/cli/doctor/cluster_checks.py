@@ -8,24 +8,29 @@ from typing import Any, Protocol
 
 from processor_api.clock import SystemClock
 from processor_api.errors import ConfigError, StreamsError
+from processor_api.task_id import TopicPartition
 from processor_api.topology.nodes import SourceNode
 from processor_api.topology.subtopology import task_subtopologies
 from processor_api.topology.topology import Topology
 from streams.cli.output.findings import Finding, Verdict, fail, fails, ok, warn
 from streams.kafka.membership.control_topics import control_topic
 from streams.kafka.ports import Admin, Consumer
+from streams.kafka.producing.key_places import PlacedKeys, disagreeing
 from streams.kafka.topics.application import DEAD_LETTERS, Use, application_topics, topology_sources
 from streams.kafka.topics.internal import (
     TopicRole,
     check_existing_topics,
+    full_name,
     internal_topic_counts,
     internal_topics,
     topic_prefix,
 )
 from streams.kafka.topics.left_behind import find_left_topics
+from streams.kafka.topics.readers import matching_topics
 from streams.kafka.wire import error_codes
 from streams.kafka.wire.client_settings import ClientSettings
 from streams.kafka.wire.describe import GroupDescription, describe_cluster, describe_group, find_transaction_coordinator
+from streams.runtime.plan.co_partitioned import MeetingTopics, meeting_topics
 
 # The checks of `streams doctor` on the rights (ACLs) of an application.
 
@@ -123,6 +128,11 @@ def right_findings(
 
 
 OWN_PROTOCOLS = ("", "cooperative-sticky")
+SAMPLED_PARTITIONS = 16
+SAMPLED_RECORDS = 50
+"""So many of the last records of each of so many partitions are read, to look where their keys lie,"""
+SAMPLE_S = 5.0
+"""for at most so long."""
 
 
 @dataclass(frozen=True)
@@ -231,6 +241,7 @@ def _by_librdkafka(cluster: CheckedCluster, group: str | None) -> Iterable[Findi
         yield ok("group", f"{group!r} may be described; {members} members")
     if cluster.topology is not None:
         yield from _topics_and_rights(cluster, cluster.topology, existing)
+        yield from _key_places(cluster, cluster.topology, existing)
     yield from left
 
 
@@ -253,6 +264,71 @@ def _left(cluster: CheckedCluster, admin: Admin, existing: Mapping[str, int]) ->
         yield fail("deploy", refusal.message)
     if found.changelogs:
         yield warn("deploy", found.changelogs_text())
+
+
+def _key_places(cluster: CheckedCluster, topology: Topology, existing: Mapping[str, int]) -> Iterable[Finding]:
+    """Looks whether the keys of topics that are read together lie in the same partitions, by a sample of each."""
+    prefix = topic_prefix(cluster.settings)
+    sources = {
+        full_name(topology, prefix, topic): node.name
+        for node in topology.nodes.values()
+        if isinstance(node, SourceNode)
+        for topic in matching_topics(topology, node, existing)
+    }
+    meetings = list(meeting_topics(topology, sources))
+    topics = {topic for one in meetings for topic in one.topics if existing.get(topic, 0) > 1}
+    if not topics or cluster.make_consumer is None:
+        return
+    consumer = cluster.make_consumer()
+    try:
+        placed = {topic: sampled_keys(consumer, topic, existing[topic]) for topic in sorted(topics)}
+    except StreamsError as error:
+        yield warn("keys", f"topics that are read together could not be looked at: {error}")
+        return
+    finally:
+        consumer.close()
+    yield from key_findings(meetings, placed)
+
+
+def key_findings(meetings: Iterable[MeetingTopics], placed: Mapping[str, PlacedKeys]) -> Iterable[Finding]:
+    """Judges the samples of topics that are read together."""
+    wrong: dict[str, MeetingTopics] = {}
+    for one in meetings:
+        known = {topic: placed[topic] for topic in one.topics if topic in placed}
+        for topic in disagreeing(known, by_murmur2=one.by_murmur2):
+            wrong.setdefault(topic, one)
+    for topic, one in wrong.items():
+        found = f"topic {topic!r}: {placed[topic].text()}; {one.calls} needs them there: {placed[topic].advice()}"
+        yield warn("keys", found)
+    if not wrong and any(keys.looked for keys in placed.values()):
+        looked = sum(keys.looked for keys in placed.values())
+        yield ok("keys", f"topics that are read together have their keys in the same partitions ({looked} looked at)")
+
+
+def sampled_keys(consumer: Consumer, topic: str, partitions: int) -> PlacedKeys:
+    """Reads the last records of some partitions of a topic.
+
+    :raises StreamsError: if the broker does not answer.
+    """
+    places = [TopicPartition(topic, number) for number in range(min(partitions, SAMPLED_PARTITIONS))]
+    begins, ends = consumer.beginning_offsets(places), consumer.end_offsets(places)
+    left = {place: max(begins[place], ends[place] - SAMPLED_RECORDS) for place in places if begins[place] < ends[place]}
+    found, clock = PlacedKeys(partitions), SystemClock()
+    if not left:
+        return found
+    consumer.assign(left)
+    until = clock.monotonic() + SAMPLE_S
+    while left and clock.monotonic() < until:
+        message = consumer.poll(0.2)
+        if message is None or message.error() is not None:
+            left = {place: at for place, at in left.items() if (consumer.position(place) or at) < ends[place]}
+            continue
+        place = TopicPartition(message.topic(), message.partition())
+        found.look(place.partition, [message.key()])
+        if message.offset() + 1 >= ends[place]:
+            left.pop(place, None)
+    consumer.unassign(consumer.assignment())
+    return found
 
 
 def _topics_and_rights(cluster: CheckedCluster, topology: Topology, existing: Mapping[str, int]) -> Iterable[Finding]:

@@ -6,7 +6,6 @@ that catch up: so the records of several partitions reach a repartition topic on
 
 from __future__ import annotations
 
-import zlib
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import ExitStack
@@ -14,13 +13,13 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from processor_api.record import HeaderList
-from processor_api.topology.nodes import SourceNode, sources_above
-from processor_api.topology.partitioner import partition_for_key
-from processor_api.topology.topology import Topology
+from processor_api.topology.nodes import SourceNode
 from streams.cli.output.terminal import counted_were
 from streams.cli.trial.held_back import HeldBack, held_back
 from streams.cli.trial.session import Output, Session
+from streams.kafka.producing.key_places import Placement, key_text
 from streams.kafka.topics.internal import full_name, internal_topic_counts
+from streams.runtime.plan.co_partitioned import joining_calls
 from streams.runtime.plan.task_plan import plan_tasks
 from streams.runtime.runner.options import HistoryRow, RunnerOptions
 from streams.runtime.runner.resources import RunnerResources
@@ -80,7 +79,8 @@ class Placing:
     def _choose(self, topic: str, key: bytes | None) -> int:
         count = self.counts.get(topic, self.partitions)
         if key is not None:
-            return zlib.crc32(key) % count if topic in self._by_crc32 else partition_for_key(key, count)
+            way = Placement.CRC32 if topic in self._by_crc32 else Placement.MURMUR2
+            return way.partition(key, count)
         turn = self._without_key[topic]
         self._without_key[topic] += 1
         return turn % count
@@ -257,25 +257,10 @@ def _misplaced(run: PartitionedRun) -> Iterator[str]:
                     key = apart[0]
                     yield (
                         f"{len(apart)} of {len(both)} keys lie in different partitions of {topic!r} and {other!r}, such"
-                        f" as {_text(key)} in {_numbers(places[key])} and {_numbers(others[key])}:"
-                        f" {_joins(topology, group)} never sees such records together."
+                        f" as {key_text(key)} in {_numbers(places[key])} and {_numbers(others[key])}:"
+                        f" {joining_calls(topology, group)} never sees such records together."
                         " Let both producers place keys by the same function"
                     )
-
-
-def _joins(topology: Topology, group: Iterable[str]) -> str:
-    """Returns the calls that read several of these sources together, with their lines."""
-    connected: dict[str, set[str]] = defaultdict(set)
-    for name in topology.nodes:
-        for store in topology.stores_of(name):
-            connected[store] |= sources_above(topology.nodes, name)
-    found: dict[str | None, str] = {}
-    for name in topology.nodes:
-        call = (topology.call_of(name) or "").partition("(")[0]
-        met = sources_above(topology.nodes, name).union(*(connected[store] for store in topology.stores_of(name)))
-        if "join" in call and len(met.intersection(group)) > 1:
-            found.setdefault(topology.line_of(name), call)
-    return " or ".join(f"{call} at {line}" for line, call in found.items()) or "a join"
 
 
 def _scattered(run: PartitionedRun) -> Iterator[str]:
@@ -286,8 +271,8 @@ def _scattered(run: PartitionedRun) -> Iterator[str]:
         if topic in read and keys:
             yield (
                 f"{len(keys)} of {len(places)} keys of {topic!r} have records in several partitions, such as"
-                f" {_text(keys[0])} in {_numbers(places[keys[0]])}: no task sees all records of such a key, and their"
-                " order is lost"
+                f" {key_text(keys[0])} in {_numbers(places[keys[0]])}: no task sees all records of such a key, and"
+                " their order is lost"
             )
 
 
@@ -324,13 +309,6 @@ def _numbers(partitions: Iterable[int]) -> str:
     numbers = sorted(partitions)
     word = "partition" if len(numbers) == 1 else "partitions"
     return f"{word} {', '.join(map(str, numbers))}"
-
-
-def _text(key: bytes) -> str:
-    try:
-        return repr(key.decode())
-    except UnicodeDecodeError:
-        return repr(key)
 
 
 def _time(ms: int) -> str:

@@ -18,6 +18,7 @@ from processor_api.topology.nodes import SinkNode, SourceNode, sources_above
 from processor_api.topology.subtopology import task_subtopologies
 from streams.kafka.topics.internal import changelog_name, full_name, repartition_counts, topic_prefix
 from streams.kafka.topics.readers import source_topics
+from streams.runtime.plan.co_partitioned import KeyWatch, meeting_topics
 
 # Finds whether a record may meet the results that it made due, by another branch of its topology.
 
@@ -98,6 +99,11 @@ class TaskPlan:
     def branches(self) -> Branches:
         """The branches of its topology."""
         return Branches(self.topology)
+
+    @cached_property
+    def key_watch(self) -> KeyWatch:
+        """Looks at the keys of topics that are read together."""
+        return KeyWatch(tuple(meeting_topics(self.topology, self.topics)), self.partition_counts)
 
     def partitions(self, partition: int) -> tuple[TopicPartition, ...]:
         """Returns the input partitions of one task."""

@@ -111,7 +111,9 @@ class Task:
         self.environment.operators.times.warn_of_too_many(str(self.id))
         sources = self._chain.sources
         partitions = (name for name in self.plan.partitions(self.id.partition) if name not in self.absent)
-        self.inputs.open({name: sources[name.topic] for name in partitions}, committed, self.environment)
+        self.inputs.open(
+            {name: sources[name.topic] for name in partitions}, committed, self.environment, self.plan.key_watch
+        )
         cursor = self.environment.cursor
         cursor.stream_time = self.inputs.stream_time()
         cursor.leave()
@@ -187,6 +189,8 @@ class Task:
     def add(self, partition: TopicPartition, messages: Sequence[Any]) -> InputQueue:
         """Buffers consumed messages of one input partition."""
         queue = self.inputs.queues[partition]
+        if self.inputs.samples and (sample := self.inputs.samples.get(partition)) is not None:
+            sample.look(messages)
         if queue.add(messages):
             self.commit_needed = True
         return queue

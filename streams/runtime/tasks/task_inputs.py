@@ -8,6 +8,7 @@ from processor_api.record import NO_TIMESTAMP
 from processor_api.task_id import TopicPartition
 from streams.kafka.offset_metadata import TopicPartitionMetadata
 from streams.kafka.ports import OffsetAndMetadata
+from streams.runtime.plan.co_partitioned import KeySample, KeyWatch
 from streams.runtime.processing.environment import Environment
 from streams.runtime.processing.inputs import BatchLoop, BoundSource, InputQueue
 from streams.runtime.processing.time_merge import TimeMerge
@@ -28,6 +29,8 @@ class TaskInputs:
         self.merge_of: Callable[[Iterable[InputQueue]], TimeMerge] = TimeMerge
         """Makes the choice between several."""
         self.merge = TimeMerge(())
+        self.samples: dict[TopicPartition, KeySample] = {}
+        """What looks at the keys of partitions that are read together."""
         self.run = 1
         """How many records of several inputs are processed between two looks at the clock."""
 
@@ -36,8 +39,14 @@ class TaskInputs:
         sources: Mapping[TopicPartition, BoundSource],
         committed: Mapping[TopicPartition, OffsetAndMetadata],
         environment: Environment,
+        watch: KeyWatch | None = None,
     ) -> None:
-        """Begins to read partitions at their committed offsets, with the times that these hold (semantics 2)."""
+        """Begins to read partitions at their committed offsets, with the times that these hold (semantics 2).
+
+        :param watch: looks at keys.
+        """
+        samples = {} if watch is None else {name: watch.sample(*name) for name in sources}
+        self.samples = {name: sample for name, sample in samples.items() if sample is not None}
         self.queues = {partition: InputQueue(partition, source, environment) for partition, source in sources.items()}
         for partition, queue in self.queues.items():
             if (found := committed.get(partition)) is not None:
