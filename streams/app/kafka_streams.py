@@ -252,7 +252,7 @@ class KafkaStreams:
         except ModuleNotFoundError as error:
             raise ConfigError(f"http.listen needs {error.name}: pip install 'streams-for-kafka[http]'") from None
         platform = self._run.parts.platform
-        server = open_server(self, platform.clock, platform.threads)
+        server = open_server(self, lambda: self._queries, platform.clock, platform.threads)
         self._endpoint = server.endpoint
         self._run.states.at_end.callback(server.close)
 

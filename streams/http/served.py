@@ -12,6 +12,7 @@ from processor_api.metrics import Metric, MetricName
 from processor_api.topology.topology import Topology
 from streams.config import StreamsConfig
 from streams.observing.status import WorkerStatus
+from streams.queries.lags import LagInfo
 
 RETRY_AFTER = {"Retry-After": "1"}
 """The header of an answer that may be another one soon."""
@@ -31,6 +32,8 @@ class ServedApplication(Protocol):
     def metrics(self) -> dict[MetricName, Metric]: ...
 
     def status(self) -> WorkerStatus: ...
+
+    def all_local_store_partition_lags(self) -> dict[str, dict[int, LagInfo]]: ...
 
 
 class HttpRefusal(Exception):

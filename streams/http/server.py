@@ -20,7 +20,9 @@ from processor_api.errors import StreamsError
 from processor_api.texts import kind_and_text
 from streams.http.options import HttpOptions
 from streams.http.served import HttpRefusal, ServedApplication, later
+from streams.http.stores import StorePages
 from streams.http.worker import WorkerPages
+from streams.queries.queries import Queries
 from streams.threads import SYSTEM_THREADS, Threads
 
 log = logging.getLogger("streams.http")
@@ -272,19 +274,23 @@ def _sentence(error: web.HTTPException, request: web.Request) -> str:
     return (error.text or error.reason).partition("\n")[0]
 
 
-PAGES = ("/live", "/ready", "/state", "/metrics", "/topology")
+PAGES = ("/live", "/ready", "/state", "/metrics", "/topology", "/stores")
 
 
-def open_server(application: ServedApplication, clock: Clock, threads: Threads) -> HttpServer:
+def open_server(
+    application: ServedApplication, queries: Callable[[], Queries], clock: Clock, threads: Threads
+) -> HttpServer:
     """Opens the port of an application and answers on it.
 
+    :param queries: returns what reads the stores of the application.
     :raises ConfigError: if a file that the settings name cannot be used.
     :raises StreamsError: if the port cannot be listened on.
     """
     options = HttpOptions.of(application.config)
+    routes = [*WorkerPages(application).routes(), *StorePages(application, queries).routes()]
     listener = _listen(options)
     try:
-        server = HttpServer(WorkerPages(application).routes(), listener, options, clock, threads)
+        server = HttpServer(routes, listener, options, clock, threads)
         server.start()
     except BaseException:
         listener.close()

@@ -17,6 +17,7 @@ from processor_api.errors import (
     StreamsRebalancingError,
     UnknownStateStoreError,
 )
+from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.isolation import IsolationLevel
 from processor_api.stores.queries import Query
 from processor_api.texts import kind_and_text, plain_str, repr_of
@@ -99,7 +100,7 @@ class Queries:
 
     def __init__(self, stores: LocalStores, level: IsolationLevel, clock: Clock, check: Callable[[], None]) -> None:
         self._stores = stores
-        self._level = level
+        self.level = level
         self._clock = clock
         self.check = check
 
@@ -120,11 +121,48 @@ class Queries:
 
         def find() -> Sequence[ReadableStore]:
             self.check()
-            return self._global(name) if self._stores.is_global(name) else self._local(parameters)
+            if self._stores.is_global(name):
+                return self._global(name)
+            return self._local(name, parameters.partition, parameters.stale_stores_enabled)
 
         find()
-        made: Any = type_.make(name, builder.supplier.persistent, find, type_.name, self._level)
+        made: Any = type_.make(name, builder.supplier.persistent, find, type_.name, self.level)
         return made  # type: ignore[no-any-return]
+
+    @property
+    def names(self) -> list[str]:
+        """The stores of the topology, global ones among them."""
+        return self._stores.names
+
+    def builder(self, name: str) -> StoreBuilder[Any, Any]:
+        """Returns the builder of a store.
+
+        :raises UnknownStateStoreError: if there is none.
+        """
+        found: StoreBuilder[Any, Any] = self._known(name)
+        return found
+
+    def partitions(self, name: str) -> int | None:
+        """Returns the number of partitions of a store, in all processes; ``None`` for a global store."""
+        return None if self._stores.is_global(name) else self._stores.partitions(name)
+
+    def local_partitions(self, name: str) -> list[int]:
+        """Returns the partitions of a store that this process owns, also those that do not run yet."""
+        return sorted(owned.id.partition for _, owned in self._stores.tasks(name))
+
+    def readable(self, name: str, partition: int | None, *, stale: bool = False) -> ReadableStore:
+        """Returns one partition of a store of this process, to be read now; a global store has none.
+
+        :param stale: whether a store that is restored is read as far as it is.
+        :raises InvalidStateStoreError: as `KafkaStreams.store`.
+        """
+        builder = self._known(name)
+        if why := why_unreadable(builder):
+            raise InvalidStateStoreError(why, store=name)
+        if partition is None or self._stores.is_global(name):
+            return self._global(name)[0]
+        self._check_partition(name, partition)
+        return self._local(name, partition, stale)[0]
 
     def _known(self, name: str) -> Any:
         self.check()
@@ -147,8 +185,7 @@ class Queries:
             raise StreamsRebalancingError(f"global store {name!r} is not filled yet: ask again later", store=name)
         return [found]
 
-    def _local(self, parameters: StoreQueryParameters[Any]) -> Sequence[ReadableStore]:
-        name, partition, stale = parameters.store_name, parameters.partition, parameters.stale_stores_enabled
+    def _local(self, name: str, partition: int | None, stale: bool) -> Sequence[ReadableStore]:
         found: list[ReadableStore] = []
         for _, owned in self._stores.tasks(name):
             if partition is not None and owned.id.partition != partition:
@@ -231,7 +268,7 @@ class Queries:
             return _failure(FailureReason.STORE_EXCEPTION, kind_and_text(error))
 
     def _level_of(self, request: StateQueryRequest[Any]) -> IsolationLevel:
-        return self._level if request.isolation_level is None else request.isolation_level
+        return self.level if request.isolation_level is None else request.isolation_level
 
     def _answer(self, request: StateQueryRequest[Any], store: LocalStore) -> QueryResult[Any]:
         query = request.query

@@ -33,6 +33,7 @@ FACTORIES = {
 """Files that name kinds, and what they make by the name."""
 OTHER_WORDS = {
     "streams/spark/__init__.py": "a module",
+    "streams/http/reads.py": "forms in which stores are read",
     "streams/serdes/values.py": "types of JSON",
     "streams/cli/dead_letters/listing.py": "a command",
     "streams/cli/stored/listing.py": "a column of a table",

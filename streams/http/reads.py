@@ -1,0 +1,417 @@
+"""The reads of stores that can be asked for over HTTP: their parameters, and the rows that they find as JSON."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from processor_api.serde import Serde
+from processor_api.stores.builder import StoreBuilder
+from processor_api.stores.contracts import (
+    AggregationWithHeaders,
+    ValueAndTimestamp,
+    ValueTimestampHeaders,
+    VersionedRecord,
+)
+from processor_api.stores.isolation import IsolationLevel
+from processor_api.stores.windowed import Windowed
+from processor_api.texts import cut, plain_str
+from state.registry.kinds import kind_of
+from streams.config import StreamsConfig
+from streams.http.served import HttpRefusal
+from streams.queries.position import Position, PositionBound
+from streams.serdes.times import MOST_MS, time_ms
+from streams.serdes.values import DoesNotFit, as_json, bytes_as_json, fitted
+
+LIMIT, MOST_LIMIT = 1000, 100_000
+"""Rows of an answer, as a rule and at most."""
+MOST_KEYS = 1000
+"""Keys of one request."""
+MOST_SHOWN = 80
+
+Row = dict[str, Any]
+
+
+class StoreSerdes:
+    """The serdes of a store, by which keys are given and rows are shown."""
+
+    def __init__(self, builder: StoreBuilder[Any, Any], config: StreamsConfig) -> None:
+        self.builder = builder
+        found: Serde[Any] | None = builder.key_serde or config.default_key_serde
+        if found is None:
+            raise HttpRefusal(500, f"store {builder.name!r} has no serde for keys")
+        self.key: Serde[Any] = found
+
+    def key_of(self, given: Any, *, is_text: bool, name: str = "key") -> Any:
+        """Returns the key that a request names, as the store takes it.
+
+        :raises HttpRefusal: if the serde does not take it.
+        """
+        try:
+            found = fitted(self.key, given, is_text=is_text).value
+        except DoesNotFit as error:
+            raise HttpRefusal(400, f"{name}: {plain_str(error)}") from None
+        if found is None:
+            raise HttpRefusal(400, f"{name} is null: no store has such a key")
+        return found
+
+
+class After(NamedTuple):
+    """The row after which a page begins: its partition, and its key or time."""
+
+    partition: int
+    place: bytes | int | None
+
+    def encode(self) -> str:
+        place = base64.b64encode(self.place).decode() if isinstance(self.place, bytes) else self.place
+        return base64.urlsafe_b64encode(json.dumps([self.partition, place]).encode()).decode().rstrip("=")
+
+    @classmethod
+    def decode(cls, text: str) -> After:
+        """Reads what :meth:`encode` has written.
+
+        :raises HttpRefusal: if it is something else.
+        """
+        try:
+            partition, place = json.loads(base64.b64decode(text + "=" * (-len(text) % 4), b"-_", validate=True))
+            if type(partition) is int and partition >= 0 and isinstance(place, (str, int, type(None))):
+                return cls(partition, base64.b64decode(place, validate=True) if isinstance(place, str) else place)
+        except (ValueError, TypeError):
+            pass
+        raise HttpRefusal(400, f"cursor {cut(text, MOST_SHOWN)!r} is none of an answer's")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """The terms on which a store is read, whatever is asked."""
+
+    partition: int | None = None
+    """``None``: the one of the key, or all."""
+    isolation: IsolationLevel | None = None
+    bound: PositionBound = field(default_factory=PositionBound)
+    stale: bool = False
+    """Whether a store that is restored is read as far as it is."""
+    max_lag: int | None = None
+    """How many offsets of its changelog a store may lack."""
+    limit: int = LIMIT
+    after: After | None = None
+    partial: bool = False
+    """Whether an answer may lack partitions, which it names."""
+    local: bool = False
+    """Whether only this worker is asked."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Read:
+    """Describes a read of one key, or of rows, that any partition of a store can be asked for."""
+
+    key: Any = None
+    """The one key that is asked for; ``None`` for rows of any key."""
+    rows: Callable[[Any, After | None], Iterator[Any]]
+    """``(store, after)`` to what the store finds."""
+    row: Callable[[Any], Row]
+    """Makes a row of the answer."""
+    place: Callable[[Any], bytes | int] | None = None
+    """Says where a row is, so that a later page can begin after it; ``None`` if there are no pages."""
+    single: bool = False
+    """Whether there is one row at most."""
+
+
+Query = Mapping[str, str]
+
+COMMON = frozenset({"partition", "isolation", "position", "stale", "max_lag", "partial", "local"})
+PAGED = frozenset({"limit", "cursor"})
+
+
+def terms_of(query: Query) -> Terms:
+    """Reads the terms of a request.
+
+    :raises HttpRefusal: if a parameter is wrong.
+    """
+    level, position, cursor = query.get("isolation"), query.get("position"), query.get("cursor")
+    if level is not None and level.upper() not in IsolationLevel.__members__:
+        raise HttpRefusal(
+            400, f"isolation is {cut(level, MOST_SHOWN)!r}: read_committed or read_uncommitted is expected"
+        )
+    return Terms(
+        partition=_number(query, "partition"),
+        isolation=None if level is None else IsolationLevel[level.upper()],
+        bound=PositionBound() if position is None else PositionBound(position_of_json(position)),
+        stale=_flag(query, "stale"),
+        max_lag=_number(query, "max_lag"),
+        limit=LIMIT if "limit" not in query else _number(query, "limit", 1, MOST_LIMIT) or LIMIT,
+        after=None if cursor is None else After.decode(cursor),
+        partial=_flag(query, "partial"),
+        local=_flag(query, "local"),
+    )
+
+
+def _number(query: Query, name: str, least: int = 0, most: int = (1 << 31) - 1) -> int | None:
+    text = query.get(name)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdecimal() and len(text) <= 10 and least <= int(text) <= most):
+        raise HttpRefusal(400, f"{name} is {cut(text, MOST_SHOWN)!r}: a number from {least} to {most} is expected")
+    return int(text)
+
+
+def _flag(query: Query, name: str) -> bool:
+    text = query.get(name, "false").lower()
+    if text not in ("true", "false"):
+        raise HttpRefusal(400, f"{name} is {cut(text, MOST_SHOWN)!r}: true or false is expected")
+    return text == "true"
+
+
+def _time(query: Query, name: str, default: int) -> int:
+    if name not in query:
+        return default
+    try:
+        return time_ms(query[name])
+    except ValueError as error:
+        raise HttpRefusal(400, f"{name}: {plain_str(error)}") from None
+
+
+def position_of_json(text: str) -> Position:
+    """Reads a position, such as ``{"orders": {"0": 41}}``.
+
+    :raises HttpRefusal: if it is none.
+    """
+    try:
+        found = json.loads(text)
+        return Position({topic: {int(one): offset for one, offset in each.items()} for topic, each in found.items()})
+    except (ValueError, AttributeError, TypeError, RecursionError):
+        raise HttpRefusal(
+            400, f'position is {cut(text, MOST_SHOWN)!r}: JSON such as {{"orders": {{"0": 41}}}} is expected'
+        ) from None
+
+
+def json_of_position(position: Position) -> dict[str, dict[str, int]]:
+    return {
+        topic: {str(one): offset for one, offset in sorted(found.items())}
+        for topic, found in sorted(position.offsets.items())
+    }
+
+
+# ---------------------------------------------------------------------- rows
+
+
+def key_row(key: Any, value: Any) -> Row:
+    """Returns the row of a key, which may be one of a window."""
+    if isinstance(key, Windowed):
+        return {"key": as_json(key.key), "start": key.window.start, "end": key.window.end, **_value_fields(value)}
+    return {"key": as_json(key), **_value_fields(value)}
+
+
+def _value_fields(value: Any) -> Row:
+    if isinstance(value, ValueTimestampHeaders):
+        return {"value": as_json(value.value), "timestamp": value.timestamp, "headers": _headers(value.headers)}
+    if isinstance(value, ValueAndTimestamp):
+        return {"value": as_json(value.value), "timestamp": value.timestamp}
+    if isinstance(value, VersionedRecord):
+        return {"value": as_json(value.value), "timestamp": value.timestamp, "valid_to": value.valid_to}
+    if isinstance(value, AggregationWithHeaders):
+        return {"value": as_json(value.aggregation), "headers": _headers(value.headers)}
+    return {"value": as_json(value)}
+
+
+def _headers(headers: Any) -> list[list[Any]]:
+    return [[name, None if value is None else bytes_as_json(value)] for name, value in headers or ()]
+
+
+def _pair_row(pair: Any) -> Row:
+    return key_row(*pair)
+
+
+# ---------------------------------------------------------------------- reads
+
+
+def _get(serdes: StoreSerdes, query: Query) -> Read:
+    return get_of(serdes, serdes.key_of(_needed(query, "key"), is_text=True), as_of=_as_of(serdes, query))
+
+
+def get_of(serdes: StoreSerdes, key: Any, *, as_of: int | None = None) -> Read:
+    """Returns the read of one key.
+
+    :param as_of: the time of the version, in a versioned store.
+    """
+
+    def rows(store: Any, after: After | None) -> Iterator[Any]:
+        found = store.get(key) if as_of is None else store.get(key, as_of)
+        return iter(() if found is None else ((key, found),))
+
+    return Read(key=key, rows=rows, row=_pair_row, single=True)
+
+
+def _as_of(serdes: StoreSerdes, query: Query) -> int | None:
+    if "as_of" not in query:
+        return None
+    if not _is(serdes, "versioned-key-value"):
+        raise HttpRefusal(400, f"as_of: store {serdes.builder.name!r} is no versioned store")
+    return _time(query, "as_of", 0)
+
+
+def _range(serdes: StoreSerdes, query: Query) -> Read:
+    bounds = [serdes.key_of(query[name], is_text=True, name=name) if name in query else None for name in ("from", "to")]
+    as_of = _as_of(serdes, query)
+    order = query.get("order", "ascending")
+    if order not in ("ascending", "descending"):
+        raise HttpRefusal(400, f"order is {cut(order, MOST_SHOWN)!r}: ascending or descending is expected")
+    descending = order == "descending"
+
+    def rows(store: Any, after: After | None) -> Any:
+        low, high = bounds
+        if after is not None and isinstance(after.place, bytes):
+            low, high = _continued(serdes, after.place, low, high, descending=descending)
+        call = store.reverse_range if descending else store.range
+        found = call(low, high) if as_of is None else call(low, high, as_of)
+        return _behind(found, serdes, after)
+
+    return Read(rows=rows, row=_pair_row, place=lambda pair: serdes.key.serialize(pair[0]))
+
+
+def _continued(serdes: StoreSerdes, place: bytes, low: Any, high: Any, *, descending: bool) -> tuple[Any, Any]:
+    try:
+        key = serdes.key.deserialize(place)
+    except Exception:
+        raise HttpRefusal(400, "the cursor is none of this store's") from None
+    return (low, key) if descending else (key, high)
+
+
+class _Skipping(Iterator[Any]):
+    """Leaves out the rows of a page before."""
+
+    def __init__(self, rows: Any, is_behind: Callable[[Any], bool]) -> None:
+        self._rows = rows
+        self._is_behind = is_behind
+
+    def __next__(self) -> Any:
+        while not self._is_behind(row := next(self._rows)):
+            pass
+        return row
+
+    def close(self) -> None:
+        self._rows.close()
+
+
+def _behind(rows: Any, serdes: StoreSerdes, after: After | None) -> Any:
+    if after is None or not isinstance(after.place, bytes):
+        return rows
+    place = after.place
+    return _Skipping(rows, lambda pair: serdes.key.serialize(pair[0]) != place)
+
+
+def _prefix(serdes: StoreSerdes, query: Query) -> Read:
+    prefix = serdes.key_of(_needed(query, "prefix"), is_text=True, name="prefix")
+    as_of = _as_of(serdes, query)
+
+    def rows(store: Any, after: After | None) -> Any:
+        found = store.prefix_scan(prefix) if as_of is None else store.prefix_scan(prefix, None, as_of)
+        if after is None or not isinstance(after.place, bytes):
+            return found
+        place = after.place
+        return _Skipping(found, lambda pair: serdes.key.serialize(pair[0]) > place)
+
+    return Read(rows=rows, row=_pair_row, place=lambda pair: serdes.key.serialize(pair[0]))
+
+
+def _windows(serdes: StoreSerdes, query: Query) -> Read:
+    begin, end = _time(query, "from", 0), _time(query, "to", MOST_MS)
+    if "key" not in query:
+        return Read(rows=lambda store, after: store.fetch_all(begin, end), row=_pair_row)
+    key = serdes.key_of(query["key"], is_text=True)
+    size = serdes.builder.supplier.parameters.get("window_size_ms")
+
+    def rows(store: Any, after: After | None) -> Any:
+        first = begin
+        if after is not None and isinstance(after.place, int):
+            first = max(begin, after.place + 1)
+        return store.fetch_range(key, first, end)
+
+    def row(found: Any) -> Row:
+        start, value = found
+        ends = {} if size is None else {"end": start + size}
+        return {"key": as_json(key), "start": start, **ends, **_value_fields(value)}
+
+    repeats = serdes.builder.supplier.parameters.get("retain_duplicates")
+    return Read(key=key, rows=rows, row=row, place=None if repeats else lambda found: found[0])
+
+
+def _sessions(serdes: StoreSerdes, query: Query) -> Read:
+    begin, end = _time(query, "from", 0), _time(query, "to", MOST_MS)
+    if "key" not in query:
+        return Read(rows=lambda store, after: store.find_sessions_by_end(begin, end), row=_pair_row)
+    key = serdes.key_of(query["key"], is_text=True)
+    return Read(key=key, rows=lambda store, after: store.find_sessions(key, begin, end), row=_pair_row)
+
+
+def _versions(serdes: StoreSerdes, query: Query) -> Read:
+    key = serdes.key_of(_needed(query, "key"), is_text=True)
+    begin = _time(query, "from", 0) if "from" in query else None
+    end = _time(query, "to", 0) if "to" in query else None
+    return Read(
+        key=key,
+        rows=lambda store, after: store.versions(key, begin, end),
+        row=lambda version: key_row(key, version),
+    )
+
+
+def _count(serdes: StoreSerdes, query: Query) -> Read:
+    return Read(rows=lambda store, after: iter((store.approximate_num_entries(),)), row=lambda count: {"count": count})
+
+
+def _needed(query: Query, name: str) -> str:
+    if name not in query:
+        raise HttpRefusal(400, f"{name} is missing")
+    return query[name]
+
+
+class _Operation(NamedTuple):
+    forms: tuple[str, ...]
+    parameters: frozenset[str]
+    read: Callable[[StoreSerdes, Query], Read]
+
+
+_KEYS = ("key-value", "versioned-key-value")
+_OPERATIONS: Mapping[str, _Operation] = {
+    "get": _Operation(_KEYS, frozenset({"key", "as_of"}), _get),
+    "range": _Operation(_KEYS, frozenset({"from", "to", "order", "as_of"}) | PAGED, _range),
+    "prefix": _Operation(_KEYS, frozenset({"prefix", "as_of"}) | PAGED, _prefix),
+    "windows": _Operation(("window",), frozenset({"key", "from", "to"}) | PAGED, _windows),
+    "sessions": _Operation(("session",), frozenset({"key", "from", "to"}) | PAGED, _sessions),
+    "versions": _Operation(("versioned-key-value",), frozenset({"key", "from", "to"}) | PAGED, _versions),
+    "count": _Operation(_KEYS, frozenset(), _count),
+}
+
+
+def _is(serdes: StoreSerdes, form: str) -> bool:
+    return form in kind_of(serdes.builder).forms
+
+
+def operations_of(builder: StoreBuilder[Any, Any]) -> list[str]:
+    """Returns the names of the reads that a store answers."""
+    forms = kind_of(builder).forms
+    return [name for name, operation in _OPERATIONS.items() if any(form in forms for form in operation.forms)]
+
+
+def read_of(serdes: StoreSerdes, operation: str, query: Query) -> Read:
+    """Returns the read that a request asks for.
+
+    :raises HttpRefusal: if the store has no such read, or a parameter is wrong.
+    """
+    builder = serdes.builder
+    known = operations_of(builder)
+    if operation not in known:
+        raise HttpRefusal(
+            404,
+            f"store {builder.name!r} is a {builder.kind} store and has no {cut(operation, MOST_SHOWN)!r}; it has:"
+            f" {', '.join(known) or 'nothing that can be asked'}",
+        )
+    found = _OPERATIONS[operation]
+    strange = sorted(query.keys() - found.parameters - COMMON)
+    if strange:
+        takes = ", ".join(sorted(found.parameters | COMMON))
+        raise HttpRefusal(400, f"{operation} takes no {cut(strange[0], MOST_SHOWN)!r}; it takes {takes}")
+    return found.read(serdes, query)
