@@ -12,9 +12,12 @@ DIR ?=
 SEED ?=
 BASEDPYRIGHT ?= 1.40.2
 
+# Packages are compiled when they are first imported, and stay so.
+unexport PYTHONDONTWRITEBYTECODE
+
 VENV := .venv
 PY := $(VENV)/bin/python
-PIP = $(PY) -m pip install --disable-pip-version-check -c constraints.txt
+PIP = $(PY) -m pip install --disable-pip-version-check --no-compile -c constraints.txt
 BASE_INSTALLED := $(VENV)/.installed-base
 INSTALLED := $(VENV)/.installed
 DOCS_INSTALLED := $(VENV)/.installed-docs
@@ -28,7 +31,7 @@ NEEDS_PYTHON = command -v "$(PYTHON)" > /dev/null \
 	$(PYTHON) is %d.%d: give the name of another one, as in PYTHON=python3.12" % sys.version_info[:2])'
 
 .DELETE_ON_ERROR:
-.PHONY: demo demo-spark test test-long test-pythons test-busy properties simulate chaos-pauses check compiled house format editors golden kafka pictures bench docs clean
+.PHONY: demo demo-spark test quick-kafka test-long test-pythons test-busy properties simulate chaos-pauses check compiled house format editors golden kafka pictures bench docs clean
 
 demo: $(BASE_INSTALLED)
 	$(PY) -m streams demo
@@ -41,12 +44,18 @@ demo-spark: $(INSTALLED)
 # JOBS test files at a time: most of them wait for a broker or a process. What failed runs once more, alone; its last
 # lines name as flaky what passes then. Where examples are drawn anew (test-long, properties) one failure counts.
 # The checks run beside the tests, which leave a fifth of two cores idle; what they find is shown when they end.
-test: $(INSTALLED)
+test:
+	@$(MAKE) --no-print-directory -s -j 2 $(INSTALLED) quick-kafka
 	@mkdir -p build
 	@{ $(MAKE) --no-print-directory check > build/check.log 2>&1; found=$$?; cat build/check.log; exit $$found; } & check=$$!; \
 	$(MAKE) --no-print-directory compiled && $(PY) -m pytest -p tools.flaky -n $(JOBS) --dist loadfile; tests=$$?; \
 	wait $$check || { echo "error: the checks failed: build/check.log; make check runs them alone" >&2; exit 1; }; \
 	exit $$tests
+
+# What each Kafka of the tests starts from, made while the other processor installs Python's packages. Without Java the
+# tests that need it say what is missing.
+quick-kafka:
+	@$(PYTHON) -m tools.kafka.quick_broker || true
 
 # The files of tests, whose asserts pytest rewrites: otherwise each of the JOBS processes does that for all of them.
 compiled: $(INSTALLED)
@@ -135,11 +144,13 @@ $(BASE_INSTALLED): pyproject.toml constraints.txt
 	@echo "$(VENV) is ready: . $(VENV)/bin/activate, or begin commands with $(VENV)/bin/"
 	@touch $@
 
-# PySpark's build backend goes first and is then used as it is: it is pinned like all else.
+# PySpark's build backend goes first and is then used as it is: it is pinned like all else. PySpark comes as source, and
+# its wheel of 450 MB of jars is unpacked at once: to compress it takes twice as long as all else of it.
 $(INSTALLED): $(BASE_INSTALLED)
 	@echo "what checks and tests need: about 1 GB more, half of it PySpark; a slow network takes minutes"
 	@$(PIP) 'setuptools>=70.1'
-	@$(PIP) --no-build-isolation -e '.[$(EXTRAS)]'
+	@printf '[bdist_wheel]\ncompression = stored\n' > $(VENV)/stored.cfg
+	@DIST_EXTRA_CONFIG="$$PWD/$(VENV)/stored.cfg" $(PIP) --no-build-isolation -e '.[$(EXTRAS)]'
 	@touch $@
 
 $(DOCS_INSTALLED): $(INSTALLED)

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from tools.kafka.broker import Broker, new_id
+from tools.kafka.broker import Broker, BrokerError, new_id
 from tools.kafka.jars import BUILD, libs
-from tools.maven import java
+from tools.maven import JavaError, java
 
 OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 STAMP = "made-of"
@@ -79,3 +79,10 @@ def _made() -> Path:
                 broker.stop()  # in order: the archive is written at the end
             stamp.write_text(wanted)
     return made
+
+
+if __name__ == "__main__":
+    try:
+        _made()
+    except (JavaError, BrokerError) as error:
+        raise SystemExit(f"error: {error}") from None
