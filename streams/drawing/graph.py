@@ -20,6 +20,8 @@ class Kind(enum.StrEnum):
     STORE = "store"
     TOPIC = "topic"
     INTERNAL_TOPIC = "internal topic"
+    SUBTOPOLOGY = "subtopology"
+    """A whole subtopology as one box."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,7 @@ class Graph:
     groups: dict[str, list[Box]] = field(default_factory=dict)
     """The subtopologies by title."""
     topics: list[Box] = field(default_factory=list)
+    """Topics, and what else is outside of the groups."""
     links: list[Link] = field(default_factory=list)
 
 

@@ -13,6 +13,7 @@ _SHAPES = {
     Kind.STORE: ("[(", ")]"),
     Kind.TOPIC: ("([", "])"),
     Kind.INTERNAL_TOPIC: ("([", "])"),
+    Kind.SUBTOPOLOGY: ("[[", "]]"),
 }
 _CLASSES = {
     Kind.STORE: ("store", "fill:#fdf1d6,stroke:#b07d12"),

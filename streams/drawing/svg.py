@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import unicodedata
-from collections.abc import Sequence
-from dataclasses import dataclass
 from xml.sax.saxutils import escape, quoteattr
 
 from streams.drawing.graph import Box, Graph, Kind
-from streams.drawing.layers import Edge, Layout, Point, place
+from streams.drawing.picture import LONGEST_LINE, Frame, PlacedBox, columns, picture_of, wrapped
 
 _CHARACTER = 7.3
 _LINE = 15.0
 _SMALL = 5 / 6
 """The size of a node's own name below the call that made it."""
-_LONGEST_LINE = 30
 _PADDING = 14.0
 _CAP = 7.0
 """How far the round ends of cylinders reach."""
-_GAP = (28.0, 34.0)
-_GROUP_GAP = (40.0, 52.0)
-_GROUP_MARGIN = 18.0
-_GROUP_TITLE = 26.0
 _MARGIN = 16.0
 
 _STYLE = """
@@ -31,7 +23,7 @@ text { font: 12px ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace; 
 .group { fill: #f6f8fa; stroke: #b9c3cc; }
 .box { stroke-width: 1.3; }
 .source, .sink { fill: #e2f3e6; stroke: #2d8045; }
-.processor { fill: #ffffff; stroke: #45535f; }
+.processor, .subtopology { fill: #ffffff; stroke: #45535f; }
 .store { fill: #fdf1d6; stroke: #b07d12; }
 .topic, .internal-topic { fill: #e3eefc; stroke: #2f67b1; }
 .internal-topic { stroke-dasharray: 5 3; }
@@ -41,188 +33,63 @@ text { font: 12px ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace; 
 """
 
 
-@dataclass(frozen=True)
-class _Group:
-    """A subtopology, laid out by itself."""
-
-    title: str
-    boxes: Sequence[Box]
-    layout: Layout
-    width: float
-    height: float
-
-    def inner(self, box: str) -> Point:
-        x, y = self.layout.places[box]
-        return x + _GROUP_MARGIN, y + _GROUP_MARGIN + _GROUP_TITLE
-
-
 def svg(graph: Graph) -> str:
-    """Returns the graph as a document, ending with a newline.
-
-    Each subtopology is laid out by itself; they and the topics between them then are the boxes of the whole picture.
-    """
-    return _Drawing(graph).document()
-
-
-class _Drawing:
-    def __init__(self, graph: Graph) -> None:
-        self._graph = graph
-        self._boxes = {box.id: box for group in graph.groups.values() for box in group}
-        self._boxes |= {topic.id: topic for topic in graph.topics}
-        self._group_of = {box.id: title for title, boxes in graph.groups.items() for box in boxes}
-        self._groups = {title: self._group(title, boxes) for title, boxes in graph.groups.items()}
-        self._outside = [link for link in graph.links if not self._is_inside(link.source, link.target)]
-        sizes = {title: (group.width, group.height) for title, group in self._groups.items()}
-        topics = {topic.id: _size(topic) for topic in graph.topics}
-        self._whole = place(topics | sizes, [self._edge(*ends) for ends in self._ends()], gap=_GROUP_GAP)
-
-    def _is_inside(self, source: str, target: str) -> bool:
-        return source in self._group_of and target in self._group_of
-
-    def _group(self, title: str, boxes: Sequence[Box]) -> _Group:
-        ids = {box.id for box in boxes}
-        links = [link for link in self._graph.links if link.source in ids and link.target in ids]
-        layout = place(
-            {box.id: _size(box) for box in boxes},
-            [Edge(link.source, link.target) for link in links],
-            gap=_GAP,
-            top=[box.id for box in boxes if box.kind is Kind.SOURCE],
-            bottom=[box.id for box in boxes if box.kind is Kind.SINK],
-        )
-        width = max(layout.width, len(title) * _CHARACTER) + 2 * _GROUP_MARGIN
-        return _Group(title, boxes, layout, width, layout.height + 2 * _GROUP_MARGIN + _GROUP_TITLE)
-
-    def _ends(self) -> list[tuple[str, str]]:
-        return [(link.source, link.target) for link in self._outside]
-
-    def _edge(self, source: str, target: str) -> Edge:
-        """Returns the edge between two boxes; at a box inside of a group it ends at the group's border, right above or
-        below the box."""
-        (first, leaves), (second, enters) = self._outer(source), self._outer(target)
-        return Edge(first, second, leaves, enters)
-
-    def _outer(self, box: str) -> tuple[str, float | None]:
-        title = self._group_of.get(box)
-        if title is None:
-            return box, None
-        return title, self._groups[title].inner(box)[0] + _size(self._boxes[box])[0] / 2
-
-    # ------------------------------------------------------------------ text
-
-    def document(self) -> str:
-        width, height = self._whole.width + 2 * _MARGIN, self._whole.height + 2 * _MARGIN
-        lines = [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}"'
-            f' height="{height:.0f}" role="img" aria-label="Topology">',
-            f"<style>{_STYLE}</style>",
-            '<defs><marker id="arrow" viewBox="0 0 8 8" refX="7.5" refY="4" markerWidth="7" markerHeight="7"'
-            ' orient="auto"><path d="M0,0 L8,4 L0,8 z" fill="#45535f"/></marker></defs>',
-            '<rect width="100%" height="100%" fill="#ffffff"/>',
-            f'<g transform="translate({_MARGIN:.0f},{_MARGIN:.0f})">',
-        ]
-        lines += self._frames()
-        lines += self._inner_links()
-        lines += self._outer_links()
-        lines += [_shape(box, self._at(box.id)) for box in self._boxes.values()]
-        return "\n".join([*lines, "</g>", "</svg>"]) + "\n"
-
-    def _at(self, box: str) -> Point:
-        title = self._group_of.get(box)
-        if title is None:
-            return self._whole.places[box]
-        (left, top), (x, y) = self._whole.places[title], self._groups[title].inner(box)
-        return left + x, top + y
-
-    def _frames(self) -> list[str]:
-        lines = []
-        for title, group in self._groups.items():
-            x, y = self._whole.places[title]
-            lines.append(
-                f'<rect class="group" x="{x:.1f}" y="{y:.1f}" width="{group.width:.1f}" height="{group.height:.1f}"'
-                ' rx="8"/>'
-            )
-            lines.append(f'<text class="title" x="{x + _GROUP_MARGIN:.1f}" y="{y + 22:.1f}">{escape(title)}</text>')
-        return lines
-
-    def _inner_links(self) -> list[str]:
-        lines = []
-        for title, group in self._groups.items():
-            left, top = self._whole.places[title]
-            ids = {box.id for box in group.boxes}
-            links = [link for link in self._graph.links if link.source in ids and link.target in ids]
-            for link, route in zip(links, group.layout.routes, strict=True):
-                points = [(x + left + _GROUP_MARGIN, y + top + _GROUP_MARGIN + _GROUP_TITLE) for x, y in route]
-                lines.append(_path(points, "link flows" if link.flows else "link state"))
-        return lines
-
-    def _outer_links(self) -> list[str]:
-        lines = []
-        for link, route in zip(self._outside, self._whole.routes, strict=True):
-            points = list(route)
-            if link.source in self._group_of:
-                points.insert(0, (points[0][0], self._at(link.source)[1] + _size(self._boxes[link.source])[1]))
-            if link.target in self._group_of:
-                points.append((points[-1][0], self._at(link.target)[1]))
-            lines.append(_path(points, "link flows"))
-        return lines
+    """Returns the graph as a document, ending with a newline."""
+    picture = picture_of(graph, _size)
+    width, height = picture.width + 2 * _MARGIN, picture.height + 2 * _MARGIN
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}"'
+        f' height="{height:.0f}" role="img" aria-label="Topology">',
+        f"<style>{_STYLE}</style>",
+        '<defs><marker id="arrow" viewBox="0 0 8 8" refX="7.5" refY="4" markerWidth="7" markerHeight="7"'
+        ' orient="auto"><path d="M0,0 L8,4 L0,8 z" fill="#45535f"/></marker></defs>',
+        '<rect width="100%" height="100%" fill="#ffffff"/>',
+        f'<g transform="translate({_MARGIN:.0f},{_MARGIN:.0f})">',
+    ]
+    for frame in picture.frames:
+        lines += _frame(frame)
+    for curve in picture.curves:
+        style = "link flows" if curve.link.flows else "link state"
+        lines.append(f'<path class="{style}" d="{curve.path}"/>')
+    lines += [_shape(each) for each in picture.boxes]
+    return "\n".join([*lines, "</g>", "</svg>"]) + "\n"
 
 
-def _path(points: Sequence[Point], style: str) -> str:
-    """Returns a line that leaves and enters vertically; straight where two points are above or beside each other."""
-    (x, y), *others = points
-    steps = [f"M{x:.1f},{y:.1f}"]
-    for to_x, to_y in others:
-        if abs(to_x - x) < 0.5 or abs(to_y - y) < 0.5:
-            steps.append(f"L{to_x:.1f},{to_y:.1f}")
-        else:
-            middle = (y + to_y) / 2
-            steps.append(f"C{x:.1f},{middle:.1f} {to_x:.1f},{middle:.1f} {to_x:.1f},{to_y:.1f}")
-        x, y = to_x, to_y
-    return f'<path class="{style}" d="{" ".join(steps)}"/>'
-
-
-def _lines(name: str, longest: int = _LONGEST_LINE) -> list[str]:
-    """Splits a long name into several lines, after a dash, a dot or an underscore where there is one."""
-    lines = []
-    while len(name) > longest:
-        cut = max(name.rfind(mark, 0, longest) for mark in "-._ ") + 1
-        cut = cut if cut > longest // 3 else longest
-        lines.append(name[:cut])
-        name = name[cut:]
-    return [*lines, name]
-
-
-def _columns(text: str) -> int:
-    return sum(2 if unicodedata.east_asian_width(each) in "WF" else 1 for each in text)
+def _frame(frame: Frame) -> list[str]:
+    return [
+        f'<rect class="group" x="{frame.x:.1f}" y="{frame.y:.1f}" width="{frame.width:.1f}"'
+        f' height="{frame.height:.1f}" rx="8"/>',
+        f'<text class="title" x="{frame.x + 18:.1f}" y="{frame.y + 22:.1f}">{escape(frame.title)}</text>',
+    ]
 
 
 def _texts(box: Box) -> tuple[list[str], list[str]]:
     """Returns the lines of a box: what a node does, and small its name and the line of the script; else the name."""
     if box.call is None:
-        return _lines(box.name), []
-    longest = int(_LONGEST_LINE / _SMALL)
-    return _lines(box.call), [*_lines(box.name, longest), *_lines(box.line or "", longest)]
+        return wrapped(box.name), []
+    longest = int(LONGEST_LINE / _SMALL)
+    return wrapped(box.call), [*wrapped(box.name, longest), *wrapped(box.line or "", longest)]
 
 
 def _size(box: Box) -> tuple[float, float]:
     lines, small = _texts(box)
-    columns = max([*map(_columns, lines), *(_columns(line) * _SMALL for line in small)])
-    width = max(columns * _CHARACTER + 2 * _PADDING, 80.0)
+    widest = max([*map(columns, lines), *(columns(line) * _SMALL for line in small)])
+    width = max(widest * _CHARACTER + 2 * _PADDING, 80.0)
     height = (len(lines) + len(small) * _SMALL) * _LINE + 16.0
     if box.kind is Kind.STORE:
         return width, height + 2 * _CAP
     return (width + 2 * _CAP if box.kind in (Kind.TOPIC, Kind.INTERNAL_TOPIC) else width), height
 
 
-def _shape(box: Box, at: Point) -> str:
-    (x, y), (width, height) = at, _size(box)
+def _shape(placed: PlacedBox) -> str:
+    box, x, y, width, height = placed.box, placed.x, placed.y, placed.width, placed.height
     style = f'class="box {box.kind.replace(" ", "-")}"'
     if box.kind is Kind.STORE:
         outline = _standing_cylinder(x, y, width, height, style)
     elif box.kind in (Kind.TOPIC, Kind.INTERNAL_TOPIC):
         outline = _lying_cylinder(x, y, width, height, style)
     else:
-        round_corners = {Kind.PROCESSOR: 3, Kind.SOURCE: 12, Kind.SINK: 12}[box.kind]
+        round_corners = 12 if box.kind in (Kind.SOURCE, Kind.SINK) else 3
         outline = (
             f'<rect {style} x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" rx="{round_corners}"/>'
         )

@@ -19,6 +19,7 @@ from processor_api.clock import Clock
 from processor_api.errors import StreamsError
 from processor_api.texts import kind_and_text
 from streams.http.options import HttpOptions
+from streams.http.page.live import CONTENT, LivePage
 from streams.http.served import HttpRefusal, ServedApplication, later
 from streams.http.stores import StorePages
 from streams.http.worker import WorkerPages
@@ -38,8 +39,9 @@ ANSWER_S = 30.0
 """An answer takes at most this time, with the time in which its client does not read."""
 CLOSE_S = 5.0
 BACKLOG = 128
-OPEN_TO_ALL = ("/live", "/ready")
-"""Pages without a token: a probe has none, and they say nothing else."""
+OPEN_TO_ALL = frozenset({"/live", "/ready", *CONTENT})
+"""Pages without a token: a probe has none, and neither has a browser before its page asks for one. They say nothing
+else."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -96,6 +98,7 @@ class HttpServer:
     """Serves one application on one port, from :meth:`start` to :meth:`close`.
 
     :param listener: the socket, which listens; it is closed at the end.
+    :param at_end: ends the answers that would go on; called on the loop.
     """
 
     def __init__(
@@ -105,7 +108,9 @@ class HttpServer:
         options: HttpOptions,
         clock: Clock,
         threads: Threads = SYSTEM_THREADS,
+        at_end: Callable[[], None] = lambda: None,
     ) -> None:
+        self._at_end = at_end
         self._listener = listener
         self._address = options.reached_at(listener.getsockname()[1])
         self._options = options
@@ -168,6 +173,7 @@ class HttpServer:
         try:
             await self._stop.wait()
         finally:
+            self._at_end()
             server.close()
             await runner.cleanup()
 
@@ -274,7 +280,7 @@ def _sentence(error: web.HTTPException, request: web.Request) -> str:
     return (error.text or error.reason).partition("\n")[0]
 
 
-PAGES = ("/live", "/ready", "/state", "/metrics", "/topology", "/stores")
+PAGES = ("/live", "/ready", "/state", "/metrics", "/topology", "/stores", "/")
 
 
 def open_server(
@@ -287,10 +293,11 @@ def open_server(
     :raises StreamsError: if the port cannot be listened on.
     """
     options = HttpOptions.of(application.config)
-    routes = [*WorkerPages(application).routes(), *StorePages(application, queries).routes()]
+    page = LivePage(application)
+    routes = [*WorkerPages(application).routes(), *StorePages(application, queries).routes(), *page.routes()]
     listener = _listen(options)
     try:
-        server = HttpServer(routes, listener, options, clock, threads)
+        server = HttpServer(routes, listener, options, clock, threads, page.close)
         server.start()
     except BaseException:
         listener.close()

@@ -45,7 +45,10 @@ def test_the_wheel_holds_the_four_packages_and_the_doors(distributions: Any) -> 
 def test_the_wheel_holds_every_source_file(distributions: Any, root: Path) -> None:
     with zipfile.ZipFile(distributions.wheel) as wheel:
         names = set(wheel.namelist())
-    sources = {p.relative_to(root).as_posix() for package in PACKAGES for p in (root / package).rglob("*.py")}
+    kinds = {".py", ".html", ".css", ".js"}
+    files = [path for package in PACKAGES for path in (root / package).rglob("*") if path.suffix in kinds]
+    sources = {path.relative_to(root).as_posix() for path in files}
+    assert "streams/http/page/page.js" in sources
     assert sources - names == set()
 
 
