@@ -166,7 +166,18 @@ def test_a_snapshot_adds_up_nodes_and_dropped_records_over_the_tasks() -> None:
         return NodeStatus(name="n", call="map(f)", made_at="a.py:1", records=5, rate=rate, time_share=share)
 
     def drop(count: int, late_by_ms: int | None) -> DropStatus:
-        return DropStatus(node="n", call=None, made_at=None, reason="late", count=count, late_by_ms=late_by_ms)
+        return DropStatus(
+            node="n",
+            call=None,
+            made_at=None,
+            reason="late",
+            text="it came late",
+            remedy="a longer grace",
+            count=count,
+            dropped=True,
+            expected=False,
+            late_by_ms=late_by_ms,
+        )
 
     tasks = (task(0, 30.0, node(3.0, 0.5), drop(2, 70)), task(1, 10.0, node(1.0, 0.1), drop(3, None)))
     found = snapshot(

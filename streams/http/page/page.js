@@ -198,8 +198,10 @@ function nodeFigures(box) {
   const [records, own, share] = page.latest.nodes[box.name] ?? [];
   const drops = page.latest.drops.filter((drop) => drop.node === box.name);
   const held = page.latest.tasks.flatMap((task) => task.held.filter((one) => one.node === box.name).map((one) => ({ ...one, task })));
-  return { records, rate: own ?? sourceRate(box), share, drops, held, dropped: sum(drops.map((drop) => drop.count)) };
+  return { records, rate: own ?? sourceRate(box), share, drops, held, dropped: sum(drops.filter(isFault).map((drop) => drop.count)) };
 }
+
+const isFault = (drop) => drop.dropped && !drop.expected;
 
 function sourceRate(box) {
   if (box.kind !== "source") return null;
@@ -562,7 +564,7 @@ function fill(where, texts, make) {
 
 function nodeFacts(box) {
   const found = nodeFigures(box);
-  const parts = found.drops.flatMap((drop) => [`${count(drop.count)} records dropped: ${drop.reason}`, dropText(drop)]);
+  const parts = found.drops.flatMap((drop) => [`${count(drop.count)} without a result: ${drop.text}`, dropText(drop)]);
   for (const one of found.held) parts.push(`${heldCount(one)} ${one.what} held back in task ${one.task.id}`, heldText(one));
   return { parts, facts: { Call: box.call, At: box.line, Name: box.name, Records: known(found.records) ? count(found.records) : "",
     Rate: known(found.rate) ? rate(found.rate) : "", "Part of the time": known(found.share) ? percent(found.share) : "",
@@ -571,7 +573,8 @@ function nodeFacts(box) {
 
 function dropText(drop) {
   const late = known(drop.late_by_ms) ? `the latest came ${duration(drop.late_by_ms)} too late` : "";
-  return [late, drop.setting ? `decided by ${drop.setting}` : ""].filter(Boolean).join("; ");
+  const decides = drop.setting ? `decided by ${drop.setting}` : "";
+  return [late, decides, drop.expected ? "" : drop.remedy].filter(Boolean).join("; ");
 }
 
 function heldText(one) {
@@ -732,10 +735,10 @@ const TABLES = {
       streamTime(task.stream_time_ms, it.at_ms), taskText(task)]),
   },
   dropped: {
-    title: "Dropped",
+    title: "Without a result",
     columns: [["Records", NUMBER], ["Node"], ["At"]],
-    rows: (it) => it.drops.map((drop) => [count(drop.count), drop.call ?? drop.node, drop.made_at ?? "–",
-      [drop.reason, dropText(drop)].filter(Boolean).join(": ")]),
+    rows: (it) => [...it.drops].sort((one, other) => isFault(other) - isFault(one) || other.count - one.count).map((drop) =>
+      [count(drop.count), drop.call ?? drop.node, drop.made_at ?? "–", [drop.text, dropText(drop)].filter(Boolean).join(". ")]),
   },
   held: {
     title: "Held back",
