@@ -26,6 +26,8 @@ class HttpOptions:
     """The part of one core that the server may use while the application is busy."""
     server: str = ""
     """The ``host:port`` of ``application.server``."""
+    answer_s: float = 30.0
+    """The time that an answer may take, with the time in which its client does not read."""
     known_hosts: frozenset[str] = frozenset()
     """Names of hosts that requests may be meant for, besides addresses, where no token protects the port."""
 

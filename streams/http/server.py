@@ -35,8 +35,6 @@ MOST_HEADER_BYTES = 8190
 MOST_BODY_BYTES = 1 << 20
 IDLE_S = 30.0
 """A connection is closed after this time without a whole request."""
-ANSWER_S = 30.0
-"""An answer takes at most this time, with the time in which its client does not read."""
 CLOSE_S = 5.0
 BACKLOG = 128
 OPEN_TO_ALL = frozenset({"/live", "/ready", *CONTENT})
@@ -216,7 +214,7 @@ class Gate:
         self._requests += 1
         try:
             self._check(request)
-            async with asyncio.timeout(ANSWER_S):
+            async with asyncio.timeout(self._options.answer_s):
                 answer = await handler(request)
                 await answer.prepare(request)
                 await answer.write_eof()  # here, so that a client which does not read has no longer than the others
@@ -265,11 +263,10 @@ class Gate:
             return not self._options.is_loopback
         return True
 
-    @staticmethod
-    def _too_late(request: web.Request) -> web.StreamResponse:
+    def _too_late(self, request: web.Request) -> web.StreamResponse:
         if request.transport is not None:
             request.transport.abort()  # the answer may have begun
-        return later(f"the answer took longer than {ANSWER_S:g} s").answer()
+        return later(f"the answer took longer than {self._options.answer_s:g} s").answer()
 
 
 def _sentence(error: web.HTTPException, request: web.Request) -> str:
