@@ -298,7 +298,7 @@ def key_findings(meetings: Iterable[MeetingTopics], placed: Mapping[str, PlacedK
         for topic in disagreeing(known, by_murmur2=one.by_murmur2):
             wrong.setdefault(topic, one)
     for topic, one in wrong.items():
-        found = f"topic {topic!r}: {placed[topic].text()}; {one.calls} needs them there: {placed[topic].advice()}"
+        found = f"topic {topic!r}: {placed[topic].text()}; {one.calls} needs them there: {placed[topic].remedy()}"
         yield warn("keys", found)
     if not wrong and any(keys.looked for keys in placed.values()):
         looked = sum(keys.looked for keys in placed.values())

@@ -1,6 +1,6 @@
-"""Which partitioner has placed the keys of a topic: found out by a sample of the records of its partitions.
+"""The partitioner that has placed the keys of a topic, found out by a sample of the records of its partitions.
 
-Producers do not agree: Kafka's own place a key by murmur2, librdkafka's by CRC32 unless they are told otherwise. A task
+Producers do not agree: Kafka's own place a key by murmur2, librdkafka's by CRC32 unless they are set otherwise. A task
 that reads two topics together meets the records of a key only where both were placed alike.
 """
 
@@ -78,7 +78,7 @@ class PlacedKeys:
             found += f", such as {key_text(key)} in {here} in place of {there}"
         return found
 
-    def advice(self) -> str:
+    def remedy(self) -> str:
         """Returns what to do about keys that murmur2 would place elsewhere."""
         again = "and write its records again"
         if self.may_be_by(Placement.CRC32):

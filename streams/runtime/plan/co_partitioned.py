@@ -155,7 +155,7 @@ class KeyWatch:
                             "topic": name,
                             "keys": self._placed[name].text(),
                             "read_by": meeting.calls,
-                            "do": self._placed[name].advice(),
+                            "do": self._placed[name].remedy(),
                         },
                     )
         return found

@@ -30,7 +30,7 @@ class TaskInputs:
         """Makes the choice between several."""
         self.merge = TimeMerge(())
         self.samples: dict[TopicPartition, KeySample] = {}
-        """What looks at the keys of partitions that are read together."""
+        """The samples of keys of partitions that are read together."""
         self.run = 1
         """How many records of several inputs are processed between two looks at the clock."""
 
