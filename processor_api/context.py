@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -294,6 +295,38 @@ class BatchLimits:
     """How long the first record may wait by the wall clock; ``None`` until the round of processing ends."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class HeldBack:
+    """Describes the results of an operator that wait for its stream time to go on."""
+
+    names: tuple[str, str]
+    """The words for one of them, and for several."""
+    count: int
+    due_ms: int
+    """The stream time at which the first of them is sent on."""
+    at_least: bool = False
+    """Whether there are more than ``count``."""
+
+    @property
+    def what(self) -> str:
+        """The words for so many of them."""
+        return f"{'at least ' if self.at_least else ''}{self.count} {self.names[self.count > 1]}"
+
+    @classmethod
+    def of(cls, names: tuple[str, str], due: Iterable[int], most: int | None) -> HeldBack | None:
+        """Returns what waits until so many stream times, of which the first may be any; ``None`` if nothing waits.
+
+        :param most: how many are counted at most; ``None`` counts all.
+        """
+        found = list(due if most is None else islice(due, most + 1))
+        at_least = most is not None and len(found) > most
+        return cls(names=names, count=len(found) - at_least, due_ms=min(found), at_least=at_least) if found else None
+
+
+LookForHeld = Callable[[int | None], HeldBack | None]
+"""``(most)`` to what an operator holds back; it reads about so many rows at most, or all with ``None``."""
+
+
 class OperatorContext(Protocol):
     """The context of an operator of the DSL, given when it is bound to a task."""
 
@@ -381,6 +414,14 @@ class OperatorContext(Protocol):
         self, interval: Duration, kind: PunctuationType, callback: Punctuator, *, start_time: int | None = None
     ) -> Cancellable:
         """Schedules a punctuation as :meth:`ProcessingContext.schedule` does."""
+        ...
+
+    def report_held(self, store: str, look: LookForHeld) -> None:
+        """Has ``look`` say what the operator holds back in a store, for who asks what the task waits for.
+
+        It is called between records, by the thread of the task. Of several operators with one store, the first in the
+        topology is asked.
+        """
         ...
 
     def through(self, forward: Callable[..., None]) -> OperatorContext:

@@ -13,8 +13,8 @@ from typing import Any
 from dsl.processors.ending import in_parts
 from dsl.processors.tables.operator import TableOperator
 from dsl.processors.tables.view import LookUp, LookUpAsOf, Row, TableView
-from dsl.processors.windows.emission import kept_stream_time, rows_of_part
-from processor_api.context import OperatorContext
+from dsl.processors.windows.emission import OPEN_WINDOWS, kept_stream_time, rows_of_part
+from processor_api.context import HeldBack, OperatorContext
 from processor_api.errors import StateError, StoreError
 from processor_api.record import NO_TIMESTAMP, Forward, HeaderList
 
@@ -56,6 +56,12 @@ class Suppress(TableOperator):
         def due() -> bool:
             return bool(buffer.min_timestamp <= stream_time - wait)
 
+        def look(most: int | None) -> HeldBack | None:
+            if not buffer.num_records:
+                return None
+            names = OPEN_WINDOWS if by_window else ("suppressed result", "suppressed results")
+            return HeldBack(names=names, count=buffer.num_records, due_ms=buffer.min_timestamp + wait)
+
         def full() -> bool:
             return bool(buffer.num_records > most_records or buffer.buffer_size > most_bytes)
 
@@ -73,6 +79,7 @@ class Suppress(TableOperator):
             if (timestamp if waits_from is None else waits_from) <= stream_time - wait:
                 evict_while(due, emit)
 
+        context.report_held(self.buffer, look)
         send_due = context.in_parts(send_part, left=due())
         context.on_end(in_parts(lambda wanted: evict_while(wanted, emit), lambda: int(buffer.num_records)))
 

@@ -174,6 +174,10 @@ class ListOperator:
         """Returns the last key in order, ``None`` if there is none."""
         return next((self._read_key(raw) for raw, _ in self._rows.range(None, None, reverse=True)), None)
 
+    def length(self, row: bytes) -> int:
+        """Returns how many values a stored list has."""
+        return len(_checked(self.name, read_items, row))
+
     def items(self, row: bytes) -> list[Any]:
         """Returns the values of a stored list."""
         return [self._read_value(item) for item in _checked(self.name, read_items, row)]

@@ -71,6 +71,11 @@ class JoinBuffer(Buffer):
         return self.index.stream_time - self._grace
 
     @property
+    def due_from(self) -> int:
+        """The stream time at which the first record is sent on."""
+        return self.min_timestamp + self._grace
+
+    @property
     def due(self) -> bool:
         """Whether the grace period of the next record has passed."""
         return self.min_timestamp <= self.index.stream_time - self._grace

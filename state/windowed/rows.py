@@ -140,6 +140,19 @@ class TimedReads:
         """Whether rows are in order of time, then key, for :meth:`of_times_behind`."""
         return isinstance(self.layout, TimeFirst)
 
+    def times_from(self, low: int) -> Iterator[int]:
+        """Yields the times of all rows from one on, without their values, in order where rows are."""
+        layout, rows = self.layout, self.rows
+        for segment, first, last in self.segments.spans(low, MAX_TIME, reverse=False):
+            if isinstance(layout, TimeFirst):
+                bounds = layout.time_bounds(segment, first, last)
+            else:
+                bounds = layout.keys_bounds(segment, None, None, last)
+            for row, _ in rows.range(*bounds, reverse=False):
+                time = layout.parts(row)[1]
+                if first <= time <= last:
+                    yield time
+
     def of_times_behind(self, low: int, high: int, last: tuple[bytes, int, int] | None) -> Iterator[Found]:
         """Returns the rows of :meth:`of_times` that follow one, expired ones too; only where rows are in order of time.
 

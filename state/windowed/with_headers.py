@@ -128,6 +128,10 @@ class ValuesOnly:
         """Whether rows are in order of time, then key."""
         return self._timed.in_order_of_time
 
+    def times_from(self, low: int) -> Iterator[int]:
+        """Yields the times of rows (:meth:`~state.windowed.rows.TimedReads.times_from`)."""
+        return self._timed.times_from(low)
+
     def of_times_behind(self, low: int, high: int, last: tuple[bytes, int, int] | None) -> Iterator[Found]:
         """Reads the values that follow a row (:meth:`~state.windowed.rows.TimedReads.of_times_behind`)."""
         return _values_only(self._timed.of_times_behind(low, high, last))

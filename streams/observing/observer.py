@@ -15,8 +15,8 @@ from processor_api.stores.suppliers import ROCKSDB
 from processor_api.topology.topology import Topology
 from state.registry.kinds import families_of, kind_name
 from state.registry.statistics import HasProperties, uncommitted
-from streams.observing.status import DropStatus, NodeStatus, PartitionStatus, StoreStatus, TaskStatus, ThreadStatus
-from streams.runtime.processing.drops import Dropped
+from streams.observing.accounting import drops_of, held_by
+from streams.observing.status import NodeStatus, PartitionStatus, StoreStatus, TaskStatus, ThreadStatus
 from streams.runtime.processing.inputs import InputQueue
 from streams.runtime.tasks.task import Task
 from streams.runtime.threads.stream_thread import StreamThread
@@ -83,7 +83,8 @@ def _of_task(topology: Topology, owned: OwnedTask, thread: str) -> TaskStatus:
         partitions=tuple(_partition(queue, task) for queue in list(task.inputs.queues.values()))
         or tuple(_unread(owned)),
         nodes=nodes,
-        drops=tuple(_dropped(topology, one) for one in task.environment.metrics.drops.all()),
+        drops=drops_of(task),
+        held=held_by(task),
         stores=tuple(_store(name, owned, task) for name in owned.plan.stores),
     )
 
@@ -91,23 +92,6 @@ def _of_task(topology: Topology, owned: OwnedTask, thread: str) -> TaskStatus:
 def node_status(topology: Topology, name: str) -> NodeStatus:
     """Returns a node's place in the user's script."""
     return NodeStatus(name=name, call=topology.call_of(name), made_at=topology.line_of(name))
-
-
-def _dropped(topology: Topology, one: Dropped) -> DropStatus:
-    reason = one.reason
-    return DropStatus(
-        node=one.node,
-        call=topology.call_of(one.node),
-        made_at=topology.line_of(one.node),
-        reason=reason.tag,
-        text=reason.text,
-        remedy=reason.remedy,
-        count=one.count,
-        dropped=reason.dropped,
-        expected=reason.is_expected,
-        late_by_ms=one.late_by_ms,
-        setting=None if one.setting is None else str(one.setting),
-    )
 
 
 def _unread(owned: OwnedTask) -> Iterator[PartitionStatus]:

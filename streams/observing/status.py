@@ -100,7 +100,7 @@ class HeldStatus:
     call: str | None
     made_at: str | None
     what: str
-    """Names what waits: windows, suppressed rows, unmatched records of a join."""
+    """Names what waits, such as ``results of open windows``."""
     count: int | None
     at_least: bool = False
     """Whether there may be more than ``count``."""
@@ -108,6 +108,11 @@ class HeldStatus:
     """The stream time at which the next one goes out."""
     waits_for: str | None = None
     """The partition that holds the stream time back, such as ``orders-3``."""
+
+    @property
+    def amount(self) -> str:
+        """The amount in words, such as ``3 results of open windows``."""
+        return f"{'at least ' if self.at_least else ''}{self.count} {self.what}"
 
 
 @dataclass(frozen=True, kw_only=True)

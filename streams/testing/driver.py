@@ -35,6 +35,8 @@ from processor_api.user_code.given_serdes import SerdeLike, optional_serde
 from streams.config import StreamsConfig
 from streams.kafka.headers import sendable
 from streams.kafka.topics.readers import reader_of
+from streams.observing.accounting import drops_of, look_into
+from streams.observing.status import DropStatus, HeldStatus
 from streams.queries.queries import Queries
 from streams.queries.request import StateQueryRequest
 from streams.queries.results import StateQueryResult
@@ -287,6 +289,30 @@ class TopologyTestDriver:
         if topic in written or any(node.topic is None for node in sinks):
             return f"topic {topic!r} has no records: nothing was written to it yet"
         return f"topic {topic!r} has no records: no sink of the topology writes to it{nearest(topic, written)}"
+
+    # ------------------------------------------------------------------ records without a result
+
+    def drops(self) -> tuple[DropStatus, ...]:
+        """Returns the records that gave no result, counted by node and reason.
+
+        ::
+
+            inputs.pipe_input(None, "hello")
+            assert [(drop.reason, drop.count) for drop in driver.drops()] == [("null-key-or-value", 1)]
+        """
+        self._check_open()
+        return drops_of(self._driven.task)
+
+    def held_back(self) -> tuple[HeldStatus, ...]:
+        """Returns what operators hold back until stream time goes on: open windows, suppressed rows, unmatched records.
+
+        ::
+
+            inputs.pipe_input("ann", "hello")
+            assert driver.held_back() == ()
+        """
+        self._check_open()
+        return look_into(self._driven.task)
 
     # ------------------------------------------------------------------ stores
 

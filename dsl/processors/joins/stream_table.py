@@ -11,7 +11,7 @@ from dsl.processors.joins.joiners import with_key
 from dsl.processors.tables.view import TableView
 from dsl.processors.user_functions import user_function
 from dsl.processors.windows.emission import rows_of_part
-from processor_api.context import OperatorContext
+from processor_api.context import HeldBack, OperatorContext
 from processor_api.record import DropReason, Forward, HeaderList
 
 
@@ -56,11 +56,18 @@ class StreamTableJoin:
         drop, fail, left = context.drop, context.fail, self.left
         part_rows = rows_of_part(context)
 
+        def look(most: int | None) -> HeldBack | None:
+            names = "record that waits for rows of the table", "records that wait for rows of the table"
+            if not buffer.num_records:
+                return None
+            return HeldBack(names=names, count=buffer.num_records, due_ms=buffer.due_from)
+
         def send_part() -> bool:
             rest = buffer.num_records - part_rows
             evict_while(lambda: buffer.num_records > rest, join)
             return bool(buffer.due)
 
+        context.report_held(name, look)
         send_due = context.in_parts(send_part, left=buffer.due)
         context.on_end(in_parts(lambda wanted: evict_while(wanted, join, early=True), lambda: int(buffer.num_records)))
 

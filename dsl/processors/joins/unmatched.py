@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from dsl.processors.windows.emission import rows_of_part
-from processor_api.context import OperatorContext
+from processor_api.context import HeldBack, OperatorContext
 from processor_api.record import HeaderList
 from state.formats.keys import MAX_TIME
 
 EMIT_INTERVAL = "__emit.interval.ms.kstreams.outer.join.spurious.results.fix__"
+ALONE = ("record without a partner", "records without a partner")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +88,17 @@ class Release:
         self._look: _Look | None = None
         self._send = self._look_on
         self._send_due = context.in_parts(self._send_part, left=False)
+        context.report_held(unmatched.store, self._held)
         context.on_end(self._end)
+
+    def _held(self, most: int | None) -> HeldBack | None:
+        store, left_wait, right_wait = self._store, self._unmatched.left_wait_ms, self._unmatched.right_wait_ms
+        due = (
+            key.timestamp + (left_wait if key.left else right_wait) + 1
+            for key, row in store.rows()
+            for _ in range(store.length(row))
+        )
+        return HeldBack.of(ALONE, due, most)
 
     def look(self, timestamp: int, headers: HeaderList | None) -> None:
         """Forwards what is due, or a part of it. Mostly it does nothing.

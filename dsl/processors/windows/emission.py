@@ -6,7 +6,7 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
-from processor_api.context import OperatorContext
+from processor_api.context import HeldBack, OperatorContext
 from processor_api.record import NO_TIMESTAMP, Forward, HeaderList
 from processor_api.stores.windowed import Windowed
 from state.formats.keys import MAX_TIME
@@ -14,6 +14,9 @@ from state.windowed.key_layout import Found
 from state.windowed.segments import sent_name
 
 EMIT_INTERVAL = "__emit.interval.ms.kstreams.windowed.aggregation__"
+
+OPEN_WINDOWS = ("result of an open window", "results of open windows")
+"""The words for one that waits for the end of its window, and for several."""
 
 PART_ROWS = "final.results.part.rows"
 """The setting of how many results are sent on at a time."""
@@ -49,6 +52,7 @@ def final_results(
     bounds: Bounds,
     closed: Callable[[], int],
     *,
+    wait_ms: int,
     reach_ms: int | None = None,
     ends: bool = False,
 ) -> FinalResults:
@@ -62,6 +66,7 @@ def final_results(
     offsets; the store keeps the rows until all are.
 
     :param closed: returns the time at which windows have closed by now.
+    :param wait_ms: how far stream time has to be past the time of a row for its result.
     :param reach_ms: how far before its own time a record may change a row that has closed; ``None`` if none does.
     :param ends: whether results get the ends of their windows as timestamps, rather than those that are stored.
     """
@@ -97,6 +102,7 @@ def final_results(
         return False
 
     context.on_end(send_rest)
+    context.report_held(store.name, lambda most: results.open(wait_ms, most))
     return emit
 
 
@@ -122,7 +128,7 @@ class _Results:
         self, context: OperatorContext, store: Any, bounds: Bounds, closed: Callable[[], int], send_row: SendRow
     ) -> None:
         self._context, self._timed = context, store.timed
-        self._bounds, self._send_row = bounds, send_row
+        self._bounds, self._closed, self._send_row = bounds, closed, send_row
         self._part_rows = rows_of_part(context)
         self._headers: HeaderList | None = None
         self._send_rows: Callable[[], bool] = self._send
@@ -156,6 +162,13 @@ class _Results:
         if self._bounds(self.last, close_time)[1] >= 0:
             self._close_time, self._headers, self.sent, self._row = close_time, headers, 1, None
             self._send_rows = self._context.with_record(self._send)
+
+    def open(self, wait_ms: int, most: int | None) -> HeldBack | None:
+        """Returns the results of windows that are open."""
+        if most is not None and not self._timed.in_order_of_time:
+            return None  # it would have to read all rows
+        first = max(0, self._bounds(self.last, self._closed())[1] + 1)
+        return HeldBack.of(OPEN_WINDOWS, (time + wait_ms for time in self._timed.times_from(first)), most)
 
     def keep_rows(self) -> None:
         """Has the store keep the rows that are left, which the record's own put may make expire."""

@@ -104,4 +104,5 @@ class SessionAggregate(TableOperator):
         def bounds(last: int, close_time: int) -> tuple[int, int]:
             return max(0, last), close_time - 1
 
-        return final_results(context, store, bounds, closed, reach_ms=self.gap_ms, ends=True)
+        wait_ms = self.gap_ms + self.grace_ms + 1
+        return final_results(context, store, bounds, closed, wait_ms=wait_ms, reach_ms=self.gap_ms, ends=True)

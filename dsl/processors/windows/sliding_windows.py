@@ -76,7 +76,7 @@ class SlidingAggregate(TableOperator):
         def bounds(last: int, close_time: int) -> tuple[int, int]:
             return (0 if last == NO_TIMESTAMP else max(0, last - difference)), close_time - difference - 1
 
-        return final_results(context, store, bounds, closed)
+        return final_results(context, store, bounds, closed, wait_ms=difference + self.grace_ms + 1)
 
 
 Change = tuple[Window, Seed, bool]

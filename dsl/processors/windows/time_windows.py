@@ -137,4 +137,4 @@ class TimeWindowedAggregate(TableOperator):
         def bounds(last: int, close_time: int) -> tuple[int, int]:
             return (0 if last == NO_TIMESTAMP else max(0, last - size + 1)), close_time - size
 
-        return final_results(context, store, bounds, closed)
+        return final_results(context, store, bounds, closed, wait_ms=size + self.grace_ms)

@@ -16,7 +16,6 @@ from streams.cli.output.failures import CLEAN, FAILED
 from streams.cli.output.terminal import has_colour, say, say_lines, say_title
 from streams.cli.records.json_lines import BadRecord
 from streams.cli.records.typed_lines import LineReader, TimeStep
-from streams.cli.trial.held_back import held_back
 from streams.cli.trial.output import Table
 from streams.cli.trial.session import Session
 from streams.serdes.times import time_ms
@@ -124,10 +123,10 @@ class Tour:
                 else:
                     session.give(item, only)
                 table.show(session.outputs())
-            waiting = held_back(topology, session.stores)
+            waiting = session.held_back
         self._say("\n" + stop.after)
         for held in waiting:
-            self._say(f"Held back still: {held.what}.")
+            self._say(f"Held back still: {held.amount}.")
 
     def _crash(self) -> bool:
         """Shows the crash; returns whether the result after it is exact."""

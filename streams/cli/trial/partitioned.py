@@ -12,10 +12,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from processor_api.context import HeldBack
 from processor_api.record import HeaderList
 from processor_api.topology.nodes import SourceNode
 from streams.cli.output.terminal import counted_were
-from streams.cli.trial.held_back import HeldBack, held_back
 from streams.cli.trial.session import Output, Session
 from streams.kafka.producing.key_places import Placement, key_text
 from streams.kafka.topics.internal import full_name, internal_topic_counts
@@ -233,9 +233,9 @@ def hidden_things(run: PartitionedRun, alone: Session) -> Iterator[str]:
     yield from _late(run, alone)
     for task in run.tasks:
         latest = max((one for one in run.tasks if one.subtopology == task.subtopology), key=_stream_time)
-        for held in held_back(run.topology, task.runner.stores):
+        for node, held in task.runner.held_results():
             if held.due_ms <= _stream_time(latest):
-                yield _quiet(run, task, latest, held)
+                yield _quiet(run, task, latest, node, held)
 
 
 def _stream_time(task: TrialTask) -> int:
@@ -293,10 +293,10 @@ def _late(run: PartitionedRun, alone: Session) -> Iterator[str]:
         )
 
 
-def _quiet(run: PartitionedRun, task: TrialTask, latest: TrialTask, held: HeldBack) -> str:
+def _quiet(run: PartitionedRun, task: TrialTask, latest: TrialTask, node: str, held: HeldBack) -> str:
     topics = " and ".join(map(repr, task.runner.plan.topics))
-    origin = run.topology.origin_of(held.node)
-    node = held.node if origin["made_by"] is None else f"{origin['made_by']} at {origin['made_at']}"
+    origin = run.topology.origin_of(node)
+    node = node if origin["made_by"] is None else f"{origin['made_by']} at {origin['made_at']}"
     return (
         f"task {task.name} stands at {_time(_stream_time(task))}, since partition {task.runner.partition} of {topics}"
         f" is quiet, and task {latest.name} at {_time(_stream_time(latest))}: {node} holds back {held.what} there, the"

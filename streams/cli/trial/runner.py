@@ -20,7 +20,6 @@ from streams.cli.records.typed_lines import Item, LineReader, TimeStep, TypedRow
 from streams.cli.run.signals import on_stop_signals
 from streams.cli.settings_options import given_settings
 from streams.cli.topology_function import load_topology
-from streams.cli.trial.held_back import held_back
 from streams.cli.trial.output import JsonLines, RowKeys, printer_of, show_columns, show_steps, show_tables
 from streams.cli.trial.partitioned import PartitionedRun, PlacedRecord, Placing, hidden_things, outputs_of, task_rows
 from streams.cli.trial.session import Refused, Session, Topics
@@ -236,11 +235,11 @@ class _Trial:
         if session.dropped:
             why = "" if self._arguments.trace else ", such as those without a key: --trace shows where and why"
             _say(f"{counted_were(session.dropped, 'record')} dropped{why}")
-        waiting = held_back(session.topology, session.stores)
+        waiting = session.held_back
         for held in waiting:
-            made = session.topology.origin_of(held.node)
-            who = held.node if made["made_by"] is None else f"{held.node}, {made['made_by']} at {made['made_at']},"
-            _say(f"{who} holds back {held.what} until a record of {short_iso(held.due_ms)} or later reaches it")
+            who = held.node if held.call is None else f"{held.node}, {held.call} at {held.made_at},"
+            until = "" if held.next_ms is None else f" until a record of {short_iso(held.next_ms)} or later reaches it"
+            _say(f"{who} holds back {held.amount}{until}")
         if waiting:
             _say("Stream time moves only with records: give one of that time, in a line behind @+5m for instance.")
 

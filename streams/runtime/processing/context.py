@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from processor_api.context import BatchLimits, HandleTogether
+from processor_api.context import BatchLimits, HandleTogether, LookForHeld
 from processor_api.errors import TopologyError
 from processor_api.metrics import StreamsMetrics
 from processor_api.processor import FixedKeyProcessor, Operator, Processor
@@ -239,6 +239,10 @@ class NodeContext:
         node = HoldingNode(name, handle, limits, environment.cursor, environment.clock)
         environment.operators.held.add(node)
         return node.hold if probe is None else probe.holding(name, node.hold)
+
+    def report_held(self, store: str, look: LookForHeld) -> None:
+        """Has ``look`` say what the operator holds back in a store."""
+        self.environment.operators.held_results.add(self.node, store, look)
 
     def on_close(self, callback: Callable[[], None]) -> None:
         """Has a function called when the task is closed."""

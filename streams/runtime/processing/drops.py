@@ -43,11 +43,16 @@ class Dropped:
 
     def in_words(self, topology: TopologyData) -> str:
         """Returns this in words, with the line of the user's script that made the node."""
-        place = ", ".join(part for part in (topology.call_of(self.node), topology.line_of(self.node)) if part)
-        words = f"{self.count} at {self.node}" + (f" ({place})" if place else "") + f": {self.reason.text}"
+        words = f"{self.count} at {place_of(topology, self.node)}: {self.reason.text}"
         if self.setting is None:
             return words
         return f"{words}, {duration_text(self.late_by_ms or 0)} too late at most for a {self.setting}"
+
+
+def place_of(topology: TopologyData, node: str) -> str:
+    """Returns the name of a node with the call and the line of the user's script that made it."""
+    made = ", ".join(part for part in (topology.call_of(node), topology.line_of(node)) if part)
+    return f"{node} ({made})" if made else node
 
 
 class _Lateness:

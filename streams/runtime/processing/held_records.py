@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from processor_api.clock import Clock
-from processor_api.context import BatchLimits, HandleTogether, HeldRecord
+from processor_api.context import BatchLimits, HandleTogether, HeldBack, HeldRecord, LookForHeld
 from processor_api.record import HeaderList
 from state.row_format.record_context import Cursor
 from streams.runtime.processing.pace import Pace
@@ -61,6 +61,37 @@ class HoldingNode:
             self._handle(held, self.resume)
         finally:
             cursor.message, cursor.source, cursor.timestamp, cursor.headers = saved
+
+
+class HeldResults:
+    """Knows the operators of one task that hold results back in stores until its stream time goes on."""
+
+    def __init__(self) -> None:
+        self._looks: dict[str, tuple[str, LookForHeld]] = {}
+        self.latest: tuple[tuple[str, HeldBack], ...] = ()
+        """The results that the thread of the task has found last; any thread may read it."""
+
+    def __bool__(self) -> bool:
+        return bool(self._looks)
+
+    def add(self, node: str, store: str, look: LookForHeld) -> None:
+        """Adds the look into a store; nodes come children first, and the first parent is kept."""
+        self._looks.pop(store, None)
+        self._looks[store] = node, look
+
+    def clear(self) -> None:
+        """Forgets the operators."""
+        self._looks.clear()
+        self.latest = ()
+
+    def find(self, most: int | None = None) -> tuple[tuple[str, HeldBack], ...]:
+        """Returns the nodes that hold something back, with what they hold; for the thread of the task.
+
+        :param most: how many rows are read of a store, about.
+        """
+        found = [(node, look(most)) for node, look in reversed(self._looks.values())]
+        self.latest = tuple((node, held) for node, held in found if held is not None)
+        return self.latest
 
 
 class HeldRecords:

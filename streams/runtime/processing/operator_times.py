@@ -17,7 +17,7 @@ from typing import Any
 from processor_api.clock import Clock
 from processor_api.record import NO_TIMESTAMP
 from streams.kafka.offset_metadata import MOST_TIMES, time_mark
-from streams.runtime.processing.held_records import HeldRecords
+from streams.runtime.processing.held_records import HeldRecords, HeldResults
 from streams.runtime.processing.pace import Pace
 
 # Sends on the results that a record of a task makes due, in parts, before the next record.
@@ -83,6 +83,7 @@ class TaskOperators:
     def __init__(self, task: str, clock: Clock, pace: Pace | None) -> None:
         self.times = OperatorTimes()
         self.held = HeldRecords(task, clock, pace)
+        self.held_results = HeldResults()
         self.remainders = Remainders(task, pace)
         self.shared: dict[str, Any] = {}
         """Objects that several operators use, by name."""
@@ -101,6 +102,7 @@ class TaskOperators:
     def stop(self) -> None:
         """Forgets what is held and left."""
         self.held.clear()
+        self.held_results.clear()
         self.remainders.clear()
 
     def committed(self) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from processor_api.clock import ManualClock
+from processor_api.context import HeldBack
 from processor_api.errors import StreamsError, TopologyError
 from processor_api.record import NO_TIMESTAMP, HeaderList
 from processor_api.stores.suppliers import ROCKSDB
@@ -318,6 +319,10 @@ class TaskRunner:
     def stream_time(self) -> int:
         """The largest timestamp of the task, in ms; -1 before the first record."""
         return self._running.environment.cursor.stream_time
+
+    def held_results(self) -> tuple[tuple[str, HeldBack], ...]:
+        """Returns the nodes that hold results back until stream time goes on, with what they hold."""
+        return self._running.environment.operators.held_results.find()
 
     @property
     def dropped_records(self) -> int:

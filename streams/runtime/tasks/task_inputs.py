@@ -82,6 +82,17 @@ class TaskInputs:
 
     # ------------------------------------------------------------------ what there is
 
+    def holding_back(self) -> InputQueue | None:
+        """Returns the partition without a record that holds stream time back; ``None`` if all have records to process.
+
+        It is one for which others wait; if there is nothing to process at all, the one that had the latest record.
+        """
+        queues = list(self.queues.values())
+        empty = [queue for queue in queues if not queue]
+        if len(empty) < len(queues):
+            return min(empty, key=lambda queue: queue.partition_time, default=None)
+        return max(empty, key=lambda queue: queue.partition_time, default=None)
+
     def has_records(self) -> bool:
         """Whether anything is buffered."""
         only = self.only

@@ -7,13 +7,15 @@ import math
 from collections.abc import Callable, Collection, Iterable
 
 from processor_api.clock import Clock
+from processor_api.context import HeldBack
 from processor_api.record import DropReason
-from processor_api.task_id import TopicPartition
+from processor_api.task_id import TaskId, TopicPartition
 from processor_api.topology.data import TopologyData
 from streams.config import StreamsConfig
 from streams.metrics.registry import Metrics
-from streams.runtime.processing.drops import Dropped
+from streams.runtime.processing.drops import Dropped, place_of
 from streams.runtime.tasks.task import Task
+from streams.serdes.times import short_iso
 
 log = logging.getLogger("streams.thread")
 
@@ -26,7 +28,13 @@ LAG_INTERVAL_S = 1.0
 DROPS_INTERVAL_S = 60.0
 """The least time between two lines about dropped records."""
 MOST_NAMED = 5
-"""How many nodes and reasons such a line names."""
+"""How many nodes and reasons a line of the log names."""
+MOST_COUNTED = 1000
+"""How many rows of a store are counted that wait."""
+LOOK_INTERVAL_S = 1.0
+"""The least time between two looks at what waits."""
+LOOK_PART = 200
+"""How much longer than a look the time to the next one is at least."""
 
 
 class ThreadCounters:
@@ -116,6 +124,64 @@ class DropReport:
         log.info("records without a result: %s", "; ".join(said), extra={"thread_name": self._name})
 
 
+class HeldReport:
+    """Has the tasks of a thread look at what they hold back, and says in the log which wait for a later record.
+
+    A look reads some rows of each store in which results wait. The time between two looks is so much longer than a
+    look that they take little of the time of the thread.
+    """
+
+    def __init__(self, name: str, clock: Clock) -> None:
+        self._name = name
+        self._monotonic = clock.monotonic
+        self._next = 0.0
+        self._stood: dict[TaskId, int] = {}
+        """The stream time of each task that held something back at the last summary."""
+        self._logged: dict[TaskId, int] = {}
+        """The stream time at which a task was when it was named in the log."""
+
+    def look(self, now: float, tasks: Iterable[Task]) -> None:
+        """Looks into the stores, if it is time.
+
+        :param now: of the monotonic clock, in seconds.
+        """
+        if now < self._next:
+            return
+        for task in tasks:
+            if task.environment.operators.held_results:
+                task.environment.operators.held_results.find(MOST_COUNTED)
+        took = self._monotonic() - now
+        self._next = now + max(LOOK_INTERVAL_S, took * LOOK_PART)
+
+    def log(self, tasks: Iterable[Task]) -> None:
+        """Logs the tasks whose stream time has not gone on since the last call, and that hold results back; each once
+        until it goes on."""
+        stood, self._stood = self._stood, {}
+        lines: list[str] = []
+        for task in tasks:
+            held, time = task.environment.operators.held_results.latest, task.environment.cursor.stream_time
+            if not held:
+                continue
+            self._stood[task.id] = time
+            if stood.get(task.id) == time and self._logged.get(task.id) != time:
+                self._logged[task.id] = time
+                lines += [_waits(task, node, one) for node, one in held]
+        if lines:
+            more = [f"{len(lines) - MOST_NAMED} others"] if len(lines) > MOST_NAMED else []
+            named = "; ".join([*lines[:MOST_NAMED], *more])
+            log.info("results wait for stream time: %s", named, extra={"thread_name": self._name})
+
+
+def _waits(task: Task, node: str, held: HeldBack) -> str:
+    """Returns in words what a node of a task holds back, and for which partition it waits."""
+    words = f"{held.what} at {place_of(task.plan.topology, node)} until {short_iso(held.due_ms)} in task {task.id}"
+    queue = task.inputs.holding_back()
+    if queue is None:
+        return words
+    since = "" if queue.partition_time < 0 else f" since {short_iso(queue.partition_time)}"
+    return f"{words}: {queue.partition} has had no later record{since}"
+
+
 class Reports:
     """Samples the counters of a thread and its tasks for rates, and logs what was done since the last time, every
     ``log.summary.interval.ms``; 0 is never."""
@@ -128,6 +194,7 @@ class Reports:
         self._next_summary = clock.monotonic() + self._summary_s if self._summary_s > 0 else math.inf
         self._next_sample = self._next_lag = 0.0
         self._drops = DropReport(name)
+        self._held = HeldReport(name, clock)
 
     def at(self, now: float, running: Collection[Task], end_of: Callable[[TopicPartition], int | None]) -> None:
         """Does what is due.
@@ -144,6 +211,7 @@ class Reports:
             self._drops.collect(running)
             done = {**self._counters.since_last(), "dropped": self._drops.since_summary()}
             log.info("summary", extra={"thread_name": self._name, **done})
+            self._held.log(running)
         if now >= self._next_sample:
             self._next_sample = now + self._sample_s
             self._counters.windows.sample()
@@ -151,6 +219,7 @@ class Reports:
                 task.sample()
             self._drops.collect(running)
             self._drops.log(now)
+            self._held.look(now, running)
 
     def end(self, running: Collection[Task]) -> None:
         """Logs what was not logged yet of tasks that end."""

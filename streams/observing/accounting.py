@@ -1,0 +1,59 @@
+"""Accounts for the records of a task that have no result: they were dropped, or their results are held back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from processor_api.context import HeldBack
+from streams.observing.status import DropStatus, HeldStatus
+from streams.runtime.processing.drops import Dropped
+from streams.runtime.tasks.task import Task
+
+
+def drops_of(task: Task) -> tuple[DropStatus, ...]:
+    """Returns the records without a result by node and reason; any thread may ask."""
+    return tuple(_dropped(task, one) for one in task.environment.metrics.drops.all())
+
+
+def _dropped(task: Task, one: Dropped) -> DropStatus:
+    topology, reason = task.plan.topology, one.reason
+    return DropStatus(
+        node=one.node,
+        call=topology.call_of(one.node),
+        made_at=topology.line_of(one.node),
+        reason=reason.tag,
+        text=reason.text,
+        remedy=reason.remedy,
+        count=one.count,
+        dropped=reason.dropped,
+        expected=reason.is_expected,
+        late_by_ms=one.late_by_ms,
+        setting=None if one.setting is None else str(one.setting),
+    )
+
+
+def held_by(task: Task) -> tuple[HeldStatus, ...]:
+    """Returns what a task holds back, as its thread has found it last; any thread may ask."""
+    return _held(task, task.environment.operators.held_results.latest)
+
+
+def look_into(task: Task) -> tuple[HeldStatus, ...]:
+    """Returns all that a task holds back now; for the thread of the task."""
+    return _held(task, task.environment.operators.held_results.find())
+
+
+def _held(task: Task, found: Iterable[tuple[str, HeldBack]]) -> tuple[HeldStatus, ...]:
+    topology, waits_for = task.plan.topology, task.inputs.holding_back()
+    return tuple(
+        HeldStatus(
+            node=node,
+            call=topology.call_of(node),
+            made_at=topology.line_of(node),
+            what=held.names[held.count != 1],
+            count=held.count,
+            at_least=held.at_least,
+            next_ms=held.due_ms,
+            waits_for=None if waits_for is None else str(waits_for.partition),
+        )
+        for node, held in found
+    )
