@@ -31,7 +31,7 @@ NEEDS_PYTHON = command -v "$(PYTHON)" > /dev/null \
 	$(PYTHON) is %d.%d: give the name of another one, as in PYTHON=python3.12" % sys.version_info[:2])'
 
 .DELETE_ON_ERROR:
-.PHONY: demo demo-spark test quick-kafka test-long test-pythons test-busy properties simulate chaos-pauses check compiled house format editors golden kafka pictures bench docs clean
+.PHONY: demo demo-spark test quick-kafka test-long test-whole test-pythons test-busy properties simulate chaos-pauses check compiled house format editors golden kafka pictures bench docs clean
 
 demo: $(BASE_INSTALLED)
 	$(PY) -m streams demo
@@ -64,7 +64,11 @@ compiled: $(INSTALLED)
 test-long: export HYPOTHESIS_PROFILE = drawn
 test-long: $(INSTALLED) $(DOCS_INSTALLED)
 	$(PY) -m pytest -m slow
-	$(MAKE) test-pythons
+	$(MAKE) test-whole test-pythons
+
+# The tests with long tables of parameters, of which `make test` runs a sample.
+test-whole: $(INSTALLED)
+	STREAMS_TEST_WHOLE=1 $(PY) -m pytest -q -m "sampled and not slow" -n $(JOBS) --dist loadfile
 
 # What needs no broker, on every supported Python that is on this machine, each in an environment of its own.
 test-pythons:

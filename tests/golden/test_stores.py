@@ -15,6 +15,7 @@ from golden_support.session import Golden, golden
 from golden_support.state_harness import StateHarness, is_built, on_every_engine
 from golden_support.store_traces import calls_not_built, replay_trace
 from golden_support.versions_harness import VersionsHarness
+from samples import sample_of
 from state_support.forgetful_versions import forget_deletions
 from state_support.versions_model import DEFECTS_OF_JAVA, NO_DEFECTS, Defects
 
@@ -37,6 +38,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         ]
         cases = [(name, trace, False) for name, trace in built]
         cases += [(name, trace, True) for name, trace in built if not trace["store"]["caching"]]
+        cases = sample_of(cases, 2, "stores", lambda case: _id(*case), lambda case: (case[0], case[1]["name"]))
         ids = [_id(*case) for case in cases]
         metafunc.parametrize(("store", "trace", "commits"), cases, ids=ids)
 
@@ -59,6 +61,7 @@ def test_every_call_is_built(golden: Golden) -> None:
     golden.list_not_built("calls have no counterpart, their results are not compared", names, fail=False)
 
 
+@pytest.mark.sampled
 def test_store(golden: Golden, store: str, trace: dict[str, Any], commits: bool, tmp_path: Path) -> None:
     """Every result, changelog record and forwarded change; then its contents, and those of a store restored from the
     changelog. Once with a commit after every call, and once with none, so that engine and buffer both answer."""

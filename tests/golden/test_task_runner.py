@@ -15,6 +15,7 @@ from golden_support.topologies import TopologyFunction
 from processor_api.topology.function import topology_of
 from processor_api.topology.topology import Topology
 from runtime_support.staged_run import Piped, StagedRun, Written, compacted
+from samples import sample_of
 from state.formats.keys import read_window_key
 from streams.config import StreamsConfig
 from streams.testing import TopologyTestDriver
@@ -59,8 +60,9 @@ class Run:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Each recorded topology that runs: that of others is refused when it is built, or nothing is piped."""
+    """Recorded topologies that run: those of others are refused when they are built, or nothing is piped."""
     files = [file for file in golden(metafunc.config).of_kind("topology") if runs_of(file.data)]
+    files = sample_of(files, 3, metafunc.function.__name__, lambda file: file.name)
     metafunc.parametrize("case", [file.data for file in files], ids=[file.name for file in files])
 
 
@@ -103,6 +105,7 @@ def kept_log(made: Topology, topic: str, records: list[Written]) -> list[Written
     return [row for row, start in zip(rows, starts, strict=True) if start >= oldest]
 
 
+@pytest.mark.sampled
 def test_stages_in_batches_write_what_the_driver_does(golden: Golden, case: dict[str, Any]) -> None:
     """Each subtopology over all its records before the next, with commits between and with changelogs on disk.
 
@@ -128,6 +131,7 @@ def test_stages_in_batches_write_what_the_driver_does(golden: Golden, case: dict
             assert [(*one[:3], plain(one[3])) for one in found] == expected, topic
 
 
+@pytest.mark.sampled
 def test_records_and_changelogs_are_those_of_the_driver(golden: Golden, case: dict[str, Any]) -> None:
     """Byte for byte, with each record processed to the end before the next, and one commit at the end."""
     build = golden.topologies[case["case"]]

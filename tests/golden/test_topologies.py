@@ -16,6 +16,7 @@ from golden_support.recordings import Recording
 from golden_support.replay import expected_run, replay, start_driver, start_forgetful_driver
 from golden_support.session import Golden, golden, is_composed
 from golden_support.topology_parts import expected_parts, parts
+from samples import sample_of
 
 NO_TOPOLOGY = "cases have no topology in tests/golden/topologies"
 NO_SETTING = "cases have settings without a counterpart in tests/support/golden_support/java_names.py"
@@ -35,7 +36,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     session = golden(metafunc.config)
     files = [file for file in session.of_kind("topology") if not _missing(session, file.data)]
     if metafunc.function is test_run_in_memory:
-        files = in_memory_as_on_rocksdb(session, files)
+        files = sample_of(in_memory_as_on_rocksdb(session, files), 4, "in memory", lambda file: file.name)
     if metafunc.function is test_both_engines_do_the_same:
         files = [file for file in files if file.name in OTHER_ORDER]
     if "run" in metafunc.fixturenames:
@@ -93,6 +94,7 @@ def test_run(golden: Golden, case: dict[str, Any], run: dict[str, Any]) -> None:
     settle(golden, case, run)
 
 
+@pytest.mark.sampled
 def test_run_in_memory(golden: Golden, case: dict[str, Any], run: dict[str, Any]) -> None:
     """It gives the same with stores in memory."""
     settle(golden, case | {"config": case["config"] | {"default.dsl.store": "in_memory"}}, run)

@@ -9,7 +9,7 @@ import pytest
 from simulation_support.scenarios import SCENARIOS, scenario_of
 from streams.testing.simulation.run import check_seed
 
-SEEDS = 100
+SEEDS = 50
 BLOCK = 25
 
 

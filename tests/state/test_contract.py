@@ -14,6 +14,7 @@ from processor_api.serde import Serde, Serdes
 from processor_api.stores.buffers import join_buffer_builder
 from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.factory import Stores
+from samples import sample_of
 from state.guards.guard import guarded
 from state.guards.policies import OneThread
 from state.registry.kinds import BUILT_IN, kind_name
@@ -73,7 +74,13 @@ def put_all(kit: StoreKit, kind: Kind, entries: list[tuple[str, str | None, int]
 
 
 def every(setup_list: list[Setup]) -> Any:
-    return pytest.mark.parametrize("setup", setup_list, ids=str)
+    """Every kind, each in a sample of its setups."""
+
+    def decorate(test: Any) -> Any:
+        chosen = sample_of(setup_list, 4, test.__name__, group=lambda setup: setup.kind.name)
+        return pytest.mark.sampled(pytest.mark.parametrize("setup", chosen, ids=str)(test))
+
+    return decorate
 
 
 def test_every_kind_is_here() -> None:
