@@ -59,6 +59,7 @@ const percent = (share) => (!known(share) ? "–" : share > 0 && share < 0.01 ? 
 
 function rate(value) {
   if (!known(value)) return "–";
+  if (value > 0 && value < 0.1) return "< 0.1/s";
   return `${value > 0 && value < 10 ? value.toFixed(1) : count(value)}/s`;
 }
 
@@ -440,12 +441,12 @@ function zoom(factor, at) {
 }
 
 function bringIntoView({ box }, least = 0) {
-  const { width, height } = canvas.getBoundingClientRect();
-  let { x, y, scale } = page.view;
-  const at = { x: x + (box.x + box.width / 2) * scale, y: y + (box.y + box.height / 2) * scale };
-  if (scale >= least && at.x > 60 && at.y > 40 && at.x < width - 60 && at.y < height - 40) return;
-  scale = Math.max(scale, least);
-  show({ scale, x: width / 2 - (box.x + box.width / 2) * scale, y: height / 2 - (box.y + box.height / 2) * scale });
+  const { width, top, bottom } = canvas.getBoundingClientRect(), sheet = byId("details").getBoundingClientRect();
+  const covered = sheet.height && sheet.left < width / 2 ? Math.max(0, bottom - sheet.top) : 0, height = bottom - top - covered;
+  const { x, y, scale } = page.view, next = Math.max(scale, least);
+  const middle = [box.x + box.width / 2, box.y + box.height / 2], at = [x + middle[0] * scale, y + middle[1] * scale];
+  if (next === scale && at[0] > 60 && at[1] > 40 && at[0] < width - 60 && at[1] < height - 40) return;
+  show({ scale: next, x: width / 2 - middle[0] * next, y: height / 2 - middle[1] * next });
 }
 
 canvas.addEventListener("wheel", (event) => {
@@ -670,18 +671,25 @@ async function askStore(store, read, query, rows = []) {
   }
 }
 
+const asText = (value) => (typeof value === "string" ? value : JSON.stringify(value) ?? "");
+
 function showRows(rows, last, more) {
-  const columns = ["key", "start", "end", "value", "timestamp", "valid_to", "partition"].filter((name) => rows.some((row) => name in row));
-  const cell = (name, value) => element("td", { textContent: ["start", "end", "timestamp", "valid_to"].includes(name) && known(value)
-    ? new Date(value).toISOString().replace(/\.000Z$/, "Z") : typeof value === "string" ? value : JSON.stringify(value) ?? "", dir: "auto" });
-  const head = element("tr", {}, ...columns.map((name) => element("th", { scope: "col", textContent: name.replace("_", " ") })));
-  const table = element("table", {}, element("thead", {}, head),
-    element("tbody", {}, ...rows.map((row) => element("tr", {}, ...columns.map((name) => cell(name, row[name]))))));
-  const note = last.error ?? (rows.length ? `${count(rows.length)} ${rows.length === 1 ? "row" : "rows"}${last.next || last.cut_off ? ", and there are more" : ""}` : "no rows");
-  const parts = [element("p", { className: last.error ? "fault" : "quiet", textContent: note })];
-  if (rows.length) parts.push(table);
-  if (last.next) parts.push(element("button", { type: "button", textContent: "More", onclick: more }));
-  byId("answer").replaceChildren(...parts);
+  const parts = rows.map((row) => element("tbody", {},
+    element("tr", {}, ...["key", "value"].map((name) => element("td", { textContent: asText(row[name]), dir: "auto" }))),
+    element("tr", { className: "more" }, element("td", { colSpan: 2, textContent: rowText(row) }))));
+  const heads = ["Key", "Value"].map((name) => element("th", { scope: "col", textContent: name }));
+  const many = `${count(rows.length)} ${rows.length === 1 ? "row" : "rows"}${last.next || last.cut_off ? ", and there are more" : ""}`;
+  const note = element("p", { className: last.error ? "fault" : "quiet", textContent: last.error ?? many });
+  byId("answer").replaceChildren(note);
+  if (rows.length) byId("answer").append(element("table", {}, element("thead", {}, element("tr", {}, ...heads)), ...parts));
+  if (last.next) byId("answer").append(element("button", { type: "button", textContent: "More", onclick: more }));
+}
+
+function rowText(row) {
+  const of = known(row.start) ? `${clock(row.start)}${known(row.end) ? ` to ${clock(row.end)}` : ""}` : "";
+  const valid = known(row.valid_to) ? `valid until ${clock(row.valid_to)}` : "";
+  return [of, known(row.timestamp) && row.timestamp >= 0 ? `record of ${clock(row.timestamp)}` : "", valid,
+    known(row.partition) ? `partition ${row.partition}` : ""].filter(Boolean).join(" · ");
 }
 
 // ---------------------------------------------------------------------- the top and the tables
@@ -738,7 +746,7 @@ const TABLES = {
     title: "Without a result",
     columns: [["Records", NUMBER], ["Node"], ["At"]],
     rows: (it) => [...it.drops].sort((one, other) => isFault(other) - isFault(one) || other.count - one.count).map((drop) =>
-      [count(drop.count), drop.call ?? drop.node, drop.made_at ?? "–", [drop.text, dropText(drop)].filter(Boolean).join(". ")]),
+      [count(drop.count), drop.call ?? drop.node, drop.made_at ?? "–", [drop.text, dropText(drop)].filter(Boolean).join(": ")]),
   },
   held: {
     title: "Held back",

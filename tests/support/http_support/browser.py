@@ -26,6 +26,7 @@ OPTIONS = (
     "--disable-background-networking",
     "--disable-component-update",
     "--no-first-run",
+    "--window-size=1280,800",
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 )
 WAIT_S = 30.0
@@ -124,8 +125,9 @@ class Browser:
     def click(self, selector: str) -> None:
         """Clicks with the mouse on the middle of an element."""
         x, y = self.run(
-            f"(() => {{ const box = document.querySelector({json.dumps(selector)}).getBoundingClientRect();"
-            " return [box.x + box.width / 2, box.y + box.height / 2]; })()"
+            f"(() => {{ const found = document.querySelector({json.dumps(selector)});"
+            " if (found instanceof HTMLElement) found.scrollIntoView({ block: 'nearest' });"
+            " const box = found.getBoundingClientRect(); return [box.x + box.width / 2, box.y + box.height / 2]; })()"
         )
         for kind in ("mousePressed", "mouseReleased"):
             self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)

@@ -1,0 +1,160 @@
+"""The live page in a real browser: what a person sees, clicks and types."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from http_support.asking import free_port
+from http_support.browser import CHROMIUM, Browser
+from processor_api.context import ProcessorContext
+from processor_api.processor import Processor
+from processor_api.record import Record
+from processor_api.serde import Serdes
+from processor_api.stores.factory import Stores
+from processor_api.topology.topology import Topology
+from runtime_support.running_app import CLOSE_MS, Cluster
+from streams.app.kafka_streams import KafkaStreams
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no browser is here: apt-get install chromium")
+
+HOSTILE = "<img src=x onerror=\"window.broken=1\"> \u202e\u05d0\u05d1 & 'more'"
+SINK = "add_sink(out)"
+EVENTS = ("Network.requestWillBeSent", "Runtime.exceptionThrown", "Log.entryAdded")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with Browser() as found:
+        yield found
+
+
+class Keeping(Processor):
+    """Keeps the latest value of each key."""
+
+    def init(self, context: ProcessorContext) -> None:
+        super().init(context)
+        self.store = context.get_state_store(HOSTILE)
+
+    def process(self, record: Record) -> None:
+        self.store.put(record.key, record.value)
+        self.context.forward(record)
+
+
+def topology() -> Topology:
+    """Has names that try to be more than text."""
+    store = Stores.key_value_store_builder(Stores.in_memory_key_value_store(HOSTILE), Serdes.STRING, Serdes.STRING)
+    made = Topology().add_source("source", "in").add_processor(HOSTILE, Keeping, "source")
+    return made.add_state_store(store.with_logging_disabled(), HOSTILE).add_sink("sink", "out", HOSTILE)
+
+
+@pytest.fixture
+def opened(cluster: Cluster, browser: Browser) -> Iterator[Callable[[], KafkaStreams]]:
+    """Opens the page of a worker; each call starts one on the same port."""
+    port = free_port()
+
+    def start() -> KafkaStreams:
+        return cluster.start(topology(), http_listen=f"127.0.0.1:{port}")
+
+    start()
+    browser.events.clear()
+    browser.open(f"http://127.0.0.1:{port}/")
+    browser.until("document.querySelectorAll('.box').length === 6")
+    yield start
+    asked = {event["params"]["request"]["url"] for event in browser.events if event["method"] == EVENTS[0]}
+    assert {url for url in asked if not url.startswith(("http://127.0.0.1:", "data:,"))} == set()
+    faults = [event for event in browser.events if event["method"] in EVENTS[1:]]
+    assert [fault for fault in faults if fault["params"].get("entry", {}).get("source") != "network"] == []
+    assert browser.run("window.broken") is None
+    browser.open("about:blank")
+
+
+def box(kind: str) -> str:
+    return f".box.{kind}"
+
+
+def text(selector: str) -> str:
+    return f"document.querySelector({json.dumps(selector)}).textContent"
+
+
+def test_it_shows_what_flows_and_which_code_a_node_runs(
+    opened: Callable[[], KafkaStreams], cluster: Cluster, browser: Browser
+) -> None:
+    """Nothing is asked of another host."""
+    browser.until(f"{text('#totals')}.includes('Records0/s')")
+    cluster.send("a", "b", "c")
+    browser.until(f"!{text('#totals')}.includes('Records0/s')")
+    browser.until("[...document.querySelectorAll('.label')].some((label) => label.textContent.includes('/s'))")
+    assert browser.until("document.querySelectorAll('.line.busy').length") >= 1
+    browser.click(box("processor"))
+    browser.until("!document.querySelector('#details').hidden")
+    assert HOSTILE in browser.run(text("#facts"))
+    browser.key("Escape")
+    browser.until("document.querySelector('#details').hidden")
+
+
+def test_a_store_is_asked_and_strange_keys_and_values_are_text(
+    opened: Callable[[], KafkaStreams], cluster: Cluster, browser: Browser
+) -> None:
+    cluster.send(HOSTILE, key=HOSTILE)
+    cluster.until_out(HOSTILE)
+    browser.click(box("store"))
+    browser.until("!document.querySelector('#query').hidden")
+    browser.run(f"document.querySelector('#query input').value = {json.dumps(HOSTILE)}")
+    browser.click("#query button")
+    assert browser.until(
+        "document.querySelector('#answer td') && document.querySelector('#answer td').textContent"
+    ) == (HOSTILE)
+    browser.run(
+        "(() => { const read = document.querySelector('#query select'); read.value = 'range';"
+        " read.dispatchEvent(new Event('change')); document.querySelector('#query button').click(); })()"
+    )
+    browser.until(f"{text('#answer')}.includes('1 row')")
+    assert browser.run("document.querySelectorAll('#answer img, #details img, #canvas img').length") == 0
+    browser.run("document.querySelector('#query select').value = 'get'")
+    browser.run("document.querySelector('#query select').dispatchEvent(new Event('change'))")
+    browser.run("document.querySelector('#query input').value = 'nobody'")
+    browser.click("#query button")
+    browser.until(f"{text('#answer')}.includes('no such key')")
+
+
+def test_it_says_that_a_worker_has_ended_and_goes_on_with_the_next(
+    opened: Callable[[], KafkaStreams], cluster: Cluster, browser: Browser
+) -> None:
+    assert cluster.last.close(CLOSE_MS)
+    browser.until("!document.querySelector('#notice').hidden && document.body.className === 'gone'")
+    assert "has not answered" in browser.run(text("#notice"))
+    opened()
+    browser.until("document.querySelector('#notice').hidden && document.body.className === ''")
+    browser.until(f"{text('#state')} === 'running'")
+
+
+def test_all_can_be_done_by_keyboard(opened: Callable[[], KafkaStreams], browser: Browser) -> None:
+    browser.key("/")
+    assert browser.run("document.activeElement.id") == "search"
+    for letter in "sink":
+        browser.key(letter)
+    browser.until("document.querySelectorAll('.box.match').length === 1")
+    browser.key("Enter")
+    assert browser.until("document.activeElement.id === 'details-name' && document.activeElement.textContent") == SINK
+    browser.key("Escape")
+    browser.run("document.querySelector('.box[tabindex=\"0\"]').focus()")
+    first = browser.run("document.activeElement.dataset.name")
+    browser.key("ArrowDown")
+    assert browser.run("document.activeElement.dataset.name") != first
+    browser.key("Enter")
+    browser.until("!document.querySelector('#details').hidden")
+    assert browser.run("document.querySelectorAll('button:not([aria-label]):empty').length") == 0
+
+
+def test_subtopologies_fold_and_names_are_those_of_java(opened: Callable[[], KafkaStreams], browser: Browser) -> None:
+    browser.click("#collapse")
+    browser.until("document.querySelectorAll('.box.subtopology').length === 1")
+    browser.click("#collapse")
+    browser.until("document.querySelectorAll('.box').length === 6")
+    browser.click("#names")
+    browser.until("document.querySelector('#names').getAttribute('aria-pressed') === 'true'")
+    browser.click("#names")
+    browser.until("document.querySelector('#names').getAttribute('aria-pressed') === 'false'")
