@@ -11,11 +11,11 @@ from processor_api.texts import repr_of
 from processor_api.topology.topology import Topology
 
 
-class _HasBuild(Protocol):
+class HasBuild(Protocol):
     def build(self, config: Any = None) -> Topology: ...
 
 
-TopologyLike = Topology | _HasBuild | Callable[..., Any]
+TopologyLike = Topology | HasBuild | Callable[..., Any]
 """A topology, a ``StreamsBuilder``, or a function that makes either and may take the configuration."""
 
 
