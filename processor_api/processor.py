@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from processor_api.context import FixedKeyProcessorContext, OperatorContext, ProcessorContext
 from processor_api.errors import TopologyError
@@ -195,6 +195,22 @@ def own_serdes(supplier: Any) -> Mapping[str, Serde[Any] | None]:
     """Returns the serdes of an operator that has some of its own (:class:`HasSerdes`); none for anything else."""
     found = getattr(supplier, "own_serdes", None)
     return found() if isinstance(supplier, Operator) and callable(found) else {}
+
+
+class OwnTime(NamedTuple):
+    """The names under which commits keep the times of an operator that tell which rows of its store are needed."""
+
+    store: str
+    observed: str
+    """The name of its stream time."""
+    sent: str | None = None
+    """The name of the time up to which results have left; ``None`` if each leaves with its record."""
+
+
+def own_time(supplier: Any) -> OwnTime | None:
+    """Returns the names of an operator's times, by its method of the same name; ``None`` for anything else."""
+    found = getattr(supplier, "own_time", None)
+    return found() if isinstance(supplier, Operator) and callable(found) else None
 
 
 def check_supplier(name: str, supplier: Any) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from dsl.processors.tables.operator import TableOperator
 from dsl.processors.tables.view import LookUp, LookUpAsOf, Row, TableStoreView
 from processor_api.context import OperatorContext
-from processor_api.processor import Operator, own_serdes
+from processor_api.processor import Operator, OwnTime, own_serdes, own_time
 from processor_api.record import NO_TIMESTAMP, Forward, HeaderList
 from processor_api.serde import Serde
 
@@ -50,6 +50,10 @@ class AnnouncedTable(Operator):
     def own_serdes(self) -> Mapping[str, Serde[Any] | None]:
         """Returns those of the operator, which has got the application's defaults already."""
         return own_serdes(self.announced)
+
+    def own_time(self) -> OwnTime | None:
+        """Returns that of the operator."""
+        return own_time(self.announced)
 
     def bind(self, context: OperatorContext) -> Forward:
         """Returns the function of the operator."""

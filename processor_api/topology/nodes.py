@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from processor_api.processor import OwnTime
 from processor_api.record import HeaderList
 from processor_api.serde import Serde
 from processor_api.timestamps import TimestampExtractor
@@ -67,6 +68,8 @@ class ProcessorNode:
     supplier: Any
     """A :class:`~processor_api.processor.Operator`, or a supplier of processors."""
     fixed_key: bool = False
+    own_time: OwnTime | None = None
+    """The names of its times, of an operator that keeps some; also where a wrapper stands before it."""
 
 
 @dataclass(frozen=True, kw_only=True)

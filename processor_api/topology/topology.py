@@ -22,6 +22,7 @@ from processor_api.processor import (
     ProcessorSupplier,
     check_supplier,
     connected_stores,
+    own_time,
 )
 from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.builders import StateStoreBuilder, as_builder
@@ -134,7 +135,11 @@ class Topology(TopologyData):
         self._check_new_name(name)
         self._check_parents(name, parents)
         fixed_key = False if is_of(supplier, Operator) else self._check_supplier(name, supplier)
-        self._put(ProcessorNode(name=name, parents=parents, supplier=supplier, fixed_key=fixed_key))
+        self._put(
+            ProcessorNode(
+                name=name, parents=parents, supplier=supplier, fixed_key=fixed_key, own_time=own_time(supplier)
+            )
+        )
         for builder in connected_stores(supplier, name):
             self.add_state_store(builder, name)
         return self

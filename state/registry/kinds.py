@@ -26,10 +26,10 @@ from state.time_to_live import store as time_to_live
 from state.time_to_live.options import EXPIRY
 from state.versioned import store as versioned
 from state.windowed import session, window
-from state.windowed.segments import keeping_all
+from state.windowed.segments import restored_as_of
 from state.write_buffer.buffer import Log, LogMany
 from state.write_buffer.memory_budget import Budget
-from state.write_buffer.store_kind import Opening, OpenStore, Restore, StoreKind, is_persistent
+from state.write_buffer.store_kind import Opening, OpenStore, Restore, StoreKind
 
 _known: dict[str, StoreKind] = {
     **store.KINDS,
@@ -147,13 +147,13 @@ def _upgraded(builder: StoreBuilder[Any, Any], engine: Engine) -> tuple[Engine, 
     return upgrading, upgrading_codec(kind.codec, upgrading.family(family))
 
 
-def restore_of(builder: StoreBuilder[Any, Any], engine: Engine, *, keeps_all: bool = False) -> Restore:
+def restore_of(builder: StoreBuilder[Any, Any], engine: Engine, as_of: int | None = None) -> Restore:
     """Returns the function that turns the records of a store's changelog into its rows, for one restore.
 
-    :param keeps_all: of a store of windows or sessions, also restores the rows that have expired.
+    :param as_of: of a store of windows or sessions, restores the rows that have expired since this stream time too.
     """
-    if keeps_all:
-        builder = keeping_all(builder, persistent=is_persistent(builder, engine))
+    if as_of is not None:
+        builder = restored_as_of(builder, as_of)
     engine, codec = _upgraded(builder, engine)
     return kind_of(builder).restoring(builder, engine, codec)
 

@@ -21,7 +21,7 @@ from state.row_format.row_format import Entry
 from state.row_format.value_forms import Shown, Timestamped, WithoutHeaders
 from state.windowed.key_layout import SESSION, Found, RowLayout, TimeFirst
 from state.windowed.rows import TimedReads, TimedRows
-from state.windowed.segments import Retention, Segments
+from state.windowed.segments import AS_OF, Retention, Segments
 from state.write_buffer.buffer import FlushCallback
 from state.write_buffer.iterators import ClosableFacade, OpenIterators, RowIterator
 from state.write_buffer.row_reader import Get
@@ -207,6 +207,9 @@ def restore_timed(
     name = builder.name
     family = engine.family(f"{name}.{codec.family_suffix}")
     segments = Segments(name, family, retention, lambda by_ms: None)
+    as_of = builder.supplier.parameters.get(AS_OF)
+    if as_of is not None:
+        segments.keep_from(retention.live_from(as_of))
     fill, handle, read, row_of = codec.fill, family.handle, layout.keys.read, layout.row
     index_row = layout.index.row if isinstance(layout, TimeFirst) else None
     numbered, persistent = bool(builder.supplier.parameters.get("retain_duplicates")), is_persistent(builder, engine)

@@ -13,7 +13,7 @@ from typing import Any
 
 from state.formats.keys import MAX_TIME
 from state.row_format.row_format import ENTRY_OVERHEAD_BYTES
-from state.windowed.segments import Segments, SegmentTimes
+from state.windowed.segments import Segments
 from state.write_buffer.buffer import DROPPED_AT_ONCE, Rows
 
 # The write buffer of a store of windows or sessions, which knows up to what time the engine has rows.
@@ -64,12 +64,12 @@ class KnownRows(BufferedRows):
         """The known rows, each with its key, in the order in which they were noted."""
         self._noted_bytes = 0
 
-    def watch(self, segments: SegmentTimes, parts: Callable[[bytes], tuple[bytes, int, int]]) -> None:
+    def watch(self, segments: Segments, parts: Callable[[bytes], tuple[bytes, int, int]]) -> None:
         """Begins to note rows."""
         self.watched = True
         # The engine may have rows up to the last time; where that is not known, any.
         if segments.between(0, MAX_TIME, reverse=False):
-            self.complete_from = max(segments.stream_time + 1, 0) or MAX_TIME + 1
+            self.complete_from = segments.stored_until + 1
         else:
             self.complete_from = 0
         for row in sorted({*self.drained, *self.dirty}):

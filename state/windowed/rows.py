@@ -358,7 +358,13 @@ class _Swept(CommitParticipant):
 
     @property
     def needed_from(self) -> int | None:
-        return self._segments.needed_from
+        return self._segments.logged_from
+
+    def go_back(self, time: int) -> None:
+        self._segments.go_back(time)
+
+    def commit_ended(self) -> None:
+        self._segments.commit_ended()
 
     def apply(self, batch: Batch) -> None:
         self._end = self._segments.expired_rows_end

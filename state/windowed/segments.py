@@ -36,6 +36,8 @@ FACTS = struct.Struct(">qqi")
 LEAST_PERSISTENT_INTERVAL_MS = 60_000
 MEMORY_SEGMENTS = 3
 LARGEST_SEQUENCE = 0x7FFFFFFF
+AS_OF = "restored_as_of"
+"""The parameter of :func:`restored_as_of`."""
 
 
 @dataclass(frozen=True)
@@ -93,16 +95,22 @@ class Retention:
         return Retention(retention, interval, drop_early, shows_limit, until_deleted)
 
 
+def time_name(store: str | None, part: str = "") -> str:
+    """Returns the name by which a commit keeps the stream time of an operator, which goes with its store.
+
+    :param part: tells apart the operators that have one store.
+    """
+    return f"{store}/stream-time{part}"
+
+
 def sent_name(store: str) -> str:
     """Returns the name by which a commit keeps how many of a store's final results are sent on, while some are left."""
     return f"{store}/sent"
 
 
-def keeping_all(builder: StoreBuilder[Any, Any], *, persistent: bool) -> StoreBuilder[Any, Any]:
-    """Returns the same store, of which no row expires; the segments of its rows are the same."""
-    interval = Retention.of(builder, persistent=persistent).interval_ms
-    parameters = {**builder.supplier.parameters, "retention_ms": MAX_TIME, "segment_interval_ms": interval}
-    return replace(builder, supplier=replace(builder.supplier, parameters=parameters))
+def restored_as_of(builder: StoreBuilder[Any, Any], time: int) -> StoreBuilder[Any, Any]:
+    """Returns the same store for a restore that keeps the rows which have expired since a stream time."""
+    return replace(builder, supplier=replace(builder.supplier, parameters={**builder.supplier.parameters, AS_OF: time}))
 
 
 def stored_time(family: Family) -> int | None:
@@ -241,7 +249,7 @@ class SegmentExpiry:
     :param interval: the length of a segment in ms.
     """
 
-    __slots__ = ("_at_least", "_interval", "least", "needed_from", "next_sweep", "sweeps")
+    __slots__ = ("_at_least", "_interval", "committed", "least", "needed_from", "next_sweep", "sweeps")
 
     def __init__(self, retention: Retention, interval: int) -> None:
         self._at_least = retention.at_least_ms
@@ -253,12 +261,21 @@ class SegmentExpiry:
         self.needed_from: int | None = None
         """The smallest time whose rows are kept though they have expired: their results are not sent on yet."""
         self.sweeps = False
-        """Whether the next commit deletes segments."""
+        """Whether there are segments to delete."""
+        self.committed: int | None = None
+        """The first segment that was kept when the last commit was over; ``None`` if that does not matter."""
 
     @property
     def kept_from(self) -> int:
         """The smallest time in the segments that are kept."""
         return self.least * self._interval
+
+    @property
+    def deleted_before(self) -> int:
+        """The first segment that the next commit does not delete; 0 if it deletes none."""
+        if not self.sweeps:
+            return 0
+        return self.least if self.committed is None else min(self.least, self.committed)
 
     def least_at(self, time: int) -> int:
         """Returns the first segment that is kept at a stream time."""
@@ -309,15 +326,15 @@ class Segments(SegmentTimes):
             self.observe(stream_time)
             # What had expired was deleted by the commit that wrote this time.
             self._expiry.sweeps = False
-        self._written = self._facts
-        """The facts that the engine has."""
+        self._written = stream_time, interval, sequence
+        """The facts that the engine has; its time is later than `stream_time` after :meth:`go_back`."""
         # Rows without facts may be of any time.
         self.stored_until = MAX_TIME if self.held.known and stream_time < 0 else stream_time
         """The engine has no rows of later times."""
 
     @property
     def _facts(self) -> tuple[int, int, int]:
-        return self.stream_time, self.interval, self.numbers.last_value
+        return max(self.stream_time, self._written[0]), self.interval, self.numbers.last_value
 
     # ------------------------------------------------------------------ puts
 
@@ -335,10 +352,32 @@ class Segments(SegmentTimes):
         if self.retention.drop_early:
             self.dropped_before = self.live_from
 
+    def go_back(self, time: int) -> None:
+        """Has it be an earlier time again, if the store is behind it: the records from then on are processed again.
+
+        The rows of later times stay. Those that have expired since then are there again: from now on, rows are deleted
+        by the commit behind the one with which they have expired, since that one may not come to its end.
+        """
+        if time < self.stream_time:
+            self._logged_time = time
+            self._set_back(())
+        self._expiry.committed = self._expiry.least
+
+    def commit_ended(self) -> None:
+        """Has the next commit delete what has expired by now; after :meth:`go_back` nothing else is deleted."""
+        if self._expiry.committed is not None:
+            self._expiry.committed = self._expiry.least
+
     @property
     def needed_from(self) -> int | None:
         """The smallest time whose rows are kept though they have expired."""
         return self._expiry.needed_from
+
+    @property
+    def logged_from(self) -> int:
+        """The stream time by which rows may leave the changelog."""
+        needed = self.needed_from
+        return self.stream_time if needed is None else min(needed, self.stream_time)
 
     def keep_from(self, time: int) -> None:
         """Keeps rows of this time and later, also those that have expired, until :meth:`keep_no_more`."""
@@ -366,7 +405,11 @@ class Segments(SegmentTimes):
         self._dropped_from()
 
     def _dropped_from(self) -> None:
-        self.dropped_before = self.live_from if self.retention.drop_early else self._expiry.kept_from
+        if self.retention.drop_early:
+            needed = self._expiry.needed_from
+            self.dropped_before = self.live_from if needed is None else min(self.live_from, needed)
+        else:
+            self.dropped_before = self._expiry.kept_from
 
     def reach(self, time: int) -> None:
         """Notes that a row of this time was logged."""
@@ -380,11 +423,13 @@ class Segments(SegmentTimes):
 
         :param rows: keys of the rows that were logged and wait for the commit.
         """
+        if self._logged_time != self.stream_time:
+            # The time may go back: a restore finds what was logged (docs/decisions/stores.md, "The time of a
+            # window store is what its changelog tells").
+            self._set_back(rows)
+
+    def _set_back(self, rows: Iterable[bytes]) -> None:
         time, expiry = self._logged_time, self._expiry
-        if time == self.stream_time:
-            return
-        # The time may go back: a restore finds what was logged (docs/decisions/stores.md, "The time of a
-        # window store is what its changelog tells").
         expiry.begin_at(max(expiry.least_at(time), 0))
         expiry.sweeps = expiry.least > 0
         self._hold_stored(SEGMENT.unpack_from(row)[0] for row in rows)
@@ -436,7 +481,8 @@ class Segments(SegmentTimes):
     @property
     def expired_rows_end(self) -> bytes | None:
         """The end of the rows that this commit deletes; ``None`` if it deletes none."""
-        return SEGMENT.pack(self._expiry.least) if self._expiry.sweeps else None
+        before = self._expiry.deleted_before
+        return SEGMENT.pack(before) if before else None
 
     def apply(self, batch: Batch) -> None:
         handle, older = self._family.handle, older_handles(self._family)
@@ -451,7 +497,8 @@ class Segments(SegmentTimes):
             batch.put(FACTS_KEY, FACTS.pack(*facts), handle)
 
     def applied(self) -> None:
-        self._expiry.sweeps, self._written = False, self._facts
+        self._expiry.sweeps = self._expiry.deleted_before < self._expiry.least and self._expiry.sweeps
+        self._written = self._facts
         if self.stream_time > self.stored_until:
             self.stored_until = self.stream_time
 

@@ -56,8 +56,16 @@ class CommitParticipant(ABC):
 
     @property
     def needed_from(self) -> int | None:
-        """The smallest time whose rows are needed though they have expired; ``None`` if there are none."""
+        """A time from which on rows are needed though they may have expired; ``None`` if there is none."""
         return None
+
+    def go_back(self, time: int) -> None:
+        """The records behind a stream time are processed again; called when the store is opened."""
+        return
+
+    def commit_ended(self) -> None:
+        """The commit of the last :meth:`apply` is over; called for a store that :meth:`go_back` was called for."""
+        return
 
     @abstractmethod
     def apply(self, batch: Batch) -> None:

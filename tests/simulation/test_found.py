@@ -177,6 +177,7 @@ def test_a_topic_of_a_pattern_that_is_gone_again_at_once_ends_nothing() -> None:
         ),  # at least once, the changelog had the deletion of a session and not what it became
         (3001476, "table-joined"),  # a leap of the clock counted as hours of tries
         (7002386, "final-windows"),  # a client that was given up in a commit left its tasks open, and their locks taken
+        (52000274, "final-windows-in-parts"),  # a restore left out windows that were not sent on yet, at least once
         (1093, "sliding"),  # a full cache that could not be logged tried to make room until the stack was full
     ],
 )
@@ -184,6 +185,16 @@ def test_seeds_that_found_something_find_nothing_now(seed: int, application: str
     _, scenario = scenario_of(seed, application)
     found = run_seed(scenario, seed, *plan(seed)).failure
     assert found is None, str(found)
+
+
+@pytest.mark.parametrize(("seed", "at"), [(52000274, 620), (52000277, 620), (52000277, 644)])
+def test_windows_that_were_not_sent_on_are_restored(seed: int, at: int) -> None:
+    """At least once, the record that closed them was on the changelog, and no offset said that they were left."""
+    in_parts = {"final.results.part.rows": 1, "statestore.uncommitted.max.bytes": 1, "commit.interval.ms": 3000}
+    often = {"max.poll.records": 1000, "buffered.records.per.partition": 2, "processing.guarantee": "at_least_once"}
+    killed = Action("kill, empty", at=at, call="commit", seconds=1.0)
+    made = shape(1, steps=1500, wraps=False)
+    assert fails("final-windows-in-parts", seed, [killed], made, **in_parts, **often) == ""
 
 
 def test_a_worker_that_was_replaced_and_has_state_in_memory_is_waited_for() -> None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
+from dsl.processors.tables.operator import TableOperator
+from dsl.processors.user_functions import user_function
 from processor_api.context import HeldBack, OperatorContext
+from processor_api.processor import OwnTime
 from processor_api.record import NO_TIMESTAMP, Forward, HeaderList
 from processor_api.stores.windowed import Windowed
 from state.formats.keys import MAX_TIME
 from state.windowed.key_layout import Found
-from state.windowed.segments import sent_name
+from state.windowed.segments import sent_name, time_name
 
 EMIT_INTERVAL = "__emit.interval.ms.kstreams.windowed.aggregation__"
 
@@ -31,6 +35,21 @@ SendRow = Callable[[Found, HeaderList | None], None]
 """Sends the result of one row of the store on, with the headers of the record that has closed its window."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class WindowedAggregate(TableOperator):
+    """The base of aggregations over windows of any kind."""
+
+    initializer: Callable[[], Any] = field(metadata=user_function())
+    aggregator: Callable[[Any, Any, Any], Any] = field(metadata=user_function("key", "value", "aggregate"))
+    final: bool = False
+    """Whether each result is sent on once, when its window has closed."""
+
+    def own_time(self) -> OwnTime:
+        """Returns the names of its times: by them a restore tells which rows are needed though they have expired."""
+        store = str(self.store)
+        return OwnTime(store, time_name(store, self.part), store if self.final else None)
+
+
 def kept_stream_time(context: OperatorContext, store: str | None, current: Callable[[], int], part: str = "") -> int:
     """Returns the stream time of an operator as of the last commit, -1 if there was none (semantics 3).
 
@@ -38,7 +57,7 @@ def kept_stream_time(context: OperatorContext, store: str | None, current: Calla
     :param current: returns the stream time for the next commit.
     :param part: tells apart the operators that have one store.
     """
-    return context.keep_time(f"{store}/stream-time{part}", current)
+    return context.keep_time(time_name(store, part), current)
 
 
 def rows_of_part(context: OperatorContext) -> int:

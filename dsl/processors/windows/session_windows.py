@@ -10,24 +10,20 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from dsl.processors.tables.operator import TableOperator
 from dsl.processors.user_functions import user_function
-from dsl.processors.windows.emission import FinalResults, final_results, kept_stream_time
+from dsl.processors.windows.emission import FinalResults, WindowedAggregate, final_results, kept_stream_time
 from processor_api.context import OperatorContext
 from processor_api.record import NO_TIMESTAMP, DropReason, Forward, HeaderList
 from processor_api.stores.windowed import Window, Windowed, window_of
 
 
 @dataclass(frozen=True, kw_only=True)
-class SessionAggregate(TableOperator):
+class SessionAggregate(WindowedAggregate):
     """An aggregation of the records of each key in each session."""
 
     gap_ms: int
     grace_ms: int
-    initializer: Callable[[], Any] = field(metadata=user_function())
-    aggregator: Callable[[Any, Any, Any], Any] = field(metadata=user_function("key", "value", "aggregate"))
     merger: Callable[[Any, Any, Any], Any] = field(metadata=user_function("key", "aggregate", "other"))
-    final: bool = False
 
     def bind(self, context: OperatorContext) -> Forward:
         store = context.store(str(self.store))

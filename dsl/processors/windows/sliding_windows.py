@@ -8,12 +8,11 @@ window is that of its latest record; it tells which of the windows next to it ar
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from dsl.processors.tables.operator import TableOperator, send_on_flush
-from dsl.processors.user_functions import user_function
-from dsl.processors.windows.emission import FinalResults, final_results, kept_stream_time
+from dsl.processors.tables.operator import send_on_flush
+from dsl.processors.windows.emission import FinalResults, WindowedAggregate, final_results, kept_stream_time
 from processor_api.context import OperatorContext
 from processor_api.record import NO_TIMESTAMP, DropReason, Forward, HeaderList
 from processor_api.stores.windowed import Window, Windowed, window_of
@@ -23,14 +22,11 @@ Seed = tuple[Any, int] | None
 
 
 @dataclass(frozen=True, kw_only=True)
-class SlidingAggregate(TableOperator):
+class SlidingAggregate(WindowedAggregate):
     """An aggregation of the records of each key in sliding windows; records without a key or a value are dropped."""
 
     difference_ms: int
     grace_ms: int
-    initializer: Callable[[], Any] = field(metadata=user_function())
-    aggregator: Callable[[Any, Any, Any], Any] = field(metadata=user_function("key", "value", "aggregate"))
-    final: bool = False
 
     def bind(self, context: OperatorContext) -> Forward:
         store = context.store(str(self.store))

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from dsl.processors.tables.operator import TableOperator, send_on_flush
+from dsl.processors.tables.operator import send_on_flush
 from dsl.processors.user_functions import user_function
-from dsl.processors.windows.emission import FinalResults, final_results, kept_stream_time
+from dsl.processors.windows.emission import FinalResults, WindowedAggregate, final_results, kept_stream_time
 from processor_api.context import OperatorContext
 from processor_api.record import NO_TIMESTAMP, DropReason, Forward, HeaderList
 from processor_api.stores.windowed import Window, Windowed, window_of
@@ -23,7 +23,7 @@ Fold = Callable[[Any, bytes, Any, int, int, int, HeaderList | None], bool]
 
 
 @dataclass(frozen=True, kw_only=True)
-class TimeWindowedAggregate(TableOperator):
+class TimeWindowedAggregate(WindowedAggregate):
     """An aggregation of the records of each key in each window.
 
     With ``final``, each result is sent on once, when its window has closed.
@@ -35,9 +35,6 @@ class TimeWindowedAggregate(TableOperator):
     grace_ms: int
     advance_ms: int | None = None
     """How far from each other the windows start, if all have one size and start at multiples of this."""
-    initializer: Callable[[], Any] = field(metadata=user_function())
-    aggregator: Callable[[Any, Any, Any], Any] = field(metadata=user_function("key", "value", "aggregate"))
-    final: bool = False
 
     def bind(self, context: OperatorContext) -> Forward:
         store = context.store(str(self.store))

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from processor_api.clock import Clock
 from processor_api.errors import RetryableError
+from processor_api.record import NO_TIMESTAMP
 from processor_api.task_id import TaskId, TopicPartition
+from processor_api.topology.nodes import ProcessorNode
 from state.registry.kinds import restore_of
 from state.windowed.segments import sent_name
-from streams.kafka.offset_metadata import TopicPartitionMetadata, time_mark
+from streams.kafka.offset_metadata import MOST_TIMES, TopicPartitionMetadata, time_mark
 from streams.kafka.ports import Admin, Consumer, OffsetAndMetadata
 from streams.restore.jobs import RestoreJob, plan_restore
 from streams.restore.restorer import Restorer
+from streams.runtime.plan.task_plan import TaskPlan
 from streams.runtime.tasks.expired_windows import CutChangelogs
 from streams.runtime.tasks.task import Task
 from streams.runtime.tasks.task_snapshots import TaskSnapshots
+from streams.runtime.tasks.task_stores import StoreTime
 from streams.runtime.tasks.thread_clients import ThreadClients
 
 # Changelogs that hide committed records behind an open transaction.
@@ -218,7 +222,7 @@ class TaskRestores:
         changelogs = task.stores.changelog_partitions()
         beginnings = self._consumer.beginning_offsets(changelogs)
         ends = self._consumer.end_offsets(changelogs)
-        task.stores.unfinished = _unfinished(changelogs.values(), starts)
+        task.stores.times = store_times(task.plan, starts)
         self._changelog_ends[task.id] = {store: ends[partition] for partition, store in changelogs.items()}
         ranges: dict[str, tuple[TopicPartition, int, int]] = {}
         read: dict[TopicPartition, int] = {}
@@ -235,7 +239,8 @@ class TaskRestores:
                 read[partition] = beginnings[partition]
                 task.stores.progress.wipe(store)
                 task.stores.progress.note_complete([store], now)
-            is_empty = stored is None and not has_rows and store not in task.stores.unfinished
+            time = task.stores.times.get(store)
+            is_empty = stored is None and not has_rows and (time is None or not time.is_unfinished)
             if is_empty and start < end and self._snapshots.begin(task, _job(task, store, partition, start, end)):
                 continue
             if start < end:
@@ -271,13 +276,13 @@ class TaskRestores:
 
 
 def _job(task: Task, store: str, partition: TopicPartition, start: int, end: int) -> RestoreJob:
-    engine = task.stores.progress.engine_of(store)
+    engine, time = task.stores.progress.engine_of(store), task.stores.times.get(store)
     return RestoreJob(
         task=task.id,
         store=store,
         partition=partition,
         engine=engine,
-        restore=restore_of(task.plan.topology.stores[store], engine, keeps_all=store in task.stores.unfinished),
+        restore=restore_of(task.plan.topology.stores[store], engine, None if time is None else time.needed),
         start=start,
         end=end,
         offset_key=task.stores.progress.offset_key(store),
@@ -285,11 +290,34 @@ def _job(task: Task, store: str, partition: TopicPartition, start: int, end: int
     )
 
 
-def _unfinished(stores: Iterable[str], starts: Starts) -> frozenset[str]:
-    """Returns the stores whose final results were sent on in part, by what was committed with the offsets."""
+def store_times(plan: TaskPlan, starts: Starts) -> dict[str, StoreTime]:
+    """Returns the times of stores by what was committed with the offsets, of those whose times are known.
+
+    A time that is not there was -1, unless something else has committed the offsets, or there was no room for it.
+    """
     metadata = [TopicPartitionMetadata.decode(one.metadata) for one in starts.values()]
-    marks = {time_mark(name) for one in metadata for name in one.processors}
-    return frozenset(store for store in stores if time_mark(sent_name(store)) in marks)
+    committed: dict[str, int] = {}
+    for one in metadata:
+        for name, time in one.processors.items():
+            mark = time_mark(name)
+            committed[mark] = max(time, committed.get(mark, NO_TIMESTAMP))
+    has_room = len(committed) < MOST_TIMES
+    is_own = all(one.topic_id is not None and one.handed_over is None for one in metadata)
+    found: dict[str, StoreTime] = {}
+    for node in map(plan.topology.nodes.__getitem__, plan.nodes):
+        own = node.own_time if isinstance(node, ProcessorNode) else None
+        if own is None:
+            continue
+        observed = committed.get(time_mark(own.observed), NO_TIMESTAMP if has_room and is_own else None)
+        if observed is None:
+            continue
+        needed = observed
+        if own.sent is not None:
+            needed = committed.get(time_mark(own.sent), NO_TIMESTAMP if has_room else observed)
+        before = found.get(own.store, StoreTime(NO_TIMESTAMP, NO_TIMESTAMP))
+        unfinished = time_mark(sent_name(own.store)) in committed
+        found[own.store] = StoreTime(max(observed, before.observed), max(needed, before.needed), unfinished)
+    return found
 
 
 def _up_to(committed: OffsetAndMetadata | None, end: int, stored: int | None) -> tuple[int, int | None]:

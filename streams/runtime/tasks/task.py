@@ -407,6 +407,7 @@ class Task:
         :param offsets: what was committed, if that was a while ago; else it is what is :meth:`committable`.
         """
         self.inputs.committed(self.committable() if offsets is None else offsets)
+        self.stores.commit_ended()
         if offsets is None:
             self.environment.operators.committed()
         self.has_progress = False

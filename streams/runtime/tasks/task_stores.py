@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 from processor_api.errors import InternalError, StoreError
@@ -75,6 +75,19 @@ class TaskChangelogs:
             changelog.transaction_committed()
 
 
+class StoreTime(NamedTuple):
+    """The times of a store of windows as of the offsets at which its task starts.
+
+    The store may be ahead of them: the records behind them are processed again."""
+
+    observed: int
+    """The stream time of its operator."""
+    needed: int
+    """Rows that had not expired at this time are needed."""
+    is_unfinished: bool = False
+    """Whether some of its final results have left and others are left."""
+
+
 class _StoreReaders:
     """Holds the stores that queries have opened while the task restores; they are closed before their engine."""
 
@@ -108,8 +121,8 @@ class TaskStores:
         """Each engine with what it writes, and its handles of the families of offsets and positions."""
         self.positions = StorePositions()
         self.progress = StoredProgress(plan, environment.task_id, self.engines, environment.state_dir)
-        self.unfinished: frozenset[str] = frozenset()
-        """Stores of which final results were sent on in part before: also their expired rows are restored."""
+        self.times: Mapping[str, StoreTime] = {}
+        """The times of those stores of which an operator keeps one, as of the offsets at which the task starts."""
         self._readers = _StoreReaders()
         builders = [plan.topology.stores[name] for name in plan.stores]
         try:
@@ -171,6 +184,9 @@ class TaskStores:
             drop=environment.dropping_by_store(builder, self._nodes_with(name)),
             **self._serdes(builder),
         )
+        if name in self.times:
+            for one in opened.participants:
+                one.go_back(self.times[name].observed)
         if environment.settings.registry is None:
             return opened
         counters = self.counters.get(name)
@@ -297,6 +313,12 @@ class TaskStores:
                 seconds = now() - begin
                 for store in pending:
                     counters[store.builder.name].committed(seconds)
+
+    def commit_ended(self) -> None:
+        """Tells the stores whose operators keep a time that what :meth:`apply` wrote is committed."""
+        for name in self.times:
+            for one in self.stores[name].participants:
+                one.commit_ended()
 
     @staticmethod
     def _has_unlogged_store(engine: Engine, stores: Sequence[_Applied]) -> bool:

@@ -189,5 +189,6 @@ WINDOW_SCENARIOS: dict[str, Callable[[Random], Scenario]] = {
     "suppressed-table": suppressed_table,
     "cogrouped": cogrouped,
     "final-windows-in-parts": in_parts(final_windows),
+    "suppressed-windows-in-parts": in_parts(suppressed_windows),
     "suppressed-table-in-parts": in_parts(suppressed_table),
 }
