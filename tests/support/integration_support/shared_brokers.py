@@ -1,6 +1,6 @@
 """Brokers that all processes of a test run share: each is started by the first test that asks for it.
 
-A broker that does nothing takes 3 % of a core, and 3 s of processor time to start. The process that the run began in
+A broker that does nothing takes 2 % of a core, and 3 s of processor time to start. The process that the run began in
 owns them, so that they end with it.
 """
 
