@@ -44,6 +44,7 @@ def thread_status(thread: StreamThread) -> ThreadStatus:
         commit_ratio=windows.rate("commit_s"),
         poll_ratio=windows.rate("poll_s"),
         commit_latency_ms=None if math.isnan(latency) else latency * 1000,
+        waits_for_topology=thread.waits_for_another_topology(),
     )
 
 
@@ -110,11 +111,12 @@ def _unread(owned: OwnedTask) -> Iterator[PartitionStatus]:
 
 
 def _partition(queue: InputQueue, task: Task) -> PartitionStatus:
-    known = task.inputs.known_offsets.get(queue.partition)
+    known, position = task.inputs.known_offsets.get(queue.partition), queue.next_offset
+    end = queue.ends.reached if queue.caught_up and not queue else None  # what is behind it is only markers
     return PartitionStatus(
         topic=queue.partition.topic,
         partition=queue.partition.partition,
-        position=queue.next_offset,
+        position=position if end is None or position is None else max(position, end),
         committed=None if known is None else known.offset,
         end=queue.end,
         lag=task.inputs.lag(queue),

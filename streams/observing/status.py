@@ -160,6 +160,8 @@ class ThreadStatus:
     poll_ratio: float
     commit_latency_ms: float | None
     """The mean time of a commit, in the windows of the metrics; ``None`` if there was none."""
+    waits_for_topology: bool = False
+    """Whether it waits until the workers of another topology have left the group."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -131,11 +131,15 @@ class StreamThread:
     def is_ready(self) -> bool:
         """Whether every task of the thread runs, or they wait for members of another topology to leave; any thread may
         call it."""
-        resources = self._resources
         if self.state is ThreadState.RUNNING:
             return True
         waiting = self.state in (ThreadState.STARTING, ThreadState.PARTITIONS_REVOKED, ThreadState.PARTITIONS_ASSIGNED)
-        return waiting and resources is not None and resources.waits_for_another_topology()
+        return waiting and self.waits_for_another_topology()
+
+    def waits_for_another_topology(self) -> bool:
+        """Whether members of the group run another topology, for which it waits; any thread may call it."""
+        resources = self._resources
+        return resources is not None and resources.waits_for_another_topology()
 
     def owned_tasks(self) -> list[TaskId]:
         """Lists the ids of the tasks that the thread owns now; any thread may call it."""

@@ -1,0 +1,269 @@
+"""Says in words why an application gives no output, from the status of its workers alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from streams.observing.status import DropStatus, HeldStatus, PartitionStatus, TaskStatus, WorkerStatus
+from streams.serdes.times import duration_text, short_iso
+
+MANY = 0.5
+"""The part of the records from which on they explain that nothing comes out."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reason:
+    """Says why nothing comes out of a worker."""
+
+    cause: str
+    """A short name, such as ``paused`` or ``held-back``."""
+    text: str
+    remedy: str
+    """Says what to do about it, or where to look next."""
+
+
+def why_no_output(status: WorkerStatus, earlier: WorkerStatus | None = None) -> list[Reason]:
+    """Returns the reasons why nothing comes out of a worker, most likely first; none where nothing speaks for one.
+
+    ::
+
+        for reason in why_no_output(app.status()):
+            print(f"{reason.text}. {reason.remedy}")
+
+    :param earlier: the status of the same worker some seconds before: then what has happened since is looked at, and
+        else all since its tasks were opened.
+    """
+    if found := list(_of_worker(status)):
+        return found
+    look = WorkerLook(status, earlier)
+    held, dropped = list(look.held()), list(look.dropped())
+    explains = [reason for share, reason in dropped if share >= MANY]
+    others = [reason for share, reason in dropped if share < MANY]
+    return [*look.opening(), *look.reading(), *explains, *held, *others, *look.committing()]
+
+
+def _of_worker(status: WorkerStatus) -> Iterator[Reason]:
+    """Yields the reasons for which a worker does nothing at all."""
+    if status.failure is not None or status.state == "ERROR":
+        yield Reason(
+            cause="failed",
+            text=f"the application has failed: {status.failure or 'its log has the error'}",
+            remedy="Remove the cause and start it again.",
+        )
+    elif status.state not in ("RUNNING", "REBALANCING"):
+        yield Reason(cause="not-running", text=f"the application is {status.state}", remedy="Start it.")
+    elif status.paused:
+        yield Reason(cause="paused", text="the application is paused", remedy="Call resume().")
+    elif any(thread.waits_for_topology for thread in status.threads) and not _running(status):
+        yield Reason(
+            cause="other-topology",
+            text="workers of the application run another topology, and this one waits until they have left",
+            remedy="Stop them; if they are another application, give this one an application.id of its own.",
+        )
+    elif not status.tasks and status.state == "REBALANCING":
+        yield Reason(
+            cause="no-member",
+            text="this worker is not a member of its group yet",
+            remedy="See whether the broker is reached, and wait for the other workers to give tasks up.",
+        )
+    elif not status.tasks:
+        yield Reason(
+            cause="no-task",
+            text="this worker has no task: the others have all of them, or the input topics are not there",
+            remedy="Look at the other workers: there is one task for each partition.",
+        )
+
+
+class WorkerLook:
+    """A look at the tasks of a worker, and at what has changed since an earlier one."""
+
+    def __init__(self, status: WorkerStatus, earlier: WorkerStatus | None) -> None:
+        self._status = status
+        self._running = _running(status)
+        self._waiting = [task for task in status.tasks if task.state != "RUNNING"]
+        self._seconds = 0.0 if earlier is None else (status.at_ms - earlier.at_ms) / 1000
+        before = {task.id: task for task in (() if earlier is None else earlier.tasks)}
+        self._before = {task.id: before[task.id] for task in status.tasks if _is_same(task, before.get(task.id))}
+        self._processed = sum(map(self._since, self._running))
+
+    def _since(self, task: TaskStatus) -> int:
+        before = self._before.get(task.id)
+        return task.processed - (0 if before is None else before.processed)
+
+    @property
+    def _lately(self) -> str:
+        return f"in the last {self._seconds:.0f} s" if self._before else "since the worker has its tasks"
+
+    # ------------------------------------------------------------------ before a task runs
+
+    def opening(self) -> Iterator[Reason]:
+        """Yields why tasks do not run."""
+        restoring = [task for task in self._waiting if task.state == "RESTORING"]
+        total = len(self._status.tasks)
+        if restoring:
+            left = sum(map(_to_restore, restoring))
+            done = sum(_to_restore(before) for before in self._before.values()) - left
+            seconds = round(left * self._seconds / done) if done > 0 else None
+            takes = "" if seconds is None else f", which takes about {duration_text(seconds * 1000)}"
+            yield Reason(
+                cause="restoring",
+                text=f"{len(restoring)} of {total} tasks restore their stores: {left} records are left{takes}",
+                remedy="Wait; docs/running.md says how restores get shorter.",
+            )
+        elif self._waiting:
+            yield Reason(
+                cause="not-opened",
+                text=f"{len(self._waiting)} of {total} tasks are not opened yet, such as {self._waiting[0].id}",
+                remedy="They wait for their former owner, or for a topic: the log says which.",
+            )
+
+    # ------------------------------------------------------------------ records that are not read
+
+    def reading(self) -> Iterator[Reason]:
+        """Yields why no records are processed; nothing if some are."""
+        parts = [part for task in self._running for part in task.partitions]
+        hidden = [part for part in parts if part.caught_up and not part.buffered and _unread(part)]
+        if hidden and not self._processed:
+            yield Reason(
+                cause="uncommitted",
+                text=f"{_names(hidden)} {_have(hidden)} records that cannot be read: a transaction is open",
+                remedy="Let its producer commit it; `streams consume --uncommitted` shows the records.",
+            )
+        if self._processed or not parts:
+            return
+        idle = [part for task in self._running for part in _awaited(task)]
+        if idle:
+            yield Reason(
+                cause="idle",
+                text=f"records wait for {_names(idle)}, which may have earlier ones (max.task.idle.ms)",
+                remedy="See why nothing is read of it.",
+            )
+        unknown = [part for part in parts if part.position is None or part.end is None]
+        empty = [part for part in parts if part not in hidden and part not in unknown and not _unread(part)]
+        if unknown:
+            yield Reason(
+                cause="not-read",
+                text=f"nothing is known of {_names(unknown)} yet",
+                remedy="See whether the broker is reached, and whether the topic has records.",
+            )
+        elif len(empty) == len(parts):
+            yield self._nothing_came(parts)
+
+    def _nothing_came(self, parts: list[PartitionStatus]) -> Reason:
+        if not any(part.end for part in parts):
+            topics = ", ".join(sorted({part.topic for part in parts}))
+            return Reason(
+                cause="empty-topic",
+                text=f"there are no records in {topics}",
+                remedy="See whether its producers write to this topic of this cluster.",
+            )
+        return Reason(
+            cause="no-records",
+            text=f"no record has come {self._lately}: {_names(parts)} {_have(parts)} been read to the end",
+            remedy="Write records; if older ones are to be processed, `streams reset` has the application read them.",
+        )
+
+    # ------------------------------------------------------------------ records that are processed
+
+    def dropped(self) -> Iterator[tuple[float, Reason]]:
+        """Yields the records without a result by node and reason, most first, with their part of all."""
+        found: dict[tuple[str, str], DropStatus] = {}
+        for task in self._running:
+            before = self._before.get(task.id)
+            known = {(one.node, one.reason): one.count for one in (() if before is None else before.drops)}
+            for one in task.drops:
+                key = one.node, one.reason
+                new = one.count - known.get(key, 0)
+                if new > 0:
+                    sum_ = found.get(key)
+                    found[key] = replace(one, count=new) if sum_ is None else _plus(sum_, replace(one, count=new))
+        for one in sorted(found.values(), key=lambda one: -one.count):
+            share = one.count / max(1, self._processed)
+            if not one.expected or share >= MANY:
+                yield share, self._of_drop(one)
+
+    def _of_drop(self, one: DropStatus) -> Reason:
+        late = ""
+        if one.late_by_ms is not None:
+            late = f", {duration_text(one.late_by_ms)} too late at most for a {one.setting}"
+        count = f"{one.count} of {self._processed}" if one.count < self._processed else f"all {one.count}"
+        return Reason(
+            cause=one.reason,
+            text=f"{count} records have no result at {_place(one)}: {one.text}{late}",
+            remedy=f"{one.remedy[:1].upper()}{one.remedy[1:]}.",
+        )
+
+    def held(self) -> Iterator[Reason]:
+        """Yields the nodes whose results wait for stream time."""
+        waits = [(task, one) for task in self._running for one in task.held]
+        for node in dict.fromkeys(one.node for _, one in waits):
+            own = [(task, one) for task, one in waits if one.node == node]
+            task, first = min(own, key=lambda each: (each[1].next_ms is None, each[1].next_ms))
+            until = "" if first.next_ms is None else f" until stream time {short_iso(first.next_ms)}"
+            text = f"{first.amount} of task {task.id} wait at {_place(first)}{until}"
+            at = next((part.stream_time_ms for part in task.partitions if first.waits_for == _name(part)), None)
+            if first.waits_for is not None:
+                since = "" if at is None else f" since {short_iso(at)}"
+                text += f"; {first.waits_for} has had no later record{since}"
+            others = len(own) - 1
+            yield Reason(
+                cause="held-back",
+                text=text + (f", and so in {others} other tasks" if others else ""),
+                remedy="Only records move stream time: see whether this partition gets any.",
+            )
+
+    def committing(self) -> Iterator[Reason]:
+        """Yields that no result is committed yet."""
+        if self._processed and not any(thread.commits for thread in self._status.threads):
+            yield Reason(
+                cause="commit",
+                text="no commit was made yet: tables and aggregations send results with it",
+                remedy="Wait for commit.interval.ms.",
+            )
+
+
+def _running(status: WorkerStatus) -> list[TaskStatus]:
+    return [task for task in status.tasks if task.state == "RUNNING"]
+
+
+def _is_same(task: TaskStatus, before: TaskStatus | None) -> bool:
+    """Whether a task was not opened again in between, which begins its counters again."""
+    return before is not None and before.processed <= task.processed and before.dropped <= task.dropped
+
+
+def _to_restore(task: TaskStatus) -> int:
+    return sum(store.restore_remaining for store in task.stores)
+
+
+def _unread(part: PartitionStatus) -> bool:
+    return part.position is not None and part.end is not None and part.position < part.end
+
+
+def _awaited(task: TaskStatus) -> list[PartitionStatus]:
+    """Returns the partitions without records of a task for which those of others wait."""
+    empty = [part for part in task.partitions if not part.buffered]
+    return empty if len(empty) < len(task.partitions) else []
+
+
+def _plus(one: DropStatus, other: DropStatus) -> DropStatus:
+    late = [each.late_by_ms for each in (one, other) if each.late_by_ms is not None]
+    return replace(one, count=one.count + other.count, late_by_ms=max(late, default=None))
+
+
+def _place(one: DropStatus | HeldStatus) -> str:
+    made = ", ".join(part for part in (one.call, one.made_at) if part)
+    return f"{one.node} ({made})" if made else one.node
+
+
+def _name(part: PartitionStatus) -> str:
+    return f"{part.topic}-{part.partition}"
+
+
+def _names(parts: Iterable[PartitionStatus]) -> str:
+    names = [_name(part) for part in parts]
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} others" if len(names) > 3 else "")
+
+
+def _have(parts: list[PartitionStatus]) -> str:
+    return "has" if len(parts) == 1 else "have"
