@@ -116,6 +116,7 @@ _HOMES = {
         "DropStatus HeldStatus NodeStatus PartitionStatus StoreStatus TaskStatus ThreadStatus WorkerStatus"
     ),
     "streams.queries.lags": "LagInfo",
+    "streams.queries.owners": "HostInfo KeyQueryMetadata StreamsMetadata",
     "streams.queries.position": "Position PositionBound",
     "processor_api.stores.queries": (
         "KeyQuery MultiVersionedKeyQuery Query RangeQuery ResultOrder TimestampedKeyQuery "

@@ -200,6 +200,9 @@ from streams.observing.status import TaskStatus as TaskStatus
 from streams.observing.status import ThreadStatus as ThreadStatus
 from streams.observing.status import WorkerStatus as WorkerStatus
 from streams.queries.lags import LagInfo as LagInfo
+from streams.queries.owners import HostInfo as HostInfo
+from streams.queries.owners import KeyQueryMetadata as KeyQueryMetadata
+from streams.queries.owners import StreamsMetadata as StreamsMetadata
 from streams.queries.position import Position as Position
 from streams.queries.position import PositionBound as PositionBound
 from streams.queries.request import StateQueryRequest as StateQueryRequest

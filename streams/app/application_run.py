@@ -203,7 +203,7 @@ class ApplicationRun:
 
     def _make_thread(self, number: int) -> StreamThread:
         assert self.resources is not None
-        name, make_resources = self.resources.thread(number)
+        name, make_resources = self.resources.thread(number, self.parts.endpoint)
         callbacks = ThreadCallbacks(self._thread_changed, self._thread_failed, lambda: self.paused)
         parts = self.parts
         return StreamThread(name, make_resources, parts.config, parts.platform, callbacks, parts.metrics)

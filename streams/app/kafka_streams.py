@@ -31,8 +31,11 @@ from streams.runtime.threads.metadata import ThreadMetadata
 from streams.runtime.threads.thread_state import ThreadState
 
 if TYPE_CHECKING:
+    from processor_api.topology.partitioner import StreamPartitioner
+    from processor_api.user_code.given_serdes import SerdeLike
     from streams.observing.status import WorkerStatus
     from streams.queries.lags import LagInfo
+    from streams.queries.owners import KeyQueryMetadata, Owners, StreamsMetadata
     from streams.queries.queries import Queries
     from streams.queries.request import StateQueryRequest
     from streams.queries.results import StateQueryResult
@@ -100,6 +103,7 @@ class KafkaStreams:
             clients=clients or _librdkafka(platform.clock),
             platform=platform,
             metrics=thread_metrics_registry(self.config, platform.clock),
+            endpoint=self.config.application_server or None,
         )
         self._run = ApplicationRun(parts)
         self._endpoint: str | None = None
@@ -248,13 +252,15 @@ class KafkaStreams:
     def _listen(self) -> None:
         """Opens the HTTP port, before all else: a probe learns that the start takes long."""
         try:
-            from streams.http.server import open_server
+            from streams.http.server import HttpPort
         except ModuleNotFoundError as error:
             raise ConfigError(f"http.listen needs {error.name}: pip install 'streams-for-kafka[http]'") from None
-        platform = self._run.parts.platform
-        server = open_server(self, lambda: self._queries, platform.clock, platform.threads)
-        self._endpoint = server.endpoint
-        self._run.states.at_end.callback(server.close)
+        run, port = self._run, HttpPort(self.config)
+        run.parts = replace(run.parts, endpoint=port.endpoint)
+        self._endpoint = port.url
+        platform = run.parts.platform
+        server = port.serve(self, lambda: self._queries, self._owners, platform.clock, platform.threads)
+        run.states.at_end.callback(server.close)
 
     # ------------------------------------------------------------------ threads
 
@@ -458,6 +464,62 @@ class KafkaStreams:
 
         self._queries.check()
         return local_lags(self._run.threads or ())
+
+    @cached_property
+    def _owners(self) -> Owners:
+        from streams.app.querying import make_owners
+
+        return make_owners(self._run.parts, lambda: self._run.resources)
+
+    def query_metadata_for_key(
+        self, store: str, key: Any, key_serde: SerdeLike[Any] | StreamPartitioner
+    ) -> KeyQueryMetadata:
+        """Returns the process that has a key of a store, by the address that it tells (``application.server``).
+
+        The group is asked, at most once in a second; during a rebalance the process may be unavailable.
+
+        ::
+
+            found = app.query_metadata_for_key("counts", "ann", Serdes.STRING)
+            assert found.partition == 0
+
+        :param key_serde: the serde of the keys, or the function that chose the partition of their records, which gets
+            no topic and no value.
+        :raises InvalidStateStoreError: if the application does not run, or has no such store.
+        :raises RetryableError: if the group does not answer.
+        """
+        queries = self._queries
+        queries.builder(store)
+        return self._owners.of_key(store, key, key_serde, queries.partitions(store))
+
+    def streams_metadata_for_store(self, store: str) -> tuple[StreamsMetadata, ...]:
+        """Returns the processes that have partitions of a store; all of them for a global store.
+
+        ::
+
+            for process in app.streams_metadata_for_store("counts"):
+                print(process.host_info)
+
+        :raises InvalidStateStoreError: if the application does not run, or has no such store.
+        :raises RetryableError: if the group does not answer.
+        """
+        self._queries.builder(store)
+        return self._owners.of_store(store)
+
+    def metadata_for_all_streams_clients(self) -> tuple[StreamsMetadata, ...]:
+        """Returns the processes of the application that tell an address, with their stores and partitions.
+
+        ::
+
+            for process in app.metadata_for_all_streams_clients():
+                print(process.host_info, sorted(process.state_store_names))
+
+        :raises StreamsNotStartedError: before the start.
+        :raises StreamsStoppedError: at the end.
+        :raises RetryableError: if the group does not answer.
+        """
+        self._queries.check()
+        return self._owners.all()
 
     def metrics(self) -> dict[MetricName, Metric]:
         """Returns everything that is measured in this process now, under Kafka's names.

@@ -130,6 +130,8 @@ class ApplicationParts:
     clients: KafkaClients
     platform: Platform
     metrics: Metrics
+    endpoint: str | None = None
+    """The ``host:port`` at which this process answers queries of others; ``None`` if it does not."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,14 +151,18 @@ class ApplicationResources:
         """Closes everything, in order; the last error is raised after all was closed."""
         self.closing.close()
 
-    def thread(self, number: int) -> tuple[str, Callable[[], ThreadResources]]:
-        """Returns the name of a stream thread, and the function that makes its resources."""
+    def thread(self, number: int, endpoint: str | None) -> tuple[str, Callable[[], ThreadResources]]:
+        """Returns the name of a stream thread, and the function that makes its resources.
+
+        :param endpoint: the address that it tells the others.
+        """
         config = self.process.config
         own = f"{config.application_id}-{self.identity}"
         identity = ThreadIdentity(
             thread=f"{self.client_id}-StreamThread-{number}",
             instance_id=f"{client_configs.group_instance_id(config) or own}-{number}",
             transactional_id=f"{own}-{number}",
+            endpoint=endpoint,
         )
         return identity.thread, lambda: make_resources(self.process, identity, self.global_stores.reader)
 

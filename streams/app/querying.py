@@ -8,7 +8,10 @@ from processor_api.errors import InvalidStateStoreError, StreamsNotStartedError,
 from state.write_buffer.store_kind import OpenStore
 from streams.app.opening import ApplicationParts, ApplicationResources
 from streams.app.states import ClientState
+from streams.kafka.membership.port import GroupTopology
+from streams.kafka.ports import Admin
 from streams.queries.local_stores import LocalStores, LocalThread
+from streams.queries.owners import Owners
 from streams.queries.queries import Queries
 from streams.runtime.plan.task_plan import TaskPlan
 
@@ -40,6 +43,22 @@ def make_queries(
 
     stores = LocalStores(parts.topology, plans, threads, global_stores)
     return Queries(stores, parts.config.query_isolation_level, parts.platform.clock, check)
+
+
+def make_owners(parts: ApplicationParts, resources: Callable[[], ApplicationResources | None]) -> Owners:
+    """Returns what knows the processes of one application, which need not have been started.
+
+    :param resources: what it has opened; ``None`` before.
+    """
+
+    def group() -> tuple[Admin, GroupTopology, Mapping[int, TaskPlan]] | None:
+        opened = resources()
+        if opened is None:
+            return None
+        plans = opened.process.plans.current
+        return opened.process.cluster.admin, plans.group, plans.tasks
+
+    return Owners(parts.topology, parts.endpoint, group, parts.platform.clock)
 
 
 def _refusal(state: ClientState) -> InvalidStateStoreError | None:

@@ -56,7 +56,14 @@ KEYS: tuple[Key, ...] = (
         WORKS,
         "required; the consumer group, and the prefix of internal topics, client ids and the state directory",
     ),
-    Key("application.server", "application_server", "", IGNORED, "workers do not ask each other for stores yet"),
+    Key(
+        "application.server",
+        "application_server",
+        "",
+        WORKS,
+        "`host:port` by which other workers, and users, reach this one for queries; the address of `http.listen` if it"
+        " is empty and not a wildcard",
+    ),
     Key("bootstrap.servers", "bootstrap_servers", "", WORKS, "required; `host:port`, separated by commas, or a list"),
     Key(
         "buffered.records.per.partition",
@@ -210,11 +217,7 @@ KEYS: tuple[Key, ...] = (
         " a free one, and nothing listens if it is empty",
     ),
     Key(
-        "http.max.cpu.percent",
-        "http_max_cpu_percent",
-        "5",
-        WORKS,
-        "the part of one core that HTTP may use while the worker is busy",
+        "http.max.cpu.percent", "http_max_cpu_percent", "5", WORKS, "part of one core for HTTP while the worker is busy"
     ),
     Key(
         "http.tls.certificate",

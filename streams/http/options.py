@@ -22,6 +22,8 @@ class HttpOptions:
     token: str | None = field(default=None, repr=False)
     """The bearer token that requests must have; ``None`` asks for none."""
     tls: ssl.SSLContext | None = None
+    certificate: Path | None = None
+    """The file of the certificate, which other workers may have too."""
     cpu_share: float = 0.05
     """The part of one core that the server may use while the application is busy."""
     server: str = ""
@@ -46,6 +48,7 @@ class HttpOptions:
             port=int(port),
             token=None if config.http_token_file is None else _token(config.http_token_file),
             tls=_tls(config.http_tls_certificate, config.http_tls_key),
+            certificate=config.http_tls_certificate,
             cpu_share=config.http_max_cpu_percent / 100,
             server=config.application_server,
             known_hosts=frozenset({"localhost", server} - {""}),
@@ -55,12 +58,19 @@ class HttpOptions:
     def address(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
-    def reached_at(self, port: int) -> str:
-        """Returns the ``host:port`` by which others reach the port: ``application.server``, or where it listens.
+    def listens_at(self, port: int) -> str:
+        """Returns the ``host:port`` where it listens.
 
         :param port: the one that was taken, where 0 was asked for.
         """
-        return self.server or f"{self.address.rpartition(':')[0]}:{port}"
+        return f"{self.address.rpartition(':')[0]}:{port}"
+
+    def reached_at(self, port: int) -> str | None:
+        """Returns the ``host:port`` by which others reach the port: ``application.server``, or where it listens;
+        ``None`` if it listens on all addresses, and none is named."""
+        if self.server or self.host not in ("0.0.0.0", "::"):
+            return self.server or self.listens_at(port)
+        return None
 
     @property
     def is_loopback(self) -> bool:

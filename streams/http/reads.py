@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -229,10 +229,10 @@ def _pair_row(pair: Any) -> Row:
 
 
 def _get(serdes: StoreSerdes, query: Query) -> Read:
-    return get_of(serdes, serdes.key_of(_needed(query, "key"), is_text=True), as_of=_as_of(serdes, query))
+    return get_of(serdes.key_of(_needed(query, "key"), is_text=True), as_of=_as_of(serdes, query))
 
 
-def get_of(serdes: StoreSerdes, key: Any, *, as_of: int | None = None) -> Read:
+def get_of(key: Any, *, as_of: int | None = None) -> Read:
     """Returns the read of one key.
 
     :param as_of: the time of the version, in a versioned store.
@@ -243,6 +243,19 @@ def get_of(serdes: StoreSerdes, key: Any, *, as_of: int | None = None) -> Read:
         return iter(() if found is None else ((key, found),))
 
     return Read(key=key, rows=rows, row=_pair_row, single=True)
+
+
+def get_many_of(keys: Sequence[tuple[Any, Any]]) -> Read:
+    """Returns the read of several keys of one partition, each with a row that may say that it is not there.
+
+    :param keys: as they were given, and as the store takes them.
+    """
+
+    def row(found: Any) -> Row:
+        shown, key, value = found
+        return {"key": shown, "found": False} if value is None else key_row(key, value)
+
+    return Read(rows=lambda store, after: ((shown, key, store.get(key)) for shown, key in keys), row=row)
 
 
 def _as_of(serdes: StoreSerdes, query: Query) -> int | None:

@@ -18,11 +18,14 @@ from aiohttp import web
 from processor_api.clock import Clock
 from processor_api.errors import StreamsError
 from processor_api.texts import kind_and_text
+from streams.config import StreamsConfig
 from streams.http.options import HttpOptions
 from streams.http.page.live import CONTENT, LivePage
+from streams.http.routing import Router
 from streams.http.served import HttpRefusal, ServedApplication, later
 from streams.http.stores import StorePages
 from streams.http.worker import WorkerPages
+from streams.queries.owners import Owners
 from streams.queries.queries import Queries
 from streams.threads import SYSTEM_THREADS, Threads
 
@@ -97,6 +100,7 @@ class HttpServer:
 
     :param listener: the socket, which listens; it is closed at the end.
     :param at_end: ends the answers that would go on; called on the loop.
+    :param afterwards: closes what the routes use, when no answer goes on any more; likewise.
     """
 
     def __init__(
@@ -107,22 +111,16 @@ class HttpServer:
         clock: Clock,
         threads: Threads = SYSTEM_THREADS,
         at_end: Callable[[], None] = lambda: None,
+        afterwards: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        self._at_end = at_end
+        self._at_end, self._afterwards = at_end, afterwards
         self._listener = listener
-        self._address = options.reached_at(listener.getsockname()[1])
         self._options = options
         self._gate = Gate(options)
         self._routes = routes
         self._loop = asyncio.SelectorEventLoop(PacedSelector(options.cpu_share, clock))
         self._stop = asyncio.Event()
         self._thread = threads.thread(self._run, "http")
-
-    @property
-    def endpoint(self) -> str:
-        """The address of the port, such as ``http://127.0.0.1:8080``."""
-        scheme = "http" if self._options.tls is None else "https"
-        return f"{scheme}://{self._address}"
 
     def start(self) -> None:
         """Starts the thread, which answers from now on."""
@@ -174,6 +172,8 @@ class HttpServer:
             self._at_end()
             server.close()
             await runner.cleanup()
+            if self._afterwards is not None:
+                await self._afterwards()
 
 
 _SILENT = logging.getLogger("streams.http.connections")
@@ -280,33 +280,59 @@ def _sentence(error: web.HTTPException, request: web.Request) -> str:
 PAGES = ("/live", "/ready", "/state", "/metrics", "/topology", "/stores", "/")
 
 
-def open_server(
-    application: ServedApplication, queries: Callable[[], Queries], clock: Clock, threads: Threads
-) -> HttpServer:
-    """Opens the port of an application and answers on it.
+class HttpPort:
+    """The port of one application, which listens and does not answer yet: so its address is known before the start.
 
-    :param queries: returns what reads the stores of the application.
     :raises ConfigError: if a file that the settings name cannot be used.
     :raises StreamsError: if the port cannot be listened on.
     """
-    options = HttpOptions.of(application.config)
-    page = LivePage(application)
-    routes = [*WorkerPages(application).routes(), *StorePages(application, queries).routes(), *page.routes()]
-    listener = _listen(options)
-    try:
-        server = HttpServer(routes, listener, options, clock, threads, page.close)
-        server.start()
-    except BaseException:
-        listener.close()
-        raise
-    log.info("listening", extra={"endpoint": server.endpoint})
-    if options.token is None and not options.is_loopback:
-        log.warning(
-            "the HTTP port has no token, and everyone who reaches it can read the stores; name a file by"
-            " http.token.file, or listen on 127.0.0.1",
-            extra={"address": options.address},
-        )
-    return server
+
+    def __init__(self, config: StreamsConfig) -> None:
+        self.options = HttpOptions.of(config)
+        self._listener = _listen(self.options)
+        port = self._listener.getsockname()[1]
+        self.endpoint = self.options.reached_at(port)
+        """The ``host:port`` by which others reach it; ``None`` if that is not known."""
+        scheme = "http" if self.options.tls is None else "https"
+        self.url = f"{scheme}://{self.endpoint or self.options.listens_at(port)}"
+
+    def serve(
+        self,
+        application: ServedApplication,
+        queries: Callable[[], Queries],
+        owners: Owners,
+        clock: Clock,
+        threads: Threads,
+    ) -> HttpServer:
+        """Answers from now on.
+
+        :param queries: returns what reads the stores of the application.
+        """
+        options = self.options
+        try:
+            router = Router(owners, options, threads)
+            stores = StorePages(application, queries, router)
+            page = LivePage(application)
+            routes = [*WorkerPages(application).routes(), *stores.routes(), *page.routes()]
+            server = HttpServer(routes, self._listener, options, clock, threads, page.close, router.close)
+            server.start()
+        except BaseException:
+            self._listener.close()
+            raise
+        log.info("listening", extra={"endpoint": self.url})
+        if options.token is None and not options.is_loopback:
+            log.warning(
+                "the HTTP port has no token, and everyone who reaches it can read the stores; name a file by"
+                " http.token.file, or listen on 127.0.0.1",
+                extra={"address": options.address},
+            )
+        if self.endpoint is None:
+            log.warning(
+                "other workers cannot ask this one for its stores: it listens on all addresses; say by"
+                " application.server which one they reach",
+                extra={"address": options.address},
+            )
+        return server
 
 
 def _listen(options: HttpOptions) -> socket.socket:

@@ -14,6 +14,7 @@ from aiohttp import web
 from processor_api.errors import (
     InvalidStateStoreError,
     InvalidStateStorePartitionError,
+    StateStoreMigratedError,
     StoreError,
     UnknownStateStoreError,
 )
@@ -27,12 +28,14 @@ from streams.http.reads import (
     Row,
     StoreSerdes,
     Terms,
+    get_many_of,
     get_of,
     json_of_position,
     operations_of,
     read_of,
     terms_of,
 )
+from streams.http.routing import Router, Unreachable
 from streams.http.served import HttpRefusal, ServedApplication, json_answer, json_text, later
 from streams.queries.local_stores import LocalStore, ReadableStore, migrated
 from streams.queries.position import Position
@@ -68,6 +71,8 @@ class Asked:
     terms: Terms
     query: Mapping[str, str]
     """The parameters, as another worker is asked with."""
+    body: Mapping[str, Any] | None = None
+    """The body of the request, where it has one."""
 
 
 class LocalReads:
@@ -144,9 +149,10 @@ async def _page(read: Read, found: Any, partition: int, limit: int, position: Ma
 class StorePages:
     """Answers reads of the stores of an application."""
 
-    def __init__(self, application: ServedApplication, queries: Callable[[], Queries]) -> None:
+    def __init__(self, application: ServedApplication, queries: Callable[[], Queries], router: Router) -> None:
         self._application = application
         self._queries = queries
+        self._router = router
         self._local = LocalReads(application, queries)
 
     def routes(self) -> list[web.RouteDef]:
@@ -222,12 +228,38 @@ class StorePages:
     async def _page(self, asked: Asked, partition: int | None, after: After | None, limit: int) -> Page:
         try:
             return await self._local.page(asked, partition, after, limit)
-        except InvalidStateStorePartitionError as error:
-            if asked.terms.local:
+        except (InvalidStateStorePartitionError, StateStoreMigratedError) as error:
+            if asked.terms.local or partition is None:
                 raise _refusal(error, partition=partition) from error
-            raise later(error.message, partition=partition) from error
         except InvalidStateStoreError as error:
             raise _refusal(error, partition=partition) from error
+        return await self._elsewhere(asked, partition, after, limit)
+
+    async def _elsewhere(self, asked: Asked, partition: int, after: After | None, limit: int) -> Page:
+        """Asks the worker that has a partition: the one that had it when the group was last asked, then once more.
+
+        :raises HttpRefusal: if none answers; no other partition is answered in its place.
+        """
+        router, why = self._router, "no worker has it now"
+        query = {name: value for name, value in asked.query.items() if name not in _OWN_TERMS}
+        query |= {"partition": str(partition), "local": "true", "limit": str(limit)}
+        if after is not None:
+            query["cursor"] = after.encode()
+        if asked.operation in ("get", "count"):
+            del query["limit"]
+        for fresh in (False, True):
+            endpoint = await router.owner(asked.store, partition, fresh=fresh)
+            if endpoint is None:
+                continue
+            if endpoint == router.own:  # just given to this worker, or to another one of the same name
+                why = "this worker does not have it yet, or another one has the same application.server"
+                continue
+            try:
+                lines = await router.answer(endpoint, asked.store, asked.operation, query, asked.body)
+                return _page_of(lines, partition)
+            except Unreachable as error:
+                why = str(error)
+        raise later(f"partition {partition} of store {asked.store!r} cannot be read: {why}", partition=partition)
 
     async def _counted(self, asked: Asked, partitions: Sequence[int | None]) -> web.StreamResponse:
         count, missing = 0, []
@@ -273,14 +305,42 @@ class StorePages:
         given = await _given_keys(request)
         if "get" not in operations_of(builder):
             raise HttpRefusal(404, f"store {builder.name!r} is a {builder.kind} store and has no 'get'")
-        keys = [serdes.key_of(key, is_text=False) for key in given]
-        rows: list[Row] = []
-        for key, shown in zip(keys, given, strict=True):
-            asked = Asked(builder.name, "get", get_of(serdes, key), terms, query)
-            [partition] = self._partitions(serdes, asked)
-            page = await self._page(asked, partition, None, 1)
-            rows += page.rows or [{"key": shown, "found": False, "partition": partition}]
-        return json_answer({"rows": rows})
+        of_partition: dict[int | None, list[tuple[int, Any, Any]]] = {}
+        for number, one in enumerate(given):
+            key = serdes.key_of(one, is_text=False)
+            alone = Asked(builder.name, "get", get_of(key), terms, query)
+            of_partition.setdefault(self._partitions(serdes, alone)[0], []).append((number, one, key))
+        rows: dict[int, Row] = {}
+        for partition, keys in of_partition.items():
+            read = get_many_of([(shown, key) for _, shown, key in keys])
+            asked = Asked(builder.name, "get", read, terms, query, {"keys": [shown for _, shown, _ in keys]})
+            page = await self._page(asked, partition, None, len(keys) + 1)
+            rows |= {number: row for (number, _, _), row in zip(keys, page.rows, strict=True)}
+        return json_answer({"rows": [rows[number] for number in range(len(given))]})
+
+
+_OWN_TERMS = ("partition", "local", "limit", "cursor", "partial")
+
+
+def _page_of(lines: list[Any], partition: int) -> Page:
+    """Returns the page that another worker has answered with.
+
+    :raises Unreachable: if it is not whole.
+    """
+    last = lines[-1]
+    if last.get("end") is True:
+        after = None if last["next"] is None else After.decode(last["next"])
+        done = after is None or after.partition != partition  # the next page is of another partition
+        return Page(lines[:-1], last["position"], None if done else after, last["cut_off"])
+    if last.get("found") is False:
+        return Page([], last["position"], None)
+    if "rows" in last:
+        return Page(last["rows"], {}, None)
+    if "count" in last:
+        return Page(lines, {}, None)
+    if len(lines) == 1 and "value" in last:
+        return Page([{name: value for name, value in last.items() if name != "position"}], last["position"], None)
+    raise Unreachable("the answer of the worker has no end: it was broken off")
 
 
 def _missing(asked: Asked, refusal: HttpRefusal, partition: int | None) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from processor_api.texts import plain_str
 from state.write_buffer.memory_budget import Budget
 from streams.config import clients as client_configs
 from streams.kafka.membership.control_topic_membership import ControlTopicMembership
+from streams.kafka.membership.endpoints import thread_name_at
 from streams.kafka.membership.port import GroupTopology, Membership
 from streams.kafka.membership.topology_gate import client_id_with_hash, other_topologies
 from streams.kafka.ports import Admin, Producer
@@ -68,10 +69,12 @@ class ThreadIdentity:
     """Its name, and the start of its client ids."""
     instance_id: str
     transactional_id: str
+    endpoint: str | None = None
+    """The address at which the process answers queries, which its consumer's client id tells."""
 
     def consumer_id(self, group: GroupTopology) -> str:
         """Returns the client id of the consumer that is a member of the group."""
-        return client_id_with_hash(f"{self.thread}-consumer", group.hash)
+        return client_id_with_hash(f"{thread_name_at(self.thread, self.endpoint)}-consumer", group.hash)
 
     @property
     def producer_id(self) -> str:

@@ -1,0 +1,141 @@
+"""Finds the worker that has a partition of a store, and asks it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+import aiohttp
+
+from processor_api.errors import StreamsError
+from processor_api.texts import cut, kind_and_text
+from streams.http.options import HttpOptions
+from streams.http.served import HttpRefusal, later
+from streams.queries.owners import Owners
+from streams.threads import Threads
+
+CONNECT_S = 2.0
+ANSWER_S = 10.0
+MOST_AGE_S = 30.0
+"""A map of owners that is older is asked for again; a younger one is tried first, since each owner checks that it is
+the owner."""
+
+
+class Unreachable(Exception):
+    """The worker that was asked does not answer, or does not own the partition any more: another may."""
+
+
+class Router:
+    """Asks other workers. Used by the loop of the server; the group is asked by a thread of its own."""
+
+    def __init__(self, owners: Owners, options: HttpOptions, threads: Threads) -> None:
+        self.own = owners.own
+        self._owners = owners
+        self._options = options
+        self._helper = threads.helper("http-owners")
+        self._session: aiohttp.ClientSession | None = None
+        self._asking: asyncio.Future[Any] | None = None
+
+    async def close(self) -> None:
+        """Closes connections, and ends the thread."""
+        self._helper.shutdown(wait=False, cancel_futures=True)
+        if self._session is not None:
+            await self._session.close()
+
+    async def owner(self, store: str, partition: int, *, fresh: bool) -> str | None:
+        """Returns the address of the worker that has a partition of a store; ``None`` if none is known.
+
+        :param fresh: asks the group, unless it was asked just now.
+        :raises HttpRefusal: if it does not answer.
+        """
+        try:
+            if fresh or not self._owners.known.endpoints:
+                await self._ask_group(0.2)
+            elif self._asking is None:
+                await self._ask_group(MOST_AGE_S)
+        except StreamsError as error:
+            raise later(f"the application's group cannot be asked which worker has the partition: {error}") from error
+        task = self._owners.task(store, partition)
+        return None if task is None else self._owners.known.endpoints.get(task)
+
+    async def _ask_group(self, max_age_s: float) -> None:
+        """Has the map of owners read; requests at the same time wait for one reading."""
+        if self._asking is None:
+            pending: Any = self._helper.submit(self._owners.current, max_age_s)
+            self._asking = asyncio.wrap_future(pending)
+            self._asking.add_done_callback(self._asked)
+        await asyncio.shield(self._asking)
+
+    def _asked(self, _: object) -> None:
+        self._asking = None
+
+    async def answer(
+        self, endpoint: str, store: str, operation: str, query: Mapping[str, str], body: Mapping[str, Any] | None
+    ) -> list[Any]:
+        """Asks another worker for a read of its own partition; returns the lines of its answer.
+
+        :param body: what is posted, as JSON; ``None`` asks by GET.
+        :raises Unreachable: if another worker may have the partition.
+        :raises HttpRefusal: if the worker refuses the request.
+        """
+        scheme = "http" if self._options.tls is None else "https"
+        url = f"{scheme}://{_address(endpoint)}/stores/{quote(store, safe='')}/{operation}"
+        try:
+            method = "GET" if body is None else "POST"
+            async with self._opened().request(method, url, params=dict(query), json=body) as response:
+                return _lines(response.status, await response.read(), endpoint)
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise Unreachable(f"worker {endpoint} does not answer: {kind_and_text(error)}") from error
+
+    def _opened(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            headers = {} if self._options.token is None else {"Authorization": f"Bearer {self._options.token}"}
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=32, ssl=self._trusted()),
+                headers=headers,
+                timeout=aiohttp.ClientTimeout(total=ANSWER_S, connect=CONNECT_S),
+            )
+        return self._session
+
+    def _trusted(self) -> ssl.SSLContext | bool:
+        """Returns how other workers prove who they are: by an authority of the system, or by this one's certificate."""
+        if self._options.tls is None:
+            return True
+        context = ssl.create_default_context()
+        if self._options.certificate is not None:
+            context.load_verify_locations(self._options.certificate)
+        return context
+
+
+def _address(endpoint: str) -> str:
+    """Returns where to ask: behind one port there may be several processes, by number."""
+    address, slash, process = endpoint.partition("/")
+    return f"{address}/workers/{process}" if slash else address
+
+
+def _lines(status: int, body: bytes, endpoint: str) -> list[Any]:
+    """Returns the answer of a worker as lines.
+
+    :raises Unreachable: if the worker is not the owner, or has broken off.
+    :raises HttpRefusal: if it has refused the request.
+    """
+    try:
+        found = [json.loads(line) for line in body.splitlines()]
+    except ValueError:
+        raise Unreachable(f"worker {endpoint} answers what is no JSON: {cut(repr(body[:80]), 80)}") from None
+    error = found[-1].get("error") if found and isinstance(found[-1], dict) else None
+    if status == 421 or not found:
+        raise Unreachable(str(error or f"worker {endpoint} gave an empty answer"))
+    if status == 404 and found[-1].get("found") is False:
+        return found
+    if status == 503:
+        raise later(str(error))
+    if status != 200:
+        raise HttpRefusal(502 if status in (401, 403) else status, f"worker {endpoint} answers {status}: {error}")
+    if error is not None:
+        raise Unreachable(str(error))
+    return found

@@ -1,0 +1,208 @@
+"""The processes of an application with the stores and partitions that they have (Kafka Streams' StreamsMetadata).
+
+The group is asked when someone wants to know, and not before: an application without queries pays nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from processor_api.clock import Clock
+from processor_api.errors import StreamsError, UnknownStateStoreError
+from processor_api.task_id import TaskId, TopicPartition
+from processor_api.texts import repr_of
+from processor_api.topology.data import TopologyData
+from processor_api.topology.partitioner import StreamPartitioner, partition_for_key
+from processor_api.user_code.given_serdes import SerdeLike, check_serde
+from streams.kafka.membership.endpoints import OwnerMap, read_owners
+from streams.kafka.membership.port import GroupTopology
+from streams.kafka.ports import Admin
+from streams.runtime.plan.task_plan import TaskPlan
+
+FRESH_S = 1.0
+"""A map of owners that is not older is not asked for again."""
+
+
+@dataclass(frozen=True, order=True)
+class HostInfo:
+    """The address at which a process of the application answers queries: its ``application.server``.
+
+    ::
+
+        assert HostInfo.build_from_endpoint("10.1.2.3:8080") == HostInfo("10.1.2.3", 8080)
+    """
+
+    host: str
+    port: int
+
+    @classmethod
+    def build_from_endpoint(cls, endpoint: str) -> HostInfo:
+        """Returns the host and port of ``host:port``.
+
+        ::
+
+            assert HostInfo.build_from_endpoint("10.1.2.3:8080").port == 8080
+        """
+        host, _, port = endpoint.partition("/")[0].rpartition(":")
+        return cls(host.strip("[]"), int(port))
+
+    @classmethod
+    def unavailable(cls) -> HostInfo:
+        """Returns the address that stands for a process that is not known, or that tells none.
+
+        ::
+
+            assert HostInfo.unavailable() == HostInfo("unavailable", -1)
+        """
+        return cls("unavailable", -1)
+
+
+@dataclass(frozen=True)
+class KeyQueryMetadata:
+    """The process that has a key of a store.
+
+    ::
+
+        found = KeyQueryMetadata(HostInfo("10.1.2.3", 8080), frozenset(), 1)
+        assert found.partition == 1
+    """
+
+    active_host: HostInfo
+    """Its address; `HostInfo.unavailable` while no process is known to have it."""
+    standby_hosts: frozenset[HostInfo]
+    """Always empty: there are no standby tasks yet."""
+    partition: int
+    """The partition of the store that the key is in; -1 for a global store, which each process has."""
+
+
+@dataclass(frozen=True)
+class StreamsMetadata:
+    """A process of the application, with what it has.
+
+    ::
+
+        for process in app.metadata_for_all_streams_clients():
+            print(process.host_info, sorted(process.state_store_names))
+    """
+
+    host_info: HostInfo
+    state_store_names: frozenset[str] = frozenset()
+    """The stores of its tasks, and the global stores."""
+    topic_partitions: frozenset[TopicPartition] = frozenset()
+    """The partitions that its tasks read."""
+    standby_state_store_names: frozenset[str] = field(default=frozenset())
+    """Always empty, and so is the next one: there are no standby tasks yet."""
+    standby_topic_partitions: frozenset[TopicPartition] = field(default=frozenset())
+
+
+class Owners:
+    """Knows which process has which partition of a store. Any thread may ask.
+
+    :param own: the address of this process, as it tells the others.
+    :param group: returns what the application's group is asked by; ``None`` before the start.
+    """
+
+    def __init__(
+        self,
+        topology: TopologyData,
+        own: str | None,
+        group: Callable[[], tuple[Admin, GroupTopology, Mapping[int, TaskPlan]] | None],
+        clock: Clock,
+    ) -> None:
+        self.own = own
+        self._topology = topology
+        self._group = group
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._known = OwnerMap()
+        self._read_at: float | None = None
+
+    def current(self, max_age_s: float = FRESH_S) -> OwnerMap:
+        """Returns the owners of tasks; asks the group if what is known is older than that.
+
+        :raises StreamsError: if it does not answer.
+        """
+        with self._lock:
+            now = self._clock.monotonic()
+            if self._read_at is not None and now - self._read_at <= max_age_s:
+                return self._known
+            group = self._group()
+            if group is None:
+                return OwnerMap()
+            admin, topology, _ = group
+            self._known = read_owners(admin, topology)
+            self._read_at = now
+            return self._known
+
+    @property
+    def known(self) -> OwnerMap:
+        """The owners as they were last asked for."""
+        return self._known
+
+    def task(self, store: str, partition: int) -> TaskId | None:
+        """Returns the task that has a partition of a store; ``None`` if there is none."""
+        return next((TaskId(part, partition) for part, plan in self._plans().items() if store in plan.stores), None)
+
+    def _plans(self) -> Mapping[int, TaskPlan]:
+        group = self._group()
+        return {} if group is None else group[2]
+
+    # ------------------------------------------------------------------ for users
+
+    def of_key(
+        self, store: str, key: Any, chosen_by: SerdeLike[Any] | StreamPartitioner, count: int | None
+    ) -> KeyQueryMetadata:
+        """Returns the process that has a key (`KafkaStreams.query_metadata_for_key`).
+
+        :param chosen_by: serialises the key, or chooses its partition.
+        :param count: the partitions of the store; ``None`` for a global one.
+        """
+        if count is None:
+            own = HostInfo.unavailable() if self.own is None else HostInfo.build_from_endpoint(self.own)
+            return KeyQueryMetadata(own, frozenset(), -1)
+        partition = self._partition(store, key, chosen_by, count)
+        task = self.task(store, partition)
+        endpoint = None if task is None else self.current().endpoints.get(task)
+        host = HostInfo.unavailable() if endpoint is None else HostInfo.build_from_endpoint(endpoint)
+        return KeyQueryMetadata(host, frozenset(), partition)
+
+    @staticmethod
+    def _partition(store: str, key: Any, chosen_by: SerdeLike[Any] | StreamPartitioner, count: int) -> int:
+        if count == 0:
+            raise StreamsError(f"the partitions of store {store!r} are not known yet: ask again later")
+        if not callable(chosen_by) or isinstance(chosen_by, type):
+            data = check_serde(chosen_by, "key_serde", "query_metadata_for_key").serialize(key)
+            if data is None:
+                raise StreamsError("a null key is in no store")
+            return partition_for_key(data, count)
+        found = chosen_by("", key, None, None, count)
+        chosen = sorted(found) if found is not None else []
+        if len(chosen) != 1 or not 0 <= chosen[0] < count:
+            raise StreamsError(
+                f"the partitioner must choose one of {count} partitions for the key of a query, and chose"
+                f" {repr_of(found)}"
+            )
+        return chosen[0]
+
+    def of_store(self, store: str) -> tuple[StreamsMetadata, ...]:
+        """Returns the processes that have partitions of a store (`KafkaStreams.streams_metadata_for_store`)."""
+        if store not in self._topology.stores and store not in self._topology.global_stores:
+            raise UnknownStateStoreError(f"the topology has no store {store!r}", store=store)
+        return tuple(one for one in self.all() if store in one.state_store_names)
+
+    def all(self) -> tuple[StreamsMetadata, ...]:
+        """Returns all processes (`KafkaStreams.metadata_for_all_streams_clients`)."""
+        owners, plans = self.current(), self._plans()
+        tasks: dict[HostInfo, set[TaskId]] = {HostInfo.build_from_endpoint(one): set() for one in owners.members}
+        for task, endpoint in owners.endpoints.items():
+            if endpoint is not None and task.subtopology in plans:
+                tasks.setdefault(HostInfo.build_from_endpoint(endpoint), set()).add(task)
+        return tuple(self._metadata(host, tasks[host], plans) for host in sorted(tasks))
+
+    def _metadata(self, host: HostInfo, tasks: set[TaskId], plans: Mapping[int, TaskPlan]) -> StreamsMetadata:
+        stores = {store for task in tasks for store in plans[task.subtopology].stores}
+        partitions = {one for task in tasks for one in plans[task.subtopology].partitions(task.partition)}
+        return StreamsMetadata(host, frozenset(stores | self._topology.global_stores.keys()), frozenset(partitions))
