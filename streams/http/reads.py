@@ -24,7 +24,7 @@ from streams.config import StreamsConfig
 from streams.http.served import HttpRefusal
 from streams.queries.position import Position, PositionBound
 from streams.serdes.times import MOST_MS, time_ms
-from streams.serdes.values import DoesNotFit, as_json, bytes_as_json, fitted
+from streams.serdes.values import DoesNotFit, as_json, bytes_as_json, fitted, parsed_json
 
 LIMIT, MOST_LIMIT = 1000, 100_000
 """Rows of an answer, as a rule and at most."""
@@ -33,6 +33,7 @@ MOST_KEYS = 1000
 MOST_SHOWN = 80
 
 Row = dict[str, Any]
+Query = Mapping[str, str]
 
 
 class StoreSerdes:
@@ -44,6 +45,23 @@ class StoreSerdes:
         if found is None:
             raise HttpRefusal(500, f"store {builder.name!r} has no serde for keys")
         self.key: Serde[Any] = found
+
+    def named(self, query: Query, name: str = "key") -> Any:
+        """Returns the key that a parameter is: a text that was typed, or with ``keys=json`` a value of JSON.
+
+        :raises HttpRefusal: if it is missing, or the serde does not take it.
+        """
+        text, form = query.get(name), query.get("keys", "text")
+        if text is None:
+            raise HttpRefusal(400, f"{name} is missing")
+        if form not in ("text", "json"):
+            raise HttpRefusal(400, f"keys is {cut(form, MOST_SHOWN)!r}: text or json is expected")
+        if form == "text":
+            return self.key_of(text, is_text=True, name=name)
+        try:
+            return self.key_of(parsed_json(text), is_text=False, name=name)
+        except ValueError as error:
+            raise HttpRefusal(400, f"{name}: {plain_str(error)}") from None
 
     def key_of(self, given: Any, *, is_text: bool, name: str = "key") -> Any:
         """Returns the key that a request names, as the store takes it.
@@ -120,9 +138,7 @@ class Read:
     """Whether there is one row at most."""
 
 
-Query = Mapping[str, str]
-
-COMMON = frozenset({"partition", "isolation", "position", "stale", "max_lag", "partial", "local"})
+COMMON = frozenset({"keys", "partition", "isolation", "position", "stale", "max_lag", "partial", "local"})
 PAGED = frozenset({"limit", "cursor"})
 
 
@@ -229,7 +245,7 @@ def _pair_row(pair: Any) -> Row:
 
 
 def _get(serdes: StoreSerdes, query: Query) -> Read:
-    return get_of(serdes.key_of(_needed(query, "key"), is_text=True), as_of=_as_of(serdes, query))
+    return get_of(serdes.named(query), as_of=_as_of(serdes, query))
 
 
 def get_of(key: Any, *, as_of: int | None = None) -> Read:
@@ -267,7 +283,7 @@ def _as_of(serdes: StoreSerdes, query: Query) -> int | None:
 
 
 def _range(serdes: StoreSerdes, query: Query) -> Read:
-    bounds = [serdes.key_of(query[name], is_text=True, name=name) if name in query else None for name in ("from", "to")]
+    bounds = [serdes.named(query, name) if name in query else None for name in ("from", "to")]
     as_of = _as_of(serdes, query)
     order = query.get("order", "ascending")
     if order not in ("ascending", "descending"):
@@ -317,7 +333,7 @@ def _behind(rows: Any, serdes: StoreSerdes, after: After | None) -> Any:
 
 
 def _prefix(serdes: StoreSerdes, query: Query) -> Read:
-    prefix = serdes.key_of(_needed(query, "prefix"), is_text=True, name="prefix")
+    prefix = serdes.named(query, "prefix")
     as_of = _as_of(serdes, query)
 
     def rows(store: Any, after: After | None) -> Any:
@@ -334,7 +350,7 @@ def _windows(serdes: StoreSerdes, query: Query) -> Read:
     begin, end = _time(query, "from", 0), _time(query, "to", MOST_MS)
     if "key" not in query:
         return Read(rows=lambda store, after: store.fetch_all(begin, end), row=_pair_row)
-    key = serdes.key_of(query["key"], is_text=True)
+    key = serdes.named(query)
     size = serdes.builder.supplier.parameters.get("window_size_ms")
 
     def rows(store: Any, after: After | None) -> Any:
@@ -356,12 +372,12 @@ def _sessions(serdes: StoreSerdes, query: Query) -> Read:
     begin, end = _time(query, "from", 0), _time(query, "to", MOST_MS)
     if "key" not in query:
         return Read(rows=lambda store, after: store.find_sessions_by_end(begin, end), row=_pair_row)
-    key = serdes.key_of(query["key"], is_text=True)
+    key = serdes.named(query)
     return Read(key=key, rows=lambda store, after: store.find_sessions(key, begin, end), row=_pair_row)
 
 
 def _versions(serdes: StoreSerdes, query: Query) -> Read:
-    key = serdes.key_of(_needed(query, "key"), is_text=True)
+    key = serdes.named(query)
     begin = _time(query, "from", 0) if "from" in query else None
     end = _time(query, "to", 0) if "to" in query else None
     return Read(
@@ -373,12 +389,6 @@ def _versions(serdes: StoreSerdes, query: Query) -> Read:
 
 def _count(serdes: StoreSerdes, query: Query) -> Read:
     return Read(rows=lambda store, after: iter((store.approximate_num_entries(),)), row=lambda count: {"count": count})
-
-
-def _needed(query: Query, name: str) -> str:
-    if name not in query:
-        raise HttpRefusal(400, f"{name} is missing")
-    return query[name]
 
 
 class _Operation(NamedTuple):

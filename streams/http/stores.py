@@ -170,7 +170,11 @@ class StorePages:
 
     async def store(self, request: web.Request) -> web.StreamResponse:
         """Answers with what a store is, and where its partitions are."""
-        return json_answer(self._described(self._builder(request)))
+        fields = self._described(self._builder(request))
+        if fields["partitions"]:
+            name, count = fields["name"], fields["partitions"]
+            fields["workers"] = [await self._router.owner(name, partition, fresh=False) for partition in range(count)]
+        return json_answer(fields)
 
     def _described(self, builder: StoreBuilder[Any, Any]) -> dict[str, Any]:
         queries, name = self._queries(), builder.name
