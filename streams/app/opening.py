@@ -33,6 +33,7 @@ from streams.runtime.plan.plans import PlanBook
 from streams.runtime.tasks.full_disk import FullDisk, Waiting
 from streams.runtime.threads.process_resources import ClusterAccess, LocalState, ProcessResources
 from streams.runtime.threads.thread_resources import ThreadIdentity, ThreadResources, make_resources
+from streams.telemetry import spans_by
 from streams.threads import SYSTEM_THREADS, Event, StoppableThread, Threads
 from streams.user_exits import passes
 
@@ -274,6 +275,7 @@ def _process(
         metrics=parts.metrics,
         deploy_check=DeployCheck(topology, settings, existing, cluster.admin, platform.clock, threads),
         restore_listeners=tuple(restore_listeners),
+        probe=spans_by(config),
     )
     return process, TopicWatch(fitter, readable, plans) if fitter.growing else None
 

@@ -209,6 +209,8 @@ class StreamsConfig(BaseModel):
     """Follows one record in so many; ``None`` follows none."""
     trace_topics: Annotated[tuple[str, ...], PlainValidator(values.names)] = ()
     """Source topics whose records are followed; none means all of them."""
+    otel_traces: Annotated[float | None, PlainValidator(values.optional(values.share))] = None
+    """The share of records without a trace of their own that get spans; ``None`` makes no spans at all."""
     upgrade_from: Annotated[str | None, PlainValidator(values.optional(values.text))] = None
 
     # Accepted, and without effect for the reason given in streams.config.keys.
@@ -388,6 +390,10 @@ class StreamsConfig(BaseModel):
 
     def _contradictions_of_trace(self) -> list[str]:
         follows = self.trace_keys, self.trace_every is not None
+        if any(follows) and self.otel_traces is not None:
+            return [
+                "otel.traces is set with trace.keys or trace.every: only one of them sees records, take out the other"
+            ]
         if all(follows):
             return [
                 "trace.keys and trace.every are both set: follow records by key, or one in n, and take out the other"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import sys
@@ -181,6 +182,17 @@ def names(value: Any) -> tuple[str, ...]:
     if not isinstance(given, (list, tuple, set, frozenset)) or not all(isinstance(name, str) for name in given):
         raise ValueError(f"must be names separated by commas or a list of them, got {repr_of(value)}")
     return tuple(name.strip() for name in given if name.strip())
+
+
+def share(value: Any) -> float:
+    """Reads a number between 0 and 1, also as text."""
+    try:
+        number = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not 0 <= number <= 1:  # also not a number
+        raise ValueError(f"must be a share between 0 and 1, got {repr_of(value)}")
+    return number
 
 
 def trace_keys(value: Any) -> tuple[Any, ...]:

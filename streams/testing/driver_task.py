@@ -29,6 +29,7 @@ from streams.runtime.tasks.task import Task
 from streams.runtime.tasks.task_stores import EngineOpener
 from streams.runtime.tracing.rules import TraceRules
 from streams.runtime.tracing.task_trace import traced_by
+from streams.telemetry import spans_by
 from streams.testing.arrivals import ArrivalMerge, Arrivals
 from streams.testing.driver_log import DriverProducer, DriverTopic
 from streams.testing.record_trace import RecordTrace
@@ -118,7 +119,7 @@ class DriverTask:
         try:
             self.globals = DriverGlobals(topology, config, self.directory / "global", clock, open_engine, probe)
             self.globals.start()
-            self.task = self._assembled(topology, config, clock, open_engine, probe)
+            self.task = self._assembled(topology, config, clock, open_engine, probe or spans_by(config))
             self.task.inputs.merge_of = partial(ArrivalMerge, arrivals=self._arrivals)
             self.task.start(self.collector, {})
         except BaseException:

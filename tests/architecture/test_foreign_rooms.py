@@ -9,6 +9,7 @@ from tools.parsed_sources import nodes_of, parsed
 # A room is a module or a package; both spellings of `streams.config` are the same room.
 ROOMS = {
     "aiohttp": ("streams.http",),
+    "opentelemetry": ("streams.telemetry",),
     "prometheus_client": ("streams.http.exposition",),
     "confluent_kafka": ("streams.kafka.confluent",),
     "mmh3": ("state.formats.foreign_keys",),

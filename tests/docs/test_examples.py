@@ -53,8 +53,12 @@ def name(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-# What these pages show needs Kafka or Spark, or files: tests/integration, tests/spark and those of tutorials run it.
-ELSEWHERE = [*(ROOT / "docs" / f"{page}.md" for page in ("spark", "spark-backfill", "spark-handover")), *FOLLOWED]
+# What these pages show needs Kafka or Spark, files, or a process of its own: tests/integration, tests/spark,
+# tests/telemetry and those of tutorials run it.
+ELSEWHERE = [
+    *(ROOT / "docs" / f"{page}.md" for page in ("spark", "spark-backfill", "spark-handover", "tracing")),
+    *FOLLOWED,
+]
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python") and page not in ELSEWHERE], ids=name)

@@ -78,7 +78,7 @@ class Kit:
         self.forwarded: list[tuple[Any, int]] = []
         self.places: list[tuple[Any, int, int, int]] = []
         self.punctuated: list[int] = []
-        source = BoundSource("source", bytes, read or Serdes.LONG.deserialize, extractor, self._forward)
+        source = BoundSource("source", bytes, read or Serdes.LONG.deserialize, extractor, self._forward, self._forward)
         self.queue = InputQueue(PARTITION, source, self.environment)
         self.loop = BatchLoop(self.queue, self.environment)
         self.punctuations = Punctuations(lambda schedule, now: None)

@@ -110,6 +110,7 @@ NAVIGATION: tuple[tuple[str, tuple[str, ...]], ...] = (
             "docs/metrics.md",
             "docs/testing.md",
             "docs/following-a-record.md",
+            "docs/tracing.md",
             "docs/simulation.md",
             "docs/performance.md",
             "docs/versions.md",

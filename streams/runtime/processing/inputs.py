@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -48,6 +48,8 @@ class BoundSource:
     read_value: Callable[[bytes], Any]
     extractor: TimestampExtractor | None
     forward: Forward
+    unprobed: Forward
+    """The same without a probe."""
 
 
 class InputReader:
@@ -354,13 +356,14 @@ class BatchLoop:
             return 0
         pace, self._done = self._environment.thread.pace, len(messages)
         checked = messages if pace is None else chain.from_iterable(self._runs(messages, pace))
-        cursor, source, forward = reader.cursor, reader.source, reader.source.forward
+        cursor, source = reader.cursor, reader.source
         read_key, read_value = source.read_key, source.read_value
         stream_time, time_limit = cursor.stream_time, reader.time_limit
         cursor.source = queue.partition
         kind = type(messages[0])
         keys, values = map(kind.key, messages), map(kind.value, messages)
-        rest = zip(map(kind.timestamp, messages), map(kind.headers, messages), strict=True)
+        found, forward = self._forward_of(source, map(kind.headers, messages))
+        rest = zip(map(kind.timestamp, messages), found, strict=True)
         for message, raw_key, raw_value, (stamp, headers) in zip(checked, keys, values, rest, strict=False):
             cursor.message = message
             try:
@@ -392,6 +395,15 @@ class BatchLoop:
         queue.position = messages[done - 1].offset() + 1
         queue.messages.extendleft(reversed(messages[done:]))
         return done
+
+    def _forward_of(self, source: BoundSource, headers: Iterable[Any]) -> tuple[Iterable[Any], Forward]:
+        """Returns the headers of some records, and where a source forwards these to: past a probe that need not see
+        them."""
+        probe = self._environment.probe
+        if probe is None:
+            return headers, source.forward
+        headers = list(headers)
+        return headers, source.forward if probe.sees(headers) else source.unprobed
 
     def _runs(self, messages: list[Any], pace: Pace) -> Iterator[list[Any]]:
         """Yields the messages in runs, and checks the clock between them; leaves the rest when the turn is over."""

@@ -182,6 +182,7 @@ class _ChainBuilder:
             read_value=self.environment.value_serde(node.value_serde, what, topic).deserialize,
             extractor=node.timestamp_extractor or self.environment.settings.default_timestamp_extractor,
             forward=self.probed(node, forward, topic),
+            unprobed=forward,
         )
 
     def probed(self, node: Node, function: Forward, topic: str | None) -> Forward:

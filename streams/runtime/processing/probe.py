@@ -6,12 +6,12 @@ probe, nothing is called, and a task has the same functions as if there were non
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from processor_api.context import HandleTogether
-from processor_api.record import Forward
+from processor_api.record import Forward, HeaderList
 from processor_api.topology.nodes import Node
 from state.row_format.record_context import Cursor
 from state.row_format.row_probe import RowProbe
@@ -26,8 +26,8 @@ class Probe(Protocol):
     """Sees the records of one task, in its nodes and stores."""
 
     @property
-    def rows(self) -> RowProbe:
-        """Sees the rows of its stores."""
+    def rows(self) -> RowProbe | None:
+        """Sees the rows of its stores, if anything does."""
         ...
 
     def node(self, node: Node, call: Forward, *, is_internal: bool) -> Forward:
@@ -35,6 +35,11 @@ class Probe(Protocol):
 
         :param is_internal: whether a source reads, or a sink writes, a topic of the application itself.
         """
+        ...
+
+    def sees(self, headers: Sequence[HeaderList | None]) -> bool:
+        """Whether it has to see some records at their source, which have these headers; else they pass it by, and its
+        functions are called in nodes and stores below only."""
         ...
 
     def store(self, node: str, store: OpenStore) -> OpenStore:

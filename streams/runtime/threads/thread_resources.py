@@ -392,7 +392,7 @@ def _task_opener(
             pace=pace,
             store_owner=threading.get_ident(),
             metrics=ThreadMetrics(process.metrics, identity.thread),
-            probe=traced_by(tracer),
+            probe=traced_by(tracer) or process.probe,
         ),
     )
     return TaskOpener(assembly, process.state.directory)

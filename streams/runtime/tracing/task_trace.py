@@ -7,7 +7,7 @@ logged or forwarded (:mod:`streams.runtime.tracing.store_trace`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -136,6 +136,10 @@ class TaskTrace:
                     tracer.sink = None
 
         return run_traced
+
+    def sees(self, headers: Sequence[HeaderList | None]) -> bool:
+        """Returns ``True``: rules choose records by their keys, and count them."""
+        return True
 
     def _source(self, node: str, forward: Forward, is_internal: bool) -> Forward:
         tracer, cursor, rules = self.tracer, self._cursor, self.tracer.rules

@@ -1,0 +1,429 @@
+"""The spans of one task: reading a record, the nodes that users name, what waited, and sending.
+
+They are the task's `Probe`. A record has spans if the trace that it comes with, in its header ``traceparent`` (W3C), is
+sampled, or if it has no trace and is one of the share ``otel.traces``. All others pass the functions here after one
+comparison, and OpenTelemetry is not asked about them.
+
+Headers go on with a record of themselves, so a trace does too. Where they do not, as in caches and buffers, the traces
+of the records that wait are remembered beside it, by store and key (docs/decisions/command-line-and-settings.md, "A
+trace waits beside a cache"). This room is the only one that imports OpenTelemetry, and nothing imports the room unless
+the setting is there.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+from opentelemetry import context, trace
+from opentelemetry.propagators.textmap import Getter, Setter
+from opentelemetry.trace import Link, NonRecordingSpan, Span, SpanContext, SpanKind, Status, StatusCode
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from processor_api.context import HandleTogether, HeldRecord
+from processor_api.record import Forward, HeaderList
+from processor_api.texts import error_text, repr_of
+from processor_api.topology.nodes import Node, SinkNode, SourceNode
+from state.row_format.record_context import Cursor
+from state.write_buffer.store_kind import OpenStore
+from streams.kafka.producing.record_collector import Changelog
+from streams.runtime.processing.probe import LogFunctions, ProbeMaker
+
+if TYPE_CHECKING:
+    from streams.config import StreamsConfig
+
+log = logging.getLogger("streams.telemetry")
+
+TRACEPARENT, TRACESTATE = "traceparent", "tracestate"
+WHOLE = 1_000_000_000
+"""The share of all records, as it is counted: floats would lose a part of a record."""
+WAITING_MAX = 10_000
+"""Keys in caches and buffers, and records that are held, of which the traces are remembered."""
+LINKS_MAX = 32
+"""Traces of one result that are remembered."""
+_GENERATED = re.compile(r"-\d{10}(?!\d)")
+_FLAGS = re.compile(rb"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-([0-9a-f]{2})(?:-|$)")
+_W3C = TraceContextTextMapPropagator()
+
+Headers = HeaderList | None
+
+
+class _Headers(Getter[HeaderList], Setter[HeaderList]):
+    """Reads and writes the headers of records for a propagator."""
+
+    def get(self, carrier: HeaderList, key: str) -> list[str] | None:
+        return [(value or b"").decode("latin-1") for name, value in carrier if name == key] or None
+
+    def keys(self, carrier: HeaderList) -> list[str]:
+        return [name for name, _ in carrier]
+
+    def set(self, carrier: HeaderList, key: str, value: str) -> None:
+        carrier.append((key, value.encode()))
+
+
+_HEADERS = _Headers()
+
+
+def with_trace(headers: Headers) -> HeaderList:
+    """Returns headers with the current span as their trace, in place of the one that they had."""
+    kept = [one for one in headers or () if one[0] not in (TRACEPARENT, TRACESTATE)]
+    _W3C.inject(kept, setter=_HEADERS)
+    return kept
+
+
+def is_sampled(traceparent: bytes | None) -> bool | None:
+    """Returns whether a trace is sampled; ``None`` for a header that is none."""
+    found = _FLAGS.match(traceparent or b"")
+    return None if found is None else bool(int(found[1], 16) & 1)
+
+
+def probe_of(config: StreamsConfig, share: float) -> ProbeMaker:
+    """Returns what makes the spans of each task of an application.
+
+    :param share: of the records without a trace that get spans; none do where the user's sampler begins no trace,
+        which need not be asked for each record.
+    """
+    provider = trace.get_tracer_provider()
+    if isinstance(provider, trace.ProxyTracerProvider):
+        log.warning(
+            "otel.traces is set, and no tracer provider is: no span is exported. Set one, or start the application by"
+            " opentelemetry-instrument"
+        )
+    sampler = getattr(provider, "sampler", None)
+    if sampler is not None and re.match(r"(ParentBased\{root:)?AlwaysOffSampler", sampler.get_description()):
+        share = 0.0
+    return partial(
+        TaskSpans, provider.get_tracer("streams", version("streams-for-kafka")), share, config.application_id
+    )
+
+
+class _WaitingTraces:
+    """The traces of records that wait in caches and buffers, or are held back, by where they wait.
+
+    They are limited: what is beyond goes on without a trace, the oldest first.
+    """
+
+    def __init__(self) -> None:
+        self.found: OrderedDict[Any, list[SpanContext]] = OrderedDict()
+
+    def add(self, place: Any, span: Span) -> None:
+        """Remembers that a record of a trace waits."""
+        waiting = self.found.setdefault(_hashable(place), [])
+        if len(waiting) < LINKS_MAX and span.get_span_context() not in waiting:
+            waiting.append(span.get_span_context())
+        if len(self.found) > WAITING_MAX:
+            self.found.popitem(last=False)
+
+    def take(self, place: Any) -> list[SpanContext]:
+        """Returns the traces of what waits no more."""
+        return self.found.pop(_hashable(place), [])
+
+    def clear(self) -> None:
+        self.found.clear()
+
+
+def _hashable(place: Any) -> Any:
+    try:
+        hash(place)
+    except TypeError:  # a key that is a list or a mapping
+        return repr_of(place)
+    return place
+
+
+class TaskSpans:
+    """The spans of one task, which are its `Probe`.
+
+    :param share: of the records without a trace that get spans.
+    :param application_id: the consumer group, for attributes.
+    """
+
+    rows = None
+
+    def __init__(
+        self,
+        tracer: trace.Tracer,
+        share: float,
+        application_id: str,
+        task: str,
+        cursor: Cursor,
+        dropped: Callable[[], int],
+    ) -> None:
+        self._tracer, self._share, self._cursor = tracer, round(share * WHOLE), cursor
+        self._credit = 0
+        """The share of the records that were read since one had spans; of :data:`WHOLE`."""
+        self._common = {"messaging.system": "kafka", "messaging.consumer.group.name": application_id}
+        self._task = task
+        self.current: Span | None = None
+        """The innermost span of the current record; ``None`` if it has none."""
+        self.waiting = _WaitingTraces()
+        self._stores: dict[str, list[str]] = {}
+        """The names of the stores that nodes have."""
+
+    @contextmanager
+    def _within(self, span: Span | None) -> Iterator[None]:
+        """Makes a span the current one, and ends it; ``None`` leaves the current trace for some time."""
+        before, self.current = self.current, span
+        made = context.Context() if span is None else trace.set_span_in_context(span)
+        token = context.attach(made)
+        try:
+            yield
+        except BaseException as error:
+            if span is not None:
+                span.record_exception(error)
+                span.set_status(Status(StatusCode.ERROR, error_text(error)))
+            raise
+        finally:
+            context.detach(token)
+            self.current = before
+            if span is not None:
+                span.end()
+
+    # ------------------------------------------------------------------ nodes
+
+    def node(self, node: Node, call: Forward, *, is_internal: bool) -> Forward:
+        """Returns the function of a source or a sink with its span; of another node, if users have named it."""
+        if isinstance(node, SourceNode):
+            return self._source(node.name, call)
+        if isinstance(node, SinkNode):
+            return self._sink(node, call)
+        name = node.name
+        if _GENERATED.search(name):
+            return call
+
+        def run_in_span(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            if self.current is None:
+                return call(key, value, timestamp, headers)
+            attributes = {"streams.node": name, "streams.task": self._task}
+            if stores := self._stores.get(name):
+                attributes["streams.stores"] = ", ".join(stores)
+            with self._within(self._tracer.start_span(name, attributes=attributes)):
+                call(key, value, timestamp, headers)
+
+        return run_in_span
+
+    def sees(self, headers: Sequence[Headers]) -> bool:
+        """Whether one of some records may have spans: by its headers, or because it is one of the share."""
+        rest = self._credit + self._share * len(headers)
+        if rest >= WHOLE or any(headers):
+            return True
+        self._credit = rest
+        return False
+
+    def _source(self, node: str, forward: Forward) -> Forward:
+        def read_in_span(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            follows = None
+            if headers:
+                for name, data in headers:
+                    if name == TRACEPARENT:
+                        follows = is_sampled(data)
+                        break
+            if follows is None:
+                self._credit += self._share
+                if self._credit < WHOLE:
+                    return forward(key, value, timestamp, headers)
+                self._credit -= WHOLE
+            elif not follows:
+                return forward(key, value, timestamp, headers)
+            span = self._reading(node, headers)
+            if not span.is_recording():  # the sampler of the user has left it out
+                return forward(key, value, timestamp, headers)
+            with self._within(span):
+                forward(key, value, timestamp, with_trace(headers))
+
+        return read_in_span
+
+    def _reading(self, node: str, headers: Headers) -> Span:
+        topic, partition = self._cursor.source
+        attributes = {
+            **self._common,
+            "messaging.operation.type": "process",
+            "messaging.operation.name": "process",
+            "messaging.destination.name": str(topic),
+            "messaging.destination.partition.id": str(partition),
+            "messaging.kafka.offset": self._cursor.message.offset(),
+            "streams.task": self._task,
+            "streams.node": node,
+        }
+        parent = _W3C.extract(headers or [], context.Context(), _HEADERS)
+        return self._tracer.start_span(f"process {topic}", parent, SpanKind.CONSUMER, attributes)
+
+    def _sink(self, node: SinkNode, send: Forward) -> Forward:
+        topic = node.topic if node.topic is not None else "by record"
+        attributes = {
+            "messaging.system": "kafka",
+            "messaging.operation.type": "send",
+            "messaging.operation.name": "send",
+            "streams.node": node.name,
+            "streams.task": self._task,
+        }
+        if node.topic is not None:
+            attributes["messaging.destination.name"] = node.topic
+
+        def send_in_span(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            if self.current is None:
+                return send(key, value, timestamp, headers)
+            span = self._tracer.start_span(f"send {topic}", None, SpanKind.PRODUCER, attributes)
+            with self._within(span):
+                send(key, value, timestamp, with_trace(headers))
+
+        return send_in_span
+
+    def dropped(self, node: str, why: str) -> None:
+        """Adds that a node has dropped the current record, and why, to its span."""
+        if self.current is not None:
+            self.current.add_event("dropped", {"streams.node": node, "streams.reason": why})
+
+    def unread(self, node: str, key: Any, why: str) -> None:
+        """Makes the span of a record that was dropped before it reached the nodes, if its trace is sampled."""
+        headers = self._cursor.message.headers()
+        if headers and is_sampled(next((data for name, data in headers if name == TRACEPARENT), None)):
+            with self._within(self._reading(node, headers)):
+                self.dropped(node, why)
+
+    @contextmanager
+    def punctuation(self, node: str, now_ms: int) -> Iterator[None]:
+        """Makes the span of a punctuation, which begins a trace; a context manager."""
+        attributes: dict[str, Any] = {"streams.node": node, "streams.task": self._task, "streams.time": now_ms}
+        span = self._tracer.start_span(f"punctuate {node}", context.Context(), attributes=attributes)
+        with self._within(span if span.is_recording() else None):
+            yield
+
+    # ------------------------------------------------------------------ what waits
+
+    def store(self, node: str, store: OpenStore) -> OpenStore:
+        """Returns a store as a node gets it, which remembers the traces of what waits in it."""
+        self._stores.setdefault(node, []).append(store.builder.name)
+        waits = store.cached or hasattr(store.operator, "evict_while")
+        return replace(store, operator=_WaitingStore(store, node, self)) if waits else store
+
+    def changelog(self, store: str, changelog: Changelog) -> LogFunctions:
+        """Returns the functions by which a store logs, as they are: changelogs have no traces."""
+        return changelog.log, changelog.log_many
+
+    def later(self, node: str, store: str, key: Any, forward: Callable[..., None], headers: Headers) -> None:
+        """Forwards what has waited in a store: in the trace of its record, or linked to those of all its records.
+
+        :param forward: takes the headers.
+        """
+        traces = self.waiting.take((store, key))
+        if not traces:
+            with self._within(None):
+                return forward(headers)
+        parent, links = context.Context(), [Link(one) for one in traces]
+        if len(traces) == 1:
+            parent, links = trace.set_span_in_context(NonRecordingSpan(traces[0])), []
+        attributes = {"streams.node": node, "streams.task": self._task, "streams.stores": store}
+        span = self._tracer.start_span(f"release {node}", parent, SpanKind.INTERNAL, attributes, links)
+        with self._within(span if span.is_recording() else None):
+            forward(with_trace(headers) if span.is_recording() else headers)
+
+    def holding(self, node: str, hold: Forward) -> Forward:
+        """Returns the function of a node that holds the current record back, which remembers its trace."""
+
+        def hold_traced(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            if self.current is not None:
+                self.waiting.add(self._position(node), self.current)
+            hold(key, value, timestamp, headers)
+
+        return hold_traced
+
+    def batch(self, node: str, handle: HandleTogether) -> HandleTogether:
+        """Returns the function of a node that handles what it held: each record goes on in its own trace."""
+
+        def handle_traced(held: list[HeldRecord], resume: Callable[[HeldRecord], None]) -> None:
+            tokens: list[Any] = []
+
+            def leave() -> None:
+                self.current = None
+                if tokens:
+                    context.detach(tokens.pop())
+
+            def resume_traced(record: HeldRecord) -> None:
+                leave()
+                resume(record)
+                if traces := self.waiting.take(self._position(node)):
+                    self.current = NonRecordingSpan(traces[0])
+                    tokens.append(context.attach(trace.set_span_in_context(self.current)))
+
+            with self._within(None):
+                try:
+                    handle(held, resume_traced)
+                finally:
+                    leave()
+
+        return handle_traced
+
+    def _position(self, node: str) -> tuple[Any, ...]:
+        return (node, *self._cursor.source, self._cursor.message.offset())
+
+    def committed(self) -> None:
+        """Does nothing: what waits in buffers outlives a commit."""
+
+    def rolled_back(self) -> None:
+        """Forgets what waits: the records are read again, with their traces."""
+        self.waiting.clear()
+
+
+class _WaitingStore:
+    """A cached store, or a buffer, as an operator of the DSL gets it."""
+
+    def __init__(self, store: OpenStore, node: str, spans: TaskSpans) -> None:
+        self._operator, self._name, self._node, self._spans = store.operator, store.builder.name, node, spans
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "put":
+            is_buffer = hasattr(self._operator, "evict_while")
+            return self._buffering() if is_buffer else self._putting()
+        return getattr(self._operator, name)
+
+    def _putting(self) -> Callable[..., Any]:
+        put, spans, name = self._operator.put, self._spans, self._name
+
+        def put_traced(key: Any, value: Any, timestamp: int, headers: Headers = None) -> Any:
+            if spans.current is not None:
+                spans.waiting.add((name, key), spans.current)
+            return put(key, value, timestamp, headers)
+
+        return put_traced
+
+    def _buffering(self) -> Callable[..., Any]:
+        """Returns `put` of a buffer, which may take a time before the key."""
+        put, spans, name = self._operator.put, self._spans, self._name
+
+        def put_traced(*args: Any) -> Any:
+            if spans.current is not None:
+                spans.waiting.add((name, args[-4]), spans.current)
+            return put(*args)
+
+        return put_traced
+
+    def on_flush(self, callback: Callable[..., None], *, old_values: bool) -> None:
+        """Has a function called with each change that leaves the cache, in its trace."""
+        spans, node, name = self._spans, self._node, self._name
+        waiting = spans.waiting.found
+
+        def flush_traced(key: Any, new: Any, old: Any, timestamp: int, headers: Headers) -> None:
+            if not waiting and spans.current is None:
+                return callback(key, new, old, timestamp, headers)
+            spans.later(node, name, key, lambda own: callback(key, new, old, timestamp, own), headers)
+
+        self._operator.on_flush(flush_traced, old_values=old_values)
+
+    def evict_while(self, predicate: Callable[[], bool], callback: Callable[..., None], **how: bool) -> None:
+        """Forwards what leaves the buffer, in its trace."""
+        spans, node, name = self._spans, self._node, self._name
+        waiting = spans.waiting.found
+
+        def release_traced(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            if not waiting and spans.current is None:
+                return callback(key, value, timestamp, headers)
+            spans.later(node, name, key, lambda own: callback(key, value, timestamp, own), headers)
+
+        self._operator.evict_while(predicate, release_traced, **how)
