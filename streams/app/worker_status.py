@@ -11,6 +11,9 @@ from streams.app.application_run import ApplicationRun
 from streams.observing.observer import task_statuses, thread_status
 from streams.observing.status import WorkerStatus
 
+HOST = socket.gethostname()
+VERSION = version("streams-for-kafka")
+
 
 def worker_status(run: ApplicationRun, *, ready: bool) -> WorkerStatus:
     """Returns what the process of a run does now; any thread may ask.
@@ -24,9 +27,9 @@ def worker_status(run: ApplicationRun, *, ready: bool) -> WorkerStatus:
     return WorkerStatus(
         application_id=config.application_id,
         client_id=(config.client_id if resources is None else resources.client_id) or "",
-        host=socket.gethostname(),
+        host=HOST,
         pid=os.getpid(),
-        version=version("streams-for-kafka"),
+        version=VERSION,
         at_ms=parts.platform.clock.time_ms(),
         started_at_ms=min(started, default=None),
         state=run.state.value,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from processor_api.context import HeldBack
+from streams.observing.places import place_of
 from streams.observing.status import DropStatus, HeldStatus
 from streams.runtime.processing.drops import Dropped
 from streams.runtime.tasks.task import Task
@@ -16,11 +17,10 @@ def drops_of(task: Task) -> tuple[DropStatus, ...]:
 
 
 def _dropped(task: Task, one: Dropped) -> DropStatus:
-    topology, reason = task.plan.topology, one.reason
+    reason = one.reason
     return DropStatus(
         node=one.node,
-        call=topology.call_of(one.node),
-        made_at=topology.line_of(one.node),
+        **place_of(task.plan.topology, one.node),
         reason=reason.tag,
         text=reason.text,
         remedy=reason.remedy,
@@ -43,12 +43,11 @@ def look_into(task: Task) -> tuple[HeldStatus, ...]:
 
 
 def _held(task: Task, found: Iterable[tuple[str, HeldBack]]) -> tuple[HeldStatus, ...]:
-    topology, waits_for = task.plan.topology, task.inputs.holding_back()
+    waits_for = task.inputs.holding_back()
     return tuple(
         HeldStatus(
             node=node,
-            call=topology.call_of(node),
-            made_at=topology.line_of(node),
+            **place_of(task.plan.topology, node),
             what=held.names[held.count != 1],
             count=held.count,
             at_least=held.at_least,

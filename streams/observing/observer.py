@@ -16,6 +16,7 @@ from processor_api.topology.topology import Topology
 from state.registry.kinds import families_of, kind_name
 from state.registry.statistics import HasProperties, uncommitted
 from streams.observing.accounting import drops_of, held_by
+from streams.observing.places import place_of
 from streams.observing.status import NodeStatus, PartitionStatus, StoreStatus, TaskStatus, ThreadStatus
 from streams.runtime.processing.inputs import InputQueue
 from streams.runtime.tasks.task import Task
@@ -92,7 +93,7 @@ def _of_task(topology: Topology, owned: OwnedTask, thread: str) -> TaskStatus:
 
 def node_status(topology: Topology, name: str) -> NodeStatus:
     """Returns a node's place in the user's script."""
-    return NodeStatus(name=name, call=topology.call_of(name), made_at=topology.line_of(name))
+    return NodeStatus(name=name, **place_of(topology, name))
 
 
 def _unread(owned: OwnedTask) -> Iterator[PartitionStatus]:

@@ -309,7 +309,7 @@ function drawBox(box) {
   if (left) group.append(write(box.small, { x, y: height - 9, class: "small" }));
   const figures = drawn("text", { x: left ? width - 12 : middle, y: height - 9, class: "figures" });
   const restore = drawn("rect", { class: "restore", x: 0, y: height - 4, width: 0, height: 3 });
-  const badge = drawn("g", { class: "badge", visibility: "hidden" }, drawn("rect", { y: -9, height: 16, rx: 8 }), drawn("text", { y: 3 }));
+  const badge = drawn("g", { class: "badge", visibility: "hidden" }, drawn("rect", { y: -11, height: 20, rx: 10 }), drawn("text", { y: 4 }));
   group.append(figures, restore, badge);
   group.addEventListener("click", () => choose(box.id));
   return { box, group, figures, restore, badge };
@@ -365,7 +365,7 @@ function updatePicture() {
 function showBadge(badge, box, dropped) {
   badge.setAttribute("visibility", dropped ? "visible" : "hidden");
   if (!dropped) return;
-  const text = `${count(dropped)} dropped`, width = text.length * 5.6 + 12;
+  const text = `${count(dropped)} dropped`, width = text.length * 7.3 + 14;
   badge.setAttribute("transform", `translate(${box.width - width + 8},0)`);
   badge.firstChild.setAttribute("width", width);
   badge.lastChild.setAttribute("x", width / 2);
