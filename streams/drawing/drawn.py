@@ -17,6 +17,8 @@ _LAST_LINE = 29.0
 _BESIDE = 24.0
 _FIGURES = 96.0
 """The width of the figures, which change."""
+_MORE_HEIGHT = {Kind.STORE: 8.0, Kind.TOPIC: -14.0, Kind.INTERNAL_TOPIC: -14.0}
+"""For the round top of a store; the figures of a topic stand beside the lines from it."""
 _LEAST_WIDTH = 132.0
 _LONGEST_SMALL = 28
 _GAP = (26.0, 28.0)
@@ -69,7 +71,7 @@ def _size(box: Box, names: bool) -> tuple[float, float]:
     title, small = _texts(box, names)
     texts = max(map(columns, title)) * _CHARACTER, columns(small) * _SMALL_CHARACTER + _FIGURES if small else 0.0
     height = len(title) * _LINE + _LAST_LINE
-    return max(*texts, _LEAST_WIDTH) + _BESIDE, height + (8.0 if box.kind is Kind.STORE else 0.0)
+    return max(*texts, _LEAST_WIDTH) + _BESIDE, height + _MORE_HEIGHT.get(box.kind, 0.0)
 
 
 def _box(placed: PlacedBox, names: bool, group: str | None) -> dict[str, Any]:

@@ -176,7 +176,8 @@ function remember(snapshot) {
 
 // ---------------------------------------------------------------------- what is known of a box
 
-function topicFigures(name) {
+function topicFigures(box) {
+  const name = box.kind === "topic" ? box.name : `${page.latest.application_id}-${box.name}`;
   const parts = page.latest.tasks.flatMap((task) => task.partitions.filter((one) => one.topic === name));
   if (!parts.length) return null;
   const lags = parts.map((one) => one.lag);
@@ -207,7 +208,7 @@ const isFault = (drop) => drop.dropped && !drop.expected;
 function sourceRate(box) {
   if (box.kind !== "source") return null;
   const topics = page.picture.lines.filter((line) => line.target === box.id).map((line) => page.boxes.get(line.source)?.box);
-  const rates = topics.map((topic) => topic && TOPICS.includes(topic.kind) ? topicFigures(topic.name)?.rate : null);
+  const rates = topics.map((topic) => topic && TOPICS.includes(topic.kind) ? topicFigures(topic)?.rate : null);
   return rates.length && rates.every(known) ? sum(rates) : null;
 }
 
@@ -237,10 +238,7 @@ function summary(box) {
     const found = groupFigures(box.name);
     return { text: `${found.nodes.length} nodes · ${rate(found.rate)}`, dropped: found.dropped };
   }
-  if (TOPICS.includes(box.kind)) {
-    const found = topicFigures(box.name);
-    return { text: found ? `lag ${count(found.lag)}` : "", bad: found?.lag > 0 };
-  }
+  if (TOPICS.includes(box.kind)) return { text: "" }; // its figures are on the arrow
   if (box.kind === "store") {
     const found = storeFigures(box.name);
     if (!found) return { text: "" };
@@ -290,7 +288,11 @@ function drawPicture() {
 function drawFrame(frame) {
   const title = drawn("text", { x: frame.x + 18, y: frame.y + 22, class: "fold" });
   title.textContent = `▾ ${frame.title}`;
-  title.addEventListener("click", () => collapse([...page.collapsed, frame.title]));
+  title.setAttribute("role", "button");
+  title.setAttribute("tabindex", "0");
+  const fold = () => collapse([...page.collapsed, frame.title]);
+  title.addEventListener("click", fold);
+  title.addEventListener("keydown", (event) => event.key === "Enter" && fold());
   const { x, y, width, height } = frame;
   return drawn("g", { class: "frame" }, drawn("rect", { x, y, width, height, rx: 8 }), title);
 }
@@ -357,7 +359,7 @@ function updatePicture() {
     restore.setAttribute("width", known(found.restored) ? box.width * found.restored : 0);
     showBadge(badge, box, found.dropped);
     const dropped = found.dropped ? `, ${count(found.dropped)} dropped` : "";
-    group.setAttribute("aria-label", `${box.kind} ${box.call ?? box.name}, ${found.text}${dropped}`);
+    group.setAttribute("aria-label", [`${box.kind} ${box.call ?? box.name}`, found.text].filter(Boolean).join(", ") + dropped);
   }
   for (const line of page.lines) updateLine(line);
 }
@@ -376,7 +378,7 @@ function updateLine({ flows, ends, path, label }) {
   if (!flows) return;
   const [source, target] = ends;
   let flow = null, lag = null;
-  if (TOPICS.includes(source.kind)) ({ rate: flow = null, lag = null } = topicFigures(source.name) ?? {});
+  if (TOPICS.includes(source.kind)) ({ rate: flow = null, lag = null } = topicFigures(source) ?? {});
   else if (TOPICS.includes(target.kind)) flow = NODES.includes(source.kind) ? nodeFigures(source).rate : null;
   else if (page.lines.filter((line) => line.flows && line.target === target.id).length === 1) flow = nodeFigures(target).rate;
   path.classList.toggle("busy", flow > 0);
@@ -586,7 +588,7 @@ function heldText(one) {
 }
 
 function topicFacts(box) {
-  const found = topicFigures(box.name);
+  const found = topicFigures(box);
   if (!found) return { facts: { Topic: box.name, Note: "no task of this worker reads it" } };
   const parts = found.parts.flatMap((one) => [`Partition ${one.partition}`,
     `position ${count(one.position)} of ${count(one.end)}, committed ${count(one.committed)}, lag ${count(one.lag)},` +
@@ -743,7 +745,7 @@ const TABLES = {
       streamTime(task.stream_time_ms, it.at_ms), taskText(task)]),
   },
   dropped: {
-    title: "Without a result",
+    title: "No result",
     columns: [["Records", NUMBER], ["Node"], ["At"]],
     rows: (it) => [...it.drops].sort((one, other) => isFault(other) - isFault(one) || other.count - one.count).map((drop) =>
       [count(drop.count), drop.call ?? drop.node, drop.made_at ?? "–", [drop.text, dropText(drop)].filter(Boolean).join(": ")]),
