@@ -18,7 +18,7 @@ _BESIDE = 24.0
 _FIGURES = 96.0
 """The width of the figures, which change."""
 _MORE_HEIGHT = {Kind.STORE: 8.0, Kind.TOPIC: -14.0, Kind.INTERNAL_TOPIC: -14.0}
-"""For the round top of a store; the figures of a topic stand beside the lines from it."""
+"""Room for the round top of a store; the figures of a topic stand beside the lines from it."""
 _LEAST_WIDTH = 132.0
 _LONGEST_SMALL = 28
 _GAP = (26.0, 28.0)

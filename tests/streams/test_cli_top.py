@@ -80,7 +80,16 @@ def full_task() -> TaskStatus:
         ),
         drops=(
             DropStatus(
-                node="KSTREAM-MAP-1", call="map(to_cents)", made_at="app.py:3", reason="late", count=4, late_by_ms=70
+                node="KSTREAM-MAP-1",
+                call="map(to_cents)",
+                made_at="app.py:3",
+                reason="late",
+                text="late",
+                remedy="wait",
+                dropped=True,
+                expected=False,
+                count=4,
+                late_by_ms=70,
             ),
         ),
         held=(
@@ -236,7 +245,7 @@ def test_a_person_sees_it_live_and_ends_it_by_a_key(tmp_path: Path) -> None:
         try:
             wait_until("the tasks", lambda: "0_1" in shown())
             os.write(terminal, b"\r")
-            wait_until("the nodes of the task", lambda: "map(to_cents)" in shown())
+            wait_until("the inputs of the task", lambda: "PARTITION" in shown())
             os.write(terminal, b"q")
             wait_until("the end", is_over)
         finally:
@@ -266,5 +275,7 @@ def test_keys_are_read_one_at_a_time() -> None:
         for written, key in [(b"\x1b[A", "up"), (b"Q", "q"), (b"\n", "enter"), (b"\x1b", "esc")]:
             os.write(controller, written)
             assert keys.wait(5) == key
+        os.write(controller, b"j\x1b[B\nq")
+        assert [keys.wait(5) for _ in range(4)] == ["j", "down", "enter", "q"]
         assert keys.wait(0) is None
     os.close(controller)

@@ -20,16 +20,21 @@ class Keys:
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
+        self._pending = b""
+        """What was read and is no key that was returned: several may be pressed before one is asked for."""
 
     def wait(self, seconds: float) -> str | None:
         """Returns the next key, ``None`` if there is none within the time, ``q`` at the end of the input."""
-        ready, _, _ = select.select([self._descriptor], [], [], max(0.0, seconds))
-        if not ready:
-            return None
-        data = os.read(self._descriptor, 16)
-        if not data:
-            return "q"
-        return _SEQUENCES.get(data) or _SINGLE.get(data) or data[:1].decode("ascii", "replace").lower()
+        if not self._pending:
+            ready, _, _ = select.select([self._descriptor], [], [], max(0.0, seconds))
+            if not ready:
+                return None
+            self._pending = os.read(self._descriptor, 256)
+            if not self._pending:
+                return "q"
+        length = next((len(known) for known in _SEQUENCES if self._pending.startswith(known)), 1)
+        data, self._pending = self._pending[:length], self._pending[length:]
+        return _SEQUENCES.get(data) or _SINGLE.get(data) or data.decode("ascii", "replace").lower()
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from streams.cli.output.terminal import counted
+from streams.observing.diagnosis import why_no_output
 from streams.observing.status import TaskStatus, WorkerStatus
 from streams.serdes.times import short_iso
 
@@ -89,6 +90,9 @@ SORTS: Mapping[str, Callable[[TaskRow], object]] = {
 """The orders of tasks by name, with the key of each."""
 
 
+MOST_REASONS = 4
+
+
 @dataclass(frozen=True)
 class Choice:
     """Holds what a person has chosen to see."""
@@ -161,13 +165,18 @@ def view_of(application_id: str, now: Seen, before: Seen | None, choice: Choice)
 
 
 def why(now: Seen, before: Seen | None) -> list[str]:
-    """Returns in words why nothing comes out, most likely first; nothing where results come."""
+    """Returns in words why nothing comes out, most likely first; nothing where no figure speaks for a reason."""
     if not now.workers and not now.problems:
         return [
             "no worker of this application runs on this machine with this state directory: start one by `streams run`,"
             " or name the HTTP ports of others by --url"
         ]
-    return []
+    earlier = {worker.client_id: worker for worker in (before.workers if before is not None else ())}
+    found: dict[str, None] = {}
+    for worker in now.workers:
+        for reason in why_no_output(worker, earlier.get(worker.client_id)):
+            found[f"{reason.text}. {reason.remedy}"] = None
+    return list(found)[:MOST_REASONS]
 
 
 def _summary(application_id: str, now: Seen, tasks: Sequence[TaskRow]) -> str:
@@ -307,7 +316,7 @@ def _held(task: TaskStatus) -> Section:
 
 def _dropped(task: TaskStatus) -> Section:
     found = (
-        (one.call or one.node, one.made_at, one.reason, one.count, duration(one.late_by_ms), one.setting)
+        (one.call or one.node, one.made_at, one.text, one.count, duration(one.late_by_ms), one.setting)
         for one in task.drops
     )
     return _section("Dropped", "CALL,AT,REASON,COUNT,LATE BY,SETTING", found)
