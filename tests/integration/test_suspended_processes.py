@@ -84,9 +84,12 @@ def test_a_worker_that_stands_still_for_longer_than_its_session_counts_nothing_t
         reader.until("the first has all again", lambda found: found.latest == {"a": "3", "b": "2", "c": "1", "d": "2"})
         first.stop()
         reader.to_end()
+        with counting.topics.reader(counting.output) as again:  # what one reader has alone was not written twice
+            again.to_end()
+            assert reader.places == again.places
         assert {word: list(counts) for word, counts in reader.values.items()} == {
             "a": ["1", "2", "3"], "b": ["1", "2"], "c": ["1"], "d": ["1", "2"],
-        }  # fmt: skip
+        }, reader.places  # fmt: skip
     assert first.errors == second.errors == []
 
 

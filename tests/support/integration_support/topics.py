@@ -108,6 +108,10 @@ class Topics:
         return Reader(self.bootstrap, topic, committed_only=committed_only)
 
 
+def _texts(*parts: bytes | None) -> list[str | None]:
+    return [None if part is None else part.decode() for part in parts]
+
+
 class Reader:
     """Reads a topic from its beginning; a context manager."""
 
@@ -142,15 +146,20 @@ class Reader:
     def latest(self) -> dict[str | None, str | None]:
         return {key: values[-1] for key, values in self.values.items()}
 
+    @property
+    def places(self) -> list[tuple[int, int, str | None, str | None]]:
+        """Partition, offset, key and value of each record, by place."""
+        return sorted((one.partition(), one.offset(), *_texts(one.key(), one.value())) for one in self.records)
+
     def read(self) -> None:
         """Takes what comes within a moment."""
         for message in self._consumer.consume(1000, 0.1):
             error = message.error()
             if error is None:
-                key, value = message.key(), message.value()
+                key, value = _texts(message.key(), message.value())
                 self.records.append(message)
                 self._take_place(message)
-                self.values[key and key.decode()].append(None if value is None else value.decode())
+                self.values[key].append(value)
             else:
                 assert error.code() in PASSING or error.retriable(), error
 
