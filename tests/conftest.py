@@ -144,6 +144,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         "spark.local.dir": f"{tmp_path_factory.mktemp('spark')}",
         "spark.log.level": "ERROR",
         "spark.sql.shuffle.partitions": 2,
+        # Java that is compiled for each query does not pay for a few rows: a fifth of the session's processor time.
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     }
     session = local_session("2,3", name="tests", settings=settings)
     yield session

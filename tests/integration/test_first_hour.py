@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from first_hour_support import IMPORT, environment, is_left, left_behind, said, streams
+from first_hour_support import IMPORT, environment, left_behind, said, streams
+from quick_process import is_left
 
 DEADLINE_S = 60
 COUNT = """{start}
@@ -145,7 +146,7 @@ class Running:
         out, rest = self.process.communicate(timeout=DEADLINE_S)
         found = said(self.process.returncode, out, "".join(self.lines) + rest)
         assert (found.status, found.out, found.err) == (0, "", ""), found
-        assert not is_left(self.process)
+        assert not is_left(self.process.pid)
         return found.events
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from quick_process import run
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 APP = """
@@ -32,10 +34,15 @@ def folder(tmp_path: Path) -> Path:
 
 
 def streams(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return run(["-m", "streams", *arguments], folder, {**os.environ, "PYTHONPATH": str(REPOSITORY), **environment})
+
+
+def in_a_fresh_python(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """With nothing imported before."""
     return subprocess.run(
         [sys.executable, "-m", "streams", *arguments],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY), **environment},
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
         capture_output=True,
         text=True,
         timeout=60,
@@ -70,7 +77,7 @@ def test_describing_loads_no_client_no_store_and_no_pydantic(folder: Path) -> No
         "heavy = {'confluent_kafka', 'rocksdict', 'pydantic', 'structlog'}\n"
         "atexit.register(lambda: print(sorted(heavy & set(sys.modules)), file=sys.stderr))\n"
     )
-    found = streams(folder, "describe", "spy:topology")
+    found = in_a_fresh_python(folder, "describe", "spy:topology")
     assert (found.returncode, found.stderr) == (0, "[]\n")
 
 
@@ -108,7 +115,7 @@ def test_every_wrong_setting_is_told_at_once(folder: Path) -> None:
 
 def test_a_file_named_like_one_of_our_packages_is_told(folder: Path) -> None:
     (folder / "state.py").write_text("")
-    found = streams(folder, "describe", "app:topology")
+    found = in_a_fresh_python(folder, "describe", "app:topology")
     assert found.returncode != 0
     assert "streams needs its own package 'state', but" in found.stderr
 

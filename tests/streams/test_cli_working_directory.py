@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from quick_process import run
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -65,14 +66,7 @@ sys.exit(main(sys.argv[1:]))
 def streams(folder: Path, code: str, turns: str, *words: str) -> subprocess.CompletedProcess[str]:
     (folder / "elsewhere").mkdir(exist_ok=True)
     (folder / "app.py").write_text(APP)
-    return subprocess.run(
-        [sys.executable, "-c", code, *words],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY), "TURNS": turns},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    return run(["-c", code, *words], folder, {**os.environ, "PYTHONPATH": str(REPOSITORY), "TURNS": turns})
 
 
 @pytest.mark.parametrize("turns", ["import", "topology", "record"])

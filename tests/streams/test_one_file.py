@@ -3,12 +3,12 @@
 import logging
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from processor_api.errors import ConfigError
+from quick_process import run
 from streams.config.sources import Given, file_beside
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -35,14 +35,7 @@ def folder(tmp_path: Path) -> Path:
 
 def streams(folder: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("STREAMS_")}
-    return subprocess.run(
-        [sys.executable, "-m", "streams", *words],
-        cwd=folder,
-        env={**kept, "PYTHONPATH": str(REPOSITORY), **environment},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    return run(["-m", "streams", *words], folder, {**kept, "PYTHONPATH": str(REPOSITORY), **environment})
 
 
 def shown(folder: Path, *words: str, **environment: str) -> dict[str, tuple[str, str]]:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from quick_process import run
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 LOG_LINE = re.compile(r"^(\d{4}-\d\d-\d\dT|\{)")
@@ -58,33 +57,10 @@ def environment(folder: Path, **more: str) -> dict[str, str]:
     return {**kept, "PYTHONPATH": str(REPOSITORY), "STREAMS_STATE_DIR": str(folder / "state"), "TZ": "UTC", **more}
 
 
-def python(folder: Path, *words: str, timeout_s: float = 120.0, **more: str) -> Said:
+def python(folder: Path, *words: str, **more: str) -> Said:
     """Runs Python in a folder to its end."""
-    with subprocess.Popen(
-        [sys.executable, *words],
-        cwd=folder,
-        env=environment(folder, **more),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    ) as process:
-        try:
-            out, err = process.communicate(timeout=timeout_s)
-        finally:
-            process.kill()
-    assert not is_left(process), "a process of the command runs on"
-    return said(process.returncode, out, err)
-
-
-def is_left(process: subprocess.Popen[str]) -> bool:
-    """Ends what a process that has ended has left in its session; returns whether there was something."""
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return False
-    return True
+    ended = run(list(words), folder, environment(folder, **more))
+    return said(ended.returncode, ended.stdout, ended.stderr)
 
 
 def said(status: int, out: str, err: str) -> Said:

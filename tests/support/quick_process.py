@@ -1,8 +1,8 @@
 """Processes of Python that begin with this project imported, for tests that start many.
 
 The rows of bad input take 28 s of processor time so, and 70 s without. Each is a process of its own, forked by a server
-that has only imported; what Python itself does as it starts and ends (its own variables of the environment, `atexit`)
-is not tried so.
+that has only imported, and leads a session; what Python itself does as it starts and ends (its own variables of the
+environment, `atexit`) is not tried so.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import ModuleType
@@ -26,15 +25,6 @@ IMPORTED = ["streams.app", "streams.cli.main", "streams.cli.run.command", "strea
 
 _forks = multiprocessing.get_context("forkserver")
 _forks.set_forkserver_preload(IMPORTED)
-
-
-@dataclass(frozen=True)
-class Ended:
-    """What is left of a process."""
-
-    status: int
-    out: str
-    err: str
 
 
 class Quick:
@@ -80,21 +70,34 @@ class Quick:
         self.send_signal(signal.SIGKILL)
 
 
-def python(arguments: list[str], cwd: Path) -> Ended:
-    """Runs what ``python *arguments`` would: a file, ``-m`` with a module, or ``-c`` with code."""
+def run(arguments: list[str], cwd: Path, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """Runs what ``python *arguments`` would, to its end: a file, ``-m`` with a module, or ``-c`` with code.
+
+    Standard input is empty. Processes that it leaves behind are an error."""
     with TemporaryDirectory(prefix="quick-process-") as folder:
         out, err = (Path(folder) / name for name in ("out", "err"))
-        process = Quick(arguments, cwd, out, err)
+        process = Quick(arguments, cwd, out, err, env)
         try:
             status = process.wait(TIMEOUT_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
             raise TimeoutError(f"{arguments} did not end in {TIMEOUT_S} s: {err.read_text()}") from None
-        return Ended(status, out.read_text(), err.read_text())
+        assert not is_left(process.pid), f"a process of {arguments} runs on"
+        return subprocess.CompletedProcess(arguments, status, out.read_text(), err.read_text())
+
+
+def is_left(session: int) -> bool:
+    """Ends what a process that has ended has left in its session; returns whether there was something."""
+    try:
+        os.killpg(session, signal.SIGKILL)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def _as_main(arguments: list[str], cwd: str, out: str, err: str, env: Mapping[str, str] | None) -> None:
+    os.setsid()
     for number, file in ((1, out), (2, err)):
         opened = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         os.dup2(opened, number)
@@ -123,8 +126,9 @@ def _as_main(arguments: list[str], cwd: str, out: str, err: str, env: Mapping[st
             exec(compile(rest[0], "<string>", "exec"), vars(sys.modules["__main__"]))
         else:
             sys.argv = arguments
-            sys.path[0] = str(Path(kind).parent)
-            runpy.run_path(kind, run_name="__main__")
+            file = os.path.abspath(kind)
+            sys.path[0] = os.path.dirname(file)
+            runpy.run_path(file, run_name="__main__")
     except SystemExit:
         raise
     except BaseException:

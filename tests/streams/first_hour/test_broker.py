@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from first_hour_support import BUILDER, DERIVED, environment, is_left, left_behind, said, streams
+from first_hour_support import BUILDER, DERIVED, environment, left_behind, said, streams
+from quick_process import is_left
 
 NOTICE = re.compile(r"no broker can be reached at (\S+) for (\d+) s: (.*?); trying for 30 s in all")
 APP = BUILDER + "builder.stream('lines').to('out')\n"
@@ -108,7 +109,7 @@ def test_it_is_said_early_and_ctrl_c_ends_the_wait(tmp_path: Path) -> None:
             )
         for folder, process, _ in running:
             assert left_behind(folder) == []
-            assert not is_left(process)
+            assert not is_left(process.pid)
 
 
 def test_doctor_says_it_at_once(tmp_path: Path) -> None:

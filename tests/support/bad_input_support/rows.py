@@ -12,7 +12,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from quick_process import Ended, python
+from quick_process import run
 
 __all__ = ["Outcome", "Row", "check", "command", "run_python", "script"]
 
@@ -22,8 +22,12 @@ SETTINGS = ("--application-id", "app", "--bootstrap-servers", "localhost:1")
 
 
 @dataclass(frozen=True)
-class Outcome(Ended):
+class Outcome:
     """What is left of a process, and what its output says."""
+
+    status: int
+    out: str
+    err: str
 
     @property
     def last(self) -> str:
@@ -65,8 +69,8 @@ def check(row: Row, outcome: Outcome) -> None:
 
 def run_python(arguments: list[str], cwd: Path) -> Outcome:
     """With this project, as if it were installed."""
-    ended = python(arguments, cwd)
-    return Outcome(ended.status, ended.out, ended.err)
+    ended = run(arguments, cwd)
+    return Outcome(ended.returncode, ended.stdout, ended.stderr)
 
 
 # ---------------------------------------------------------------------- scripts
