@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from quick_process import run
 from runtime_support.crashing_task import RECORDS_PER_COMMIT, STEPS, Journal
 from runtime_support.task_kit import TaskKit
 from state_support.all_kinds import topology
@@ -33,19 +34,19 @@ class Killed:
         """Until it dies behind a step of its third commit, or is killed some time after as many commits."""
         arguments = [str(self.state), str(self.journal), self.guarantee, *([step] if step else [])]
         path = os.pathsep.join([str(REPOSITORY), str(REPOSITORY / "tests" / "support")])
+        words, environment = ["-m", "runtime_support.crashing_task", *arguments], {**os.environ, "PYTHONPATH": path}
+        if commits is None:
+            ended = run(words, self.state.parent, environment)
+            assert ended.returncode == -9, ended.stderr
+            return
         with subprocess.Popen(
-            [sys.executable, "-m", "runtime_support.crashing_task", *arguments],
-            env={**os.environ, "PYTHONPATH": path},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
+            [sys.executable, *words], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         ) as process:
             assert process.stdout is not None
             assert process.stderr is not None
-            if commits is not None:
-                for _ in range(commits):
-                    assert process.stdout.readline(), process.stderr.read()
-                process.kill()
+            for _ in range(commits):
+                assert process.stdout.readline(), process.stderr.read()
+            process.kill()
             _, errors = process.communicate()
         assert process.returncode == -9, errors
 

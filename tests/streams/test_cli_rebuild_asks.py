@@ -49,11 +49,20 @@ def answered(root: Path, typed: bytes, *words: str) -> tuple[int, str]:
     return process.wait(60), shown.decode().replace("^D\b\b", "").replace("\r\n", "\n")
 
 
-@pytest.mark.parametrize("typed", ["n\n", "\n", "\x04", "yess\n", "ä\n"])
-def test_any_other_answer_than_yes_changes_nothing(typed: str, root: Path) -> None:
+@pytest.mark.parametrize(
+    ("typed", "words", "asked"),
+    [
+        ("n\n", ["plain"], STORE),
+        ("n\n", ["--task", "0_0"], TASK),
+        ("\n", ["plain"], STORE),
+        ("\x04", ["--task", "0_0"], TASK),
+        ("yess\n", ["plain"], STORE),
+        ("ä\n", ["--task", "0_0"], TASK),
+    ],
+)
+def test_any_other_answer_than_yes_changes_nothing(typed: str, words: list[str], asked: str, root: Path) -> None:
     end = f"{typed.strip()}\n{UNCHANGED}\n".replace("\x04", "")
-    assert answered(root, typed.encode(), "plain") == (1, STORE + end)
-    assert answered(root, typed.encode(), "--task", "0_0") == (1, TASK + end)
+    assert answered(root, typed.encode(), *words) == (1, asked + end)
     assert (root / "app" / "0_0" / "rocksdb").is_dir()
 
 

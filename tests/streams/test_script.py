@@ -4,10 +4,11 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from quick_process import run
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 BEGIN = """
@@ -38,9 +39,7 @@ def script(folder: Path, code: str, **environment: str) -> subprocess.CompletedP
     path.write_text(code)
     kept = {name: value for name, value in os.environ.items() if not name.startswith("STREAMS_")}
     where = {"PYTHONPATH": str(REPOSITORY), "STREAMS_STATE_DIR": str(folder / "state"), **environment}
-    return subprocess.run(
-        [sys.executable, str(path)], cwd="/", env={**kept, **where}, capture_output=True, text=True, timeout=120
-    )
+    return run([str(path)], Path("/"), {**kept, **where})
 
 
 @pytest.mark.parametrize("number", ["SIGINT", "SIGTERM"])
