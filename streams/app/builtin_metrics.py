@@ -24,6 +24,7 @@ from streams.runtime.global_stores.thread import GlobalStreamThread
 from streams.runtime.processing.drops import TaskDrops
 from streams.runtime.processing.environment import TaskMetrics
 from streams.runtime.processing.inputs import InputQueue
+from streams.runtime.processing.node_samples import Latencies, NodeEstimate
 from streams.runtime.tasks.task import Task
 from streams.runtime.tasks.task_inputs import TaskInputs
 from streams.runtime.threads.stream_thread import StreamThread
@@ -167,6 +168,8 @@ def _of_task(task: Task, thread: str) -> Iterator[Metric]:
         what = "offsets between the last commit and the end of the partition"
         yield Gauge(MetricName("records-lag", CONSUMER, what, place), partial(_lag, task.inputs, queue))
     yield from _of_drops(environment.metrics.drops, tags)
+    for node in list(environment.metrics.nodes.nodes.values()):
+        yield from _of_node(node, {**tags, "processor-node-id": node.name})
     for (topic, partition), sample in list(task.inputs.samples.items()):
         place = {**tags, "topic": topic, "partition": str(partition)}
         what = "keys of a sample that lie in another partition than those that they are read together with"
@@ -177,6 +180,27 @@ def _of_task(task: Task, thread: str) -> Iterator[Metric]:
         engine = stores.engines.get(store.builder.supplier.engine)
         if engine is not None:
             yield from rocksdb_metrics(store, engine, tags)
+
+
+def _of_node(node: NodeEstimate, tags: Tags) -> Iterator[Metric]:
+    """Yields what is estimated of a node, and its end-to-end latencies (KIP-613) if it is a source or has no
+    children."""
+    if node.windows is not None:
+        estimate = "records that the node was given, estimated by a sample"
+        yield Gauge(MetricName("process-total", NODE, estimate, tags), lambda: round(node.records))
+        rate = MetricName("process-rate", NODE, f"{estimate}, per second", tags)
+        yield Gauge(rate, partial(node.windows.rate, "records"))
+        time = MetricName("process-ratio", NODE, "time of the node itself, estimated by a sample, in s per s", tags)
+        yield Gauge(time, partial(node.windows.rate, "seconds"))
+    if node.latencies is not None:
+        yield from _ages(node.latencies, tags)
+
+
+def _ages(latencies: Latencies, tags: Tags) -> Iterator[Metric]:
+    stats = (("avg", latencies.avg, "mean"), ("min", latencies.least, "least"), ("max", latencies.largest, "largest"))
+    for suffix, stat, word in stats:
+        name = MetricName(f"record-e2e-latency-{suffix}", NODE, f"{word} age of records at the node, in ms", tags)
+        yield Gauge(name, partial(latencies.measure, stat))
 
 
 def _lag(inputs: TaskInputs, queue: InputQueue) -> float:

@@ -7,7 +7,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from processor_api.metrics import Metric, MetricName, RecordingLevel, Sensor, Stat
-from streams.metrics.stats import DEFAULT_SAMPLES, DEFAULT_WINDOW_MS, Avg, CumulativeCount, Max, Rate, WindowedCount
+from streams.metrics.stats import (
+    DEFAULT_SAMPLES,
+    DEFAULT_WINDOW_MS,
+    Avg,
+    CumulativeCount,
+    Max,
+    Rate,
+    Sampled,
+    WindowedCount,
+)
 from streams.metrics.windows import SampleWindows
 
 
@@ -92,6 +101,11 @@ class Metrics:
     def windows(self, of: Any, totals: Sequence[str], maxima: Sequence[str] = ()) -> SampleWindows:
         """Returns :class:`~streams.metrics.windows.SampleWindows`, as many and as long as configured."""
         return SampleWindows(of, totals, maxima, now_ms=self.now_ms, samples=self._samples, window_ms=self._window_ms)
+
+    def sampled_as_configured(self, *stats: Sampled) -> None:
+        """Gives statistics as many windows as are configured, as long as configured."""
+        for stat in stats:
+            stat.sample_by(self._samples, self._window_ms)
 
     def sensor(self, name: str, level: RecordingLevel = RecordingLevel.INFO, *parents: Sensor) -> Sensor:
         """Returns the sensor of this name; makes it if there is none.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import cast
 
 from processor_api.record import NO_TIMESTAMP
@@ -19,6 +20,7 @@ from streams.observing.accounting import drops_of, held_by
 from streams.observing.places import place_of
 from streams.observing.status import NodeStatus, PartitionStatus, StoreStatus, TaskStatus, ThreadStatus
 from streams.runtime.processing.inputs import InputQueue
+from streams.runtime.processing.node_samples import NodeSamples
 from streams.runtime.tasks.task import Task
 from streams.runtime.threads.stream_thread import StreamThread
 from streams.runtime.threads.task_manager import OwnedTask
@@ -59,7 +61,6 @@ def task_statuses(topology: Topology, thread: StreamThread) -> Iterator[TaskStat
 
 def _of_task(topology: Topology, owned: OwnedTask, thread: str) -> TaskStatus:
     task = owned.task
-    nodes = tuple(node_status(topology, name) for name in owned.plan.nodes)
     if task is None:
         return TaskStatus(
             id=str(owned.id),
@@ -70,7 +71,7 @@ def _of_task(topology: Topology, owned: OwnedTask, thread: str) -> TaskStatus:
             stream_time_ms=None,
             dropped=0,
             partitions=tuple(_unread(owned)),
-            nodes=nodes,
+            nodes=tuple(node_status(topology, name) for name in owned.plan.nodes),
         )
     metrics = task.environment.metrics
     windows = metrics.windows
@@ -84,7 +85,8 @@ def _of_task(topology: Topology, owned: OwnedTask, thread: str) -> TaskStatus:
         dropped=metrics.dropped_records,
         partitions=tuple(_partition(queue, task) for queue in list(task.inputs.queues.values()))
         or tuple(_unread(owned)),
-        nodes=nodes,
+        nodes=tuple(_measured(topology, name, metrics.nodes) for name in owned.plan.nodes),
+        latency_ms=_latency(metrics.nodes),
         drops=drops_of(task),
         held=held_by(task),
         stores=tuple(_store(name, owned, task) for name in owned.plan.stores),
@@ -94,6 +96,27 @@ def _of_task(topology: Topology, owned: OwnedTask, thread: str) -> TaskStatus:
 def node_status(topology: Topology, name: str) -> NodeStatus:
     """Returns a node's place in the user's script."""
     return NodeStatus(name=name, **place_of(topology, name))
+
+
+def _measured(topology: Topology, name: str, samples: NodeSamples) -> NodeStatus:
+    """Returns a node with what is estimated of it."""
+    found, node = node_status(topology, name), samples.nodes.get(name)
+    if node is None or node.windows is None:
+        return found
+    all_s = sum(one.windows.rate("seconds") for one in list(samples.nodes.values()) if one.windows is not None)
+    return replace(
+        found,
+        records=round(node.records),
+        rate=node.windows.rate("records"),
+        time_share=node.windows.rate("seconds") / all_s if all_s > 0 else None,
+    )
+
+
+def _latency(samples: NodeSamples) -> float | None:
+    """Returns the mean end-to-end latency at the nodes without children."""
+    ends = [node.latencies for node in list(samples.nodes.values()) if node.latencies and not node.is_source]
+    found = [latency for one in ends if not math.isnan(latency := one.measure(one.avg))]
+    return sum(found) / len(found) if found else None
 
 
 def _unread(owned: OwnedTask) -> Iterator[PartitionStatus]:

@@ -6,6 +6,8 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
+import pytest
+
 from runtime_support.running_app import Cluster, counting
 from waiting import wait_until
 
@@ -26,3 +28,22 @@ def test_the_status_of_a_worker_says_what_its_tasks_have_read_and_hold(tmp_path:
         assert {node.name for node in task.nodes} == set(app.topology.nodes)
         app.close()
         assert app.status().state == "NOT_RUNNING"
+
+
+def test_nodes_have_estimates_and_the_task_the_age_of_records(tmp_path: Path) -> None:
+    """One task takes a sample of its records each second."""
+    with Cluster(tmp_path) as cluster:
+        app = cluster.start(counting())
+
+        def estimated() -> bool:
+            cluster.send("a", "b", "a")
+            nodes = [node for task in app.status().tasks for node in task.nodes]
+            return bool(nodes) and all(node.records and node.rate for node in nodes)
+
+        wait_until("each node was sampled", estimated)
+        [task] = app.status().tasks
+        shares = [node.time_share for node in task.nodes]
+        assert sum(share or 0.0 for share in shares) == pytest.approx(1)
+        assert task.latency_ms is not None
+        ages = {name.tags["processor-node-id"] for name in app.metrics() if name.name == "record-e2e-latency-avg"}
+        assert len(ages) == 2, "of the source and the sink"

@@ -27,6 +27,7 @@ from streams.metrics.registry import Metrics, ThreadMetrics
 from streams.metrics.windows import SampleWindows
 from streams.runtime.processing.drops import Setting, TaskDrops
 from streams.runtime.processing.error_policy import ErrorPolicy
+from streams.runtime.processing.node_samples import NodeSamples
 from streams.runtime.processing.operator_times import TaskOperators
 from streams.runtime.processing.pace import Pace
 from streams.runtime.processing.probe import Probe, ProbeMaker
@@ -107,20 +108,18 @@ class TimeLimit:
         )
 
 
-@dataclass
 class TaskMetrics:
     """Counts what one task has done, once for each batch."""
 
-    records_processed: int = 0
-    dropped_records: int = 0
-    punctuations: int = 0
-    punctuate_s: float = 0.0
-    punctuate_s_max: float = 0.0
-    """The longest of the window."""
-    windows: SampleWindows | None = None
-    """The windows that rates of these counters are computed from, where metrics are kept."""
-    drops: TaskDrops = field(default_factory=TaskDrops)
-    """Counts records without a result by node and reason."""
+    def __init__(self, nodes: NodeSamples) -> None:
+        self.nodes = nodes
+        self.records_processed = self.dropped_records = self.punctuations = 0
+        self.punctuate_s = self.punctuate_s_max = 0.0
+        """The time of punctuations, and the longest of the window."""
+        self.windows: SampleWindows | None = None
+        """The windows that rates of these counters are computed from, where metrics are kept."""
+        self.drops = TaskDrops()
+        """Counts records without a result by node and reason."""
 
     def punctuated(self, seconds: float) -> None:
         """Adds a punctuation."""
@@ -138,6 +137,7 @@ class TaskMetrics:
         """Samples the counters, for rates."""
         if self.windows is not None:
             self.windows.sample()
+        self.nodes.sample()
 
 
 GlobalStoreReader = Callable[[str, str], OpenStore | None]
@@ -268,7 +268,7 @@ class Environment:
         self.time_limit = TimeLimit(clock, limit_ms, handler)
         self.operators = TaskOperators(str(task_id), clock, thread.pace)
         self.users = UserProcessors(thread.metrics, clock)
-        self.metrics = TaskMetrics()
+        self.metrics = TaskMetrics(nodes=NodeSamples(self.cursor, clock, settings.registry))
         if settings.registry is not None:
             self.metrics.begin_windows(settings.registry)
         self.probe: Probe | None = None

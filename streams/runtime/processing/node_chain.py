@@ -129,6 +129,7 @@ class _ChainBuilder:
             topics = [topic for topic, reader in self.plan.topics.items() if reader == node.name]
             return {topic: self.source(node.name, topic) for topic in topics}
         function = self.sink(node) if isinstance(node, SinkNode) else self.processor(node)
+        self.environment.metrics.nodes.add(node.name, function, is_terminal=not self.children.get(node.name))
         written = node.topic if isinstance(node, SinkNode) else None
         function = self.probed(node, function, None if written is None else self.plan.real_name(written))
         for parent in node.parents:
@@ -175,6 +176,7 @@ class _ChainBuilder:
     def source(self, name: str, topic: str) -> BoundSource:
         node: Any = self.plan.topology.nodes[name]
         what = f"source {name!r}"
+        self.environment.metrics.nodes.add_source(name, topic)
         forward = forward_to(list(reversed(self.children[name].values())))
         return BoundSource(
             node=name,
@@ -207,6 +209,7 @@ def build_chain(
 
     :raises StreamsError: if a serde is missing, a store is not there, or a user's supplier fails: with the node.
     """
+    environment.metrics.nodes.begin()
     environment.operators.remainders.meets_again = plan.branches.meet_again
     builder = _ChainBuilder(plan, environment, collector, stores, punctuations)
     sources: dict[str, BoundSource] = {}

@@ -26,6 +26,7 @@ from streams.runtime.processing.environment import Environment
 from streams.runtime.processing.idling import Idling
 from streams.runtime.processing.inputs import InputQueue
 from streams.runtime.processing.node_chain import NodeChain, build_chain
+from streams.runtime.processing.node_samples import SAMPLED_RECORDS
 from streams.runtime.processing.pace import Pace
 from streams.runtime.processing.punctuations import NEVER, Punctuations, Schedule
 from streams.runtime.tasks.task_inputs import TaskInputs
@@ -209,6 +210,15 @@ class Task:
         :param idle: decides whether to wait for an empty partition
             (:class:`streams.runtime.processing.idling.Idling`); ``None`` never waits.
         """
+        nodes = self.environment.metrics.nodes
+        if not nodes.is_due or not self.inputs.has_records():
+            return self._process(limit, idle)
+        some, pace = min(limit, SAMPLED_RECORDS), self.environment.thread.pace
+        count = nodes.process(lambda: self._process(some, idle), self.environment.metrics.records_processed)
+        is_over = count < some or count == limit or (pace is not None and pace.over)
+        return count if is_over else count + self._process(limit - count, idle)
+
+    def _process(self, limit: int, idle: Idling | None) -> int:
         environment, inputs = self.environment, self.inputs
         if environment.operators.remainders and not self._send_remainders():
             return 0
@@ -353,6 +363,9 @@ class Task:
 
     def drain(self) -> None:
         """Steps (a) and (b): forwards and logs what nodes and caches hold back."""
+        self.environment.metrics.nodes.drain(self._drain)
+
+    def _drain(self) -> None:
         held = self.environment.operators.held
         held.release()
         self.stores.drain()

@@ -1,0 +1,135 @@
+"""What nodes do is estimated from a few records, and costs the others nothing."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from benchmarks.task_rig import TaskRig
+from dsl import StreamsBuilder
+from processor_api.topology.topology import Topology
+from streams.runtime.processing.node_samples import SAMPLED_RECORDS, NodeSamples
+
+Rigs = Callable[[Topology], TaskRig]
+
+
+@pytest.fixture
+def rigs(tmp_path: Path) -> Iterator[Rigs]:
+    made: list[TaskRig] = []
+
+    def make(topology: Topology) -> TaskRig:
+        made.append(TaskRig(topology, tmp_path / str(len(made))))
+        return made[-1]
+
+    yield make
+    for rig in made:
+        rig.close()
+
+
+def samples_of(rig: TaskRig) -> NodeSamples:
+    return rig.task.environment.metrics.nodes
+
+
+def records(rig: TaskRig) -> dict[str, int]:
+    """The estimates, by the kind of node."""
+    return {
+        name.rsplit("-", 1)[0].removeprefix("KSTREAM-"): round(node.records)
+        for name, node in samples_of(rig).nodes.items()
+    }
+
+
+def run(rig: TaskRig, count: int, topic: str = "in") -> None:
+    rig.run({topic: [(b"k%d" % (n % 10), b"v%d" % n, n) for n in range(count)]})
+
+
+def branching() -> Topology:
+    builder = StreamsBuilder(key_serde="string", value_serde="string")
+    lines = builder.stream("in")
+    lines.filter(lambda key, value: int(value[1:]) % 4 == 0).to("some")
+    lines.flat_map_values(lambda value: [value] * 3).map_values(str.upper).to("all")
+    return builder.build()
+
+
+def test_a_sample_stands_for_all_records_since_the_one_before(rigs: Rigs) -> None:
+    rig = rigs(branching())
+    run(rig, 400)
+    assert set(records(rig).values()) == {0}
+    samples_of(rig).request()
+    run(rig, 400)
+    found = {"SOURCE": 800, "FILTER": 800, "FLATMAPVALUES": 800, "MAPVALUES": 2400}
+    # the sample was taken with the first records of the second half; those behind it wait for the next one
+    behind = 400 - SAMPLED_RECORDS
+    assert records(rig)["SOURCE"] == 800 - behind
+    samples_of(rig).request()
+    run(rig, SAMPLED_RECORDS)
+    assert records(rig)["SOURCE"] == 800 + SAMPLED_RECORDS
+    estimates = records(rig)
+    for name, count in found.items():
+        assert estimates[name] == pytest.approx(count, rel=0.05)
+    sinks = sorted(round(node.records) for name, node in samples_of(rig).nodes.items() if "SINK" in name)
+    assert sinks == [pytest.approx(204, rel=0.05), pytest.approx(2448, rel=0.05)]
+
+
+def test_nodes_of_one_kind_are_told_apart(rigs: Rigs) -> None:
+    """They are functions of one definition, with other functions inside."""
+    builder = StreamsBuilder(key_serde="string", value_serde="string")
+    numbers = builder.stream("in").filter(lambda key, value: int(value[1:]) % 2 == 0, name="even")
+    numbers.filter(lambda key, value: int(value[1:]) % 4 == 0, name="by-four").to("out")
+    rig = rigs(builder.build())
+    samples_of(rig).request()
+    run(rig, SAMPLED_RECORDS)
+    nodes = samples_of(rig).nodes
+    assert (nodes["even"].records, nodes["by-four"].records) == (SAMPLED_RECORDS, SAMPLED_RECORDS / 2)
+
+
+def test_what_a_cache_sends_on_at_a_commit_counts(rigs: Rigs) -> None:
+    builder = StreamsBuilder(key_serde="string", value_serde="string")
+    builder.stream("in").group_by_key().count().to_stream().map_values(str).to("out")
+    rig = rigs(builder.build())
+    samples_of(rig).request()
+    run(rig, SAMPLED_RECORDS)
+    assert records(rig)["AGGREGATE"] == SAMPLED_RECORDS
+    assert records(rig)["MAPVALUES"] == records(rig)["SINK"] == 10, "one change of each key"
+
+
+def test_sources_and_ends_have_the_age_of_records(rigs: Rigs) -> None:
+    """By the clock of the task: record n has the time n, and it is 0 here."""
+    rig = rigs(branching())
+    samples_of(rig).request()
+    run(rig, SAMPLED_RECORDS)
+    with_latency = {name: node.latencies for name, node in samples_of(rig).nodes.items() if node.latencies is not None}
+    assert {name.split("-")[1] for name in with_latency} == {"SOURCE", "SINK"}
+    for latencies in with_latency.values():
+        assert latencies.measure(latencies.largest) == 0
+    source = next(one for name, one in with_latency.items() if "SOURCE" in name)
+    assert source.measure(source.least) == 1 - SAMPLED_RECORDS
+
+
+def test_a_profile_of_the_user_is_left_alone(rigs: Rigs) -> None:
+    rig = rigs(branching())
+    seen: list[str] = []
+    samples_of(rig).request()
+    sys.setprofile(lambda frame, kind, _: seen.append(kind))
+    try:
+        run(rig, SAMPLED_RECORDS)
+        assert sys.getprofile() is not None
+    finally:
+        sys.setprofile(None)
+    assert seen
+    assert records(rig)["SOURCE"] == 0
+
+
+def test_no_report_is_left_on_after_an_error(rigs: Rigs) -> None:
+    def fail(value: str) -> str:
+        raise ValueError(value)
+
+    builder = StreamsBuilder(key_serde="string", value_serde="string")
+    builder.stream("in").map_values(fail).to("out")
+    rig = rigs(builder.build())
+    samples_of(rig).request()
+    with pytest.raises(Exception, match="v0"):
+        run(rig, 1)
+    assert sys.getprofile() is None
