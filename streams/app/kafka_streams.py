@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -251,15 +252,13 @@ class KafkaStreams:
 
     def _listen(self) -> None:
         """Opens the HTTP port, before all else: a probe learns that the start takes long."""
-        try:
+        with http_room():
             from streams.http.server import HttpPort
-        except ModuleNotFoundError as error:
-            raise ConfigError(f"http.listen needs {error.name}: pip install 'streams-for-kafka[http]'") from None
         run, port = self._run, HttpPort(self.config)
         run.parts = replace(run.parts, endpoint=port.endpoint)
         self._endpoint = port.url
         platform = run.parts.platform
-        server = port.serve(self, lambda: self._queries, self._owners, platform.clock, platform.threads)
+        server = port.serve_application(self, lambda: self._queries, self._owners, platform.clock, platform.threads)
         run.states.at_end.callback(server.close)
 
     # ------------------------------------------------------------------ threads
@@ -576,6 +575,18 @@ class KafkaStreams:
         self.close()
         if kind is None and self.failure is not None:
             raise self.failure
+
+
+@contextmanager
+def http_room() -> Iterator[None]:
+    """Names the extra that is needed where the libraries of the HTTP port are imported, as a context manager.
+
+    :raises ConfigError: if one is missing.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"http.listen needs {error.name}: pip install 'streams-for-kafka[http]'") from None
 
 
 def _seconds(timeout: Duration | None) -> float | None:

@@ -248,8 +248,10 @@ def servers(value: Any) -> str:
 def host_and_port(value: Any) -> str:
     """Reads ``host:port``, or nothing."""
     address = text(value)
-    match = _SERVER.fullmatch(address)
-    if address and (match is None or not 0 < int(match[1]) < 1 << 16):
+    place, slash, process = address.partition("/")  # behind the port of a supervisor: the number of the process
+    match = _SERVER.fullmatch(place)
+    known = match is not None and 0 < int(match[1]) < 1 << 16 and process.isdecimal() == bool(slash)
+    if address and not known:
         raise ValueError(f"must be host:port, got {address!r}")
     return address
 

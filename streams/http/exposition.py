@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.exposition import choose_encoder
+from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from processor_api.metrics import Metric as StreamsMetric
@@ -35,6 +36,35 @@ def exposition(metrics: Metrics, is_ready: Callable[[], bool], accept: str) -> t
     registry.register(MetricsCollector(metrics, is_ready))
     encode, content_type = choose_encoder(accept)
     return encode(registry), content_type
+
+
+def joined(texts: Mapping[int, str], accept: str) -> tuple[bytes, str]:
+    """Returns the metrics of several workers as one answer, each with the label ``worker``.
+
+    :param texts: the answers of the workers in the format of Prometheus, by number.
+    :param accept: as in :func:`exposition`, and so is what is returned.
+    """
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_OfWorkers(texts))
+    encode, content_type = choose_encoder(accept)
+    return encode(registry), content_type
+
+
+class _OfWorkers(Collector):
+    def __init__(self, texts: Mapping[int, str]) -> None:
+        self._texts = texts
+
+    def describe(self) -> list[Metric]:
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        families: dict[str, Metric] = {}
+        for number, text in self._texts.items():
+            for family in text_string_to_metric_families(text):
+                found = families.setdefault(family.name, Metric(family.name, family.documentation, family.type))
+                for sample in family.samples:
+                    found.add_sample(sample.name, {**sample.labels, "worker": str(number)}, sample.value)
+        yield from families.values()
 
 
 class MetricsCollector(Collector):

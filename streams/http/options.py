@@ -11,6 +11,8 @@ from processor_api.errors import ConfigError
 from streams.config import StreamsConfig
 
 SHORTEST_TOKEN = 16
+BEHIND = "fd"
+"""Stands in place of a host: the port is then the number of a descriptor that the process inherits."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +60,11 @@ class HttpOptions:
     def address(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether a supervisor listens for the worker, which inherits a socket on loopback."""
+        return self.host == BEHIND
+
     def listens_at(self, port: int) -> str:
         """Returns the ``host:port`` where it listens.
 
@@ -75,6 +82,8 @@ class HttpOptions:
     @property
     def is_loopback(self) -> bool:
         """Whether only this machine can reach it."""
+        if self.is_behind:
+            return True
         try:
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:

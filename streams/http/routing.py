@@ -83,7 +83,7 @@ class Router:
         :raises HttpRefusal: if the worker refuses the request.
         """
         scheme = "http" if self._options.tls is None else "https"
-        url = f"{scheme}://{_address(endpoint)}/stores/{quote(store, safe='')}/{operation}"
+        url = f"{scheme}://{address_of(endpoint)}/stores/{quote(store, safe='')}/{operation}"
         try:
             method = "GET" if body is None else "POST"
             async with self._opened().request(method, url, params=dict(query), json=body) as response:
@@ -111,7 +111,7 @@ class Router:
         return context
 
 
-def _address(endpoint: str) -> str:
+def address_of(endpoint: str) -> str:
     """Returns where to ask: behind one port there may be several processes, by number."""
     address, slash, process = endpoint.partition("/")
     return f"{address}/workers/{process}" if slash else address

@@ -21,7 +21,7 @@ from processor_api.texts import kind_and_text
 from streams.config import StreamsConfig
 from streams.http.options import HttpOptions
 from streams.http.page.live import CONTENT, LivePage
-from streams.http.routing import Router
+from streams.http.routing import Router, address_of
 from streams.http.served import HttpRefusal, ServedApplication, later
 from streams.http.stores import StorePages
 from streams.http.worker import WorkerPages
@@ -163,9 +163,8 @@ class HttpServer:
         await runner.setup()
         assert runner.server is not None
         connected = _Connections(runner.server)
-        server = await self._loop.create_server(
-            connected.protocol, sock=self._listener, ssl=self._options.tls, backlog=BACKLOG
-        )
+        tls = None if self._options.is_behind else self._options.tls  # the supervisor ends it
+        server = await self._loop.create_server(connected.protocol, sock=self._listener, ssl=tls, backlog=BACKLOG)
         try:
             await self._stop.wait()
         finally:
@@ -290,13 +289,14 @@ class HttpPort:
     def __init__(self, config: StreamsConfig) -> None:
         self.options = HttpOptions.of(config)
         self._listener = _listen(self.options)
-        port = self._listener.getsockname()[1]
-        self.endpoint = self.options.reached_at(port)
+        self.number: int = self._listener.getsockname()[1]
+        """The port, also where 0 was asked for."""
+        self.endpoint = self.options.reached_at(self.number)
         """The ``host:port`` by which others reach it; ``None`` if that is not known."""
         scheme = "http" if self.options.tls is None else "https"
-        self.url = f"{scheme}://{self.endpoint or self.options.listens_at(port)}"
+        self.url = f"{scheme}://{address_of(self.endpoint or self.options.listens_at(self.number))}"
 
-    def serve(
+    def serve_application(
         self,
         application: ServedApplication,
         queries: Callable[[], Queries],
@@ -304,21 +304,34 @@ class HttpPort:
         clock: Clock,
         threads: Threads,
     ) -> HttpServer:
-        """Answers from now on.
+        """Answers from now on about an application.
 
         :param queries: returns what reads the stores of the application.
         """
+        router = Router(owners, self.options, threads)
+        page, stores = LivePage(application), StorePages(application, queries, router)
+        routes = [*WorkerPages(application).routes(), *stores.routes(), *page.routes()]
+        return self.serve(routes, clock, threads, at_end=page.close, afterwards=router.close)
+
+    def serve(
+        self,
+        routes: Sequence[web.AbstractRouteDef],
+        clock: Clock,
+        threads: Threads,
+        *,
+        at_end: Callable[[], None] = lambda: None,
+        afterwards: Callable[[], Awaitable[None]] | None = None,
+    ) -> HttpServer:
+        """Answers by these routes from now on; the rest is as in :class:`HttpServer`."""
         options = self.options
         try:
-            router = Router(owners, options, threads)
-            stores = StorePages(application, queries, router)
-            page = LivePage(application)
-            routes = [*WorkerPages(application).routes(), *stores.routes(), *page.routes()]
-            server = HttpServer(routes, self._listener, options, clock, threads, page.close, router.close)
+            server = HttpServer(routes, self._listener, options, clock, threads, at_end, afterwards)
             server.start()
         except BaseException:
             self._listener.close()
             raise
+        if options.is_behind:
+            return server
         log.info("listening", extra={"endpoint": self.url})
         if options.token is None and not options.is_loopback:
             log.warning(
@@ -337,6 +350,8 @@ class HttpPort:
 
 def _listen(options: HttpOptions) -> socket.socket:
     try:
+        if options.is_behind:
+            return socket.socket(fileno=options.port)
         found: Any = socket.getaddrinfo(options.host, options.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, _, _, _, address = found[0]
         return socket.create_server(address[:2], family=family, backlog=BACKLOG)

@@ -10,6 +10,7 @@ from tools.parsed_sources import nodes_of, parsed
 ROOMS = {
     "aiohttp": ("streams.http",),
     "opentelemetry": ("streams.telemetry",),
+    "yarl": ("streams.http",),
     "prometheus_client": ("streams.http.exposition",),
     "confluent_kafka": ("streams.kafka.confluent",),
     "mmh3": ("state.formats.foreign_keys",),

@@ -6,8 +6,8 @@ import argparse
 import logging
 import os
 import sys
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from processor_api.topology.function import TopologyLike
@@ -26,6 +26,7 @@ from streams.config.sources import Given
 
 if TYPE_CHECKING:  # pydantic is not needed to print the help
     from streams.config import StreamsConfig
+    from streams.http.front import Front
     from streams.kafka.ports import KafkaClients
 
 log = logging.getLogger("streams.cli")
@@ -105,7 +106,7 @@ def run(
         settings = line.settings()
         if settings is None:  # the supervisor died at the same time
             return CLEAN
-        arguments.set = settings
+        arguments.set, arguments.http = settings, None  # the supervisor has the port
         stop_with_supervisor(line, stop, close_timeout_ms=arguments.close_timeout_ms)
     with on_stop_signals(stop.on_signal):
         if line is None:
@@ -215,11 +216,30 @@ def _supervise(arguments: argparse.Namespace) -> int:
             config = _config(arguments)  # errors are printed once, not by each worker
             if arguments.create_topics:
                 _create_topics(load_topology(arguments.topology, lambda: config), config)
-            status = supervisor.run()
+            with _front(config, arguments.workers) as supervisor.front:
+                status = supervisor.run()
     if supervisor.failure is not None:
         say_error(f"error: {supervisor.failure}")
         sys.stderr.flush()
     return status
+
+
+@contextmanager
+def _front(config: StreamsConfig, workers: int) -> Iterator[Front | None]:
+    """Opens the one HTTP port of several workers, if there shall be one, as a context manager."""
+    if config.http_listen is None:
+        yield None
+        return
+    from streams.app.kafka_streams import http_room
+
+    with http_room():
+        from streams.http.front import Front
+    front = Front(config, workers)
+    try:
+        front.start()
+        yield front
+    finally:
+        front.close()
 
 
 def say_derived_id(given: Given, application_id: str) -> None:

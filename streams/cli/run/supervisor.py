@@ -15,6 +15,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from processor_api.clock import Clock, SystemClock
 from streams.cli.output.failures import CANNOT_RUN, CLEAN, FAILED, READER_GONE
@@ -26,6 +27,23 @@ from streams.cli.working_directory import from_start
 log = logging.getLogger("streams.cli.supervisor")
 
 _SLICE_S = 0.05
+
+
+class WorkersFront(Protocol):
+    """The HTTP port of the supervisor, behind which the workers answer."""
+
+    def descriptor(self, number: int) -> int:
+        """Returns the descriptor that a worker inherits besides its line."""
+        ...
+
+    def settings(self, number: int) -> list[str]:
+        """Returns more settings of a worker, as ``key=value``."""
+        ...
+
+    def mark(self, alive: Sequence[bool], ready: bool) -> None:
+        """Takes which workers have a process, by number, and whether all are ready."""
+        ...
+
 
 Command = Callable[[int], Sequence[str]]
 """A function that returns the command of a worker, by the descriptor that it inherits."""
@@ -97,6 +115,8 @@ class Supervisor:
         self._workers = [_Worker(number) for number in range(workers)]
         self._requests: deque[tuple[str, bool]] = deque()
         self._outcome = CLEAN
+        self.front: WorkersFront | None = None
+        """The HTTP port of the workers, if there is one; to be set before it runs."""
 
     def run(self) -> int:
         """Runs until every worker has ended; returns the exit status. To be called on the main thread."""
@@ -138,9 +158,10 @@ class Supervisor:
                     deadline = now
             for worker in self._workers:
                 self._watch(worker, now, stopping=deadline is not None)
-            self._ready(
-                deadline is None and all(worker.line is not None and worker.line.ready for worker in self._workers)
-            )
+            ready = deadline is None and all(one.line is not None and one.line.ready for one in self._workers)
+            self._ready(ready)
+            if self.front is not None:
+                self.front.mark([worker.process is not None for worker in self._workers], ready)
             running = [worker for worker in self._workers if worker.process is not None]
             if not running and all(worker.done for worker in self._workers):
                 return
@@ -175,8 +196,12 @@ class Supervisor:
         command = self._command(line.descriptor)
         # A group of its own: Ctrl-C in a terminal reaches the supervisor alone, which passes it on once.
         # Where the supervisor was started: there the same arguments lead to the application.
-        worker.process = subprocess.Popen(command, cwd=from_start(), pass_fds=(line.descriptor,), process_group=0)
-        line.send_settings(self._settings)
+        inherited, settings = [line.descriptor], list(self._settings)
+        if self.front is not None:
+            inherited.append(self.front.descriptor(worker.number))
+            settings += self.front.settings(worker.number)
+        worker.process = subprocess.Popen(command, cwd=from_start(), pass_fds=inherited, process_group=0)
+        line.send_settings(settings)
         log.info("worker started", extra={"worker": worker.number, "pid": worker.process.pid})
 
     def _hear(self, worker: _Worker, *, ended: bool) -> None:

@@ -1,0 +1,188 @@
+"""The one HTTP port of a supervisor, which passes requests on to its worker processes.
+
+Each worker has a socket on loopback, which the supervisor opens and the worker inherits: so it is there before the
+worker is, and stays when the worker is started again. Workers tell the address of the supervisor and their own number,
+``host:port/2``, and are asked below ``/workers/2``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import Mapping, Sequence
+
+import aiohttp
+from aiohttp import web
+from yarl import URL
+
+from processor_api.clock import Clock, SystemClock
+from processor_api.texts import kind_and_text
+from streams.config import StreamsConfig
+from streams.http.options import BEHIND
+from streams.http.served import RETRY_AFTER, HttpRefusal, json_answer, later
+from streams.http.server import BACKLOG, HttpPort, HttpServer
+from streams.threads import SYSTEM_THREADS
+
+CONNECT_S = 2.0
+_NOT_PASSED = frozenset({"connection", "content-length", "host", "keep-alive", "te", "transfer-encoding", "upgrade"})
+
+
+class Front:
+    """The port of a supervisor and the sockets of its workers, from its making to :meth:`close`.
+
+    :raises ConfigError: if a file that the settings name cannot be used.
+    :raises StreamsError: if the port cannot be listened on.
+    """
+
+    def __init__(self, config: StreamsConfig, workers: int, clock: Clock | None = None) -> None:
+        self._port = HttpPort(config)
+        self._listeners = [socket.create_server(("127.0.0.1", 0), backlog=BACKLOG) for _ in range(workers)]
+        self._pages = FrontPages([listener.getsockname()[1] for listener in self._listeners])
+        self._server: HttpServer | None = None
+        self._clock = clock or SystemClock()
+
+    def start(self) -> None:
+        """Answers from now on."""
+        pages = self._pages
+        self._server = self._port.serve(pages.routes(), self._clock, SYSTEM_THREADS, afterwards=pages.close)
+
+    def descriptor(self, number: int) -> int:
+        """Returns the descriptor of a worker's socket, which it inherits."""
+        return self._listeners[number].fileno()
+
+    def settings(self, number: int) -> list[str]:
+        """Returns the settings of a worker, as ``key=value``."""
+        # Where the supervisor listens on all addresses, its workers find each other, and others find none of them.
+        address = self._port.endpoint or f"127.0.0.1:{self._port.number}"
+        return [f"http.listen={BEHIND}:{self.descriptor(number)}", f"application.server={address}/{number}"]
+
+    def mark(self, alive: Sequence[bool], ready: bool) -> None:
+        """Takes which workers run now, by number, and whether all are ready."""
+        self._pages.alive, self._pages.ready = tuple(alive), ready
+
+    def close(self) -> None:
+        """Ends answers and frees the port."""
+        if self._server is not None:
+            self._server.close()
+        for listener in self._listeners:
+            listener.close()
+
+
+class FrontPages:
+    """Passes requests on, and joins the answers about all workers.
+
+    :param ports: of the workers on loopback, by number.
+    """
+
+    def __init__(self, ports: Sequence[int]) -> None:
+        self._ports = ports
+        self._session: aiohttp.ClientSession | None = None
+        self._turn = 0
+        self.alive: tuple[bool, ...] = (False,) * len(ports)
+        self.ready = False
+
+    def routes(self) -> list[web.RouteDef]:
+        return [
+            web.get("/live", self.live),
+            web.get("/ready", self.is_ready),
+            web.get("/state", self.state),
+            web.get("/metrics", self.metrics),
+            web.route("*", "/workers/{number}{path:/.*}", self.of_worker),
+            web.route("*", "/{path:.*}", self.of_any),
+        ]
+
+    async def close(self) -> None:
+        """Closes the connections to workers."""
+        if self._session is not None:
+            await self._session.close()
+
+    async def live(self, request: web.Request) -> web.StreamResponse:
+        """Answers 200: a supervisor that gives up ends."""
+        return json_answer({"workers": len(self._ports), "alive": sum(self.alive)})
+
+    async def is_ready(self, request: web.Request) -> web.StreamResponse:
+        """Answers 200 while all workers are ready, else 503."""
+        fields = {"ready": self.ready, "workers": len(self._ports), "alive": sum(self.alive)}
+        return json_answer(fields, status=200 if self.ready else 503, headers=None if self.ready else RETRY_AFTER)
+
+    async def state(self, request: web.Request) -> web.StreamResponse:
+        """Answers with the state of each worker, by number; ``null`` for one that does not answer."""
+        states = await asyncio.gather(*(self._fetched(number, "/state", request) for number in range(len(self._ports))))
+        return json_answer({"workers": [None if state is None else json.loads(state) for state in states]})
+
+    async def metrics(self, request: web.Request) -> web.StreamResponse:
+        """Answers with the metrics of all workers, each with the label ``worker``, its number."""
+        from streams.http.exposition import joined
+
+        texts = await asyncio.gather(*(self._fetched(one, "/metrics", request) for one in range(len(self._ports))))
+        found = {number: text.decode() for number, text in enumerate(texts) if text is not None}
+        body, content_type = joined(found, request.headers.get("Accept", ""))
+        return web.Response(body=body, headers={"Content-Type": content_type})
+
+    async def _fetched(self, number: int, path: str, request: web.Request) -> bytes | None:
+        """Returns the answer of a worker; ``None`` if there is none."""
+        if not self.alive[number]:
+            return None
+        headers = {name: request.headers[name] for name in ("Authorization",) if name in request.headers}
+        try:
+            async with self._opened().get(self._url(number, path), headers=headers) as answer:
+                return await answer.read() if answer.status == 200 else None
+        except (aiohttp.ClientError, TimeoutError):
+            return None
+
+    async def of_worker(self, request: web.Request) -> web.StreamResponse:
+        """Passes a request on to one worker."""
+        text = request.match_info["number"]
+        number = int(text) if text.isascii() and text.isdecimal() and len(text) < 5 else -1
+        if not 0 <= number < len(self._ports):
+            raise HttpRefusal(
+                404, f"there is no worker {text[:20]!r}: they have the numbers 0 to {len(self._ports) - 1}"
+            )
+        path = request.rel_url.raw_path.removeprefix(f"/workers/{text}")
+        return await self._pass_on(request, number, path)
+
+    async def of_any(self, request: web.Request) -> web.StreamResponse:
+        """Passes a request on to a worker that runs, in turn; each answers for all."""
+        alive = [number for number, one in enumerate(self.alive) if one]
+        if not alive:
+            raise later("no worker runs now: ask again later")
+        self._turn += 1
+        return await self._pass_on(request, alive[self._turn % len(alive)], request.rel_url.raw_path)
+
+    async def _pass_on(self, request: web.Request, number: int, path: str) -> web.StreamResponse:
+        if not self.alive[number]:
+            raise later(f"worker {number} does not run now: ask again later")
+        begun: web.StreamResponse | None = None
+        try:
+            async with self._opened().request(
+                request.method,
+                self._url(number, path, request.rel_url.raw_query_string),
+                headers=_passed(request.headers),
+                data=await request.read() or None,
+                allow_redirects=False,
+            ) as answer:
+                begun = web.StreamResponse(status=answer.status, headers=_passed(answer.headers))
+                await begun.prepare(request)
+                async for part in answer.content.iter_any():
+                    await begun.write(part)
+                return begun
+        except (aiohttp.ClientError, TimeoutError) as error:
+            if begun is not None and request.transport is not None:
+                request.transport.abort()  # so that nobody takes a part for the whole
+            raise later(f"worker {number} does not answer: {kind_and_text(error)}") from error
+
+    def _url(self, number: int, path: str, query: str = "") -> URL:
+        text = f"http://127.0.0.1:{self._ports[number]}{path}"
+        return URL(f"{text}?{query}" if query else text, encoded=True)
+
+    def _opened(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                auto_decompress=False, timeout=aiohttp.ClientTimeout(total=None, connect=CONNECT_S)
+            )
+        return self._session
+
+
+def _passed(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in headers.items() if name.lower() not in _NOT_PASSED}
