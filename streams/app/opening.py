@@ -275,7 +275,7 @@ def _process(
         metrics=parts.metrics,
         deploy_check=DeployCheck(topology, settings, existing, cluster.admin, platform.clock, threads),
         restore_listeners=tuple(restore_listeners),
-        probe=spans_by(config),
+        watch=spans_by(config),
     )
     return process, TopicWatch(fitter, readable, plans) if fitter.growing else None
 

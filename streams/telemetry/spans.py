@@ -34,7 +34,7 @@ from processor_api.topology.nodes import Node, SinkNode, SourceNode
 from state.row_format.record_context import Cursor
 from state.write_buffer.store_kind import OpenStore
 from streams.kafka.producing.record_collector import Changelog
-from streams.runtime.processing.probe import LogFunctions, ProbeMaker
+from streams.runtime.processing.probe import LogFunctions, Watch
 
 if TYPE_CHECKING:
     from streams.config import StreamsConfig
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("streams.telemetry")
 
 TRACEPARENT, TRACESTATE = "traceparent", "tracestate"
+_SEND = {"messaging.system": "kafka", "messaging.operation.type": "send", "messaging.operation.name": "send"}
 WHOLE = 1_000_000_000
 """The share of all records, as it is counted: floats would lose a part of a record."""
 WAITING_MAX = 10_000
@@ -84,8 +85,8 @@ def is_sampled(traceparent: bytes | None) -> bool | None:
     return None if found is None else bool(int(found[1], 16) & 1)
 
 
-def probe_of(config: StreamsConfig, share: float) -> ProbeMaker:
-    """Returns what makes the spans of each task of an application.
+def watch_of(config: StreamsConfig, share: float) -> Watch:
+    """Returns what makes the spans of an application.
 
     :param share: of the records without a trace that get spans; none do where the user's sampler begins no trace,
         which need not be asked for each record.
@@ -99,9 +100,35 @@ def probe_of(config: StreamsConfig, share: float) -> ProbeMaker:
     sampler = getattr(provider, "sampler", None)
     if sampler is not None and re.match(r"(ParentBased\{root:)?AlwaysOffSampler", sampler.get_description()):
         share = 0.0
-    return partial(
-        TaskSpans, provider.get_tracer("streams", version("streams-for-kafka")), share, config.application_id
-    )
+    tracer = provider.get_tracer("streams", version("streams-for-kafka"))
+    return Watch(partial(TaskSpans, tracer, share, config.application_id), partial(_sending, tracer))
+
+
+def _sending(tracer: trace.Tracer, produce: Callable[..., None]) -> Callable[..., None]:
+    """Returns a ``produce`` that makes the span of sending for a record with a trace: the header names that span.
+
+    A record that has spans has this header from its source on, so that others need no look.
+    """
+
+    def produce_in_span(
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        partition: int,
+        delivered: Any,
+        none: None,
+        timestamp: int,
+        headers: Headers = None,
+    ) -> None:
+        if headers and any(name == TRACEPARENT for name, _ in headers) and trace.get_current_span().is_recording():
+            attributes = {**_SEND, "messaging.destination.name": topic}
+            with tracer.start_as_current_span(f"send {topic}", None, SpanKind.PRODUCER, attributes):
+                headers = with_trace(headers)
+                produce(topic, value, key, partition, delivered, none, timestamp, headers)
+            return
+        produce(topic, value, key, partition, delivered, none, timestamp, headers)
+
+    return produce_in_span
 
 
 class _WaitingTraces:
@@ -187,12 +214,12 @@ class TaskSpans:
 
     # ------------------------------------------------------------------ nodes
 
-    def node(self, node: Node, call: Forward, *, is_internal: bool) -> Forward:
-        """Returns the function of a source or a sink with its span; of another node, if users have named it."""
+    def node(self, node: Node, call: Forward, *, is_internal: bool, is_below_users: bool) -> Forward:
+        """Returns the function of a source, or of a node that users have named, with its span."""
         if isinstance(node, SourceNode):
             return self._source(node.name, call)
         if isinstance(node, SinkNode):
-            return self._sink(node, call)
+            return self._below_users(call) if is_below_users else call
         name = node.name
         if _GENERATED.search(name):
             return call
@@ -254,26 +281,15 @@ class TaskSpans:
         parent = _W3C.extract(headers or [], context.Context(), _HEADERS)
         return self._tracer.start_span(f"process {topic}", parent, SpanKind.CONSUMER, attributes)
 
-    def _sink(self, node: SinkNode, send: Forward) -> Forward:
-        topic = node.topic if node.topic is not None else "by record"
-        attributes = {
-            "messaging.system": "kafka",
-            "messaging.operation.type": "send",
-            "messaging.operation.name": "send",
-            "streams.node": node.name,
-            "streams.task": self._task,
-        }
-        if node.topic is not None:
-            attributes["messaging.destination.name"] = node.topic
+    def _below_users(self, send: Forward) -> Forward:
+        """Returns the function of a sink that gets records of which a processor has dropped the headers."""
 
-        def send_in_span(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-            if self.current is None:
-                return send(key, value, timestamp, headers)
-            span = self._tracer.start_span(f"send {topic}", None, SpanKind.PRODUCER, attributes)
-            with self._within(span):
-                send(key, value, timestamp, with_trace(headers))
+        def send_with_trace(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            if self.current is not None:
+                headers = with_trace(headers)
+            send(key, value, timestamp, headers)
 
-        return send_in_span
+        return send_with_trace
 
     def dropped(self, node: str, why: str) -> None:
         """Adds that a node has dropped the current record, and why, to its span."""

@@ -111,7 +111,9 @@ class DriverTask:
         self._arrivals = Arrivals()
         producer = DriverProducer(topics, self._arrivals, partitions)
         sent = None if tracer is None else tracer.sent(producer.partition_count)
-        self.collector = RecordCollector(producer, clock, sent=sent)
+        watch = spans_by(config)
+        with_headers, spans = (None, None) if watch is None else (watch.with_headers, watch.probe)
+        self.collector = RecordCollector(producer, clock, sent=sent, with_headers=with_headers)
         idle_ms = config.max_task_idle_ms
         self._idling = Idling(idle_ms, clock) if idle_ms > 0 else None  # there is never more to fetch
         probe, open_engine = traced_by(tracer), _engine_opener(config)
@@ -119,7 +121,7 @@ class DriverTask:
         try:
             self.globals = DriverGlobals(topology, config, self.directory / "global", clock, open_engine, probe)
             self.globals.start()
-            self.task = self._assembled(topology, config, clock, open_engine, probe or spans_by(config))
+            self.task = self._assembled(topology, config, clock, open_engine, probe or spans)
             self.task.inputs.merge_of = partial(ArrivalMerge, arrivals=self._arrivals)
             self.task.start(self.collector, {})
         except BaseException:

@@ -435,9 +435,9 @@ from opentelemetry.sdk.trace.sampling import DEFAULT_OFF
 from streams import StreamsConfig
 from streams.telemetry import spans_by
 config = StreamsConfig.of({"application.id": "a", "bootstrap.servers": "b:1", "otel.traces": 1})
-print(spans_by(config).args[1])
+print(spans_by(config).probe.args[1])
 trace.set_tracer_provider(TracerProvider(sampler=DEFAULT_OFF))
-print(spans_by(config).args[1])
+print(spans_by(config).probe.args[1])
 """
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.split() == ["1.0", "0.0"]

@@ -170,20 +170,30 @@ class Changelog:
             self._end += 1
 
 
+Produced = Callable[[Callable[..., None]], Callable[..., None]]
+"""The client's ``produce`` to what is called in its place."""
+
+
 class RecordCollector:
     """The record collector of one stream thread; its tasks share the producer."""
 
     def __init__(
-        self, producer: Producer, clock: Clock, batches: ProducerBatches | None = None, sent: Sent | None = None
+        self,
+        producer: Producer,
+        clock: Clock,
+        batches: ProducerBatches | None = None,
+        sent: Sent | None = None,
+        with_headers: Produced | None = None,
     ) -> None:
         """Makes one that has sent nothing.
 
         :param batches: those of the producer, where a new one can make smaller ones.
-        :param sent: is called with each record."""
+        :param sent: is called with each record.
+        :param with_headers: gives what sends the results that have headers, from the client's ``produce``."""
         self._producer = producer
         self._clock = clock
         self._batches = batches
-        self._sent = sent
+        self._sent, self._with_headers = sent, with_headers
         self._failure: StreamsError | None = None
         self._refused_of: set[str | None] = set()
         """The tasks of the records because of which tasks go back; ``None`` stands for one that is not known."""
@@ -338,6 +348,8 @@ class RecordCollector:
         produce, plain, complete = self._producer.produce, self._producer.produce_plain, self._complete_report
         if self._sent is not None:
             produce = plain = _reporting(produce, self._sent)
+        if errors is not None and self._with_headers is not None:
+            produce = self._with_headers(produce)
         if errors is None or not errors.wants_refused:
             return produce, plain
 

@@ -195,7 +195,17 @@ class _ChainBuilder:
         probe = self.environment.probe
         if probe is None:
             return function
-        return probe.node(node, function, is_internal=topic in self.plan.internal_topics)
+        is_internal = topic in self.plan.internal_topics
+        return probe.node(node, function, is_internal=is_internal, is_below_users=self._is_below_users(node))
+
+    def _is_below_users(self, node: Node) -> bool:
+        nodes, found = self.plan.topology.nodes, list(node.parents)
+        for name in found:  # which grows
+            above = nodes[name]
+            if isinstance(above, ProcessorNode) and not isinstance(above.supplier, Operator):
+                return True
+            found += [parent for parent in above.parents if parent not in found]
+        return False
 
 
 def build_chain(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from processor_api.context import HandleTogether
@@ -16,7 +17,7 @@ from processor_api.topology.nodes import Node
 from state.row_format.record_context import Cursor
 from state.row_format.row_probe import RowProbe
 from state.write_buffer.store_kind import OpenStore
-from streams.kafka.producing.record_collector import Changelog
+from streams.kafka.producing.record_collector import Changelog, Produced
 
 LogFunctions = tuple[Callable[..., None], Callable[[Iterator[tuple[bytes, bytes | None, int]]], None]]
 """`log` and `log_many` of a changelog."""
@@ -30,10 +31,11 @@ class Probe(Protocol):
         """Sees the rows of its stores, if anything does."""
         ...
 
-    def node(self, node: Node, call: Forward, *, is_internal: bool) -> Forward:
+    def node(self, node: Node, call: Forward, *, is_internal: bool, is_below_users: bool) -> Forward:
         """Returns what is called in place of a node; for a source, in place of what it forwards to.
 
         :param is_internal: whether a source reads, or a sink writes, a topic of the application itself.
+        :param is_below_users: whether a processor of the user's is above, which may forward without headers.
         """
         ...
 
@@ -85,3 +87,12 @@ class Probe(Protocol):
 
 ProbeMaker = Callable[[str, Cursor, Callable[[], int]], Probe]
 """``(task, cursor, dropped)`` to the probe of a task; ``dropped`` says how many records the task has dropped."""
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Holds what sees the records of all tasks of an application, and what they send."""
+
+    probe: ProbeMaker
+    with_headers: Produced
+    """Gives what sends the results that have headers, from the client's ``produce``."""

@@ -279,7 +279,9 @@ def make_resources(
     clients = _make_clients(process, identity, consumer_config, producer_config)
     tracer = Tracer.of(config, clock)
     sent = _traced(clients.producer, producer_config, tracer)
-    collector = RecordCollector(clients.producer, clock, batches, sent)
+    collector = RecordCollector(
+        clients.producer, clock, batches, sent, None if process.watch is None else process.watch.with_headers
+    )
     membership = _membership(process, identity, clients, consumer_config)
     budget = process.state.memory.budget(identity.thread)
     transaction_s = producer_config["transaction.timeout.ms"] / 1000 if config.exactly_once else None
@@ -392,7 +394,7 @@ def _task_opener(
             pace=pace,
             store_owner=threading.get_ident(),
             metrics=ThreadMetrics(process.metrics, identity.thread),
-            probe=traced_by(tracer) or process.probe,
+            probe=traced_by(tracer) or (None if process.watch is None else process.watch.probe),
         ),
     )
     return TaskOpener(assembly, process.state.directory)

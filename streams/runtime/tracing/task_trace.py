@@ -108,7 +108,7 @@ class TaskTrace:
 
     # ------------------------------------------------------------------ nodes
 
-    def node(self, node: Node, call: Forward, *, is_internal: bool) -> Forward:
+    def node(self, node: Node, call: Forward, *, is_internal: bool, is_below_users: bool) -> Forward:
         """Returns the function of a node, with lines for the records that are followed."""
         if isinstance(node, SourceNode):
             return self._source(node.name, call, is_internal)
