@@ -10,7 +10,7 @@ RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels .
 FROM python:3.11-slim-bookworm
 COPY constraints.txt /tmp/constraints.txt
 RUN --mount=from=build,source=/wheels,target=/wheels \
-    pip install --no-cache-dir -c /tmp/constraints.txt "$(ls /wheels/*.whl)[json]"
+    pip install --no-cache-dir -c /tmp/constraints.txt "$(ls /wheels/*.whl)[http,json]"
 RUN useradd --uid 1000 --create-home streams && install -d -o streams -g streams /app /var/lib/streams
 USER streams
 WORKDIR /app

@@ -244,7 +244,11 @@ class TaskSpans:
         return False
 
     def _source(self, node: str, forward: Forward) -> Forward:
+        share = self._share
+
         def read_in_span(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            if not (headers or share):
+                return forward(key, value, timestamp, headers)
             follows = None
             if headers:
                 for name, data in headers:
@@ -252,7 +256,7 @@ class TaskSpans:
                         follows = is_sampled(data)
                         break
             if follows is None:
-                self._credit += self._share
+                self._credit += share
                 if self._credit < WHOLE:
                     return forward(key, value, timestamp, headers)
                 self._credit -= WHOLE
