@@ -7,9 +7,12 @@ import json
 import re
 import socket
 import time
+from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from dsl import StreamsBuilder
 from http_support.asking import ask, free_port
@@ -17,7 +20,7 @@ from processor_api.topology.topology import Topology
 from runtime_support.running_app import CLOSE_MS, Cluster, counting
 from streams.drawing.drawn import drawn
 from streams.drawing.graph import graph_of
-from streams.http.page.live import MOST_PAGES, snapshot
+from streams.http.page.live import MOST_PAGES, is_silent, snapshot
 from streams.http.server import CLOSE_S
 from streams.observing.status import DropStatus, NodeStatus, TaskStatus, WorkerStatus
 from waiting import wait_until
@@ -148,23 +151,44 @@ def test_a_box_shows_the_call_or_the_name_and_has_room_for_it() -> None:
     assert by_name["small"] == "filter(lambda)"
 
 
+def task(
+    number: int, rate: float, *nodes: NodeStatus, processed: int = 1, drops: Iterable[DropStatus] = ()
+) -> TaskStatus:
+    return TaskStatus(
+        id=f"0_{number}",
+        thread="t",
+        state="RUNNING",
+        processed=processed,
+        rate=rate,
+        stream_time_ms=None,
+        dropped=0,
+        nodes=nodes,
+        drops=tuple(drops),
+    )
+
+
+def node(name: str, records: int | None, rate: float | None = None, share: float | None = None) -> NodeStatus:
+    return NodeStatus(name=name, call="map(f)", made_at="a.py:1", records=records, rate=rate, time_share=share)
+
+
+def worker(*tasks: TaskStatus, ready: bool = True, paused: bool = False) -> WorkerStatus:
+    return WorkerStatus(
+        application_id="a",
+        client_id="c",
+        host="h",
+        pid=1,
+        version="0",
+        at_ms=0,
+        started_at_ms=None,
+        state="RUNNING",
+        ready=ready,
+        paused=paused,
+        failure=None,
+        tasks=tasks,
+    )
+
+
 def test_a_snapshot_adds_up_nodes_and_dropped_records_over_the_tasks() -> None:
-    def task(number: int, rate: float, node: NodeStatus, *drops: DropStatus) -> TaskStatus:
-        return TaskStatus(
-            id=f"0_{number}",
-            thread="t",
-            state="RUNNING",
-            processed=1,
-            rate=rate,
-            stream_time_ms=None,
-            dropped=0,
-            nodes=(node, NodeStatus(name="unknown", call=None, made_at=None)),
-            drops=drops,
-        )
-
-    def node(rate: float, share: float) -> NodeStatus:
-        return NodeStatus(name="n", call="map(f)", made_at="a.py:1", records=5, rate=rate, time_share=share)
-
     def drop(count: int, late_by_ms: int | None) -> DropStatus:
         return DropStatus(
             node="n",
@@ -179,23 +203,43 @@ def test_a_snapshot_adds_up_nodes_and_dropped_records_over_the_tasks() -> None:
             late_by_ms=late_by_ms,
         )
 
-    tasks = (task(0, 30.0, node(3.0, 0.5), drop(2, 70)), task(1, 10.0, node(1.0, 0.1), drop(3, None)))
     found = snapshot(
-        WorkerStatus(
-            application_id="a",
-            client_id="c",
-            host="h",
-            pid=1,
-            version="0",
-            at_ms=0,
-            started_at_ms=None,
-            state="RUNNING",
-            ready=True,
-            paused=False,
-            failure=None,
-            tasks=tasks,
+        worker(
+            task(0, 30.0, node("n", 5, 3.0, 0.5), node("unknown", None), drops=[drop(2, 70)]),
+            task(1, 10.0, node("n", 5, 1.0, 0.1), drops=[drop(3, None)]),
         )
     )
     assert found["nodes"] == {"n": [10, 4.0, 0.4]}
     assert [(one["count"], one["late_by_ms"]) for one in found["drops"]] == [(5, 70)]
     json.dumps(found, allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("status", "earlier", "silent"),
+    [
+        (worker(ready=False), None, True),
+        (worker(paused=True), None, True),
+        (worker(task(0, 0.0)), None, False),
+        (worker(task(0, 0.0, processed=7)), worker(task(0, 0.0, processed=7)), True),
+        (worker(task(0, 0.0, processed=8)), worker(task(0, 0.0, processed=7)), False),
+        (worker(task(0, 0.0, node("sink", 3), processed=900)), worker(task(0, 0.0, node("sink", 3))), True),
+        (worker(task(0, 0.0, node("sink", 3), processed=90)), worker(task(0, 0.0, node("sink", 3))), False),
+        (worker(task(0, 0.0, node("sink", 4), processed=900)), worker(task(0, 0.0, node("sink", 3))), False),
+        (worker(task(0, 0.0, node("other", 3), processed=900)), worker(task(0, 0.0, node("other", 3))), False),
+    ],
+)
+def test_a_worker_is_silent_when_nothing_comes_out(
+    status: WorkerStatus, earlier: WorkerStatus | None, silent: bool
+) -> None:
+    assert is_silent(status, earlier, {"sink"}) == silent
+
+
+def test_a_paused_worker_says_so_on_its_page(cluster: Cluster) -> None:
+    port = started(cluster)
+    cluster.last.pause()
+    with Page(port) as page:
+        [reason] = page.event()["reasons"]
+        assert (reason["cause"], reason["text"]) == ("paused", "the application is paused")
+    cluster.last.resume()
+    with Page(port) as page:
+        wait_until("it runs", lambda: page.event()["reasons"] == [])

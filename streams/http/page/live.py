@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Iterable, Set
 from dataclasses import replace
 from importlib.resources import files
 from typing import Any, Protocol
 
 from aiohttp import web
 
+from processor_api.topology.nodes import SinkNode
 from processor_api.topology.topology import Topology
 from streams.drawing.drawn import drawn
 from streams.drawing.graph import graph_of
 from streams.http.served import json_text, later
+from streams.observing.diagnosis import why_no_output
 from streams.observing.status import DropStatus, NodeStatus, TaskStatus, WorkerStatus
 
 EVERY_S = 1.0
@@ -24,6 +27,10 @@ AT_ONCE_S = 25.0
 """The time after which a page asks again, so that its answers end as all others do."""
 UNREAD_S = 5.0
 """A page that takes nothing for so long is closed."""
+COMPARED_S = 30.0
+"""A status is compared with one that is at least so old, to say why nothing comes out."""
+MANY = 100
+"""Of so many records, one that came to a sink would have been seen: nodes are counted by samples."""
 MOST_PICTURES = 32
 CONTENT = {
     "/": ("index.html", "text/html"),
@@ -55,7 +62,7 @@ class LivePage:
         self._application = application
         self._files = {path: files(__package__).joinpath(name).read_bytes() for path, (name, _) in CONTENT.items()}
         self._pictures: dict[tuple[bool, tuple[str, ...]], bytes] = {}
-        self._snapshots = Snapshots(application.status)
+        self._snapshots = Snapshots(application)
         self._pages = 0
         self._closed = asyncio.Event()
 
@@ -131,17 +138,52 @@ class LivePage:
 class Snapshots:
     """Makes a snapshot a second at most, which all pages share."""
 
-    def __init__(self, status: Callable[[], WorkerStatus]) -> None:
-        self._status = status
+    def __init__(self, application: Watched) -> None:
+        self._application = application
+        self._sinks = frozenset(node.name for node in application.topology.nodes.values() if isinstance(node, SinkNode))
         self._made_at = float("-inf")
         self._latest = b""
+        self._earlier: deque[tuple[float, WorkerStatus]] = deque()
 
     def at(self, now: float) -> bytes:
         """Returns the snapshot of a time as a line of JSON, or the latest where that is younger than a second."""
         if now - self._made_at >= EVERY_S * 0.95:
             self._made_at = now
-            self._latest = json_text(snapshot(self._status())).encode()
+            status = self._application.status()
+            earlier = self._compared_with(now, status)
+            silent = is_silent(status, earlier, self._sinks)
+            reasons = [_fields(reason) for reason in why_no_output(status, earlier)] if silent else []
+            self._latest = json_text({**snapshot(status), "reasons": reasons}).encode()
         return self._latest
+
+    def _compared_with(self, now: float, status: WorkerStatus) -> WorkerStatus | None:
+        """Returns a status that is between one and two times ``COMPARED_S`` old, if there is one."""
+        while self._earlier and now - self._earlier[0][0] > 2 * COMPARED_S:
+            self._earlier.popleft()
+        if not self._earlier or now - self._earlier[-1][0] >= COMPARED_S:
+            self._earlier.append((now, status))
+        began, earlier = self._earlier[0]
+        return earlier if now - began >= COMPARED_S else None
+
+
+def is_silent(status: WorkerStatus, earlier: WorkerStatus | None, sinks: Set[str]) -> bool:
+    """Whether nothing comes out: the worker does not run, has processed nothing, or nothing of it came to a sink.
+
+    :param earlier: its status some time before; without one, only a worker that does not run is silent.
+    """
+    if not status.ready or status.paused or status.failure is not None:
+        return True
+    if earlier is None:
+        return False
+    processed = sum(task.processed for task in status.tasks) - sum(task.processed for task in earlier.tasks)
+    sent, sent_then = _sent(status, sinks), _sent(earlier, sinks)
+    return processed == 0 or (processed >= MANY and sent is not None and sent == sent_then)
+
+
+def _sent(status: WorkerStatus, sinks: Set[str]) -> int | None:
+    found = [node.records for task in status.tasks for node in task.nodes if node.name in sinks]
+    known = [records for records in found if records is not None]
+    return sum(known) if known else None
 
 
 def snapshot(status: WorkerStatus) -> dict[str, Any]:

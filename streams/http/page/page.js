@@ -715,9 +715,9 @@ function updateTop() {
   fillTotals(totals);
   byId("totals").children[2].classList.toggle("bad", dropped > 0);
   updateHistory();
-  const reasons = it.reasons ?? [];
+  const { reasons } = it;
   byId("why").hidden = !reasons.length;
-  fill(byId("why").querySelector("ul"), reasons.map((reason) => reason.text ?? reason), () => element("li"));
+  fill(byId("why").querySelector("ul"), reasons.map(({ text, remedy }) => `${text[0].toUpperCase()}${text.slice(1)}. ${remedy}`), () => element("li"));
 }
 
 function fillTotals(totals) {
