@@ -21,7 +21,7 @@ class Keys:
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._pending = b""
-        """What was read and is no key that was returned: several may be pressed before one is asked for."""
+        """The bytes that were read and not returned as a key: several may be pressed before one is asked for."""
 
     def wait(self, seconds: float) -> str | None:
         """Returns the next key, ``None`` if there is none within the time, ``q`` at the end of the input."""

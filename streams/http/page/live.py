@@ -30,7 +30,7 @@ UNREAD_S = 5.0
 COMPARED_S = 30.0
 """A status is compared with one that is at least so old, to say why nothing comes out."""
 MANY = 100
-"""Of so many records, one that came to a sink would have been seen: nodes are counted by samples."""
+"""The records from which on one that came to a sink would have been seen: nodes are counted by samples."""
 MOST_PICTURES = 32
 CONTENT = {
     "/": ("index.html", "text/html"),
