@@ -21,7 +21,26 @@ from types import ModuleType
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 TIMEOUT_S = 120
-IMPORTED = ["streams.app", "streams.cli.main", "streams.cli.run.command", "streams.testing.broker", "confluent_kafka"]
+IMPORTED = [
+]
+    "streams.app",
+    "streams.cli.main",
+    "streams.cli.run.command",
+    "streams.cli.run.script",
+    "streams.cli.run.restore_bar",
+    "streams.testing.broker",
+    "streams.testing.driver",
+    "streams.queries.composite_stores",
+    "streams.kafka.confluent.clients",
+    "streams.serdes.json",
+    "streams.serdes.pydantic_model",
+    "dsl.builder",
+    "confluent_kafka.admin",
+    "mmh3",
+    "orjson",
+    "rich.traceback",
+    "structlog.dev",
+]
 
 _forks = multiprocessing.get_context("forkserver")
 _forks.set_forkserver_preload(IMPORTED)
