@@ -11,6 +11,7 @@ from aiohttp import web
 from streams.drawing.graph import Graph, graph_of
 from streams.drawing.svg import svg
 from streams.http.served import RETRY_AFTER, HttpRefusal, ServedApplication, json_answer, json_text
+from streams.observing.diagnosis import why_no_output
 
 ENDED = ("PENDING_ERROR", "ERROR", "NOT_RUNNING")
 
@@ -43,8 +44,10 @@ class WorkerPages:
         return json_answer(fields, status=200 if ready else 503, headers=None if ready else RETRY_AFTER)
 
     async def state(self, request: web.Request) -> web.StreamResponse:
-        """Answers with all that is known of the worker now (`KafkaStreams.status`)."""
-        return json_answer(dataclasses.asdict(self._application.status()))
+        """Answers with all that is known of the worker now (`KafkaStreams.status`), and why nothing comes out of it."""
+        status = self._application.status()
+        reasons = [dataclasses.asdict(reason) for reason in why_no_output(status)]
+        return json_answer({**dataclasses.asdict(status), "reasons": reasons})
 
     async def metrics(self, request: web.Request) -> web.StreamResponse:
         """Answers with the metrics, as Prometheus or OpenMetrics reads them."""

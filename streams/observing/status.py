@@ -77,14 +77,14 @@ class DropStatus:
     made_at: str | None
     reason: str
     """A short name for the reason, such as ``window-closed``."""
-    text: str
-    """The reason in words."""
-    remedy: str
-    """Says what to do about such records."""
     count: int
-    dropped: bool
+    text: str = ""
+    """The reason in words."""
+    remedy: str = ""
+    """Says what to do about such records."""
+    dropped: bool = True
     """Whether they count as dropped; others are counted apart, such as those without a partner."""
-    expected: bool
+    expected: bool = False
     """Whether they are a part of what the operator does, and no fault."""
     late_by_ms: int | None = None
     """The time by which the latest of the late records came too late."""

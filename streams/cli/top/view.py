@@ -172,9 +172,12 @@ def why(now: Seen, before: Seen | None) -> list[str]:
             " or name the HTTP ports of others by --url"
         ]
     earlier = {worker.client_id: worker for worker in (before.workers if before is not None else ())}
+    has_tasks = any(worker.tasks for worker in now.workers)
     found: dict[str, None] = {}
     for worker in now.workers:
         for reason in why_no_output(worker, earlier.get(worker.client_id)):
+            if reason.cause == "no-task" and has_tasks:
+                continue  # the others have them
             found[f"{reason.text}. {reason.remedy}"] = None
     return list(found)[:MOST_REASONS]
 
