@@ -1,0 +1,110 @@
+"""Queries over HTTP while a worker is killed: 503 for a time, and never a wrong answer."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import threading
+import time
+from typing import Any
+
+from http_support.asking import Answer, ask, free_port
+from integration_support.counting import WORDS, Counting
+from integration_support.topics import Topics
+from integration_support.workers import Workers, supervised
+from waiting import wait_until
+
+KEYS = [f"word-{number}" for number in range(0, WORDS, 50)]
+MOST_UNANSWERED_S = 45.0
+"""It is two or three seconds on a machine that has nothing else to do."""
+
+
+class Asking:
+    """Asks ports for keys, all the time, until it is stopped."""
+
+    def __init__(self, ports: list[int], value: int) -> None:
+        self._ports, self._value = ports, value
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self.wrong: list[Any] = []
+        self.right = 0
+        self.unanswered_s: dict[str, float] = {}
+        """The longest time for which each key had no answer."""
+
+    def __enter__(self) -> Asking:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        since: dict[str, float] = {}
+        choose = random.Random(1)
+        while not self._stop.is_set():
+            key, port = choose.choice(KEYS), choose.choice(self._ports)
+            answer = asked(port, key)
+            if answer is None or answer.status == 503:
+                since.setdefault(key, time.monotonic())
+                continue
+            if key in since:
+                waited = time.monotonic() - since.pop(key)
+                self.unanswered_s[key] = max(waited, self.unanswered_s.get(key, 0.0))
+            if answer.status == 200 and answer.json["value"] == self._value:
+                self.right += 1
+            else:
+                self.wrong.append((key, port, answer))
+
+    def check(self) -> None:
+        assert self.wrong == []
+        assert self.right > 0
+        longest = max(self.unanswered_s.values(), default=0.0)
+        print(f"right: {self.right}, keys without an answer for a time: {len(self.unanswered_s)}, {longest:.1f} s")
+        assert longest < MOST_UNANSWERED_S
+
+
+def asked(port: int, key: str) -> Answer | None:
+    """The answer; ``None`` if there is none, since the worker is killed."""
+    try:
+        return ask(port, f"/stores/counts/get?key={key}")
+    except OSError:
+        return None
+
+
+def all_answer(ports: list[int], value: int) -> bool:
+    answers = [asked(port, key) for port in ports for key in KEYS]
+    return all(one is not None and one.status == 200 and one.json["value"] == value for one in answers)
+
+
+def test_two_workers_answer_for_all_keys_while_one_is_killed(topics: Topics, workers: Workers) -> None:
+    counting = Counting(topics, workers, session_timeout_ms=6000)
+    counting.send()
+    ports = [free_port(), free_port()]
+    first = counting.start("--http", f"127.0.0.1:{ports[0]}").wait_running()
+    counting.start("--http", f"127.0.0.1:{ports[1]}").wait_running()
+    wait_until("both workers answer for all keys", lambda: all_answer(ports, 1))
+    with Asking(ports, 1) as asking:
+        first.kill()
+        counting.start("--http", f"127.0.0.1:{ports[0]}").wait_running()
+        wait_until("both workers answer for all keys again", lambda: all_answer(ports, 1))
+    asking.check()
+
+
+def test_one_port_answers_for_the_workers_of_a_supervisor_while_one_is_killed(topics: Topics, workers: Workers) -> None:
+    counting = Counting(topics, workers, session_timeout_ms=6000)
+    counting.send()
+    port = free_port()
+    supervisor = counting.start("--workers", "2", "--http", f"127.0.0.1:{port}")
+    wait_until("all keys are answered", lambda: all_answer([port], 1))
+    wait_until("both are ready", lambda: ask(port, "/ready").status == 200)
+    victim = supervised(supervisor)[0]
+    with Asking([port], 1) as asking:
+        os.kill(victim, signal.SIGKILL)
+        supervisor.wait_for("worker died, restarting")
+        wait_until("both are ready again", lambda: ask(port, "/ready").status == 200)
+        wait_until("all keys are answered again", lambda: all_answer([port], 1))
+    asking.check()
+    assert sum(state is not None for state in ask(port, "/state").json["workers"]) == 2
+    supervisor.stop()
