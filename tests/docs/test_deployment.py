@@ -14,6 +14,9 @@ import pytest
 from ruamel.yaml import YAML
 
 from streams.cli.main import parser
+from streams.config import StreamsConfig
+from streams.config.clients import group_instance_id
+from streams.config.sources import Given
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "deployment.md").read_text()
@@ -25,8 +28,13 @@ def blocks(language: str) -> list[str]:
     return found
 
 
+def documents() -> list[dict[str, Any]]:
+    return [document for block in blocks("yaml") for document in YAML(typ="safe").load_all(block)]
+
+
 def manifests() -> list[dict[str, Any]]:
-    return [manifest for block in blocks("yaml") for manifest in YAML(typ="safe").load_all(block)]
+    """Those of the workers themselves."""
+    return [document for document in documents() if "template" in document.get("spec", ())]
 
 
 def given(words: list[str]) -> argparse.Namespace:
@@ -86,3 +94,19 @@ def test_the_unit_runs_the_command() -> None:
     assert f"state.dir=/var/lib/{service['StateDirectory']}" in arguments.set
     assert (service["Type"], service["RestartPreventExitStatus"]) == ("notify", "2")
     assert int(service["TimeoutStopSec"]) * 1000 > arguments.close_timeout_ms + 10_000
+
+
+def test_the_scaler_scales_the_set_that_is_shown() -> None:
+    (scaler,) = [document for document in documents() if document.get("kind") == "ScaledObject"]
+    named = scaler["spec"]["scaleTargetRef"]
+    assert [named["kind"], named["name"]] in [[one["kind"], one["metadata"]["name"]] for one in manifests()]
+    assert 0 < scaler["spec"]["minReplicaCount"] < scaler["spec"]["maxReplicaCount"]
+    assert all(isinstance(trigger["metadata"]["threshold"], str) for trigger in scaler["spec"]["triggers"])
+
+
+def test_the_name_of_a_pod_is_a_setting() -> None:
+    (variable,) = next(document["env"] for document in documents() if document.keys() == {"env"})
+    given = Given()
+    given.add_environment({variable["name"]: "word-count-0"})
+    config = StreamsConfig.of({"application.id": "a", "bootstrap.servers": "b:1", **given.settings})
+    assert group_instance_id(config) == "word-count-0"

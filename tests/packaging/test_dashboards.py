@@ -40,6 +40,9 @@ def queries() -> Iterator[tuple[str, str, str]]:
     for group in yaml("prometheus/alerts.yml")["groups"]:
         for rule in group["rules"]:
             yield rule["alert"], rule["expr"], rule["annotations"]["summary"] + rule["annotations"]["description"]
+    page = (ROOT / "docs" / "deployment.md").read_text()
+    for number, query in enumerate(re.findall(r"^ +query: (.+)$", page, re.MULTILINE)):
+        yield f"docs/deployment.md-{number}", query, ""
 
 
 @pytest.fixture(scope="module")
@@ -121,5 +124,5 @@ def test_what_is_mounted_is_there() -> None:
     assert all((DEPLOY / "prometheus" / name).is_file() for name in settings["rule_files"])
     (job,) = settings["scrape_configs"]
     assert job["dns_sd_configs"][0]["names"] == ["worker"]
-    jobs = {found for _, query, _ in queries() for found in re.findall(r'job="(\w+)"', query)}
+    jobs = {found for _, query, _ in queries() for found in re.findall(r'^up\{job="(\w+)"', query)}
     assert jobs == {job["job_name"]}

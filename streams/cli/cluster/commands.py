@@ -1,4 +1,4 @@
-"""The commands on a cluster: `streams topics`, `produce`, `consume`, `groups` and `reset`."""
+"""The commands on a cluster: `streams topics`, `produce`, `consume`, `groups`, `recommend` and `reset`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ _HELPS = {
     "produce": "write records to a topic of an application",
     "consume": "print the records of a topic of an application",
     "groups": "show the members, tasks and lags of an application",
+    "recommend": "say how many workers an application needs",
     "reset": "have an application process its input again",
 }
 

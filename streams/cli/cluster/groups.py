@@ -75,7 +75,7 @@ class _Member:
 
 
 @dataclass(frozen=True)
-class _Lag:
+class GroupLag:
     """The distance of a group from the end of one partition."""
 
     place: TopicPartition
@@ -111,7 +111,7 @@ def run(arguments: argparse.Namespace, *, clients: KafkaClients | None = None) -
         existing = admin.topics()
         members = _members(target, admin, group, existing)
         with connection.consumer() as consumer:
-            lags = _lags(target, admin, consumer, existing)
+            lags = lags_of(target, admin, consumer, existing)
     if arguments.json:
         say(json_text(_as_json(group, members, lags)))
     else:
@@ -143,7 +143,7 @@ def _members(target: Target, admin: Admin, group: GroupInfo, existing: Mapping[s
     from streams.kafka.membership.task_slots import SlotPlan
 
     prefix = target.config.application_id
-    subtopologies = _subtopologies(prefix, existing)
+    subtopologies = control_topics(prefix, existing)
     plan = SlotPlan()
     if subtopologies:
         first = TopicPartition(min(subtopologies, key=lambda topic: subtopologies[topic]), 0)
@@ -157,7 +157,7 @@ def _members(target: Target, admin: Admin, group: GroupInfo, existing: Mapping[s
     return found
 
 
-def _subtopologies(prefix: str, existing: Mapping[str, TopicInfo]) -> dict[str, int]:
+def control_topics(prefix: str, existing: Mapping[str, TopicInfo]) -> dict[str, int]:
     """Returns the numbers of the subtopologies by their control topics."""
     found = {}
     for name in existing:
@@ -170,7 +170,7 @@ def _subtopologies(prefix: str, existing: Mapping[str, TopicInfo]) -> dict[str, 
 # ------------------------------------------------------------------ lags
 
 
-def _lags(target: Target, admin: Admin, consumer: Consumer, existing: Mapping[str, TopicInfo]) -> list[_Lag]:
+def lags_of(target: Target, admin: Admin, consumer: Consumer, existing: Mapping[str, TopicInfo]) -> list[GroupLag]:
     """Returns the lag in each partition that the application reads; without a topology, that it has committed."""
     counts = {name: info.partitions for name, info in existing.items()}
     if target.topology is not None:
@@ -180,7 +180,7 @@ def _lags(target: Target, admin: Admin, consumer: Consumer, existing: Mapping[st
             if not {Use.INPUT, Use.REPARTITION}.isdisjoint(one.uses)
         ]
     else:
-        control = _subtopologies(target.config.application_id, existing)
+        control = control_topics(target.config.application_id, existing)
         read = [name for name in existing if not name.startswith("__") and name not in control]
     places = partitions_of(read, existing)
     committed = _committed(target.config.application_id, admin, places)
@@ -191,7 +191,7 @@ def _lags(target: Target, admin: Admin, consumer: Consumer, existing: Mapping[st
     ends = {place: max(logs[place], readable[place]) for place in places}
     fresh = [place for place in places if place not in committed and _begins_first(target, place.topic)]
     starts = consumer.beginning_offsets(fresh) if fresh else {}
-    return [_Lag(place, committed.get(place), ends[place], readable[place], starts.get(place)) for place in places]
+    return [GroupLag(place, committed.get(place), ends[place], readable[place], starts.get(place)) for place in places]
 
 
 def _begins_first(target: Target, topic: str) -> bool:
@@ -221,7 +221,7 @@ def _committed(group: str, admin: Admin, places: Collection[TopicPartition]) -> 
 # ------------------------------------------------------------------ printing
 
 
-def _print(group: GroupInfo, members: list[_Member], lags: list[_Lag]) -> None:
+def _print(group: GroupInfo, members: list[_Member], lags: list[GroupLag]) -> None:
     assignor = f", assignor {group.assignor}" if group.assignor else ""
     state = "does not exist" if group.state == "dead" else f"is {group.state}"
     say(f"group {group.name} {state}{assignor}; {counted(len(members), 'member')}")
@@ -241,22 +241,22 @@ def _print(group: GroupInfo, members: list[_Member], lags: list[_Lag]) -> None:
                 say(f"{some}, cannot be read before an open transaction of a producer ends")
 
 
-def _cells(one: _Lag) -> tuple[str, ...]:
+def _cells(one: GroupLag) -> tuple[str, ...]:
     committed = "-" if one.committed is None else str(one.committed)
     lag = "-" if one.lag is None else str(one.lag)
     return one.place.topic, str(one.place.partition), committed, str(one.end), lag
 
 
-def _total(lags: list[_Lag]) -> int:
+def _total(lags: list[GroupLag]) -> int:
     return sum(one.lag or 0 for one in lags)
 
 
-def _without(lags: list[_Lag]) -> str:
+def _without(lags: list[GroupLag]) -> str:
     number = sum(one.committed is None for one in lags)
     return f"; nothing is committed for {counted(number, 'partition')}" if number else ""
 
 
-def _as_json(group: GroupInfo, members: list[_Member], lags: list[_Lag]) -> dict[str, Any]:
+def _as_json(group: GroupInfo, members: list[_Member], lags: list[GroupLag]) -> dict[str, Any]:
     return {
         "group": group.name,
         "state": group.state,

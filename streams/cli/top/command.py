@@ -86,8 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _look(arguments: argparse.Namespace) -> tuple[str, Look]:
     if arguments.url:
-        token = None if arguments.token_file is None else _token(Path(arguments.token_file))
-        return ", ".join(arguments.url), over_http(arguments.url, token)
+        return ", ".join(arguments.url), over_http(arguments.url, token_of(arguments.token_file))
     if arguments.topology is None and not _has_id(arguments):
         raise CannotRun("give the application as APP, or --application-id, or the HTTP ports of its workers by --url")
     from streams.config import StreamsConfig
@@ -101,11 +100,15 @@ def _has_id(arguments: argparse.Namespace) -> bool:
     return "application.id" in given_settings(arguments, derives_id=True).settings
 
 
-def _token(path: Path) -> str:
+def token_of(file: str | None) -> str | None:
+    """Returns the bearer token in a file, if one is given.
+
+    :raises CannotRun: if it cannot be read.
+    """
     try:
-        return path.read_text().strip()
+        return None if file is None else Path(file).read_text().strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise CannotRun(f"the token file {str(path)!r} cannot be read: {error}") from error
+        raise CannotRun(f"the token file {file!r} cannot be read: {error}") from error
 
 
 def on_this_machine(root: Path, application_id: str) -> Look:
