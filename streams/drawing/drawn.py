@@ -11,6 +11,8 @@ from streams.drawing.picture import PlacedBox, columns, picture_of, wrapped
 
 _CHARACTER = 7.3
 _SMALL_CHARACTER = 6.1
+_LARGE_CHARACTER = 11.6
+"""The width of a letter as it is read from far away, on one line in all boxes but nodes."""
 _LINE = 15.0
 _LAST_LINE = 29.0
 """The height of the line with the small text and the figures, with what is free above and below all text."""
@@ -69,7 +71,8 @@ def _end(text: str) -> str:
 
 def _size(box: Box, names: bool) -> tuple[float, float]:
     title, small = _texts(box, names)
-    texts = max(map(columns, title)) * _CHARACTER, columns(small) * _SMALL_CHARACTER + _FIGURES if small else 0.0
+    character = _CHARACTER if box.call is not None else _LARGE_CHARACTER
+    texts = max(map(columns, title)) * character, columns(small) * _SMALL_CHARACTER + _FIGURES if small else 0.0
     height = len(title) * _LINE + _LAST_LINE
     return max(*texts, _LEAST_WIDTH) + _BESIDE, height + _MORE_HEIGHT.get(box.kind, 0.0)
 

@@ -307,7 +307,8 @@ function drawBox(box) {
   const write = (text, at) => Object.assign(drawn("text", at), { textContent: text });
   group.classList.toggle("left", left);
   group.append(title, ...outline(box), ...box.title.map((line, index) => write(line, { x, y: top + 15 * index, class: "name" })));
-  group.append(write(farName(box), { x: middle, y: height / 2 + 6 + (top - 18) / 2, class: "far-name" }));
+  const far = farName(box), first = height / 2 + (top - 18) / 2 + (far.length > 1 ? -3 : 6);
+  group.append(...far.map((line, index) => write(line, { x: middle, y: first + 17 * index, class: far.length > 1 ? "far-name two" : "far-name" })));
   if (left) group.append(write(box.small, { x, y: height - 9, class: "small" }));
   const figures = drawn("text", { x: left ? width - 12 : middle, y: height - 9, class: "figures" });
   const restore = drawn("rect", { class: "restore", x: 0, y: height - 4, width: 0, height: 3 });
@@ -317,10 +318,13 @@ function drawBox(box) {
   return { box, group, figures, restore, badge };
 }
 
-// The title that is read from far away: one line of large letters.
+// The title that is read from far away: a line of large letters, or two of letters that are a little smaller.
 function farName({ title, width }) {
-  const text = title.join(""), most = Math.floor((width - 14) / 11.5);
-  return text.length > most ? `${text.slice(0, most - 1)}…` : text;
+  const text = title.join(""), fits = (size) => Math.floor((width - 10) / (size * 0.603));
+  if (text.length <= fits(19)) return [text];
+  const most = fits(16), marks = ["(", "-", ".", "_", " "].map((mark) => text.lastIndexOf(mark, most - 1) + 1);
+  const cut = Math.max(...marks) > most / 3 ? Math.max(...marks) : most, rest = text.slice(cut);
+  return [text.slice(0, cut), rest.length > most ? `${rest.slice(0, most - 1)}…` : rest];
 }
 
 function outline({ kind, width, height }) {
@@ -344,8 +348,7 @@ function drawLine(line) {
 
 function placeLabel({ path, label, ends }) {
   const length = path.getTotalLength();
-  // near the box that has only this line, so that labels of lines which meet do not lie on each other
-  const at = path.getPointAtLength(TOPICS.includes(ends[0].kind) ? Math.max(length - 22, length / 2) : length / 2);
+  const at = path.getPointAtLength(TOPICS.includes(ends[0].kind) ? Math.min(24, length / 2) : length / 2); // above a frame's title
   label.setAttribute("x", at.x + 6);
   label.setAttribute("y", at.y + 4);
 }

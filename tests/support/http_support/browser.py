@@ -9,6 +9,7 @@ import json
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -81,17 +82,30 @@ class Browser:
     async def _call(self, method: str, parameters: dict[str, Any]) -> Any:
         number = next(self._numbers)
         await self._socket.send_json({"id": number, "method": method, "params": parameters})
+        message = await self._message(lambda one: one.get("id") == number)
+        assert "error" not in message, message
+        return message["result"]
+
+    async def _message(self, is_meant: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """Returns the first such message; events before it are kept."""
         async with asyncio.timeout(WAIT_S):
             while True:
-                message = json.loads((await self._socket.receive()).data)
-                if message.get("id") == number:
-                    assert "error" not in message, message
-                    return message["result"]
-                self.events.append(message)
+                message: dict[str, Any] = json.loads((await self._socket.receive()).data)
+                if "method" in message:
+                    self.events.append(message)
+                if is_meant(message):
+                    return message
 
     def open(self, address: str) -> None:
-        """Goes to a page."""
+        """Goes to a page; returns when that is loaded."""
+        before = len(self.events)
         self.call("Page.navigate", url=address)
+
+        def is_loaded(message: dict[str, Any]) -> bool:
+            return message.get("method") == "Page.loadEventFired"
+
+        if not any(map(is_loaded, self.events[before:])):
+            self._loop.run_until_complete(self._message(is_loaded))
 
     def run(self, script: str) -> Any:
         """Returns the value of an expression of JavaScript; that of a promise is waited for."""
