@@ -22,7 +22,6 @@ from types import ModuleType
 REPOSITORY = Path(__file__).resolve().parents[2]
 TIMEOUT_S = 120
 IMPORTED = [
-]
     "streams.app",
     "streams.cli.main",
     "streams.cli.run.command",

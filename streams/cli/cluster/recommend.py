@@ -118,7 +118,7 @@ def run(arguments: argparse.Namespace, *, clients: KafkaClients | None = None, c
 
 @dataclass(frozen=True)
 class SeenLoad:
-    """What an application did between two looks."""
+    """Holds what an application did between two looks."""
 
     seconds: float
     arrived: int
