@@ -9,9 +9,12 @@ import pandas as pd
 import pyarrow.compute
 from pyspark.daemon import manager
 
+from dsl import builder
+from streams.kafka.confluent import clients
+from streams.serdes import json, pydantic_model
 from streams.spark.executor import looped_task, stage_task
 
-IMPORTED = (pd, pyarrow.compute, looped_task, stage_task)
+IMPORTED = (pd, pyarrow.compute, builder, clients, json, pydantic_model, looped_task, stage_task)
 
 if __name__ == "__main__":
     manager()
