@@ -9,12 +9,15 @@ from typing import Any
 import pytest
 
 from dsl import Materialized, Produced, SessionWindows, SlidingWindows, StreamsBuilder, TimeWindows
+from processor_api.clock import SystemClock
 from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
 from processor_api.stores.windowed import Windowed
 from processor_api.task_id import TopicPartition
 from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster
+from streams.runtime.tasks.expired_windows import CutChangelogs, ExpiredWindows, Expiry
+from streams.testing import EmbeddedKafka
 from waiting import wait_until
 
 S = Serdes.STRING
@@ -67,7 +70,7 @@ def test_rows_go_by_stream_time_and_open_windows_stay(windows: Any, guarantee: s
         if guarantee == "at_least_once":  # the time of the markers of transactions is the broker's
             wait_until("expired rows are deleted", lambda: log.start_offset > 0)
         assert cluster.broker.topic("app-kept-changelog").settings()["retention.ms"] == "-1"
-        assert app.close(10_000)
+        assert app.close(60_000)
         cluster.broker.clean(CHANGELOG.topic)
         before = len(cluster.values())
         cluster.app(counting(windows), AT_ONCE, processing_guarantee=guarantee)
@@ -82,7 +85,7 @@ def test_nothing_goes_while_stream_time_stands(tmp_path: Path) -> None:
         app = cluster.app(counting(TimeWindows.of_size_with_no_grace(MINUTE)), AT_ONCE)
         cluster.send("v", "v", timestamp=LONG_AGO)
         cluster.until(lambda: cluster.committed() == 2)
-        assert app.close(10_000)
+        assert app.close(60_000)
         cluster.broker.clean(CHANGELOG.topic)
         assert cluster.broker.log(CHANGELOG).start_offset == 0
         cluster.app(counting(TimeWindows.of_size_with_no_grace(MINUTE)), AT_ONCE)
@@ -102,7 +105,7 @@ def test_a_changelog_that_the_broker_cuts_is_warned_of(tmp_path: Path, caplog: p
         assert f"retention.ms={DAY}, and the time of its records" in warning.getMessage()
         assert "--entity-name app-kept-changelog --alter --add-config retention.ms=-1" in warning.getMessage()
         assert "first records are gone" not in warning.getMessage()
-        assert app.close(10_000)
+        assert app.close(60_000)
         caplog.clear()
         cluster.broker.log(CHANGELOG).delete_before(1)
         cluster.app(kept, AT_ONCE)
@@ -129,3 +132,19 @@ def test_a_changelog_that_may_not_be_cut_is_said_once(tmp_path: Path, caplog: py
             cluster.until(lambda sent=minute + 1: cluster.committed() == sent)
         cluster.until(lambda: "rows of expired windows are not deleted from changelogs, which grow" in caplog.text)
         assert len([one for one in caplog.records if "which grow" in one.getMessage()]) == 1
+
+
+def test_what_was_found_due_before_a_refusal_is_not_tried(caplog: pytest.LogCaptureFixture) -> None:
+    """Was that it was refused, and said, once more where the next purge had been found due meanwhile."""
+    with EmbeddedKafka() as kafka:
+        kafka.create_topics(CHANGELOG.topic, configs={"cleanup.policy": "compact"})
+        topic = kafka.create_input_topic(CHANGELOG.topic)
+        for time in (LONG_AGO, LONG_AGO + MINUTE):
+            topic.pipe_input("k", "v", timestamp=time)
+        admin = kafka.clients.admin({})
+        expired = ExpiredWindows(admin, CutChangelogs(admin, SystemClock()), 0)
+        due = Expiry({CHANGELOG: LONG_AGO + 1}, {})
+        with caplog.at_level(logging.WARNING, "streams.purge"):
+            expired.purge(due)
+            expired.purge(due)
+    assert ["which grow" in one.getMessage() for one in caplog.records] == [True]

@@ -151,18 +151,19 @@ class ExpiredWindows:
 
     def purge(self, found: Expiry) -> None:
         """Deletes, and warns. What fails for a while is tried again; what is refused is not, while the thread runs."""
-        topics = ", ".join(sorted({place.topic for place in found.before}))
+        before = {place: time for place, time in found.before.items() if place not in self._refused}  # since it was due
+        topics = ", ".join(sorted({place.topic for place in before}))
         try:
             self._cut.warn(found.behind)
-            if found.before:
-                offsets = self._admin.offsets_for_time(found.before)
+            if before:
+                offsets = self._admin.offsets_for_time(before)
                 self._admin.delete_records({place: offset for place, offset in offsets.items() if offset > 0})
-                self._deleted |= found.before
+                self._deleted |= before
         except RetryableError as error:
             text = "rows of expired windows are not deleted from changelogs yet"
             log.log(retry_level(), text, extra={"topics": topics, "error": str(error)})
         except StreamsError as error:
-            self._refused |= found.before.keys()
+            self._refused |= before.keys()
             log.warning(
                 "rows of expired windows are not deleted from changelogs, which grow: allow the application to delete"
                 " records of them, or give them a retention.ms",
