@@ -92,7 +92,7 @@ def test_the_steps_of_a_task(tmp_path: Path) -> None:
 def test_a_listener_is_told_of_every_step(cluster: Cluster) -> None:
     app = cluster.app(passing_on())
     cluster.until_state(app, C.RUNNING)
-    assert app.close(10_000)
+    assert app.close(60_000)
     assert cluster.states[app] == [
         (C.CREATED, C.REBALANCING),
         (C.REBALANCING, C.RUNNING),
@@ -141,7 +141,7 @@ def test_a_state_listener_that_raises_is_told_of_and_changes_nothing(
         cluster.send("a")
         cluster.until_out("a")
         cluster.until_state(app, C.RUNNING)
-        assert app.close(10_000)
+        assert app.close(60_000)
     assert app.failure is None
     told = [record.getMessage() for record in caplog.records]
     assert len(told) == 4
@@ -272,7 +272,7 @@ def test_a_restore_that_does_not_end_is_suspended(cluster: Cluster) -> None:
     again.start()
     wait_until("it begins to restore", lambda: told.calls)
     assert again.state is C.REBALANCING
-    assert again.close(10_000)
+    assert again.close(60_000)
     assert [call[0] for call in told.calls] == ["start", "suspended"]
     assert told.calls[1] == ("suspended", CHANGELOG, "counts", 0)
 
@@ -330,7 +330,7 @@ def test_an_application_that_runs_is_not_started_again(cluster: Cluster) -> None
         app.start()
     assert app.state is C.RUNNING
     assert app.tasks() == owned
-    assert app.close(10_000)
+    assert app.close(60_000)
     app.clean_up()
     with pytest.raises(StreamsError, match="can be started once; it is NOT_RUNNING"):
         app.start()

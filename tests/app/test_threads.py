@@ -94,7 +94,7 @@ def test_a_stop_does_not_wait_for_the_thread_that_is_to_come(cluster: Cluster) -
     app, asked = handled(cluster, Answer.REPLACE_THREAD, passing_on(Failing()), settings)
     cluster.send("bad")
     wait_until("one has died", lambda: len(asked) == 1)
-    assert app.close(10_000)
+    assert app.close(60_000)
     assert cluster.values() == []
 
 
@@ -349,7 +349,7 @@ def test_a_close_that_takes_too_long_says_so_and_goes_on(cluster: Cluster) -> No
     assert app.state is C.PENDING_SHUTDOWN
     assert not app.close(0)
     go.append(True)
-    assert app.close(10_000)
+    assert app.close(60_000)
     assert app.state is C.NOT_RUNNING
     assert app.close(0)
 

@@ -99,12 +99,12 @@ class Sufferer:
         return sorted(self.cluster.values()) == sorted(self.due)
 
     def restart(self) -> None:
-        assert self.app.close(10_000)
+        assert self.app.close(60_000)
         self.app = self.start()
 
     def damage_closed(self) -> None:
         self.wait()
-        assert self.app.close(10_000)
+        assert self.app.close(60_000)
         self.damage()
         self.app = self.start()
 
