@@ -55,7 +55,7 @@ def place_of(topology: TopologyData, node: str) -> str:
     return f"{node} ({made})" if made else node
 
 
-class _Lateness:
+class Lateness:
     """Holds by how much late records of one reason came too late."""
 
     __slots__ = ("most_ms", "recent_ms", "setting")
@@ -74,7 +74,7 @@ class NodeDrops:
     def __init__(self, node: str) -> None:
         self.node = node
         self.counts: defaultdict[DropReason, int] = defaultdict(int)
-        self._late: dict[DropReason, _Lateness] = {}
+        self._late: dict[DropReason, Lateness] = {}
         self._reported: defaultdict[DropReason, int] = defaultdict(int)
 
     def counting(self, reason: DropReason) -> Callable[[], None]:
@@ -86,16 +86,9 @@ class NodeDrops:
 
         return count
 
-    def counting_late(self, reason: DropReason, setting: Setting) -> Callable[[int], None]:
-        """Returns a function that counts a record which missed its time by so many ms."""
-        counts, late = self.counts, self._late.setdefault(reason, _Lateness(setting))
-
-        def count(by_ms: int) -> None:
-            counts[reason] += 1
-            if by_ms > late.recent_ms:
-                late.recent_ms = by_ms
-
-        return count
+    def lateness(self, reason: DropReason, setting: Setting) -> Lateness:
+        """Returns what keeps by how much records came too late for a setting."""
+        return self._late.setdefault(reason, Lateness(setting))
 
     def all(self) -> Iterator[Dropped]:
         """Yields what was counted for each reason."""
@@ -115,7 +108,7 @@ class NodeDrops:
                 if late is not None:
                     late.most_ms, late.recent_ms = max(late.most_ms, late.recent_ms), 0
 
-    def _dropped(self, reason: DropReason, count: int, late: _Lateness | None, late_by_ms: int) -> Dropped:
+    def _dropped(self, reason: DropReason, count: int, late: Lateness | None, late_by_ms: int) -> Dropped:
         if late is None:
             return Dropped(node=self.node, reason=reason, count=count)
         return Dropped(node=self.node, reason=reason, count=count, late_by_ms=late_by_ms, setting=late.setting)

@@ -304,13 +304,21 @@ class Environment:
 
         return drop
 
-    def dropping_late(self, node: str, reason: DropReason, setting: Setting) -> Callable[[int], None]:
-        """Returns the function by which a node drops the current record if it came so many ms too late."""
-        metrics, probe, count = self.metrics, self.probe, self.metrics.drops.of(node).counting_late(reason, setting)
+    def dropping_late(
+        self, node: str, reason: DropReason, setting: Setting, *, probed: bool = True
+    ) -> Callable[..., None]:
+        """Returns the function by which a node drops the current record if it came so many ms too late.
 
-        def drop(by_ms: int) -> None:
+        :param probed: whether the probe sees it by this.
+        """
+        metrics, probe, drops = self.metrics, self.probe if probed else None, self.metrics.drops.of(node)
+        counts, late = drops.counts, drops.lateness(reason, setting)
+
+        def drop(by_ms: int = 0) -> None:
             metrics.dropped_records += 1
-            count(by_ms)
+            counts[reason] += 1
+            if by_ms > late.recent_ms:
+                late.recent_ms = by_ms
             if probe is not None:
                 probe.dropped(node, reason.text)
 
@@ -321,17 +329,11 @@ class Environment:
 
         :param nodes: those that may write the store; the first counts for all.
         """
-        metrics, parameters = self.metrics, store.supplier.parameters
+        parameters = store.supplier.parameters
         history = parameters.get("history_retention_ms")
         reason = DropReason.ROW_EXPIRED if history is None else DropReason.HISTORY_ENDED
         setting = Setting("retention", int(history or parameters.get("retention_ms") or 0))
-        count = self.metrics.drops.of(nodes[0] if nodes else store.name).counting_late(reason, setting)
-
-        def drop(by_ms: int = 0) -> None:
-            metrics.dropped_records += 1
-            count(by_ms)
-
-        return drop
+        return self.dropping_late(nodes[0] if nodes else store.name, reason, setting, probed=False)
 
     def key_serde(self, given: Serde[Any] | None, what: str, topic: str) -> Serde[Any]:
         """Returns the serde of keys in a topic, bound to it."""
