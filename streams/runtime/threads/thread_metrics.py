@@ -10,6 +10,7 @@ from processor_api.clock import Clock
 from processor_api.context import HeldBack
 from processor_api.record import DropReason
 from processor_api.task_id import TaskId, TopicPartition
+from processor_api.texts import plain_str
 from processor_api.topology.data import TopologyData
 from streams.config import StreamsConfig
 from streams.metrics.registry import Metrics
@@ -151,7 +152,10 @@ class HeldReport:
             return
         for task in tasks:
             if task.environment.operators.held_results:
-                task.environment.operators.held_results.find(MOST_COUNTED)
+                try:
+                    task.environment.operators.held_results.find(MOST_COUNTED)
+                except Exception as error:  # a look for people must not end what works: who needs the row will fail
+                    log.debug("what waits is not known", extra={"task": str(task.id), "error": plain_str(error)})
         took = self._monotonic() - now
         self._next = now + max(LOOK_INTERVAL_S, took * LOOK_PART)
 
