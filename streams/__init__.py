@@ -112,6 +112,7 @@ _HOMES = {
     "streams.app.states": "ClientState StateListener",
     "streams.app.uncaught": "StreamThreadExceptionResponse StreamsUncaughtExceptionHandler",
     "streams.config": "StreamsConfig",
+    "streams.observing.diagnosis": "NoOutputReason why_no_output",
     "streams.observing.status": (
         "DropStatus HeldStatus NodeStatus PartitionStatus StoreStatus TaskStatus ThreadStatus WorkerStatus"
     ),

@@ -191,6 +191,8 @@ from streams.app.uncaught import StreamThreadExceptionResponse as StreamThreadEx
 from streams.cli.run.script import run as run
 from streams.cli.run.script import script_config as script_config
 from streams.config import StreamsConfig as StreamsConfig
+from streams.observing.diagnosis import NoOutputReason as NoOutputReason
+from streams.observing.diagnosis import why_no_output as why_no_output
 from streams.observing.status import DropStatus as DropStatus
 from streams.observing.status import HeldStatus as HeldStatus
 from streams.observing.status import NodeStatus as NodeStatus

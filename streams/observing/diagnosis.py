@@ -13,7 +13,7 @@ MANY = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reason:
+class NoOutputReason:
     """Says why nothing comes out of a worker."""
 
     cause: str
@@ -23,7 +23,7 @@ class Reason:
     """Says what to do about it, or where to look next."""
 
 
-def why_no_output(status: WorkerStatus, earlier: WorkerStatus | None = None) -> list[Reason]:
+def why_no_output(status: WorkerStatus, earlier: WorkerStatus | None = None) -> list[NoOutputReason]:
     """Returns the reasons why nothing comes out of a worker, most likely first; none where nothing speaks for one.
 
     ::
@@ -43,32 +43,32 @@ def why_no_output(status: WorkerStatus, earlier: WorkerStatus | None = None) -> 
     return [*look.opening(), *look.reading(), *explains, *held, *others, *look.committing()]
 
 
-def _of_worker(status: WorkerStatus) -> Iterator[Reason]:
+def _of_worker(status: WorkerStatus) -> Iterator[NoOutputReason]:
     """Yields the reasons for which a worker does nothing at all."""
     if status.failure is not None or status.state == "ERROR":
-        yield Reason(
+        yield NoOutputReason(
             cause="failed",
             text=f"the application has failed: {status.failure or 'its log has the error'}",
             remedy="Remove the cause and start it again.",
         )
     elif status.state not in ("RUNNING", "REBALANCING"):
-        yield Reason(cause="not-running", text=f"the application is {status.state}", remedy="Start it.")
+        yield NoOutputReason(cause="not-running", text=f"the application is {status.state}", remedy="Start it.")
     elif status.paused:
-        yield Reason(cause="paused", text="the application is paused", remedy="Call resume().")
+        yield NoOutputReason(cause="paused", text="the application is paused", remedy="Call resume().")
     elif any(thread.waits_for_topology for thread in status.threads) and not _running(status):
-        yield Reason(
+        yield NoOutputReason(
             cause="other-topology",
             text="workers of the application run another topology, and this one waits until they have left",
             remedy="Stop them; if they are another application, give this one an application.id of its own.",
         )
     elif not status.tasks and status.state == "REBALANCING":
-        yield Reason(
+        yield NoOutputReason(
             cause="no-member",
             text="this worker is not a member of its group yet",
             remedy="See whether the broker is reached, and wait for the other workers to give tasks up.",
         )
     elif not status.tasks:
-        yield Reason(
+        yield NoOutputReason(
             cause="no-task",
             text="this worker has no task: the others have all of them, or the input topics are not there",
             remedy="Look at the other workers: there is one task for each partition.",
@@ -97,7 +97,7 @@ class WorkerLook:
 
     # ------------------------------------------------------------------ before a task runs
 
-    def opening(self) -> Iterator[Reason]:
+    def opening(self) -> Iterator[NoOutputReason]:
         """Yields why tasks do not run."""
         restoring = [task for task in self._waiting if task.state == "RESTORING"]
         total = len(self._status.tasks)
@@ -106,13 +106,13 @@ class WorkerLook:
             done = sum(_to_restore(before) for before in self._before.values()) - left
             seconds = round(left * self._seconds / done) if done > 0 else None
             takes = "" if seconds is None else f", which takes about {duration_text(seconds * 1000)}"
-            yield Reason(
+            yield NoOutputReason(
                 cause="restoring",
                 text=f"{len(restoring)} of {total} tasks restore their stores: {left} records are left{takes}",
                 remedy="Wait; docs/running.md says how restores get shorter.",
             )
         elif self._waiting:
-            yield Reason(
+            yield NoOutputReason(
                 cause="not-opened",
                 text=f"{len(self._waiting)} of {total} tasks are not opened yet, such as {self._waiting[0].id}",
                 remedy="They wait for their former owner, or for a topic: the log says which.",
@@ -120,12 +120,12 @@ class WorkerLook:
 
     # ------------------------------------------------------------------ records that are not read
 
-    def reading(self) -> Iterator[Reason]:
+    def reading(self) -> Iterator[NoOutputReason]:
         """Yields why no records are processed; nothing if some are."""
         parts = [part for task in self._running for part in task.partitions]
         hidden = [part for part in parts if part.caught_up and not part.buffered and _unread(part)]
         if hidden and not self._processed:
-            yield Reason(
+            yield NoOutputReason(
                 cause="uncommitted",
                 text=f"{_names(hidden)} {_have(hidden)} records that cannot be read: a transaction is open",
                 remedy="Let its producer commit it; `streams consume --uncommitted` shows the records.",
@@ -134,7 +134,7 @@ class WorkerLook:
             return
         idle = [part for task in self._running for part in _awaited(task)]
         if idle:
-            yield Reason(
+            yield NoOutputReason(
                 cause="idle",
                 text=f"records wait for {_names(idle)}, which may have earlier ones (max.task.idle.ms)",
                 remedy="See why nothing is read of it.",
@@ -142,7 +142,7 @@ class WorkerLook:
         unknown = [part for part in parts if part.position is None or part.end is None]
         empty = [part for part in parts if part not in hidden and part not in unknown and not _unread(part)]
         if unknown:
-            yield Reason(
+            yield NoOutputReason(
                 cause="not-read",
                 text=f"nothing is known of {_names(unknown)} yet",
                 remedy="See whether the broker is reached, and whether the topic has records.",
@@ -150,15 +150,15 @@ class WorkerLook:
         elif len(empty) == len(parts):
             yield self._nothing_came(parts)
 
-    def _nothing_came(self, parts: list[PartitionStatus]) -> Reason:
+    def _nothing_came(self, parts: list[PartitionStatus]) -> NoOutputReason:
         if not any(part.end for part in parts):
             topics = ", ".join(sorted({part.topic for part in parts}))
-            return Reason(
+            return NoOutputReason(
                 cause="empty-topic",
                 text=f"there are no records in {topics}",
                 remedy="See whether its producers write to this topic of this cluster.",
             )
-        return Reason(
+        return NoOutputReason(
             cause="no-records",
             text=f"no record has come {self._lately}: {_names(parts)} {_have(parts)} been read to the end",
             remedy="Write records; if older ones are to be processed, `streams reset` has the application read them.",
@@ -166,7 +166,7 @@ class WorkerLook:
 
     # ------------------------------------------------------------------ records that are processed
 
-    def dropped(self) -> Iterator[tuple[float, Reason]]:
+    def dropped(self) -> Iterator[tuple[float, NoOutputReason]]:
         """Yields the records without a result by node and reason, most first, with their part of all."""
         found: dict[tuple[str, str], DropStatus] = {}
         for task in self._running:
@@ -183,18 +183,18 @@ class WorkerLook:
             if not one.expected or share >= MANY:
                 yield share, self._of_drop(one)
 
-    def _of_drop(self, one: DropStatus) -> Reason:
+    def _of_drop(self, one: DropStatus) -> NoOutputReason:
         late = ""
         if one.late_by_ms is not None:
             late = f", {duration_text(one.late_by_ms)} too late at most for a {one.setting}"
         count = f"{one.count} of {self._processed}" if one.count < self._processed else f"all {one.count}"
-        return Reason(
+        return NoOutputReason(
             cause=one.reason,
             text=f"{count} records have no result at {_place(one)}: {one.text}{late}",
             remedy=f"{one.remedy[:1].upper()}{one.remedy[1:]}.",
         )
 
-    def held(self) -> Iterator[Reason]:
+    def held(self) -> Iterator[NoOutputReason]:
         """Yields the nodes whose results wait for stream time."""
         waits = [(task, one) for task in self._running for one in task.held]
         for node in dict.fromkeys(one.node for _, one in waits):
@@ -207,16 +207,16 @@ class WorkerLook:
                 since = "" if at is None else f" since {short_iso(at)}"
                 text += f"; {first.waits_for} has had no later record{since}"
             others = len(own) - 1
-            yield Reason(
+            yield NoOutputReason(
                 cause="held-back",
                 text=text + (f", and so in {others} other tasks" if others else ""),
                 remedy="Only records move stream time: see whether this partition gets any.",
             )
 
-    def committing(self) -> Iterator[Reason]:
+    def committing(self) -> Iterator[NoOutputReason]:
         """Yields that no result is committed yet."""
         if self._processed and not any(thread.commits for thread in self._status.threads):
-            yield Reason(
+            yield NoOutputReason(
                 cause="commit",
                 text="no commit was made yet: tables and aggregations send results with it",
                 remedy="Wait for commit.interval.ms.",

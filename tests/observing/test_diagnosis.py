@@ -14,7 +14,7 @@ from dsl import EmitStrategy, StreamsBuilder, TimeWindows
 from runtime_support.running_app import Cluster, Restores, counting
 from streams.app.kafka_streams import KafkaStreams
 from streams.app.states import ClientState
-from streams.observing.diagnosis import Reason, why_no_output
+from streams.observing.diagnosis import NoOutputReason, why_no_output
 from streams.observing.status import WorkerStatus
 from streams.testing.broker import EmbeddedClients
 from waiting import wait_until
@@ -29,7 +29,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
         yield made
 
 
-def until_first(app: KafkaStreams, cause: str, earlier: WorkerStatus | None = None) -> Reason:
+def until_first(app: KafkaStreams, cause: str, earlier: WorkerStatus | None = None) -> NoOutputReason:
     """Waits until a cause is the most likely one, and returns it."""
     wait_until(cause, lambda: [one.cause for one in why_no_output(app.status(), earlier)][:1] == [cause])
     return why_no_output(app.status(), earlier)[0]
