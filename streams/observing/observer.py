@@ -7,7 +7,7 @@ or after the change.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import cast
 
@@ -83,9 +83,8 @@ def _of_task(topology: Topology, owned: OwnedTask, thread: str) -> TaskStatus:
         rate=0.0 if windows is None else windows.rate("records_processed"),
         stream_time_ms=_time(task.environment.cursor.stream_time),
         dropped=metrics.dropped_records,
-        partitions=tuple(_partition(queue, task) for queue in list(task.inputs.queues.values()))
-        or tuple(_unread(owned)),
-        nodes=tuple(_measured(topology, name, metrics.nodes) for name in owned.plan.nodes),
+        partitions=tuple(_partition(queue, task) for queue in task.inputs.all()) or tuple(_unread(owned)),
+        nodes=tuple(_measured(topology, owned.plan.nodes, metrics.nodes)),
         latency_ms=_latency(metrics.nodes),
         drops=drops_of(task),
         held=held_by(task),
@@ -98,18 +97,18 @@ def node_status(topology: Topology, name: str) -> NodeStatus:
     return NodeStatus(name=name, **place_of(topology, name))
 
 
-def _measured(topology: Topology, name: str, samples: NodeSamples) -> NodeStatus:
-    """Returns a node with what is estimated of it."""
-    found, node = node_status(topology, name), samples.nodes.get(name)
-    if node is None or node.windows is None:
-        return found
-    all_s = sum(one.windows.rate("seconds") for one in list(samples.nodes.values()) if one.windows is not None)
-    return replace(
-        found,
-        records=round(node.records),
-        rate=node.windows.rate("records"),
-        time_share=node.windows.rate("seconds") / all_s if all_s > 0 else None,
-    )
+def _measured(topology: Topology, names: Iterable[str], samples: NodeSamples) -> Iterator[NodeStatus]:
+    """Yields nodes with what is estimated of them."""
+    seconds = {
+        name: node.windows.rate("seconds") for name, node in list(samples.nodes.items()) if node.windows is not None
+    }
+    all_s = sum(seconds.values())
+    for name in names:
+        found, node = node_status(topology, name), samples.nodes.get(name)
+        if node is not None and node.windows is not None:
+            share = seconds.get(name, 0.0) / all_s if all_s > 0 else None
+            found = replace(found, records=round(node.records), rate=node.windows.rate("records"), time_share=share)
+        yield found
 
 
 def _latency(samples: NodeSamples) -> float | None:
