@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from typing import Protocol
 
 from state.registry.kinds import families_of
@@ -35,6 +37,80 @@ ROCKSDB_PROPERTIES = {
 
 _OF_THE_DATABASE = {"num-running-flushes", "num-running-compactions", "background-errors"}
 _OF_THE_PROCESS = {"block-cache-capacity", "block-cache-usage", "block-cache-pinned-usage"}
+
+
+_US_PER_MS = 1000
+
+
+def _count(found: Mapping[str, float], name: str) -> float:
+    return found[name]
+
+
+def _ms(found: Mapping[str, float], name: str) -> float:
+    return found[name] / _US_PER_MS
+
+
+def _hits(found: Mapping[str, float], name: str) -> float:
+    asked = found[f"{name}.hit"] + found[f"{name}.miss"]
+    return found[f"{name}.hit"] / asked if asked else math.nan
+
+
+def _mean_ms(found: Mapping[str, float], name: str) -> float:
+    return found[f"{name} SUM"] / found[name] / _US_PER_MS if found[name] else math.nan
+
+
+def _most_ms(found: Mapping[str, float], name: str) -> float:
+    return found[f"{name} P100"] / _US_PER_MS if found[name] else math.nan
+
+
+ROCKSDB_STATISTICS = {
+    "bytes-written-total": ("bytes written", _count, "bytes.written"),
+    "bytes-read-total": ("bytes read", _count, "bytes.read"),
+    "memtable-bytes-flushed-total": ("bytes that flushes have written", _count, "flush.write.bytes"),
+    "memtable-hit-ratio": ("part of the reads that a memtable has answered", _hits, "memtable"),
+    "memtable-flush-time-avg": ("mean time of a flush, in ms", _mean_ms, "db.flush.micros"),
+    "memtable-flush-time-max": ("longest time of a flush, in ms", _most_ms, "db.flush.micros"),
+    "write-stall-duration-total": ("time that writes had to wait, in ms", _ms, "stall.micros"),
+    "block-cache-data-hit-ratio": ("part of the blocks of rows found in the cache", _hits, "block.cache.data"),
+    "block-cache-index-hit-ratio": ("part of the blocks of indexes found in the cache", _hits, "block.cache.index"),
+    "block-cache-filter-hit-ratio": ("part of the blocks of filters found in the cache", _hits, "block.cache.filter"),
+    "bytes-read-compaction-total": ("bytes that compactions have read", _count, "compact.read.bytes"),
+    "bytes-written-compaction-total": ("bytes that compactions have written", _count, "compact.write.bytes"),
+    "compaction-time-avg": ("mean time of a compaction, in ms", _mean_ms, "compaction.times.micros"),
+    "compaction-time-max": ("longest time of a compaction, in ms", _most_ms, "compaction.times.micros"),
+    "number-file-errors-total": ("files that could not be opened", _count, "no.file.errors"),
+}
+"""RocksDB's statistics that are metrics (KIP-471): what they mean, and what they are made of."""
+
+
+class HasStatistics(Protocol):
+    """An engine that keeps RocksDB's statistics."""
+
+    def statistics(self) -> str: ...
+
+
+class DatabaseStatistics:
+    """Reads the statistics of a database, for all of its metrics at once; any thread may ask."""
+
+    def __init__(self, engine: HasStatistics) -> None:
+        self._engine = engine
+        self._found: dict[str, float] = {}
+
+    def read(self) -> bool:
+        """Reads them as they are now; returns whether there are any."""
+        for line in self._engine.statistics().splitlines():
+            name, *rest = line.removeprefix("rocksdb.").split()
+            for what, value in zip(rest[::3], rest[2::3], strict=False):
+                self._found[name if what == "COUNT" else f"{name} {what}"] = float(value)
+        return bool(self._found)
+
+    def value(self, metric: str) -> float:
+        """Returns one of `ROCKSDB_STATISTICS`, as it was when they were read."""
+        _, made, name = ROCKSDB_STATISTICS[metric]
+        try:
+            return made(self._found, name)
+        except KeyError:  # RocksDB has no such statistic
+            return math.nan
 
 
 class HasProperties(Protocol):

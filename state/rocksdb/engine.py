@@ -244,7 +244,7 @@ class RocksEngine:
             self._names = self._find_families(path)
             plain = partial(self._options.plain, bulk=self.bulk)
             named = {name: families.get(name) or plain() for name in self._names or families}
-            return Rdict(self.path, plain(), column_families=named)
+            return Rdict(self.path, self._options.of_database(bulk=self.bulk), column_families=named)
         except StateError:
             raise
         except Exception as error:
@@ -329,6 +329,10 @@ class RocksEngine:
             return 0 if found is None else found.property(name)
         except Exception:  # closed meanwhile: the binding has several errors for that
             return 0
+
+    def statistics(self) -> str:
+        """RocksDB's statistics of the database, as its text; empty where none are kept. Any thread may ask."""
+        return self._options.statistics()
 
     def holds(self, name: str) -> bool:
         return name in self._names and next(self.family(name).range(), None) is not None

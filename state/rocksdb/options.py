@@ -48,6 +48,8 @@ class RocksSettings:
     """Flushes and compactions of one database that run at the same time."""
     sync_commits: bool = False
     """Whether a commit is on the disk when its write returns, rather than with the system."""
+    statistics: bool = False
+    """Whether each database keeps RocksDB's statistics, which cost some percent of its time."""
 
 
 PROFILES: Mapping[str, RocksSettings] = {
@@ -87,6 +89,7 @@ def rocks_settings(
     block_cache_bytes: int | None = None,
     write_buffers_bytes: int | None = None,
     sync_commits: bool = False,
+    statistics: bool = False,
 ) -> RocksSettings:
     """Returns the settings of a profile, with other sizes if given.
 
@@ -94,7 +97,7 @@ def rocks_settings(
     """
     given = {"block_cache_bytes": block_cache_bytes, "write_buffers_bytes": write_buffers_bytes}
     sizes = {name: size for name, size in given.items() if size is not None}
-    return replace(PROFILES[profile], sync_commits=sync_commits, **sizes)
+    return replace(PROFILES[profile], sync_commits=sync_commits, statistics=statistics, **sizes)
 
 
 class SharedMemory:
@@ -163,6 +166,7 @@ class DatabaseOptions:
     ) -> None:
         self._memory = memory
         self._named = tuple(families)
+        self._of_database: Options | None = None
         self._configure = configure
         self.commit = WriteOptions()
         self.commit.sync = memory.settings.sync_commits
@@ -178,6 +182,17 @@ class DatabaseOptions:
     def plain(self, *, bulk: bool = False) -> Options:
         """Returns those of the database itself, and of families that are not named any more."""
         return self._memory.options(bulk=bulk)
+
+    def of_database(self, *, bulk: bool = False) -> Options:
+        """Returns those to open the database with, which keep its statistics if that is set."""
+        self._of_database = self.plain(bulk=bulk)
+        if self._memory.settings.statistics:
+            self._of_database.enable_statistics()
+        return self._of_database
+
+    def statistics(self) -> str:
+        """Returns RocksDB's statistics of the database as its text; empty where none are kept."""
+        return (self._of_database and self._of_database.get_statistics()) or ""
 
     def of_families(self, *, bulk: bool = False) -> dict[str, Options]:
         """Returns those of each family that the database has at least."""

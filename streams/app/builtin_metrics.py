@@ -13,8 +13,17 @@ from typing import Any, cast
 from processor_api.metrics import Metric, MetricName
 from processor_api.stores.suppliers import ROCKSDB
 from processor_api.task_id import TaskId
+from processor_api.topology.nodes import SinkNode
 from state.engine.port import Engine
-from state.registry.statistics import ROCKSDB_PROPERTIES, HasProperties, rocksdb_property, uncommitted
+from state.registry.statistics import (
+    ROCKSDB_PROPERTIES,
+    ROCKSDB_STATISTICS,
+    DatabaseStatistics,
+    HasProperties,
+    HasStatistics,
+    rocksdb_property,
+    uncommitted,
+)
 from state.write_buffer.store_kind import OpenStore
 from streams.metrics.registry import Gauge
 from streams.metrics.windows import SampleWindows
@@ -114,6 +123,7 @@ CLIENT = "stream-metrics"
 THREAD = "stream-thread-metrics"
 TASK = "stream-task-metrics"
 CONSUMER = "consumer-fetch-manager-metrics"
+TOPIC = "stream-topic-metrics"
 NODE = "stream-processor-node-metrics"
 MS = 1000.0
 
@@ -157,16 +167,28 @@ def _of_thread(thread: StreamThread) -> Iterator[Metric]:
     since = "when the thread was started, in ms since 1970"
     yield _gauge("thread-start-time", since, THREAD, tags, counters, "started_at_ms")
     yield _gauge("thread-state", "the state of the thread", THREAD, tags, thread, "state")
+    yield _gauge("state", "the state of the thread", THREAD, tags, thread, "state")
 
 
 def _of_task(task: Task, thread: str) -> Iterator[Metric]:
     tags = {"thread-id": thread, "task-id": str(task.id)}
     environment = task.environment
     yield from _of_counters(environment.metrics, environment.metrics.windows, tags)
-    for (topic, partition), queue in list(task.inputs.queues.items()):
-        place = {**tags, "topic": topic, "partition": str(partition)}
+    for queue in task.inputs.all():
+        place = {**tags, "topic": queue.partition.topic, "partition": str(queue.partition.partition)}
         what = "offsets between the last commit and the end of the partition"
         yield Gauge(MetricName("records-lag", CONSUMER, what, place), partial(_lag, task.inputs, queue))
+    waiting = (
+        ("active-buffer-count", "records that were read and wait", lambda: sum(map(len, task.inputs.all()))),
+        (
+            "input-buffer-bytes-total",
+            "their bytes, as estimated",
+            lambda: sum(queue.buffered_bytes() for queue in task.inputs.all()),
+        ),
+    )
+    for name, what, read in waiting:
+        yield Gauge(MetricName(name, TASK, what, tags), read)
+    yield from _of_topics(task, tags)
     yield from _of_drops(environment.metrics.drops, tags)
     for node in list(environment.metrics.nodes.nodes.values()):
         yield from _of_node(node, {**tags, "processor-node-id": node.name})
@@ -180,6 +202,43 @@ def _of_task(task: Task, thread: str) -> Iterator[Metric]:
         engine = stores.engines.get(store.builder.supplier.engine)
         if engine is not None:
             yield from rocksdb_metrics(store, engine, tags)
+    if ROCKSDB in stores.engines:
+        yield from _of_database(cast(HasStatistics, stores.engines[ROCKSDB]), {**tags, "rocksdb-state-id": "all"})
+
+
+def _of_topics(task: Task, tags: Tags) -> Iterator[Metric]:
+    """Yields what sources have read, and what sinks have written as estimated (KIP-846)."""
+    queues: dict[str, list[InputQueue]] = {}
+    for queue in task.inputs.all():
+        queues.setdefault(queue.partition.topic, []).append(queue)
+    for topic, read in queues.items():
+        place = {**tags, "processor-node-id": read[0].reader.source.node, "topic": topic}
+        for name in ("records", "bytes"):
+            described = MetricName(f"{name}-consumed-total", TOPIC, f"{name} read from the topic", place)
+            yield Gauge(described, partial(_consumed, read, name))
+    for node in list(task.environment.metrics.nodes.nodes.values()):
+        sink = task.plan.topology.nodes.get(node.name)
+        if isinstance(sink, SinkNode) and sink.topic is not None:
+            place = {**tags, "processor-node-id": node.name, "topic": task.plan.real_name(sink.topic)}
+            what = "records written to the topic, estimated by a sample"
+            yield Gauge(MetricName("records-produced-total", TOPIC, what, place), partial(_rounded, node))
+
+
+def _consumed(queues: Iterable[InputQueue], name: str) -> int:
+    found: float = sum(getattr(queue.reader.consumed, name) for queue in queues)
+    return round(found)
+
+
+def _rounded(node: NodeEstimate) -> int:
+    return round(node.records)
+
+
+def _of_database(engine: HasStatistics, tags: Tags) -> Iterator[Metric]:
+    """Yields RocksDB's statistics of the database of a task (KIP-471), where they are kept."""
+    statistics = DatabaseStatistics(engine)
+    if statistics.read():
+        for name, (description, *_) in ROCKSDB_STATISTICS.items():
+            yield Gauge(MetricName(name, STATE, description, tags), partial(statistics.value, name))
 
 
 def _of_node(node: NodeEstimate, tags: Tags) -> Iterator[Metric]:
@@ -187,7 +246,7 @@ def _of_node(node: NodeEstimate, tags: Tags) -> Iterator[Metric]:
     children."""
     if node.windows is not None:
         estimate = "records that the node was given, estimated by a sample"
-        yield Gauge(MetricName("process-total", NODE, estimate, tags), lambda: round(node.records))
+        yield Gauge(MetricName("process-total", NODE, estimate, tags), partial(_rounded, node))
         rate = MetricName("process-rate", NODE, f"{estimate}, per second", tags)
         yield Gauge(rate, partial(node.windows.rate, "records"))
         time = MetricName("process-ratio", NODE, "time of the node itself, estimated by a sample, in s per s", tags)

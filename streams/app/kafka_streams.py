@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from processor_api.clock import Clock, SystemClock
@@ -533,7 +534,10 @@ class KafkaStreams:
         threads, resources = self._run.threads, self._run.resources
         values: dict[str, tuple[str, Callable[[], Any]]] = {
             "application-id": ("the application's id", lambda: self.config.application_id),
+            "version": ("the version of this library", lambda: version("streams-for-kafka")),
             "state": ("the state of the application", lambda: self.state.value),
+            "client-state": ("its number among the states", lambda: list(ClientState).index(self.state)),
+            "recording-level": ("0 is INFO, 1 DEBUG, 2 TRACE", lambda: int(self._run.parts.metrics.level)),
             "topology-description": ("the topology", self.topology.describe),
             "alive-stream-threads": (
                 "stream threads that run or are about to",

@@ -89,14 +89,15 @@ class Metrics:
         self.now_ms = now_ms
         self._samples = samples
         self._window_ms = window_ms
-        self._level = level
+        self.level = level
+        """The level up to which metrics are recorded."""
         self._lock = threading.RLock()
         self._sensors: dict[str, _Sensor] = {}
         self._metrics: dict[MetricName, Gauge] = {}
 
     def takes(self, level: RecordingLevel) -> bool:
         """Whether metrics of this level are recorded."""
-        return level <= self._level
+        return level <= self.level
 
     def windows(self, of: Any, totals: Sequence[str], maxima: Sequence[str] = ()) -> SampleWindows:
         """Returns :class:`~streams.metrics.windows.SampleWindows`, as many and as long as configured."""

@@ -17,7 +17,7 @@ from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.factory import Stores
 from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster, counting
-from state.registry.statistics import ROCKSDB_PROPERTIES
+from state.registry.statistics import ROCKSDB_PROPERTIES, ROCKSDB_STATISTICS
 from streams.app.kafka_streams import KafkaStreams
 from streams.testing.broker import EmbeddedClients
 from waiting import wait_until
@@ -88,7 +88,7 @@ def test_a_thread_and_its_tasks_have_totals_rates_latencies_and_ratios(cluster: 
     thread = values(app, "stream-thread-metrics", THREAD)
     names = {f"{what}-{stat}" for what in ("process", "commit", "poll") for stat in ("total", "rate", "ratio")}
     names |= {f"{what}-latency-{stat}" for what in ("process", "commit", "poll") for stat in ("avg", "max")}
-    assert set(thread) == names | {"thread-start-time", "thread-state"}
+    assert set(thread) == names | {"thread-start-time", "thread-state", "state"}
     assert thread["process-total"] == 3
     assert 0 < thread["process-rate"] <= 3 / 30
     assert 0 < thread["process-latency-avg"] <= thread["process-latency-max"] < 60_000
@@ -246,3 +246,33 @@ def test_records_of_an_open_transaction_are_lag(cluster: Cluster) -> None:
     wait_until("both wait", lambda: lags(app) == {"in-0": 2})
     producer.commit_transaction()
     wait_until("the marker is left", lambda: len(cluster.values()) == 2 and lags(app) == {"in-0": 1})
+
+
+def test_topics_have_what_was_read_and_written(cluster: Cluster) -> None:
+    """Records that were read are counted, those that were written are estimated (KIP-846)."""
+    app = cluster.app(counting(), APP)
+    cluster.send("a", "bb")
+    tags = {**TASK, "processor-node-id": "source", "topic": "in"}
+
+    def read() -> dict[str, Any]:
+        return values(app, "stream-topic-metrics", tags)
+
+    wait_until("both are read", lambda: read() == {"records-consumed-total": 2, "bytes-consumed-total": 5})
+    written = {**TASK, "processor-node-id": "sink", "topic": "out"}
+    assert set(values(app, "stream-topic-metrics", written)) == {"records-produced-total"}
+
+
+def test_rocksdb_keeps_statistics_at_debug_only(cluster: Cluster) -> None:
+    """Of the database of a task, that is of all of its stores (KIP-471)."""
+    tags = {**TASK, "rocksdb-state-id": "all"}
+    app = cluster.app(using(kv("kept")), {**APP, "metrics.recording.level": "DEBUG"})
+    cluster.send("a", "b")
+    wait_until("it is written", lambda: values(app, "stream-state-metrics", tags).get("bytes-written-total", 0) > 0)
+    found = values(app, "stream-state-metrics", tags)
+    assert set(found) == set(ROCKSDB_STATISTICS)
+    assert found["number-file-errors-total"] == 0
+    assert not [name for name, value in found.items() if name.endswith("-total") and math.isnan(value)]
+    app.close()
+    app = cluster.app(using(kv("kept")), {**APP, "application.id": "quiet"})
+    wait_until("it runs", lambda: "commit-total" in values(app, "stream-thread-metrics"))
+    assert values(app, "stream-state-metrics", tags) == {}

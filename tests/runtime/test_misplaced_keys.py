@@ -196,3 +196,6 @@ def test_a_running_application_warns_and_counts(tmp_path: Path, warned: list[dic
         ]
         wait_until("all are counted", lambda: counted() == len(wrong))
         assert topics(warned) == ["devices"]
+        drops = [drop for task in app.status().tasks for drop in task.drops if drop.reason == "misplaced-key"]
+        assert sum(drop.count for drop in drops) == len(wrong)
+        assert {drop.dropped for drop in drops} == {False}, "the records are processed all the same"

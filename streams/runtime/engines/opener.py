@@ -31,6 +31,7 @@ def rocksdb_memory(config: StreamsConfig) -> dict[str, Any]:
         "block_cache_bytes": config.rocksdb_block_cache_bytes,
         "write_buffers_bytes": config.rocksdb_write_buffers_bytes,
         "sync_commits": config.rocksdb_sync_commits,
+        "statistics": config.metrics_recording_level != "INFO",
     }
 
 

@@ -106,16 +106,18 @@ class KeySample:
         self.misplaced = 0
         """Keys of the sample that lie in another partition than those that they are read together with."""
 
-    def look(self, messages: Sequence[Any]) -> None:
-        """Looks at some of the messages of a batch."""
+    def look(self, messages: Sequence[Any]) -> int:
+        """Looks at some of the messages of a batch; returns how many of them have a misplaced key."""
         if self._left > 0:
             some, self._left = messages[: self._left], self._left - len(messages)
         else:
             self._batches += 1
             if self._batches % EVERY:
-                return
+                return 0
             some = messages[:SOME_KEYS]
-        self.misplaced += self._watch.look(self._topic, self._partition, [message.key() for message in some])
+        found = self._watch.look(self._topic, self._partition, [message.key() for message in some])
+        self.misplaced += found
+        return found
 
 
 class KeyWatch:

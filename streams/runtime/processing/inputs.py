@@ -32,6 +32,8 @@ from streams.runtime.processing.punctuations import Punctuations
 
 log = logging.getLogger("streams.tasks")
 
+SIZES_READ = 4
+"""How many messages of a batch are measured, for the metrics."""
 SIZES_SAMPLED = 16
 """How many messages of a batch are measured, for all of them."""
 
@@ -52,6 +54,24 @@ class BoundSource:
     """The same without a probe."""
 
 
+class ReadSoFar:
+    """Counts what was read of an input partition; its bytes are those of keys, values and headers, of which a few of
+    each batch are measured."""
+
+    __slots__ = ("bytes", "records")
+
+    def __init__(self) -> None:
+        self.records = 0
+        self.bytes = 0.0
+
+    def add(self, messages: Sequence[Any]) -> None:
+        """Adds a batch."""
+        if messages:
+            some = messages[:: len(messages) // SIZES_READ + 1]
+            self.records += len(messages)
+            self.bytes += len(messages) / len(some) * sum(map(message_bytes, some))
+
+
 class InputReader:
     """Reads the messages of one input partition as its source says: decodes them, finds their times, and drops those
     that cannot be read or are too far ahead of the clock."""
@@ -61,6 +81,7 @@ class InputReader:
         self.source = source
         self.cursor = environment.cursor
         self.time_limit = environment.time_limit
+        self.consumed = ReadSoFar()
         self._environment = environment
 
     def place(self, message: Any) -> dict[str, Any]:
@@ -245,6 +266,7 @@ class InputQueue:
     def add(self, messages: Sequence[Any]) -> bool:
         """Adds consumed messages, in order; returns whether the position has moved, because all were skipped."""
         self.caught_up = False
+        self.reader.consumed.add(messages)
         kept = messages if self._skipped is None else self._skipped.others(messages)
         self.messages.extend(kept)
         if kept or not messages or len(self):

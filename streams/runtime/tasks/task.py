@@ -190,8 +190,10 @@ class Task:
     def add(self, partition: TopicPartition, messages: Sequence[Any]) -> InputQueue:
         """Buffers consumed messages of one input partition."""
         queue = self.inputs.queues[partition]
-        if self.inputs.samples and (sample := self.inputs.samples.get(partition)) is not None:
-            sample.look(messages)
+        sample = self.inputs.samples.get(partition)
+        if sample is not None and (misplaced := sample.look(messages)):
+            drops = self.environment.metrics.drops.of(queue.reader.source.node)
+            drops.counts[DropReason.MISPLACED_KEY] += misplaced
         if queue.add(messages):
             self.commit_needed = True
         return queue

@@ -98,6 +98,10 @@ class TaskInputs:
         only = self.only
         return bool(only.queue) if only is not None else any(map(len, self.queues.values()))
 
+    def all(self) -> list[InputQueue]:
+        """Lists the queues as they are now; any thread may ask."""
+        return list(self.queues.values())
+
     def at_end(self) -> bool:
         """Whether every partition was read and processed to its end."""
         return all(queue.caught_up and not queue for queue in self.queues.values())
