@@ -91,7 +91,7 @@ class PacedSelector(selectors.DefaultSelector):
 BURST_S = 0.02
 LONGEST_PAUSE_S = 0.5
 WINDOW_S = 0.1
-BUSY = 0.3
+BUSY = 0.1
 """The part of a core that other threads use when they are busy."""
 
 

@@ -54,9 +54,12 @@ def name(page: Path) -> str:
 
 
 # What these pages show needs Kafka or Spark, files, or a process of its own: tests/integration, tests/spark,
-# tests/telemetry and those of tutorials run it.
+# tests/telemetry, tests/http and those of tutorials run it.
 ELSEWHERE = [
-    *(ROOT / "docs" / f"{page}.md" for page in ("spark", "spark-backfill", "spark-handover", "tracing")),
+    *(
+        ROOT / "docs" / f"{page}.md"
+        for page in ("spark", "spark-backfill", "spark-handover", "tracing", "querying-over-http")
+    ),
     *FOLLOWED,
 ]
 
