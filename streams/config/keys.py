@@ -288,14 +288,7 @@ KEYS: tuple[Key, ...] = (
     ),
     Key("num.standby.replicas", "num_standby_replicas", "0", IGNORED, _STANDBY),
     Key("num.stream.threads", "num_stream_threads", "1", WORKS, "threads of one process; for cores use more workers"),
-    Key(
-        "otel.traces",
-        "otel_traces",
-        "",
-        WORKS,
-        "makes spans of OpenTelemetry for records whose header `traceparent` is sampled, and for this share of those"
-        " without one, between 0 and 1 ([Tracing](tracing.md)); empty makes none; a setting of this library",
-    ),
+    Key("otel.traces", "otel_traces", "", WORKS, "share of records with [spans](tracing.md); this library's own"),
     Key(
         "poll.gather.ms",
         "poll_gather_ms",

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from processor_api.errors import ConfigError
-from streams.runtime.processing.probe import Watch
+from streams.runtime.processing.probe import RecordWatch
 
 if TYPE_CHECKING:
     from streams.config import StreamsConfig
 
 
-def spans_by(config: StreamsConfig) -> Watch | None:
+def spans_by(config: StreamsConfig) -> RecordWatch | None:
     """Returns what makes the spans of an application; ``None`` where ``otel.traces`` is not set, without an import of
     OpenTelemetry.
 

@@ -34,7 +34,7 @@ from processor_api.topology.nodes import Node, SinkNode, SourceNode
 from state.row_format.record_context import Cursor
 from state.write_buffer.store_kind import OpenStore
 from streams.kafka.producing.record_collector import Changelog
-from streams.runtime.processing.probe import LogFunctions, Watch
+from streams.runtime.processing.probe import LogFunctions, RecordWatch
 
 if TYPE_CHECKING:
     from streams.config import StreamsConfig
@@ -85,7 +85,7 @@ def is_sampled(traceparent: bytes | None) -> bool | None:
     return None if found is None else bool(int(found[1], 16) & 1)
 
 
-def watch_of(config: StreamsConfig, share: float) -> Watch:
+def watch_of(config: StreamsConfig, share: float) -> RecordWatch:
     """Returns what makes the spans of an application.
 
     :param share: of the records without a trace that get spans; none do where the user's sampler begins no trace,
@@ -101,7 +101,7 @@ def watch_of(config: StreamsConfig, share: float) -> Watch:
     if sampler is not None and re.match(r"(ParentBased\{root:)?AlwaysOffSampler", sampler.get_description()):
         share = 0.0
     tracer = provider.get_tracer("streams", version("streams-for-kafka"))
-    return Watch(partial(TaskSpans, tracer, share, config.application_id), partial(_sending, tracer))
+    return RecordWatch(partial(TaskSpans, tracer, share, config.application_id), partial(_sending, tracer))
 
 
 def _sending(tracer: trace.Tracer, produce: Callable[..., None]) -> Callable[..., None]:

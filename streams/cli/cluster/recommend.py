@@ -95,9 +95,9 @@ def run(arguments: argparse.Namespace, *, clients: KafkaClients | None = None, c
     token = token_of(arguments.token_file)
     connection = ClusterConnection(target.config, clients)
     with connection.admin() as admin, connection.consumer() as consumer:
-        first = _Look.of(target, admin, consumer, clock)
+        first = _GroupLook.of(target, admin, consumer, clock)
         clock.wait(arguments.interval)
-        second = _Look.of(target, admin, consumer, clock)
+        second = _GroupLook.of(target, admin, consumer, clock)
     busy, problems = _busy(target, arguments.url, token)
     for problem in problems:
         say_error(problem)
@@ -135,7 +135,7 @@ class SeenLoad:
 
 
 @dataclass(frozen=True)
-class _Look:
+class _GroupLook:
     """A group at one moment."""
 
     at: float
@@ -144,14 +144,14 @@ class _Look:
     tasks: int | None
 
     @classmethod
-    def of(cls, target: Target, admin: Admin, consumer: Consumer, clock: Clock) -> _Look:
+    def of(cls, target: Target, admin: Admin, consumer: Consumer, clock: Clock) -> _GroupLook:
         existing: Mapping[str, TopicInfo] = admin.topics()
         group = admin.describe_group(target.config.application_id)
         lags = lags_of(target, admin, consumer, existing)
         tasks = sum(existing[name].partitions for name in control_topics(target.config.application_id, existing))
         return cls(clock.monotonic(), {one.place: one for one in lags}, len(group.members), tasks or None)
 
-    def since(self, before: _Look, busy: float | None) -> SeenLoad:
+    def since(self, before: _GroupLook, busy: float | None) -> SeenLoad:
         """Returns what has happened since an earlier look, in the partitions that both saw."""
         arrived = processed = 0
         for place, now in self.lags.items():

@@ -90,7 +90,7 @@ ProbeMaker = Callable[[str, Cursor, Callable[[], int]], Probe]
 
 
 @dataclass(frozen=True)
-class Watch:
+class RecordWatch:
     """Holds what sees the records of all tasks of an application, and what they send."""
 
     probe: ProbeMaker

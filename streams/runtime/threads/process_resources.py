@@ -18,7 +18,7 @@ from streams.runtime.engines.memory import BufferMemory
 from streams.runtime.engines.opener import Engines
 from streams.runtime.engines.state_recovery import StateRecovery
 from streams.runtime.plan.plans import PlanBook
-from streams.runtime.processing.probe import Watch
+from streams.runtime.processing.probe import RecordWatch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +55,6 @@ class ProcessResources:
     platform: Platform
     metrics: Metrics
     deploy_check: DeployCheck
-    watch: Watch | None = None
+    watch: RecordWatch | None = None
     """Sees the records of the tasks, where ``trace.keys`` and ``trace.every`` do not."""
     restore_listeners: Collection[StateRestoreListener] = ()
