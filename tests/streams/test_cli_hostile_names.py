@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from cluster_cli import ClusterCommands, Printed, commands
+from processor_api.clock import SystemClock
 from streams import Processor, Serdes, Stores, Topology, ValueTimestampHeaders
 from streams.cli.main import main
 from streams.testing.broker import EmbeddedClients
@@ -115,3 +116,22 @@ def test_rows_of_stores(cli: ClusterCommands, tmp_path: Path, capsys: pytest.Cap
     app.close(30_000)
     for words in ((), ("--format", "json")):
         assert harmless(dumped(*words)).out.count("forged") == 3
+
+
+def test_dead_letters_whose_headers_anyone_may_write(cli: ClusterCommands) -> None:
+    app = cli.app(APP)
+    cli.kafka.create_topics("in", "out", "dead")
+    names = ("exception", "message", "stacktrace", "topic", "node")
+    headers = [(f"__streams.errors.{name}", f"{name}{EVIL}".encode()) for name in names]
+    headers += [("__streams.errors.partition", b"0"), (f"own{EVIL}", EVIL.encode())]
+    cli.kafka.produce("dead", EVIL.encode(), EVIL.encode(), SystemClock().time_ms(), headers)
+    queue = ("--queue", "dead")
+    assert r"exception\x1b]0;owned" in harmless(cli.run("dlq", "list", app, *queue)).out
+    assert r"stacktrace\x1b]0;owned" in harmless(cli.run("dlq", "show", app, "0:0", *queue)).out
+    shown = json.loads(harmless(cli.run("dlq", "show", app, "0:0", "--json", *queue)).out)
+    assert shown["node"] == f"node{EVIL}"
+    assert (
+        json.loads(harmless(cli.run("dlq", "list", app, "--json", *queue)).out)["causes"][0]["topic"] == f"topic{EVIL}"
+    )
+    found = harmless(cli.run("dlq", "replay", app, *queue))
+    assert (found.status, found.lines[0]) == (1, "0 dead letters sent")

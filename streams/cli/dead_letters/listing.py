@@ -184,7 +184,7 @@ def run_show(arguments: argparse.Namespace, *, clients: KafkaClients | None = No
         say(f"{name:<13}{text}")
     if letter.stacktrace:
         say()
-        say_lines(indented(letter.stacktrace, ""))
+        say_lines(indented(letter.stacktrace, "  "))  # no text in it looks like a line of ours
     return CLEAN
 
 
