@@ -62,6 +62,25 @@ class Router:
         task = self._owners.task(store, partition)
         return None if task is None else self._owners.known.endpoints.get(task)
 
+    async def workers(self) -> list[dict[str, Any]]:
+        """Returns the address and the tasks of each worker that tells an address.
+
+        :raises HttpRefusal: if the group does not answer.
+        """
+        try:
+            await self._ask_group(MOST_AGE_S)
+        except StreamsError as error:
+            raise later(f"the application's group cannot be asked for its workers: {error}") from error
+        known = self._owners.known
+        tasks: dict[str, list[str]] = {address: [] for address in sorted(known.members)}
+        for task, address in sorted(known.endpoints.items()):
+            if address is not None:
+                tasks.setdefault(address, []).append(str(task))
+        return [
+            {"address": address_of(address), "own": address == self.own, "tasks": found}
+            for address, found in tasks.items()
+        ]
+
     async def _ask_group(self, max_age_s: float) -> None:
         """Has the map of owners read; requests at the same time wait for one reading."""
         if self._asking is None:

@@ -6,6 +6,7 @@ import asyncio
 import hmac
 import ipaddress
 import logging
+import re
 import selectors
 import socket
 import time
@@ -43,6 +44,9 @@ BACKLOG = 128
 OPEN_TO_ALL = frozenset({"/live", "/ready", *CONTENT})
 """Pages without a token: a probe has none, and neither has a browser before its page asks for one. They say nothing
 else."""
+
+_OF_WORKER = re.compile(r"^/workers/\d+(?=/)")
+"""The begin of a path that a supervisor passes on."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -242,7 +246,7 @@ class Gate:
             if not self._is_meant_for_us(request.headers.get("Host", "")):
                 raise HttpRefusal(403, "the header Host names another host than this one (application.server names it)")
             return
-        if request.path in OPEN_TO_ALL:
+        if _OF_WORKER.sub("", request.path) in OPEN_TO_ALL:
             return
         scheme, _, given = request.headers.get("Authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode(), token.encode()):
@@ -309,7 +313,7 @@ class HttpPort:
         :param queries: returns what reads the stores of the application.
         """
         router = Router(owners, self.options, threads)
-        page, stores = LivePage(application), StorePages(application, queries, router)
+        page, stores = LivePage(application, router), StorePages(application, queries, router)
         routes = [*WorkerPages(application).routes(), *stores.routes(), *page.routes()]
         return self.serve(routes, clock, threads, at_end=page.close, afterwards=router.close)
 

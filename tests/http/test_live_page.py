@@ -243,3 +243,14 @@ def test_a_paused_worker_says_so_on_its_page(cluster: Cluster) -> None:
     cluster.last.resume()
     with Page(port) as page:
         wait_until("it runs", lambda: page.event()["reasons"] == [])
+
+
+def test_it_lists_the_workers_of_the_application_with_their_tasks(cluster: Cluster) -> None:
+    ports = [started(cluster), started(cluster)]
+
+    def listed() -> list[tuple[str, bool, int]]:
+        found = ask(ports[0], "/page/workers").json["workers"]
+        return [(one["address"], one["own"], len(one["tasks"])) for one in found]
+
+    expected = [(f"127.0.0.1:{port}", port == ports[0], 1) for port in sorted(ports, key=str)]
+    wait_until("both have a task", lambda: listed() == expected)

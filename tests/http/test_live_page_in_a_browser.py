@@ -149,6 +149,11 @@ def test_all_can_be_done_by_keyboard(opened: Callable[[], KafkaStreams], browser
     assert browser.run("document.querySelectorAll('button:not([aria-label]):empty').length") == 0
 
 
+def test_it_leads_to_the_pages_of_the_other_workers(opened: Callable[[], KafkaStreams], browser: Browser) -> None:
+    browser.click("#tab-workers")
+    browser.until("document.querySelector('#table a').href === location.href")
+
+
 def test_subtopologies_fold_and_names_are_those_of_java(opened: Callable[[], KafkaStreams], browser: Browser) -> None:
     browser.click("#collapse")
     browser.until("document.querySelectorAll('.box.subtopology').length === 1")

@@ -15,7 +15,8 @@ from processor_api.topology.nodes import SinkNode
 from processor_api.topology.topology import Topology
 from streams.drawing.drawn import drawn
 from streams.drawing.graph import graph_of
-from streams.http.served import json_text, later
+from streams.http.routing import Router
+from streams.http.served import json_answer, json_text, later
 from streams.observing.diagnosis import why_no_output
 from streams.observing.status import DropStatus, NodeStatus, TaskStatus, WorkerStatus
 
@@ -58,8 +59,9 @@ class Watched(Protocol):
 class LivePage:
     """Answers with the page, its picture and its snapshots, on the loop of the HTTP port."""
 
-    def __init__(self, application: Watched) -> None:
+    def __init__(self, application: Watched, router: Router) -> None:
         self._application = application
+        self._router = router
         self._files = {path: files(__package__).joinpath(name).read_bytes() for path, (name, _) in CONTENT.items()}
         self._pictures: dict[tuple[bool, tuple[str, ...]], bytes] = {}
         self._snapshots = Snapshots(application)
@@ -71,6 +73,7 @@ class LivePage:
         return [
             *(web.get(path, self.content) for path in CONTENT),
             web.get("/page/topology", self.topology),
+            web.get("/page/workers", self.workers),
             web.get("/events", self.events),
         ]
 
@@ -98,6 +101,10 @@ class LivePage:
                 self._pictures.pop(next(iter(self._pictures)))
             self._pictures[key] = json_text(drawn(graph, names=key[0], collapsed=key[1])).encode()
         return web.Response(body=self._pictures[key], content_type="application/json", charset="utf-8")
+
+    async def workers(self, request: web.Request) -> web.StreamResponse:
+        """Answers with the workers of the application, as the group knows them."""
+        return json_answer({"workers": await self._router.workers()})
 
     async def events(self, request: web.Request) -> web.StreamResponse:
         """Answers with server-sent events: a snapshot each second, until the page is to ask again."""

@@ -24,6 +24,8 @@ const page = {
   collapsed: null, // titles of subtopologies; null before the first picture
   view: { x: 0, y: 0, scale: 1 },
   heardAt: 0,
+  base: "", // where this worker is below the port of a supervisor
+  workers: [], // of page/workers
 };
 
 // ---------------------------------------------------------------------- elements and texts
@@ -94,7 +96,7 @@ const token = () => sessionStorage.getItem("token");
 
 async function ask(path, options = {}) {
   const headers = token() ? { Authorization: `Bearer ${token()}` } : {};
-  const answer = await fetch(path, { ...options, headers, cache: "no-store" });
+  const answer = await fetch(page.base + path, { ...options, headers, cache: "no-store" });
   if (answer.status === 401 && !byId("login").open) byId("login").showModal();
   return answer;
 }
@@ -143,6 +145,9 @@ async function take(snapshot) {
     page.mostToRestore.clear();
   }
   page.latest = snapshot;
+  // A supervisor gives each request to another of its workers, unless the path names one.
+  const [, own] = /\/(workers\/\d+)$/.exec(snapshot.endpoint ?? "") ?? [];
+  if (own && !location.pathname.includes(`/${own}/`)) page.base = `${own}/`;
   if (!page.picture || other) await loadPicture();
   remember(snapshot);
   notice(snapshot.failure ? `The worker failed: ${snapshot.failure}` : "");
@@ -564,7 +569,9 @@ function fill(where, texts, make) {
   while (where.children.length > texts.length) where.lastChild.remove();
   texts.forEach((text, index) => {
     if (index >= where.children.length) where.append(make(index));
-    say(where.children[index], String(text));
+    const link = where.children[index].querySelector("a");
+    say(link ?? where.children[index], String(text));
+    if (link) link.href = `${location.protocol}//${text}/`;
   });
 }
 
@@ -765,7 +772,21 @@ const TABLES = {
     rows: (it) => it.threads.map((thread) => [threadName(thread.name), thread.state.toLowerCase().replaceAll("_", " "),
       rate(thread.rate), percent(thread.process_ratio + thread.commit_ratio), threadText(thread)]),
   },
+  workers: {
+    title: "Workers",
+    columns: [["Worker"], ["Tasks", NUMBER]],
+    rows: () => page.workers.map((worker) => [worker.address, String(worker.tasks.length),
+      [worker.own ? "this worker" : "", worker.tasks.join(", ")].filter(Boolean).join(": ")]),
+  },
 };
+
+async function loadWorkers() {
+  if (page.tab !== "workers") return;
+  const answer = await ask("page/workers");
+  if (!answer.ok) return;
+  page.workers = (await answer.json()).workers;
+  updateTable();
+}
 
 function taskText(task) {
   const dropped = task.dropped ? `${count(task.dropped)} dropped` : "", size = stateSize(task);
@@ -818,6 +839,7 @@ function openTab(name) {
   byId("table").querySelector("thead").replaceChildren(element("tr", {}, ...heads));
   for (const body of [...byId("table").querySelectorAll("tbody")]) body.remove();
   if (page.latest) updateTable();
+  loadWorkers().catch(() => {}); // the watch says that the worker is away
   return name;
 }
 
@@ -829,7 +851,8 @@ function updateTable() {
   while (table.tBodies.length > found.length) table.tBodies[table.tBodies.length - 1].remove();
   found.forEach((texts, index) => {
     const body = table.tBodies[index] ?? table.appendChild(element("tbody", {}, element("tr"), element("tr", { className: "more" })));
-    fill(body.rows[0], texts.slice(0, -1), (column) => element("td", { className: columns[column][1] ? "number" : "" }));
+    fill(body.rows[0], texts.slice(0, -1), (column) => element("td", { className: columns[column][1] ? "number" : "" },
+      ...(page.tab === "workers" && !column ? [element("a", { rel: "noreferrer" })] : [])));
     fill(body.rows[1], texts.slice(-1), () => element("td", { colSpan: columns.length }));
   });
   for (const name of ["dropped", "held"]) {
@@ -893,4 +916,5 @@ new ResizeObserver(() => fit(LEGIBLE)).observe(canvas);
 byId("names").setAttribute("aria-pressed", String(page.names));
 makeTabs();
 setInterval(watch, 1000);
+setInterval(() => loadWorkers().catch(() => {}), 10000);
 follow();
