@@ -14,7 +14,7 @@ def best(app: RemoteStreams, count: int) -> list[tuple[str, int]]:
 
 
 def plays(app: RemoteStreams, songs: list[str]) -> dict[str, int]:
-    """Returns the plays of songs; 0 for those that nobody has played."""
+    """Returns the plays of songs; 0 for those that were not played."""
     return {song: found or 0 for song, found in zip(songs, app.store("plays-by-song").get_all(songs), strict=True)}
 
 

@@ -12,7 +12,11 @@ from processor_api.topology.topology import Topology
 
 
 class HasBuild(Protocol):
-    def build(self, config: Any = None) -> Topology: ...
+    """Builds a topology, as a ``StreamsBuilder`` does."""
+
+    def build(self, config: Any = None) -> Topology:
+        """Returns the topology."""
+        ...
 
 
 TopologyLike = Topology | HasBuild | Callable[..., Any]
