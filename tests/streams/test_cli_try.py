@@ -167,7 +167,7 @@ visits-0@1
     squeezed = re.compile(r" +")
     assert squeezed.sub(" ", found.err) == squeezed.sub(" ", expected) + ("1 record was dropped\n")
     without = trial(source, *START, given="home\tann\nbob\n")
-    assert without.err == "1 record was dropped, such as those without a key: --trace shows where and why\n"
+    assert without.err == "1 record was dropped: null key or value at count(counts) (--trace shows which)\n"
     assert found.out == without.out
     assert found.out == (
         '{"topic": "counts-by-page", "key": "home", "value": 1, "timestamp": "2025-01-01T00:00:00.000Z"}\n'

@@ -233,8 +233,9 @@ class _Trial:
         """Says what was dropped, and what is held back until stream time goes on."""
         session = self._session
         if session.dropped:
-            why = "" if self._arguments.trace else ", such as those without a key: --trace shows where and why"
-            _say(f"{counted_were(session.dropped, 'record')} dropped{why}")
+            why = dict.fromkeys(f"{drop.text} at {drop.call or drop.node}" for drop in session.drops if drop.dropped)
+            more = "" if self._arguments.trace or not why else f": {'; '.join(why)} (--trace shows which)"
+            _say(f"{counted_were(session.dropped, 'record')} dropped{more}")
         waiting = session.held_back
         for held in waiting:
             who = held.node if held.call is None else f"{held.node}, {held.call} at {held.made_at},"

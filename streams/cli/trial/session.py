@@ -21,7 +21,7 @@ from streams.cli.records.typed_lines import TimeStep
 from streams.config import StreamsConfig
 from streams.kafka.topics.internal import changelog_name, full_name
 from streams.kafka.topics.readers import reader_of
-from streams.observing.status import HeldStatus
+from streams.observing.status import DropStatus, HeldStatus
 from streams.runtime.processing.environment import resolve_serde
 from streams.serdes.values import DoesNotFit, bytes_as_json, fitted
 from streams.testing.driver import TopologyTestDriver
@@ -177,6 +177,11 @@ class Session:
     def held_back(self) -> tuple[HeldStatus, ...]:
         """The results that wait for stream time."""
         return self._driver.held_back()
+
+    @property
+    def drops(self) -> tuple[DropStatus, ...]:
+        """The records that gave no result, by node and reason."""
+        return self._driver.drops()
 
     @property
     def dropped(self) -> int:
