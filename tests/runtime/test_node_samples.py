@@ -5,12 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from benchmarks.task_rig import TaskRig
 from dsl import StreamsBuilder
+from processor_api.clock import SystemClock
 from processor_api.topology.topology import Topology
+from state.row_format.record_context import Cursor
 from streams.runtime.processing.node_samples import SAMPLED_RECORDS, NodeSamples
 
 Rigs = Callable[[Topology], TaskRig]
@@ -133,3 +136,19 @@ def test_no_report_is_left_on_after_an_error(rigs: Rigs) -> None:
     with pytest.raises(Exception, match="v0"):
         run(rig, 1)
     assert sys.getprofile() is None
+
+
+def test_a_function_of_any_form_is_counted() -> None:
+    """One with other arguments has no time that could be read, and one that refers to itself is not complete yet."""
+    samples = NodeSamples(Cursor(), SystemClock(), None)
+
+    def any_arguments(*given: Any) -> None:
+        if not given:
+            later()
+
+    samples.add("any", any_arguments, is_terminal=True)
+
+    def later() -> None: ...
+
+    assert samples.process(lambda: any_arguments(1, 2, 3, 4) or 1, 0) == 1
+    assert round(samples.nodes["any"].records) == 1

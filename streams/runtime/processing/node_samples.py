@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import CodeType, FrameType
 from typing import Any
@@ -85,12 +85,17 @@ class _Function:
     node: NodeEstimate
     refers_to: tuple[tuple[str, int], ...]
     """The names and identities of the functions that it refers to."""
+    timestamp: str | None
+    """The name of its third argument."""
 
     @classmethod
     def of(cls, node: NodeEstimate, function: Any) -> _Function:
-        cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
-        found = ((name, cell.cell_contents) for name, cell in cells)
-        return cls(node, tuple((name, id(content)) for name, content in found if callable(content)))
+        code, refers_to = function.__code__, []
+        for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+            with suppress(ValueError):  # it is not set yet
+                if callable(cell.cell_contents):
+                    refers_to.append((name, id(cell.cell_contents)))
+        return cls(node, tuple(refers_to), code.co_varnames[2] if code.co_argcount > 2 else None)
 
     def runs_in(self, names: dict[str, Any]) -> bool:
         return all(id(names.get(name)) == content for name, content in self.refers_to)
@@ -269,20 +274,20 @@ class _Watch:
 
     def _called(self, frame: FrameType, functions: list[_Function]) -> None:
         names = frame.f_locals
-        nodes = [one.node for one in functions if len(functions) == 1 or one.runs_in(names)]
-        if not nodes:
+        found = [one for one in functions if len(functions) == 1 or one.runs_in(names)]
+        if not found:
             return
         self._pass_time()
         now_ms, cursor = self._time_ms(), self._cursor
         if not self._running and cursor.message is not self._message:
             self._message = cursor.message
             self._read(cursor, now_ms)
-        timestamp = names.get(frame.f_code.co_varnames[2])
-        for node in nodes:  # several, if a node has the function of the one below as its own
-            node.calls += 1
-            if node.latencies is not None and isinstance(timestamp, int):
-                node.latencies.record(now_ms - timestamp, now_ms)
-        self._running.append((frame, nodes[-1]))
+        for one in found:  # several, if a node has the function of the one below as its own
+            one.node.calls += 1
+            timestamp = names.get(one.timestamp or "")
+            if one.node.latencies is not None and isinstance(timestamp, int):
+                one.node.latencies.record(now_ms - timestamp, now_ms)
+        self._running.append((frame, found[-1].node))
         self._calls += 1
         if self._calls >= MOST_CALLS:
             sys.setprofile(None)
