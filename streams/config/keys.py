@@ -213,27 +213,14 @@ KEYS: tuple[Key, ...] = (
         "http_listen",
         "",
         WORKS,
-        "`host:port` on which the worker answers over HTTP ([querying over HTTP](querying-over-http.md)); port 0 takes"
-        " a free one, and nothing listens if it is empty",
+        "`host:port` to answer on [over HTTP](querying-over-http.md); none if empty",
     ),
+    Key("http.max.cpu.percent", "http_max_cpu_percent", "5", WORKS, "part of a busy worker's processor time for HTTP"),
     Key(
-        "http.max.cpu.percent", "http_max_cpu_percent", "5", WORKS, "part of one core for HTTP while the worker is busy"
-    ),
-    Key(
-        "http.tls.certificate",
-        "http_tls_certificate",
-        "",
-        WORKS,
-        "a PEM file with the certificate of the HTTP port, and perhaps its key; HTTP without TLS if it is empty",
+        "http.tls.certificate", "http_tls_certificate", "", WORKS, "a PEM file, perhaps with its key; HTTPS alone then"
     ),
     Key("http.tls.key", "http_tls_key", "", WORKS, "a PEM file with the key of `http.tls.certificate`"),
-    Key(
-        "http.token.file",
-        "http_token_file",
-        "",
-        WORKS,
-        "a file with the bearer token that requests must have, but those of probes; the same at all workers",
-    ),
+    Key("http.token.file", "http_token_file", "", WORKS, "a file with the bearer token that requests must have"),
     Key(
         "input.buffer.max.bytes",
         "input_buffer_max_bytes",

@@ -27,7 +27,7 @@ class HttpOptions:
     certificate: Path | None = None
     """The file of the certificate, which other workers may have too."""
     cpu_share: float = 0.05
-    """The part of one core that the server may use while the application is busy."""
+    """The part of the processor time of a busy application that the server may use besides."""
     server: str = ""
     """The ``host:port`` of ``application.server``."""
     answer_s: float = 30.0

@@ -52,12 +52,13 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class PacedSelector(selectors.DefaultSelector):
-    """Waits for events of the server's loop, and longer while the server's thread takes more than its share of a core.
+    """Waits for events of the server's loop, and longer while the server's thread takes more than its share.
 
-    The interpreter runs one thread at a time, so what the server uses the stream threads do not get. The share holds
-    while they are busy; an idle worker answers as fast as it can.
+    The interpreter runs one thread at a time, so what the server uses the stream threads do not get. The share is one
+    of the processor time that they get, since the machine may have other load; an idle worker answers as fast as it
+    can.
 
-    :param share: the part of one core.
+    :param share: the part of their processor time.
     """
 
     def __init__(self, share: float, clock: Clock) -> None:
@@ -65,37 +66,40 @@ class PacedSelector(selectors.DefaultSelector):
         self._share = share
         self._clock = clock
         self._credit = BURST_S
-        self._busy = True
-        self._last = clock.monotonic(), 0.0
-        self._window = clock.monotonic(), 0.0, time.process_time()
+        self._rate = 1.0
+        """The part of a core that the other threads of the process have used lately."""
+        self._last = 0.0, time.process_time()
+        self._window = clock.monotonic(), 0.0
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        now, used = self._clock.monotonic(), time.thread_time()
-        last, last_used = self._last
-        self._last = now, used
-        self._look_around(now, used)
-        self._credit = min(BURST_S, self._credit + (now - last) * self._share) - (used - last_used)
-        if self._busy:
-            if self._credit < 0:
-                self._clock.wait(min(-self._credit / self._share, LONGEST_PAUSE_S))
-        else:
+        used, total = time.thread_time(), time.process_time()
+        own = used - self._last[0]
+        others = max(0.0, total - self._last[1] - own)
+        self._last = used, total
+        self._look_around(total - used)
+        self._credit = min(BURST_S, self._credit + others * self._share) - own
+        if self._rate <= BUSY:
             self._credit = max(self._credit, 0.0)
+        elif self._credit < 0:
+            self._clock.wait(min(-self._credit / (self._share * self._rate), LONGEST_PAUSE_S))
         return super().select(timeout)
 
-    def _look_around(self, now: float, used: float) -> None:
-        """Finds out, some times in a second, whether other threads of the process are busy."""
-        since, used_then, all_then = self._window
-        if now - since < WINDOW_S:
-            return
-        total = time.process_time()
-        self._busy = total - all_then - (used - used_then) > BUSY * (now - since)
-        self._window = now, used, total
+    def _look_around(self, others: float) -> None:
+        """Finds out, some times in a second, how busy the other threads are.
+
+        :param others: the processor time that they have used.
+        """
+        now = self._clock.monotonic()
+        since, others_then = self._window
+        if now - since >= WINDOW_S:
+            self._rate = (others - others_then) / (now - since)
+            self._window = now, others
 
 
 BURST_S = 0.02
 LONGEST_PAUSE_S = 0.5
 WINDOW_S = 0.1
-BUSY = 0.1
+BUSY = 0.05
 """The part of a core that other threads use when they are busy."""
 
 
