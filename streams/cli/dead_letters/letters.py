@@ -6,9 +6,11 @@ import argparse
 import base64
 import binascii
 import zlib
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from processor_api.errors import StreamsError
@@ -203,7 +205,10 @@ class ReplayMemory:
 
     def has(self, offset: int) -> bool:
         """Whether the letter at an offset was sent again."""
-        return offset < self.before or any(first <= offset < behind for first, behind in self._old)
+        if offset < self.before:
+            return True
+        at = bisect_right(self._old, offset, key=itemgetter(0)) - 1
+        return at >= 0 and offset < self._old[at][1]
 
     def passed(self, offset: int, *, is_sent: bool) -> None:
         """Notes the next letter, and whether it was sent again, now or before."""
