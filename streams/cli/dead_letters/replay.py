@@ -1,4 +1,4 @@
-"""`streams dlq replay`: sends dead letters back to where they came from, each once."""
+"""`streams dlq replay`: sends dead letters back to where they came from, each once (semantics 185, 186)."""
 
 from __future__ import annotations
 
