@@ -74,6 +74,7 @@ function bytes(value) {
 
 function duration(ms) {
   const s = Math.abs(ms) / 1000;
+  if (s < 1) return `${Math.round(s * 1000)} ms`;
   if (s < 10) return `${s.toFixed(1)} s`;
   if (s < 120) return `${Math.round(s)} s`;
   if (s < 7200) return `${Math.round(s / 60)} min`;
@@ -278,8 +279,8 @@ function drawPicture() {
   world.replaceChildren(
     ...page.picture.frames.map(drawFrame),
     ...page.lines.map((line) => line.path),
-    ...boxes.map((one) => one.group),
     ...page.lines.map((line) => line.label),
+    ...boxes.map((one) => one.group),
   );
   for (const line of page.lines) placeLabel(line);
   byId("collapse").setAttribute("aria-pressed", String(page.collapsed.length > 0));
@@ -376,7 +377,7 @@ function showBadge(badge, box, dropped) {
   badge.setAttribute("visibility", dropped ? "visible" : "hidden");
   if (!dropped) return;
   const text = `${count(dropped)} dropped`, width = text.length * 7.3 + 14;
-  badge.setAttribute("transform", `translate(${box.width - width + 8},0)`);
+  badge.setAttribute("transform", `translate(${box.width - width + 12},-5)`);
   badge.firstChild.setAttribute("width", width);
   badge.lastChild.setAttribute("x", width / 2);
   say(badge.lastChild, text);
@@ -745,7 +746,7 @@ function updateHistory() {
 }
 
 const NUMBER = true;
-const threadName = (name) => name.replace(`${page.latest.client_id}-`, "");
+const threadName = (name) => name.replace(`${page.latest.client_id}-`, "").replace("StreamThread-", "thread ");
 // Each table's columns, and its rows: a text for each column, then one that has the next line to itself.
 const TABLES = {
   tasks: {
