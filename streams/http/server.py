@@ -183,8 +183,8 @@ class HttpServer:
                 await self._afterwards()
 
 
-_SILENT = logging.getLogger("streams.http.connections")
-_SILENT.setLevel(logging.CRITICAL)  # what a client sends wrong is answered, and would fill the log
+_SILENT = logging.Logger("streams.http.connections", logging.CRITICAL)  # noqa: LOG001 - it has no handlers of the user
+"""Says nothing of what clients send wrong: it is answered, and would fill the log."""
 
 
 class _Connections:

@@ -45,8 +45,12 @@ class HostInfo:
         ::
 
             assert HostInfo.build_from_endpoint("10.1.2.3:8080").port == 8080
+
+        :raises ValueError: if it is something else.
         """
         host, _, port = endpoint.partition("/")[0].rpartition(":")
+        if not (host and port.isascii() and port.isdecimal()):
+            raise ValueError(f"an endpoint is host:port, such as 10.1.2.3:8080, got {endpoint!r}")
         return cls(host.strip("[]"), int(port))
 
     @classmethod

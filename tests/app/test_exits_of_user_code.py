@@ -661,8 +661,9 @@ CALLED: dict[str, str] = {
 """The row for each parameter and setting that takes a function of the user."""
 NOT_OF_USERS = ("StreamsConfig", "TestOutputTopic", "BranchedKStream", "log_and", "default_production", "dead_letter")
 """Starts of names of calls that the library makes, or that take a setting of the list by another name."""
-WHILE_BUILT = {"consumer", "store_type", "stores"}
-"""Called or looked into by the thread that builds the topology, which the exit ends as anywhere else in a script."""
+WHILE_BUILT = {"consumer", "store_type", "stores", "key_serde"}
+"""Called or looked into by the thread that builds the topology, or asks who has a key; the
+exit ends that as anywhere else in a script."""
 
 
 def functions_of_users() -> set[str]:

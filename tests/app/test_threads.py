@@ -442,7 +442,7 @@ def _value(app: KafkaStreams, name: str, **tags: str) -> Any:
     (found,) = [
         metric.metric_value()
         for key, metric in app.metrics().items()
-        if key.name == name and tags.items() <= dict(key.tags).items() and (tags or key.group == "stream-metrics")
+        if key.name == name and (dict(key.tags) == tags if tags else key.group == "stream-metrics")
     ]
     return found
 

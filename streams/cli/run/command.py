@@ -133,10 +133,14 @@ def _run_here(arguments: argparse.Namespace, stop: StopRequest, line: Supervisor
         raise
     try:
         running = (lambda: None) if line is None else line.running
-        with _shown_status(application):
-            run_until_stopped(
-                application, stop, close_timeout_ms=arguments.close_timeout_ms, running=running, ready=ready
-            )
+        run_until_stopped(
+            application,
+            stop,
+            close_timeout_ms=arguments.close_timeout_ms,
+            running=running,
+            ready=ready,
+            shown=_shown_status(application),
+        )
         return CLEAN
     except Exception as error:
         if line is not None:

@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Protocol
 
 from processor_api.errors import StreamsError
@@ -109,15 +109,28 @@ def run_until_stopped(
     close_timeout_ms: int,
     running: Callable[[], None] = lambda: None,
     ready: Readiness = lambda _: None,
+    shown: AbstractContextManager[None] | None = None,
 ) -> None:
     """Starts the application and returns when it is closed, cleanly.
 
     :param running: called when it runs, perhaps more than once.
     :param ready: called again and again with whether it is ready, and with false when it begins to close.
+    :param shown: is entered while it runs, and lets other processes see what it does.
     :raises StreamsError: if it failed, or did not close in time; ``stop.closed`` is set if no thread runs any more.
     """
     if not _started(application, stop, close_timeout_ms):
         return
+    with shown or nullcontext():
+        _run(application, stop, close_timeout_ms, running, ready)
+
+
+def _run(
+    application: Application,
+    stop: StopRequest,
+    close_timeout_ms: int,
+    running: Callable[[], None],
+    ready: Readiness,
+) -> None:
     try:
         while not application.wait(_SLICE_MS):
             if application.state == "RUNNING":
