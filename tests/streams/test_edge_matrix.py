@@ -413,12 +413,13 @@ error of the record, which has its place."""
 NOT_TRIED: dict[str, str] = {
     r"(KStream|KTable|GlobalKTable|KGrouped\w+|BranchedKStream|\w+edKStream)": "made by the DSL",
     r"(Thread|Task)Metadata|QueryResult|StateQueryResult|TraceStep|RecordTrace|Test(Input|Output)Topic|Captured\w+|"
-    r"(Drop|Held|Node|Partition|Store|Task|Thread|Worker)Status|HostInfo(\.\w+)?|KeyQueryMetadata|StreamsMetadata|NoOutputReason|"
+    r"(Drop|Held|Node|Partition|Store|Task|Thread|Worker)Status|HostInfo(\.\w+)?|KeyQueryMetadata|"
+    r"StreamsMetadata|NoOutputReason|why_no_output|"
     r"LagInfo|RawRecord|ErrorHandlerContext|Dsl\w+Params|ConsumedRecord|RecordContext|RecordMetadata|"
     r"QueryableStoreType|RecordTrace\.\w+|CapturedPunctuator\.\w+|QueryableStoreType\.\w+": "made by the library",
     r"AggregationWithHeaders|ValueAndTimestamp|ValueTimestampHeaders|VersionedRecord|ChangelogRecord|Windowed|TaskId|"
     r"TopicPartition|ProducerRecord|TestRecord|Response|Headers(\.\w+)?|Result|KeyValueIterator": "plain data",
-    r"why_no_output|(log_and|default|fail_on|use_partition|wallclock|dead_letter)\w+": "called by the library with its own objects",
+    r"(log_and|default|fail_on|use_partition|wallclock|dead_letter)\w+": "called by the library with its own objects",
     r"run|KafkaStreams(\.\w+)?|EmbeddedKafka(\.\w+)?|TopologyTestDriver(\.\w+)?|TestInputTopic\.\w+|script_config":
         "runs a topology, whose settings and topology have tests of their own",
     r"StreamsConfig(\.\w+)?": "its settings are tried by test_edge_values.py; the rest is pydantic's",
