@@ -1,4 +1,4 @@
-"""The spans of one task: reading a record, the nodes that users name, what waited, and sending (semantics 187).
+"""The spans of one task: reading a record, the nodes that users name, what waited, and sending (semantics 180).
 
 They are the task's `Probe`. A record has spans if the trace that it comes with, in its header ``traceparent`` (W3C), is
 sampled, or if it has no trace and is one of the share ``otel.traces``. All others pass the functions here after one

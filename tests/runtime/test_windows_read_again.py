@@ -1,6 +1,6 @@
 """A task that is killed behind the write of its stores, and before its offsets are committed, reads records again.
 
-Its windows are those of the offsets then, also where a record among these let them expire (semantics 188).
+Its windows are those of the offsets then, also where a record among these let them expire (semantics 181).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`streams dlq replay`: sends dead letters back to where they came from, each once (semantics 185, 186)."""
+"""`streams dlq replay`: sends dead letters back to where they came from, each once (semantics 178, 179)."""
 
 from __future__ import annotations
 
