@@ -178,7 +178,11 @@ class HttpServer:
         finally:
             self._at_end()
             server.close()
+            transports = [one.transport for one in runner.server.connections if one.transport is not None]
             await runner.cleanup()
+            for transport in transports:
+                transport.abort()  # under TLS a close waits for the client
+            await asyncio.sleep(0)
             if self._afterwards is not None:
                 await self._afterwards()
 
