@@ -16,9 +16,10 @@ import pytest
 
 from runtime_support.running_app import Cluster, counting
 from streams.cli.main import main
+from streams.cli.top.command import parsed
 from streams.cli.top.keys import keys_of
 from streams.cli.top.view import SORT_KEYS, SORTS, Choice, Seen, amount, duration, view_of
-from streams.observing.local_socket import DIRECTORY, local_statuses, serve_status
+from streams.observing.local_socket import DIRECTORY, local_statuses, serve_status, status_line
 from streams.observing.status import (
     DropStatus,
     HeldStatus,
@@ -224,6 +225,22 @@ def test_what_cannot_be_asked_is_said(arguments: list[str], text: str, capsys: p
     assert main(["top", *arguments, "--once"]) in (1, 2)
     written = capsys.readouterr()
     assert text in written.out + written.err
+
+
+def test_the_workers_behind_a_port_are_seen_and_what_is_none_is_said() -> None:
+    state = json.loads(status_line(worker(task("0_0"))))
+    answers = {"one": state, "two": {"workers": [state, None]}, "three": {"version": 1}, "four": [1], "five": "no"}
+    seen = parsed(
+        [(origin, json.dumps(answer).encode()) for origin, answer in answers.items()] + [("six", b"<html>")], []
+    )
+    assert [one.application_id for one in seen.workers] == ["app", "app"]
+    assert [problem.partition(":")[0] for problem in seen.problems] == [
+        "four is not the HTTP port of a worker",
+        "five is not the HTTP port of a worker",
+        "six is not the HTTP port of a worker",
+        "two",
+        "three runs another version of this library",
+    ]
 
 
 def test_a_person_sees_it_live_and_ends_it_by_a_key(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import json
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -120,7 +121,7 @@ def on_this_machine(root: Path, application_id: str) -> Look:
     from streams.observing.local_socket import local_statuses
 
     def look() -> Seen:
-        return _parsed([("a worker of this machine", answer) for answer in local_statuses(root, application_id)], [])
+        return parsed([("a worker of this machine", answer) for answer in local_statuses(root, application_id)], [])
 
     return look
 
@@ -142,7 +143,7 @@ def over_http(urls: Sequence[str], token: str | None) -> Look:
                 problems.append(f"{url} answers {error.code}: {_REASONS.get(error.code, error.reason)}")
             except (OSError, ValueError) as error:
                 problems.append(f"{url} cannot be asked: {plain_str(getattr(error, 'reason', error))}")
-        return _parsed(answers, problems)
+        return parsed(answers, problems)
 
     return look
 
@@ -167,17 +168,29 @@ def _get(url: str, token: str | None) -> bytes:
     return body
 
 
-def _parsed(answers: Sequence[tuple[str, bytes]], problems: list[str]) -> Seen:
+def parsed(answers: Sequence[tuple[str, bytes]], problems: list[str]) -> Seen:
     from pydantic import TypeAdapter, ValidationError
 
     from streams.cli.top.view import Seen
     from streams.observing.status import WorkerStatus
 
-    read = TypeAdapter(WorkerStatus).validate_json
-    workers: list[WorkerStatus] = []
+    one, several = TypeAdapter(WorkerStatus).validate_python, []
     for origin, answer in answers:
         try:
-            workers.append(read(answer))
+            found = json.loads(answer)
+        except ValueError:
+            found = None
+        if isinstance(found, dict):
+            several.append((origin, found.get("workers", [found])))  # a supervisor has several
+        else:
+            problems.append(f"{origin} is not the HTTP port of a worker: its answer is no state")
+    workers: list[WorkerStatus] = []
+    for origin, states in several:
+        problems += [
+            f"{origin}: worker {number} does not answer" for number, state in enumerate(states) if state is None
+        ]
+        try:
+            workers += [one(state) for state in states if state is not None]
         except ValidationError as error:
             first = error.errors()[0]
             field = ".".join(map(str, first["loc"]))
