@@ -202,10 +202,11 @@ class WorkerLook:
             task, first = min(own, key=lambda each: (each[1].next_ms is None, each[1].next_ms))
             until = "" if first.next_ms is None else f" until stream time {short_iso(first.next_ms)}"
             text = f"{first.amount} of task {task.id} wait at {_place(first)}{until}"
-            at = next((part.stream_time_ms for part in task.partitions if first.waits_for == _name(part)), None)
-            if first.waits_for is not None:
-                since = "" if at is None else f" since {short_iso(at)}"
-                text += f"; {first.waits_for} has had no later record{since}"
+            slowest = next((part for part in task.partitions if first.waits_for == _name(part)), None)
+            if slowest is not None:
+                at, read = slowest.stream_time_ms, slowest.last_read_ms
+                text += f"; {first.waits_for} has had no record later{'' if at is None else f' than {short_iso(at)}'}"
+                text += "" if read is None else f", and none at all since {short_iso(read)} by the clock"
             others = len(own) - 1
             yield NoOutputReason(
                 cause="held-back",

@@ -146,6 +146,7 @@ def _partition(queue: InputQueue, task: Task) -> PartitionStatus:
         buffered=len(queue),
         caught_up=queue.caught_up,
         stream_time_ms=_time(queue.partition_time),
+        last_read_ms=queue.ends.read_ms,
     )
 
 

@@ -31,7 +31,7 @@ class PartitionStatus:
     stream_time_ms: int | None
     """The latest time of a record of it; ``None`` before the first."""
     last_read_ms: int | None = None
-    """When a record of it was last read, by the clock of the worker."""
+    """When a record of it was last read, to a second of the worker's clock; ``None`` if none has come while it ran."""
 
 
 @dataclass(frozen=True, kw_only=True)

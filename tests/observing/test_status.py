@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from processor_api.clock import SystemClock
 from runtime_support.running_app import Cluster, counting
 from waiting import wait_until
 
@@ -47,3 +48,17 @@ def test_nodes_have_estimates_and_the_task_the_age_of_records(tmp_path: Path) ->
         assert task.latency_ms is not None
         ages = {name.tags["processor-node-id"] for name in app.metrics() if name.name == "record-e2e-latency-avg"}
         assert len(ages) == 2, "of the source and the sink"
+
+
+def test_the_status_says_when_a_partition_was_read(tmp_path: Path) -> None:
+    with Cluster(tmp_path) as cluster:
+        app = cluster.start(counting())
+        cluster.send("a")
+        wait_until("it runs", lambda: [task.processed for task in app.status().tasks] == [1])
+        begin = SystemClock().time_ms()
+
+        def read_at() -> int | None:
+            return app.status().tasks[0].partitions[0].last_read_ms
+
+        cluster.send("b")
+        wait_until("it is seen", lambda: (read_at() or 0) >= begin)

@@ -214,13 +214,26 @@ class MeanSize:
 class KnownEnds:
     """Holds where an input partition ended, as far as it is known; written by the task's thread, read by any."""
 
-    __slots__ = ("log", "reached")
+    __slots__ = ("log", "reached", "read_ms", "read_to")
 
     def __init__(self) -> None:
         self.reached: int | None = None
         """Where the partition ended when that was last reached."""
         self.log: int | None = None
         """Where its log ended when that was last measured, behind the records of open transactions."""
+        self.read_to: int | None = None
+        """How far it was read when that was last looked at,"""
+        self.read_ms: int | None = None
+        """and when it was first seen to be read so far, in ms since 1970."""
+
+    def look(self, log: int | None, read_to: int | None, now_ms: int) -> None:
+        """Notes the end of the log, if it is known, and how far the partition is read now."""
+        if log is not None:
+            self.log = log
+        if read_to != self.read_to:
+            if self.read_to is not None:
+                self.read_ms = now_ms
+            self.read_to = read_to
 
 
 class InputQueue:

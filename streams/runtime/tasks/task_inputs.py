@@ -110,15 +110,14 @@ class TaskInputs:
         """Returns the latest time among the partitions."""
         return max((queue.partition_time for queue in self.queues.values()), default=NO_TIMESTAMP)
 
-    def measure_ends(self, end_of: Callable[[TopicPartition], int | None]) -> None:
-        """Notes where the log of each partition ends now.
+    def measure_ends(self, end_of: Callable[[TopicPartition], int | None], now_ms: int) -> None:
+        """Notes where the log of each partition ends now, and how far it is read.
 
         :param end_of: returns ``None`` where that is not known; then it is what it was.
         """
         for partition, queue in self.queues.items():
-            end = end_of(partition)
-            if end is not None:
-                queue.ends.log = end
+            at = queue.next_offset
+            queue.ends.look(end_of(partition), None if at is None else at + len(queue), now_ms)
 
     def lag(self, queue: InputQueue) -> int | None:
         """Returns how many offsets lie between the last commit, or the start, and the end of an input partition.

@@ -184,8 +184,9 @@ def _waits(task: Task, node: str, held: HeldBack) -> str:
     queue = task.inputs.holding_back()
     if queue is None:
         return words
-    since = "" if queue.partition_time < 0 else f" since {short_iso(queue.partition_time)}"
-    return f"{words}: {queue.partition} has had no later record{since}"
+    since = "" if queue.partition_time < 0 else f" than {short_iso(queue.partition_time)}"
+    read = "" if queue.ends.read_ms is None else f", and none at all since {short_iso(queue.ends.read_ms)} by the clock"
+    return f"{words}: {queue.partition} has had no record later{since}{read}"
 
 
 class Reports:
@@ -195,6 +196,7 @@ class Reports:
     def __init__(self, name: str, counters: ThreadCounters, config: StreamsConfig, clock: Clock) -> None:
         self._name = name
         self._counters = counters
+        self._clock = clock
         self._summary_s = config.log_summary_interval_ms / 1000
         self._sample_s = max(SAMPLE_INTERVAL_S, config.metrics_sample_window_ms / 1000 * SAMPLE_PART)
         self._next_summary = clock.monotonic() + self._summary_s if self._summary_s > 0 else math.inf
@@ -213,7 +215,7 @@ class Reports:
             self._next_lag = now + LAG_INTERVAL_S
             tasks = list(running)
             for task in tasks:
-                task.inputs.measure_ends(end_of)
+                task.inputs.measure_ends(end_of, self._clock.time_ms())
             for number in range(min(len(tasks), SAMPLED_TASKS)):
                 tasks[(self._next_task + number) % len(tasks)].environment.metrics.nodes.request()
             self._next_task += SAMPLED_TASKS
