@@ -84,7 +84,7 @@ def _of_task(topology: Topology, owned: OwnedTask, thread: str) -> TaskStatus:
         stream_time_ms=_time(task.environment.cursor.stream_time),
         dropped=metrics.dropped_records,
         partitions=tuple(_partition(queue, task) for queue in task.inputs.all()) or tuple(_unread(owned)),
-        nodes=tuple(_measured(topology, owned.plan.nodes, metrics.nodes)),
+        nodes=tuple(_measured(topology, owned.plan.nodes, task)),
         latency_ms=_latency(metrics.nodes),
         drops=drops_of(task),
         held=held_by(task),
@@ -97,8 +97,9 @@ def node_status(topology: Topology, name: str) -> NodeStatus:
     return NodeStatus(name=name, **place_of(topology, name))
 
 
-def _measured(topology: Topology, names: Iterable[str], samples: NodeSamples) -> Iterator[NodeStatus]:
-    """Yields nodes with what is estimated of them."""
+def _measured(topology: Topology, names: Iterable[str], task: Task) -> Iterator[NodeStatus]:
+    """Yields nodes with what is estimated of them, and their last errors."""
+    samples, errors = task.environment.metrics.nodes, task.environment.errors.last
     seconds = {
         name: node.windows.rate("seconds") for name, node in list(samples.nodes.items()) if node.windows is not None
     }
@@ -108,7 +109,7 @@ def _measured(topology: Topology, names: Iterable[str], samples: NodeSamples) ->
         if node is not None and node.windows is not None:
             share = seconds.get(name, 0.0) / all_s if all_s > 0 else None
             found = replace(found, records=round(node.records), rate=node.windows.rate("records"), time_share=share)
-        yield found
+        yield replace(found, last_error=errors[name]) if name in errors else found
 
 
 def _latency(samples: NodeSamples) -> float | None:

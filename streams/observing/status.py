@@ -48,6 +48,8 @@ class NodeStatus:
     rate: float | None = None
     time_share: float | None = None
     """Its own part of the time that the task processes, from 0 to 1; an estimate."""
+    last_error: str | None = None
+    """The last error that an exception handler was asked about, with the place of the record."""
 
 
 @dataclass(frozen=True, kw_only=True)

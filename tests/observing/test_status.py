@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from dsl import StreamsBuilder
 from processor_api.clock import SystemClock
 from runtime_support.running_app import Cluster, counting
+from streams.http.page.live import snapshot
 from waiting import wait_until
 
 
@@ -62,3 +64,18 @@ def test_the_status_says_when_a_partition_was_read(tmp_path: Path) -> None:
 
         cluster.send("b")
         wait_until("it is seen", lambda: (read_at() or 0) >= begin)
+
+
+def test_a_node_says_its_last_error(tmp_path: Path) -> None:
+    builder = StreamsBuilder()
+    builder.stream("in").map_values(int).map_values(str).to("out")
+    settings = {"processing.exception.handler": "LogAndContinueProcessingExceptionHandler"}
+    with Cluster(tmp_path) as cluster:
+        app = cluster.app(builder.build(), settings)
+        cluster.send("1", "one", "2", "two", key="k")
+        wait_until("all four", lambda: [task.processed for task in app.status().tasks] == [4])
+        errors = {node.call: node.last_error for node in app.status().tasks[0].nodes if node.last_error is not None}
+        assert list(errors) == ["map_values(int)"]
+        assert errors["map_values(int)"].startswith("ValueError: invalid literal for int() with base 10: 'two'")
+        assert errors["map_values(int)"].endswith(" at in-0, offset 3")
+        assert snapshot(app.status())["errors"].keys() == {"KSTREAM-MAPVALUES-0000000001"}

@@ -280,10 +280,11 @@ def _nodes(task: TaskStatus) -> Section:
             _percent(node.time_share),
             amount(drops.get(node.name)),
             node.name,
+            node.last_error,
         )
         for node in task.nodes
     )
-    return _section("Nodes", "CALL,AT,RECORDS/S,TIME,DROPPED,NODE", found)
+    return _section("Nodes", "CALL,AT,RECORDS/S,TIME,DROPPED,NODE,LAST ERROR", found)
 
 
 def _stores(task: TaskStatus) -> Section:

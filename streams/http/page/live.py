@@ -201,6 +201,12 @@ def snapshot(status: WorkerStatus) -> dict[str, Any]:
         "tasks": [_task(task) for task in status.tasks],
         "nodes": _nodes(status.tasks),
         "drops": [_fields(drop) for drop in _drops(status.tasks)],
+        "errors": {
+            node.name: f"{node.last_error} (task {task.id})"
+            for task in status.tasks
+            for node in task.nodes
+            if node.last_error is not None
+        },
     }
 
 

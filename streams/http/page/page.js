@@ -580,6 +580,8 @@ function nodeFacts(box) {
   const found = nodeFigures(box);
   const parts = found.drops.flatMap((drop) => [`${count(drop.count)} without a result: ${drop.text}`, dropText(drop)]);
   for (const one of found.held) parts.push(`${heldCount(one)} ${one.what} held back in task ${one.task.id}`, heldText(one));
+  const error = page.latest.errors[box.name];
+  if (error) parts.push("The last error", error);
   return { parts, facts: { Call: box.call, At: box.line, Name: box.name, Records: known(found.records) ? count(found.records) : "",
     Rate: known(found.rate) ? rate(found.rate) : "", "Part of the time": known(found.share) ? percent(found.share) : "",
     Dropped: count(found.dropped) } };

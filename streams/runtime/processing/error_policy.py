@@ -129,6 +129,9 @@ class ErrorPolicy:
         self._task = task
         self._handlers = handlers
         self._send = send
+        self.last: dict[str, str] = {}
+        """The last error of each node that a handler was asked about, with the place of the record; any thread may
+        read it."""
 
     @property
     def wants_messages(self) -> bool:
@@ -319,6 +322,8 @@ class ErrorPolicy:
         self, setting: str, handler: Callable[..., Any], asked: tuple[Any, ...], context: ErrorHandlerContext
     ) -> Response:
         about = asked[2]
+        place = "" if context.topic is None else f" at {context.topic}-{context.partition}, offset {context.offset}"
+        self.last[context.processor_node_id] = f"{_shown(about)}{place}"
         try:
             response: Any = handler(*asked)
         except Exception as error:
