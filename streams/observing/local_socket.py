@@ -1,18 +1,23 @@
 """The status of a worker for other processes of the same user on the same machine, over a socket of the file system.
 
-A worker of `streams run` listens at ``<state.dir>/.status/<application>-<process id>.sock``. A process that
-connects gets its status as one line of JSON. The file is the user's own: other users cannot connect.
+A worker of `streams run` listens at ``<temporary directory>/streams-<user id>/<application>-<process id>.sock``. A
+process that connects gets its status as one line of JSON. The directory is the user's own: other users cannot connect.
+The state directory is no place for sockets: it is copied, and may be on a file system that has none.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
+import getpass
 import hashlib
 import json
 import logging
 import os
 import socket
+import stat
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,7 +28,6 @@ from streams.observing.status import WorkerStatus
 
 log = logging.getLogger("streams.client")
 
-DIRECTORY = ".status"
 ANSWER_S = 2.0
 """How long a worker waits for a reader that does not read, and a reader for a worker that does not answer."""
 LONGEST_PATH = 100
@@ -36,20 +40,19 @@ def status_line(status: WorkerStatus) -> bytes:
 
 
 @contextmanager
-def serve_status(root: Path, application_id: str, status: Callable[[], WorkerStatus]) -> Iterator[None]:
+def serve_status(application_id: str, status: Callable[[], WorkerStatus]) -> Iterator[None]:
     """Lets other processes read the status of this one for some time; a context manager.
 
     Where no socket can be made, that is logged, and the worker runs without.
-
-    :param root: ``state.dir``
     """
+    directory = socket_directory()
     try:
         with contextlib.ExitStack() as made:
-            server = _listen(root, application_id, made)
+            server = _listen(directory, application_id, made)
             closing = made.pop_all()
     except (OSError, AttributeError) as error:  # a system without such sockets has no AF_UNIX
-        text = "`streams top` cannot see this worker without HTTP: no socket in its state directory"
-        log.info(text, extra={"directory": str(root / DIRECTORY), "error": plain_str(error)})
+        text = "`streams top` cannot see this worker without HTTP: no socket in the temporary directory"
+        log.info(text, extra={"directory": str(directory), "error": plain_str(error)})
         yield
         return
     with closing:
@@ -63,9 +66,16 @@ def serve_status(root: Path, application_id: str, status: Callable[[], WorkerSta
             thread.join(ANSWER_S)
 
 
-def _listen(root: Path, application_id: str, made: contextlib.ExitStack) -> socket.socket:
-    directory = root / DIRECTORY
-    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+def socket_directory() -> Path:
+    """Returns the directory of the sockets of this user's workers."""
+    return Path(tempfile.gettempdir(), f"streams-{os.getuid() if hasattr(os, 'getuid') else getpass.getuser()}")
+
+
+def _listen(directory: Path, application_id: str, made: contextlib.ExitStack) -> socket.socket:
+    directory.mkdir(exist_ok=True, mode=0o700)
+    found = directory.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise PermissionError(errno.EACCES, "it is not a directory of this user alone")
     path = directory / f"{_prefix(application_id)}{os.getpid()}.sock"
     path.unlink(missing_ok=True)  # of a process that had the same id
     server = made.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
@@ -95,12 +105,9 @@ def _answer(server: socket.socket, status: Callable[[], WorkerStatus]) -> None:
                 )
 
 
-def local_statuses(root: Path, application_id: str) -> Iterator[bytes]:
-    """Yields the status of each worker of an application that runs on this machine with this state directory, as JSON.
-
-    :param root: ``state.dir``
-    """
-    for path in sorted((root / DIRECTORY).glob(f"{_prefix(application_id)}*.sock")):
+def local_statuses(application_id: str) -> Iterator[bytes]:
+    """Yields the status of each worker of an application that this user runs on this machine, as JSON."""
+    for path in sorted(socket_directory().glob(f"{_prefix(application_id)}*.sock")):
         answer = _ask(path)
         if answer:
             yield answer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -90,8 +91,11 @@ def test_without_a_base_there_is_no_number(load: SeenLoad, text: str) -> None:
 # ------------------------------------------------------------------ the command
 
 
-def test_an_application_is_looked_at_twice(cli: ClusterCommands) -> None:
+def test_an_application_is_looked_at_twice(
+    cli: ClusterCommands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its workers on this machine say how busy they are."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # where no other test has workers
     cli.kafka.create_topics("in", "out", partitions=2)
     app = cli.app(APP)
     running = cli.start(app)
@@ -102,7 +106,7 @@ def test_an_application_is_looked_at_twice(cli: ClusterCommands) -> None:
         cli.kafka.read_records("out", 50)
         wait_until("all is committed", lambda: json.loads(cli.run("groups", app, "--json").out)["total_lag"] == 0)
 
-    with serve_status(cli.folder / "state", "shop", running.status):
+    with serve_status("shop", running.status):
         found = cli.run("recommend", app, "--json", clock=LookingClock(meanwhile))
     seen = json.loads(found.out)
     assert (found.status, found.err) == (0, "")

@@ -7,6 +7,7 @@ import os
 import pty
 import socket
 import sys
+import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
@@ -19,7 +20,7 @@ from streams.cli.main import main
 from streams.cli.top.command import parsed
 from streams.cli.top.keys import keys_of
 from streams.cli.top.view import SORT_KEYS, SORTS, Choice, Seen, amount, duration, view_of
-from streams.observing.local_socket import DIRECTORY, local_statuses, serve_status, status_line
+from streams.observing.local_socket import local_statuses, serve_status, socket_directory, status_line
 from streams.observing.status import (
     DropStatus,
     HeldStatus,
@@ -30,6 +31,16 @@ from streams.observing.status import (
     WorkerStatus,
 )
 from waiting import wait_until
+
+
+@pytest.fixture(autouse=True)
+def long_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has sockets made where their paths are longer than systems allow."""
+    directory = tmp_path / ("x" * 120)
+    directory.mkdir()
+    monkeypatch.setenv("TMPDIR", str(directory))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+
 
 HOSTILE = "a\x1b[2Jb\nc"
 
@@ -166,47 +177,53 @@ def test_a_worker_is_seen_by_others_of_this_machine(tmp_path: Path, capsys: pyte
         app = cluster.start(counting())
         cluster.send("a", "b")
         wait_until("two records", lambda: [one.processed for one in app.status().tasks] == [2])
-        command = ["top", "--application-id", "app", "-c", f"state.dir={tmp_path}"]
-        with serve_status(tmp_path, "app", app.status), serve_status(tmp_path, "application", lambda: 1 / 0):  # type: ignore[arg-type, return-value]
+        command = ["top", "--application-id", "app"]
+        with serve_status("app", app.status), serve_status("application", lambda: 1 / 0):  # type: ignore[arg-type, return-value]
             assert main([*command, "--once", "--json"]) == 0
             [found] = json.loads(capsys.readouterr().out)["workers"]
             assert [one["processed"] for one in found["tasks"]] == [2]
             assert main(command) == 0
             assert "app: 1 worker, 1 task" in capsys.readouterr().out
         assert main(command) == 1
-        assert "no worker of this application runs on this machine" in capsys.readouterr().out
+        assert "no worker of this application is seen" in capsys.readouterr().out
 
 
-def test_a_worker_that_was_killed_leaves_nothing_behind_and_a_long_path_is_reached(tmp_path: Path) -> None:
-    root = tmp_path / ("x" * 120)
-    with serve_status(root, "app", lambda: worker(task("0_0"))):
-        [path] = (root / DIRECTORY).iterdir()
+def test_a_worker_that_was_killed_leaves_nothing_behind() -> None:
+    with serve_status("app", lambda: worker(task("0_0"))):
+        [path] = socket_directory().iterdir()
         assert path.stat().st_mode & 0o777 == 0o600
-        assert len(list(local_statuses(root, "app"))) == 1
-    assert list(local_statuses(root, "app")) == []
+        assert len(list(local_statuses("app"))) == 1
+    assert list(local_statuses("app")) == []
     with ExitStack() as dead:
         stale = dead.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
         descriptor = os.open(path.parent, os.O_RDONLY)
         dead.callback(os.close, descriptor)
         stale.bind(f"/proc/self/fd/{descriptor}/{path.name}")
     assert path.exists()
-    assert list(local_statuses(root, "app")) == []
+    assert list(local_statuses("app")) == []
     assert not path.exists()
 
 
-def test_a_directory_that_cannot_be_written_leaves_the_worker_running(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    (tmp_path / DIRECTORY).write_text("a file")
-    with caplog.at_level("INFO"), serve_status(tmp_path, "app", lambda: worker()):
+@pytest.mark.parametrize("kind", ["a file", "open to others", "a link"])
+def test_a_directory_that_is_not_the_users_own_is_not_used(kind: str, caplog: pytest.LogCaptureFixture) -> None:
+    directory = socket_directory()
+    if kind == "a file":
+        directory.write_text(kind)
+    elif kind == "a link":
+        directory.symlink_to("elsewhere")
+        directory.with_name("elsewhere").mkdir(0o700)
+    else:
+        directory.mkdir()
+        directory.chmod(0o777)
+    with caplog.at_level("INFO"), serve_status("app", lambda: worker()):
         pass
     assert "cannot see this worker" in caplog.text
 
 
-def test_nothing_of_strangers_reaches_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_of_strangers_reaches_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     hostile = replace(worker(full_task()), host=HOSTILE, failure=HOSTILE)
-    with serve_status(tmp_path, "app", lambda: hostile):
-        assert main(["top", "--application-id", "app", "-c", f"state.dir={tmp_path}", "--once"]) == 0
+    with serve_status("app", lambda: hostile):
+        assert main(["top", "--application-id", "app", "--once"]) == 0
     written = capsys.readouterr().out
     assert "\x1b" not in written
     assert r"a\x1b[2Jb\nc" in written
@@ -243,12 +260,12 @@ def test_the_workers_behind_a_port_are_seen_and_what_is_none_is_said() -> None:
     ]
 
 
-def test_a_person_sees_it_live_and_ends_it_by_a_key(tmp_path: Path) -> None:
-    with serve_status(tmp_path, "app", lambda: worker(full_task())):
+def test_a_person_sees_it_live_and_ends_it_by_a_key() -> None:
+    with serve_status("app", lambda: worker(full_task())):
         pid, terminal = pty.fork()
         if pid == 0:
             os.environ.update(TERM="xterm", COLUMNS="150", LINES="40")
-            arguments = ["top", "--application-id", "app", "-c", f"state.dir={tmp_path}", "--interval", "0.1"]
+            arguments = ["top", "--application-id", "app", "--interval", "0.1"]
             os.execv(sys.executable, [sys.executable, "-m", "streams", *arguments])
         shown = reading(terminal)
         ended: list[int] = []

@@ -65,6 +65,8 @@ REFERENCE = {
     ),
     "stores": Group("Stores", "streams", ("processor_api.stores", "state.")),
     "queries": Group("Queries and threads", "streams", ("streams.queries", "streams.runtime", "streams.restore")),
+    "observing": Group("What a worker does", "streams", ("streams.observing",)),
+    "remote": Group("Queries over HTTP", "streams.remote", ("",)),
     "serdes": Group("Serdes", "streams", ("streams.serdes", "processor_api.serde")),
     "errors": Group("Errors and handlers", "streams", (ERRORS, "processor_api.handlers")),
     "serdes-module": Group("Serdes by name", "streams.serdes", ("",)),

@@ -173,7 +173,7 @@ class _GroupLook:
 def _busy(target: Target, urls: list[str], token: str | None) -> tuple[float | None, tuple[str, ...]]:
     """Returns the mean busy share of the threads that have tasks, and what could not be asked."""
     config = target.config
-    look = over_http(urls, token) if urls else on_this_machine(config.state_dir, config.application_id)
+    look = over_http(urls, token) if urls else on_this_machine(config.application_id)
     seen = look()
     shares = []
     for worker in seen.workers:

@@ -155,8 +155,7 @@ def _shown_status(application: Application) -> AbstractContextManager[None]:
 
     if not isinstance(application, KafkaStreams):  # a test's
         return nullcontext()
-    config = application.config
-    return serve_status(config.state_dir, config.application_id, application.status)
+    return serve_status(application.config.application_id, application.status)
 
 
 def keep_files_private(*, group_write: bool) -> None:

@@ -41,7 +41,7 @@ def add_parser(commands: Any) -> None:
         "top",
         "show what the workers of an application do",
         _EXAMPLES,
-        "Shows the workers of APP that run on this machine with the same state directory, or those at --url: their"
+        "Shows the workers of APP that you run on this machine, or those at --url: their"
         " tasks with rate, lag, stream time, results that are held back, dropped records and sizes of stores, and, when"
         " nothing comes out, why. On a terminal it goes on until q is pressed; elsewhere, and with --once, it prints"
         " what there is now. Exit status: 1 if no worker was found, else 0.",
@@ -94,7 +94,7 @@ def _look(arguments: argparse.Namespace) -> tuple[str, Look]:
 
     given = {"bootstrap.servers": "not-asked:9092", **given_settings(arguments, derives_id=True).settings}
     config = StreamsConfig.of(given)
-    return config.application_id, on_this_machine(config.state_dir, config.application_id)
+    return config.application_id, on_this_machine(config.application_id)
 
 
 def _has_id(arguments: argparse.Namespace) -> bool:
@@ -112,16 +112,12 @@ def token_of(file: str | None) -> str | None:
         raise CannotRun(f"the token file {file!r} cannot be read: {error}") from error
 
 
-def on_this_machine(root: Path, application_id: str) -> Look:
-    """Returns a look at the workers of an application whose state is below a directory.
-
-    :param root: ``state.dir``
-    """
-
+def on_this_machine(application_id: str) -> Look:
+    """Returns a look at the workers of an application that this user runs on this machine."""
     from streams.observing.local_socket import local_statuses
 
     def look() -> Seen:
-        return parsed([("a worker of this machine", answer) for answer in local_statuses(root, application_id)], [])
+        return parsed([("a worker of this machine", answer) for answer in local_statuses(application_id)], [])
 
     return look
 

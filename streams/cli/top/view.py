@@ -168,7 +168,7 @@ def why(now: Seen, before: Seen | None) -> list[str]:
     """Returns in words why nothing comes out, most likely first; nothing where no figure speaks for a reason."""
     if not now.workers and not now.problems:
         return [
-            "no worker of this application runs on this machine with this state directory: start one by `streams run`,"
+            "no worker of this application is seen that you run on this machine: start one by `streams run`,"
             " or name the HTTP ports of others by --url"
         ]
     earlier = {worker.client_id: worker for worker in (before.workers if before is not None else ())}
