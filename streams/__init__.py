@@ -23,6 +23,7 @@ check_origin()
 
 from processor_api.serde import register_serde_provider  # noqa: E402 - after the check of where it comes from
 from processor_api.user_code.settings_reader import register_settings_reader  # noqa: E402
+from streams.version import __version__ as __version__  # noqa: E402
 
 
 def _provide_serde(given: Any) -> Any:
@@ -40,8 +41,6 @@ def _read_settings(given: Any) -> Any:
 register_serde_provider(_provide_serde)
 register_settings_reader(_read_settings)
 logging.getLogger("streams").addHandler(logging.NullHandler())  # silent, unless the application sets up its logs
-
-__version__ = "0.1.0"
 
 _HOMES = {
     "processor_api.context": "FixedKeyProcessorContext ProcessingContext ProcessorContext",

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from processor_api.clock import Clock, SystemClock
@@ -31,6 +30,7 @@ from streams.restore.reports import StateRestoreListener
 from streams.runtime.tasks.assembly import topology_to_run
 from streams.runtime.threads.metadata import ThreadMetadata
 from streams.runtime.threads.thread_state import ThreadState
+from streams.version import __version__
 
 if TYPE_CHECKING:
     from processor_api.topology.partitioner import StreamPartitioner
@@ -534,7 +534,7 @@ class KafkaStreams:
         threads, resources = self._run.threads, self._run.resources
         values: dict[str, tuple[str, Callable[[], Any]]] = {
             "application-id": ("the application's id", lambda: self.config.application_id),
-            "version": ("the version of this library", lambda: version("streams-for-kafka")),
+            "version": ("the version of this library", lambda: __version__),
             "state": ("the state of the application", lambda: self.state.value),
             "client-state": ("its number among the states", lambda: list(ClientState).index(self.state)),
             "recording-level": ("0 is INFO, 1 DEBUG, 2 TRACE", lambda: int(self._run.parts.metrics.level)),
@@ -568,7 +568,7 @@ class KafkaStreams:
         """
         from streams.app.worker_status import worker_status  # a worker that nobody asks starts without it
 
-        return replace(worker_status(self._run, ready=self.is_ready()), endpoint=self._endpoint)
+        return worker_status(self._run, ready=self.is_ready(), endpoint=self._endpoint)
 
     def __enter__(self) -> KafkaStreams:
         self.start()

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import os
 import socket
-from importlib.metadata import version
 
 from processor_api.texts import plain_str
 from streams.app.application_run import ApplicationRun
 from streams.observing.observer import task_statuses, thread_status
 from streams.observing.status import WorkerStatus
+from streams.version import __version__
 
 HOST = socket.gethostname()
-VERSION = version("streams-for-kafka")
+VERSION = __version__
 
 
-def worker_status(run: ApplicationRun, *, ready: bool) -> WorkerStatus:
+def worker_status(run: ApplicationRun, *, ready: bool, endpoint: str | None) -> WorkerStatus:
     """Returns what the process of a run does now; any thread may ask.
 
     :param ready: whether the application is ready.
+    :param endpoint: where its HTTP port is reached.
     """
     parts, resources = run.parts, run.resources
     config, topology = parts.config, parts.topology
@@ -36,6 +37,7 @@ def worker_status(run: ApplicationRun, *, ready: bool) -> WorkerStatus:
         ready=ready,
         paused=run.paused,
         failure=None if run.failure is None else plain_str(run.failure),
+        endpoint=endpoint,
         threads=tuple(thread_status(thread) for thread in threads),
         tasks=tuple(task for thread in threads for task in task_statuses(topology, thread)),
     )

@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry import context, trace
@@ -35,6 +34,7 @@ from state.row_format.record_context import Cursor
 from state.write_buffer.store_kind import OpenStore
 from streams.kafka.producing.record_collector import Changelog
 from streams.runtime.processing.probe import LogFunctions, RecordWatch
+from streams.version import __version__
 
 if TYPE_CHECKING:
     from streams.config import StreamsConfig
@@ -100,7 +100,7 @@ def watch_of(config: StreamsConfig, share: float) -> RecordWatch:
     sampler = getattr(provider, "sampler", None)
     if sampler is not None and re.match(r"(ParentBased\{root:)?AlwaysOffSampler", sampler.get_description()):
         share = 0.0
-    tracer = provider.get_tracer("streams", version("streams-for-kafka"))
+    tracer = provider.get_tracer("streams", __version__)
     return RecordWatch(partial(TaskSpans, tracer, share, config.application_id), partial(_sending, tracer))
 
 
