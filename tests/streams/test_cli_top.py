@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 
 from runtime_support.running_app import Cluster, counting
+from streams.cli.cluster.workers import Seen, parsed
 from streams.cli.main import main
-from streams.cli.top.command import parsed
 from streams.cli.top.keys import keys_of
-from streams.cli.top.view import SORT_KEYS, SORTS, Choice, Seen, amount, duration, view_of
+from streams.cli.top.view import SORT_KEYS, SORTS, Choice, amount, duration, view_of
 from streams.observing.local_socket import local_statuses, serve_status, socket_directory, status_line
 from streams.observing.status import (
     DropStatus,

@@ -13,11 +13,11 @@ from processor_api.clock import Clock, SystemClock
 from processor_api.task_id import TopicPartition
 from streams.cli.cluster.connection import ClusterConnection, Target, target_of
 from streams.cli.cluster.groups import GroupLag, control_topics, lags_of
+from streams.cli.cluster.workers import add_worker_options, on_this_machine, over_http, token_of
 from streams.cli.command_parser import add_with_examples
 from streams.cli.output.failures import CLEAN, FAILED, CannotRun
 from streams.cli.output.terminal import counted, json_text, say, say_error
 from streams.cli.settings_options import add_settings_options
-from streams.cli.top.command import on_this_machine, over_http, token_of
 from streams.cli.topology_function import APP_HELP
 from streams.serdes.times import duration_ms
 
@@ -47,8 +47,7 @@ def add_parser(commands: Any, help_text: str) -> None:
         " came about, and changes nothing. Exit status: 1 if no number can be given, else 0.",
     )
     parser.add_argument("topology", metavar="APP", help=APP_HELP)
-    parser.add_argument("--url", action="append", default=[], metavar="URL", help="a worker's HTTP port; repeatable")
-    parser.add_argument("--token-file", metavar="FILE", help="the file with the bearer token of the HTTP ports")
+    add_worker_options(parser)
     parser.add_argument(
         "--interval", metavar="TIME", type=_duration_s, default="10s", help="between the looks (default: %(default)s)"
     )

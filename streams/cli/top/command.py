@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 import sys
 import time
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from processor_api.texts import plain_str, printable
+from processor_api.texts import printable
+from streams.cli.cluster.workers import Look, Seen, add_worker_options, on_this_machine, over_http, token_of
 from streams.cli.command_parser import add_with_examples
 from streams.cli.output.failures import CLEAN, FAILED, CannotRun
 from streams.cli.output.terminal import console, json_text, say, say_title, table
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from streams.cli.top.keys import Keys
-    from streams.cli.top.view import Choice, Seen, View
+    from streams.cli.top.view import Choice, View
 
 _EXAMPLES = """
 examples:
@@ -47,8 +46,7 @@ def add_parser(commands: Any) -> None:
         " what there is now. Exit status: 1 if no worker was found, else 0.",
     )
     parser.add_argument("topology", metavar="APP", nargs="?", help=APP_HELP)
-    parser.add_argument("--url", action="append", default=[], metavar="URL", help="a worker's HTTP port; repeatable")
-    parser.add_argument("--token-file", metavar="FILE", help="the file with the bearer token of the HTTP ports")
+    add_worker_options(parser)
     parser.add_argument("--once", action="store_true", help="print what there is now, and end")
     parser.add_argument("--json", action="store_true", help="with --once: print one JSON object")
     parser.add_argument(
@@ -61,14 +59,6 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--sort", choices=_SORTS, default="task", help="the order of tasks (default: %(default)s)")
     add_settings_options(parser)
     parser.set_defaults(command=run)
-
-
-ANSWER_S = 3.0
-LARGEST = 64 << 20
-"""Bytes of an answer that are read at most."""
-
-Look = Callable[[], "Seen"]
-"""Asks all workers once."""
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -99,99 +89,6 @@ def _look(arguments: argparse.Namespace) -> tuple[str, Look]:
 
 def _has_id(arguments: argparse.Namespace) -> bool:
     return "application.id" in given_settings(arguments, derives_id=True).settings
-
-
-def token_of(file: str | None) -> str | None:
-    """Returns the bearer token in a file, if one is given.
-
-    :raises CannotRun: if it cannot be read.
-    """
-    try:
-        return None if file is None else Path(file).read_text().strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise CannotRun(f"the token file {file!r} cannot be read: {error}") from error
-
-
-def on_this_machine(application_id: str) -> Look:
-    """Returns a look at the workers of an application that this user runs on this machine."""
-    from streams.observing.local_socket import local_statuses
-
-    def look() -> Seen:
-        return parsed([("a worker of this machine", answer) for answer in local_statuses(application_id)], [])
-
-    return look
-
-
-def over_http(urls: Sequence[str], token: str | None) -> Look:
-    """Returns a look at workers by the addresses of their HTTP ports.
-
-    :param token: the bearer token that they ask for, if any.
-    """
-
-    from urllib.error import HTTPError
-
-    def look() -> Seen:
-        answers, problems = [], []
-        for url in urls:
-            try:
-                answers.append((url, _get(f"{url.rstrip('/')}/state", token)))
-            except HTTPError as error:
-                problems.append(f"{url} answers {error.code}: {_REASONS.get(error.code, error.reason)}")
-            except (OSError, ValueError) as error:
-                problems.append(f"{url} cannot be asked: {plain_str(getattr(error, 'reason', error))}")
-        return parsed(answers, problems)
-
-    return look
-
-
-_REASONS = {
-    401: "it asks for a token; give --token-file",
-    403: "it refuses the token of --token-file",
-    404: "this is not the HTTP port of a worker",
-}
-
-
-def _get(url: str, token: str | None) -> bytes:
-    import ssl
-    from urllib.request import Request, urlopen
-
-    if not url.startswith(("http://", "https://")):
-        raise ValueError("an address begins with http:// or https://")
-    request = Request(url, headers={} if token is None else {"Authorization": f"Bearer {token}"})
-    context = ssl.create_default_context() if url.startswith("https") else None
-    with urlopen(request, timeout=ANSWER_S, context=context) as response:
-        body: bytes = response.read(LARGEST)
-    return body
-
-
-def parsed(answers: Sequence[tuple[str, bytes]], problems: list[str]) -> Seen:
-    from pydantic import TypeAdapter, ValidationError
-
-    from streams.cli.top.view import Seen
-    from streams.observing.status import WorkerStatus
-
-    one, several = TypeAdapter(WorkerStatus).validate_python, []
-    for origin, answer in answers:
-        try:
-            found = json.loads(answer)
-        except ValueError:
-            found = None
-        if isinstance(found, dict):
-            several.append((origin, found.get("workers", [found])))  # a supervisor has several
-        else:
-            problems.append(f"{origin} is not the HTTP port of a worker: its answer is no state")
-    workers: list[WorkerStatus] = []
-    for origin, states in several:
-        problems += [
-            f"{origin}: worker {number} does not answer" for number, state in enumerate(states) if state is None
-        ]
-        try:
-            workers += [one(state) for state in states if state is not None]
-        except ValidationError as error:
-            first = error.errors()[0]
-            field = ".".join(map(str, first["loc"]))
-            problems.append(f"{origin} runs another version of this library: {field}: {first['msg']}")
-    return Seen(tuple(workers), tuple(problems))
 
 
 def _once(name: str, look: Look, choice: Choice, arguments: argparse.Namespace) -> int:

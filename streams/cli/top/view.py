@@ -6,18 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from streams.cli.cluster.workers import Seen
 from streams.cli.output.terminal import counted
 from streams.observing.diagnosis import why_no_output
 from streams.observing.status import TaskStatus, WorkerStatus
 from streams.serdes.times import short_iso
-
-
-@dataclass(frozen=True)
-class Seen:
-    """Holds the workers as they were at one moment, and what could not be asked."""
-
-    workers: tuple[WorkerStatus, ...]
-    problems: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
