@@ -57,7 +57,7 @@ def later(message: str, **more: Any) -> HttpRefusal:
 
 
 def json_text(value: Any) -> str:
-    """Returns a value of JSON on one line; of a number that JSON does not have, ``null``."""
+    """Returns a value of JSON on one line; what JSON has no type for becomes text."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
 
 

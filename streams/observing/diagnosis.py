@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from streams.observing.status import DropStatus, HeldStatus, PartitionStatus, TaskStatus, WorkerStatus
+from streams.observing.status import DropStatus, HeldStatus, PartitionStatus, TaskStatus, WorkerStatus, added
+from streams.runtime.processing.drops import late_in_words, node_in_words
+from streams.runtime.processing.inputs import quiet_in_words
 from streams.serdes.times import duration_text, short_iso
 
 MANY = 0.5
@@ -177,7 +179,7 @@ class WorkerLook:
                 new = one.count - known.get(key, 0)
                 if new > 0:
                     sum_ = found.get(key)
-                    found[key] = replace(one, count=new) if sum_ is None else _plus(sum_, replace(one, count=new))
+                    found[key] = replace(one, count=new) if sum_ is None else added(sum_, replace(one, count=new))
         for one in sorted(found.values(), key=lambda one: -one.count):
             share = one.count / max(1, self._processed)
             if not one.expected or share >= MANY:
@@ -186,7 +188,7 @@ class WorkerLook:
     def _of_drop(self, one: DropStatus) -> NoOutputReason:
         late = ""
         if one.late_by_ms is not None:
-            late = f", {duration_text(one.late_by_ms)} too late at most for a {one.setting}"
+            late = late_in_words(one.late_by_ms, one.setting)
         count = f"{one.count} of {self._processed}" if one.count < self._processed else f"all {one.count}"
         return NoOutputReason(
             cause=one.reason,
@@ -204,9 +206,7 @@ class WorkerLook:
             text = f"{first.amount} of task {task.id} wait at {_place(first)}{until}"
             slowest = next((part for part in task.partitions if first.waits_for == _name(part)), None)
             if slowest is not None:
-                at, read = slowest.stream_time_ms, slowest.last_read_ms
-                text += f"; {first.waits_for} has had no record later{'' if at is None else f' than {short_iso(at)}'}"
-                text += "" if read is None else f", and none at all since {short_iso(read)} by the clock"
+                text += f"; {quiet_in_words(_name(slowest), slowest.stream_time_ms, slowest.last_read_ms)}"
             others = len(own) - 1
             yield NoOutputReason(
                 cause="held-back",
@@ -247,14 +247,8 @@ def _awaited(task: TaskStatus) -> list[PartitionStatus]:
     return empty if len(empty) < len(task.partitions) else []
 
 
-def _plus(one: DropStatus, other: DropStatus) -> DropStatus:
-    late = [each.late_by_ms for each in (one, other) if each.late_by_ms is not None]
-    return replace(one, count=one.count + other.count, late_by_ms=max(late, default=None))
-
-
 def _place(one: DropStatus | HeldStatus) -> str:
-    made = ", ".join(part for part in (one.call, one.made_at) if part)
-    return f"{one.node} ({made})" if made else one.node
+    return node_in_words(one.node, one.call, one.made_at)
 
 
 def _name(part: PartitionStatus) -> str:

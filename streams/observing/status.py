@@ -6,7 +6,7 @@ known now.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +92,12 @@ class DropStatus:
     """The time by which the latest of the late records came too late."""
     setting: str | None = None
     """The setting that decides, such as ``grace of 5 s``."""
+
+
+def added(one: DropStatus, other: DropStatus) -> DropStatus:
+    """Returns the sum of what two tasks have counted at one node for one reason."""
+    late = [each.late_by_ms for each in (one, other) if each.late_by_ms is not None]
+    return replace(one, count=one.count + other.count, late_by_ms=max(late, default=None))
 
 
 @dataclass(frozen=True, kw_only=True)

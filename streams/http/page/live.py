@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Iterable, Set
-from dataclasses import replace
 from importlib.resources import files
 from typing import Any, Protocol
 
@@ -18,7 +17,7 @@ from streams.drawing.graph import graph_of
 from streams.http.routing import Router
 from streams.http.served import json_answer, json_text, later
 from streams.observing.diagnosis import why_no_output
-from streams.observing.status import DropStatus, NodeStatus, TaskStatus, WorkerStatus
+from streams.observing.status import DropStatus, NodeStatus, TaskStatus, WorkerStatus, added
 
 EVERY_S = 1.0
 """The time between snapshots."""
@@ -247,8 +246,5 @@ def _drops(tasks: Iterable[TaskStatus]) -> Iterable[DropStatus]:
     for task in tasks:
         for drop in task.drops:
             other = found.get((drop.node, drop.reason))
-            if other is not None:
-                late = [each for each in (drop.late_by_ms, other.late_by_ms) if each is not None]
-                drop = replace(drop, count=drop.count + other.count, late_by_ms=max(late, default=None))
-            found[drop.node, drop.reason] = drop
+            found[drop.node, drop.reason] = drop if other is None else added(drop, other)
     return found.values()

@@ -43,16 +43,20 @@ class Dropped:
 
     def in_words(self, topology: TopologyData) -> str:
         """Returns this in words, with the line of the user's script that made the node."""
-        words = f"{self.count} at {place_of(topology, self.node)}: {self.reason.text}"
-        if self.setting is None:
-            return words
-        return f"{words}, {duration_text(self.late_by_ms or 0)} too late at most for a {self.setting}"
+        place = node_in_words(self.node, topology.call_of(self.node), topology.line_of(self.node))
+        words = f"{self.count} at {place}: {self.reason.text}"
+        return words if self.setting is None else words + late_in_words(self.late_by_ms or 0, f"{self.setting}")
 
 
-def place_of(topology: TopologyData, node: str) -> str:
+def node_in_words(node: str, call: str | None, made_at: str | None) -> str:
     """Returns the name of a node with the call and the line of the user's script that made it."""
-    made = ", ".join(part for part in (topology.call_of(node), topology.line_of(node)) if part)
+    made = ", ".join(part for part in (call, made_at) if part)
     return f"{node} ({made})" if made else node
+
+
+def late_in_words(late_by_ms: int, setting: str | None) -> str:
+    """Returns the end of a sentence about late records: how late the latest was, and what decides."""
+    return f", {duration_text(late_by_ms)} too late at most for a {setting}"
 
 
 class Lateness:

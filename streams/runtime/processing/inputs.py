@@ -29,6 +29,7 @@ from streams.kafka.offset_metadata import SkipRule
 from streams.runtime.processing.environment import Environment
 from streams.runtime.processing.pace import Pace
 from streams.runtime.processing.punctuations import Punctuations
+from streams.serdes.times import short_iso
 
 log = logging.getLogger("streams.tasks")
 
@@ -234,6 +235,17 @@ class KnownEnds:
             if self.read_to is not None:
                 self.read_ms = now_ms
             self.read_to = read_to
+
+
+def quiet_in_words(partition: str, time_ms: int | None, read_ms: int | None) -> str:
+    """Returns the sentence about a partition that holds stream time back.
+
+    :param time_ms: the time of its latest record; ``None`` if it has had none.
+    :param read_ms: when a record of it was last read, by the clock; ``None`` if that is not known.
+    """
+    later = "" if time_ms is None else f" than {short_iso(time_ms)}"
+    read = "" if read_ms is None else f", and none at all since {short_iso(read_ms)} by the clock"
+    return f"{partition} has had no record later{later}{read}"
 
 
 class InputQueue:

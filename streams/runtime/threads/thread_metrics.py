@@ -14,7 +14,8 @@ from processor_api.texts import plain_str
 from processor_api.topology.data import TopologyData
 from streams.config import StreamsConfig
 from streams.metrics.registry import Metrics
-from streams.runtime.processing.drops import Dropped, place_of
+from streams.runtime.processing.drops import Dropped, node_in_words
+from streams.runtime.processing.inputs import quiet_in_words
 from streams.runtime.tasks.task import Task
 from streams.serdes.times import short_iso
 
@@ -180,13 +181,13 @@ class HeldReport:
 
 def _waits(task: Task, node: str, held: HeldBack) -> str:
     """Returns in words what a node of a task holds back, and for which partition it waits."""
-    words = f"{held.what} at {place_of(task.plan.topology, node)} until {short_iso(held.due_ms)} in task {task.id}"
-    queue = task.inputs.holding_back()
+    topology, queue = task.plan.topology, task.inputs.holding_back()
+    place = node_in_words(node, topology.call_of(node), topology.line_of(node))
+    words = f"{held.what} at {place} until {short_iso(held.due_ms)} in task {task.id}"
     if queue is None:
         return words
-    since = "" if queue.partition_time < 0 else f" than {short_iso(queue.partition_time)}"
-    read = "" if queue.ends.read_ms is None else f", and none at all since {short_iso(queue.ends.read_ms)} by the clock"
-    return f"{words}: {queue.partition} has had no record later{since}{read}"
+    time = None if queue.partition_time < 0 else queue.partition_time
+    return f"{words}: {quiet_in_words(f'{queue.partition}', time, queue.ends.read_ms)}"
 
 
 class Reports:
