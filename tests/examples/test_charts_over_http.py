@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from types import ModuleType
 
-from http_support.asking import free_port
+from http_support.asking import AT_ONCE, free_port
 from processor_api.serde import Serdes
 from streams.remote import RemoteStreams
 from streams.testing import EmbeddedKafka
@@ -20,7 +20,12 @@ def test_each_worker_is_asked_for_all_songs(script: Callable[[str], ModuleType])
         kafka.create_topics("plays", "charts", partitions=3)
         ports = [free_port(), free_port()]
         for number, port in enumerate(ports):
-            settings = {**charts.settings, "http.listen": f"127.0.0.1:{port}", "client.id": f"charts-{number}"}
+            settings = {
+                **charts.settings,
+                **AT_ONCE,
+                "http.listen": f"127.0.0.1:{port}",
+                "client.id": f"charts-{number}",
+            }
             kafka.start(charts.topology().build(settings), settings)
         kafka.create_input_topic("plays", Serdes.STRING, Serdes.STRING).pipe_key_values(PLAYS)
         expected = [("So What", 3), ("Blue in Green", 1)]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families as prometheus
 
-from http_support.asking import ask, free_port, sent
+from http_support.asking import AT_ONCE, ask, free_port, sent
 from runtime_support.running_app import Cluster, counting
 from streams.app.states import ClientState
 from streams.config import StreamsConfig
@@ -24,13 +24,13 @@ WORDS = [f"w{number:04}" for number in range(20)]
 def settings_of(front: Front, number: int) -> dict[str, Any]:
     """The settings that the worker gets; its socket is a copy, as a process of its own has one."""
     pairs = dict(pair.split("=", 1) for pair in front.settings(number))
-    return {**pairs, "http.listen": f"fd:{os.dup(front.descriptor(number))}"}
+    return {**AT_ONCE, **pairs, "http.listen": f"fd:{os.dup(front.descriptor(number))}"}
 
 
 @pytest.fixture(scope="module")
 def front(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Front, int, Cluster]]:
     port = free_port()
-    given = {"application.id": "app", "bootstrap.servers": "b:1", "http.listen": f"127.0.0.1:{port}"}
+    given = {**AT_ONCE, "application.id": "app", "bootstrap.servers": "b:1", "http.listen": f"127.0.0.1:{port}"}
     front = Front(StreamsConfig.of(given), 2)
     front.start()
     try:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from dsl import Consumed, Materialized, StreamsBuilder, TimeWindows
-from http_support.asking import free_port
+from http_support.asking import AT_ONCE, free_port
 from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
 from runtime_support.running_app import Cluster
@@ -41,7 +41,7 @@ def ports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[int]]:
     with Cluster(tmp_path_factory.mktemp("remote"), partitions=2) as cluster:
         found = [free_port(), free_port()]
         for port in found:
-            app = cluster.app(topology(), http_listen=f"127.0.0.1:{port}")
+            app = cluster.app(topology(), AT_ONCE, http_listen=f"127.0.0.1:{port}")
             cluster.until_state(app, ClientState.RUNNING)
         producer = cluster.clients.producer({})
         for time in (10_000, 70_000):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 import pytest
 
 from dsl import Consumed, StreamsBuilder
-from http_support.asking import Answer, ask, free_port
+from http_support.asking import AT_ONCE, ask, free_port, lines, pages_of
 from processor_api.serde import Serdes
 from processor_api.task_id import TopicPartition
 from processor_api.topology.partitioner import partition_for_key
@@ -41,7 +42,7 @@ class Workers:
         self.ports = [free_port(), free_port()]
         self.apps: list[KafkaStreams] = []
         for port in self.ports:
-            app = cluster.app(topology(), http_listen=f"127.0.0.1:{port}")
+            app = cluster.app(topology(), AT_ONCE, http_listen=f"127.0.0.1:{port}")
             self.apps.append(app)
             cluster.until_state(app, ClientState.RUNNING)
         producer = cluster.clients.producer({})
@@ -67,11 +68,6 @@ class Workers:
 
     def has(self, number: int, partition: int) -> bool:
         return partition in ask(self.ports[number], "/stores/counts").json["here"]
-
-
-def lines(answer: Answer) -> tuple[list[Any], Any]:
-    *found, last = [json.loads(line) for line in answer.text.splitlines()]
-    return found, last
 
 
 def partition_of(word: str) -> int:
@@ -101,15 +97,7 @@ def test_a_key_that_is_nowhere_is_404_at_each_worker(workers: Workers) -> None:
 def test_a_range_has_the_rows_of_all_workers_page_by_page(workers: Workers) -> None:
     for limit in (3, 1000):
         for port in workers.ports:
-            seen: list[str] = []
-            path = first = f"/stores/counts/range?limit={limit}"
-            while True:
-                found, last = lines(ask(port, path))
-                seen += (row["key"] for row in found)
-                if last["next"] is None:
-                    break
-                path = f"{first}&cursor={last['next']}"
-            assert sorted(seen) == WORDS
+            assert sorted(chain(*pages_of(port, f"/stores/counts/range?limit={limit}"))) == WORDS
 
 
 def test_several_keys_come_from_several_workers(workers: Workers) -> None:
@@ -180,7 +168,7 @@ def test_a_worker_that_has_left_is_asked_no_more(tmp_path_factory: pytest.TempPa
 def test_a_missing_worker_makes_a_range_503_or_is_named(tmp_path_factory: pytest.TempPathFactory) -> None:
     with Cluster(tmp_path_factory.mktemp("missing"), partitions=PARTITIONS) as cluster:
         port = free_port()
-        app = cluster.app(topology(), http_listen=f"127.0.0.1:{port}")
+        app = cluster.app(topology(), AT_ONCE, http_listen=f"127.0.0.1:{port}")
         cluster.until_state(app, ClientState.RUNNING)
         silent = cluster.app(topology())  # tells no address
         cluster.until_state(silent, ClientState.RUNNING)

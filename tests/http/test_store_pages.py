@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -12,7 +13,7 @@ import pytest
 
 from dsl import Consumed, Materialized, StreamsBuilder, TimeWindows
 from dsl.windows.definitions import SessionWindows
-from http_support.asking import Answer, ask, free_port
+from http_support.asking import AT_ONCE, ask, free_port, lines, pages_of
 from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
 from runtime_support.running_app import Cluster
@@ -42,7 +43,7 @@ def topology() -> Any:
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[KafkaStreams, int]]:
     with Cluster(tmp_path_factory.mktemp("stores"), partitions=3) as cluster:
         port = free_port()
-        app = cluster.app(topology(), http_listen=f"127.0.0.1:{port}", processing_guarantee="at_least_once")
+        app = cluster.app(topology(), AT_ONCE, http_listen=f"127.0.0.1:{port}", processing_guarantee="at_least_once")
         cluster.until_state(app, ClientState.RUNNING)
         producer = cluster.clients.producer({})
         for time in (10_000, 70_000):
@@ -63,12 +64,6 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[KafkaStre
 @pytest.fixture
 def port(served: tuple[KafkaStreams, int]) -> int:
     return served[1]
-
-
-def lines(answer: Answer) -> tuple[list[Any], Any]:
-    """The rows of an answer, and its last line."""
-    *found, last = [json.loads(line) for line in answer.text.splitlines()]
-    return found, last
 
 
 def rows(port: int, path: str) -> list[Any]:
@@ -115,29 +110,14 @@ def test_several_keys_are_read_at_once_in_their_order(port: int) -> None:
 @pytest.mark.parametrize("limit", [1, 3, 7, 1000])
 @pytest.mark.parametrize("order", ["ascending", "descending"])
 def test_pages_of_a_range_have_each_row_once(port: int, limit: int, order: str) -> None:
-    seen: list[str] = []
-    path = first = f"/stores/counts/range?from=w0005&to=w0030&limit={limit}&order={order}"
-    while True:
-        found, last = lines(ask(port, path))
-        assert len(found) <= limit
-        seen += (row["key"] for row in found)
-        if last["next"] is None:
-            break
-        path = f"{first}&cursor={last['next']}"
-    assert sorted(seen) == WORDS[5:31]
+    pages = list(pages_of(port, f"/stores/counts/range?from=w0005&to=w0030&limit={limit}&order={order}"))
+    assert max(map(len, pages)) <= limit
+    assert sorted(chain(*pages)) == WORDS[5:31]
 
 
 @pytest.mark.parametrize("limit", [2, 1000])
 def test_keys_with_a_prefix_are_found_page_by_page(port: int, limit: int) -> None:
-    seen: list[str] = []
-    path = first = f"/stores/counts/prefix?prefix=w001&limit={limit}"
-    while True:
-        found, last = lines(ask(port, path))
-        seen += (row["key"] for row in found)
-        if last["next"] is None:
-            break
-        path = f"{first}&cursor={last['next']}"
-    assert sorted(seen) == WORDS[10:20]
+    assert sorted(chain(*pages_of(port, f"/stores/counts/prefix?prefix=w001&limit={limit}"))) == WORDS[10:20]
 
 
 def test_a_count_is_that_of_all_partitions(port: int) -> None:

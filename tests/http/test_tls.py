@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from http_support.asking import free_port
+from http_support.asking import AT_ONCE, free_port
 from runtime_support.running_app import Cluster, counting
 from streams.app.states import ClientState
 from streams.remote import RemoteError, RemoteStreams, RemoteUnavailable
@@ -25,7 +25,12 @@ def test_workers_ask_each_other_by_https_and_with_the_token(tmp_path: Path) -> N
     words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *made]
     subprocess.run(words, check=True, capture_output=True)
     token.write_text(TOKEN)
-    settings = {"http.tls.certificate": str(certificate), "http.tls.key": str(key), "http.token.file": str(token)}
+    settings = {
+        **AT_ONCE,
+        "http.tls.certificate": str(certificate),
+        "http.tls.key": str(key),
+        "http.token.file": str(token),
+    }
     with Cluster(tmp_path / "cluster", partitions=2) as cluster:
         urls = []
         for _ in range(2):

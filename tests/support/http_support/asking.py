@@ -6,7 +6,12 @@ import json
 import socket
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from typing import Any, NamedTuple
+
+AT_ONCE = {"http.max.cpu.percent": 100}
+"""Has the port answer as fast as it can. A test asks from the worker's own process, which is busy by that, and the
+port of a busy worker waits for its share: a file of tests took minutes so."""
 
 
 class Answer(NamedTuple):
@@ -37,6 +42,23 @@ def ask(port: int, path: str, data: bytes | None = None, **headers: str) -> Answ
     except urllib.error.HTTPError as error:
         with error:
             return Answer(error.code, error.headers, error.read().decode())
+
+
+def lines(answer: Answer) -> tuple[list[Any], Any]:
+    """The rows of an answer of lines, and the line about it."""
+    *found, last = [json.loads(line) for line in answer.text.splitlines()]
+    return found, last
+
+
+def pages_of(port: int, path: str) -> Iterator[list[Any]]:
+    """Yields the keys of each page of rows."""
+    page = path
+    while True:
+        found, last = lines(ask(port, page))
+        yield [row["key"] for row in found]
+        if last["next"] is None:
+            return
+        page = f"{path}&cursor={last['next']}"
 
 
 def sent(port: int, data: bytes, *, half_closed: bool = False) -> bytes:
