@@ -24,7 +24,7 @@ from processor_api.errors import DiskFullError, RetryableError, StateError
 from processor_api.forks import belongs_to_this_process, never_free
 from state.engine.port import OFFSETS, POSITIONS
 from state.rocksdb.commit_numbers import COMMIT_END, COMMIT_PREFIX, CommitNumbers, LostCommitsError, next_commit
-from state.rocksdb.errors import damaged, mapped
+from state.rocksdb.errors import after_full_disk, damaged, mapped
 from state.rocksdb.metadata import (
     FAMILIES_KEY,
     FORMAT_KEY,
@@ -205,6 +205,8 @@ class RocksEngine:
         self._lock = threading.RLock()
         self._snapshots: WeakSet[RocksSnapshot] = WeakSet()
         self._closed = False
+        self._met_full_disk = False
+        """Whether the last write has."""
         self._commits = CommitNumbers(1, 1)
         self.bulk = False
         """Whether it is open for loading in bulk: rows are sorted by a thread of RocksDB when memtables are flushed."""
@@ -360,7 +362,14 @@ class RocksEngine:
             try:
                 self._db.write(batch, options)
             except Exception as error:
-                raise mapped(error, self.path, "write to") from error
+                raise self._mapped(error, "write to") from error
+            self._met_full_disk = False
+
+    def _mapped(self, error: Exception, what: str) -> StateError | RetryableError:
+        sequel = after_full_disk(error, self.path, what) if self._met_full_disk else None
+        found = sequel or mapped(error, self.path, what)
+        self._met_full_disk = isinstance(found, DiskFullError)
+        return found
 
     def _wait_for_compactions(self) -> None:
         """Waits until RocksDB takes writes without a stall.
@@ -394,7 +403,7 @@ class RocksEngine:
             for family in self._rows_before_offsets():
                 family.flush()
         except Exception as error:
-            raise mapped(error, self.path, "flush") from error
+            raise self._mapped(error, "flush") from error
 
     def ingest(self, files: Mapping[str, Path]) -> None:
         options = IngestExternalFileOptions()
@@ -448,7 +457,7 @@ class RocksEngine:
                 failure = failure or error
         if failure is None:
             return
-        found = mapped(failure, self.path, "close")
+        found = self._mapped(failure, "close")
         if not isinstance(found, DiskFullError):
             raise found from failure
         log.warning("a store is closed on a full disk; nothing is lost", extra={"error": str(found)})

@@ -22,6 +22,9 @@ LOCKED = re.compile(
     r"\block hold by current process|\block file: .*(Resource temporarily un|No locks )available", re.DOTALL
 )
 
+FAILED_BEFORE = "Writer has previous error"
+"""How RocksDB refuses a file of which a write has failed, whatever the reason was."""
+
 
 def without_paths(error: Exception, path: str) -> str:
     """Returns the error's text, with the paths of the database's files cut to their names."""
@@ -78,3 +81,14 @@ def mapped(error: Exception, path: str, what: str, family: str | None = None) ->
     if number is not None and number in HINTS:
         return StateDirectoryError(f"{failed}{HINTS[number]} ({shown})")
     return StateError(failed + shown)
+
+
+def after_full_disk(error: Exception, path: str, what: str) -> DiskFullError | None:
+    """Returns our error if RocksDB refuses a log only because a write of it has met a full disk before.
+
+    That lasts after there is room again, until RocksDB looks at the disk, each 5 s, and begins another log.
+    """
+    if FAILED_BEFORE not in without_paths(error, path):
+        return None
+    shown = " ".join(str(error).split())
+    return DiskFullError(f"cannot {what} the store at {path}: its log met a full disk, another is begun soon ({shown})")

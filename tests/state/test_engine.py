@@ -400,13 +400,13 @@ except StreamsError as error:
 """
 
 
-def _on(tmp_path: Path, mount: str, prepare: str = "") -> str:
+def _on(tmp_path: Path, mount: str, prepare: str = "", script: str = ON_A_FILE_SYSTEM) -> str:
     probe = ["unshare", "--user", "--map-root-user", "--mount"]
     if shutil.which("unshare") is None or subprocess.run([*probe, "true"], capture_output=True).returncode != 0:
         pytest.skip("needs user and mount namespaces")
-    script = f'mount -t tmpfs -o {mount} none "$1" && {prepare} exec "$2" -c "$3" "$1"'
+    words = f'mount -t tmpfs -o {mount} none "$1" && {prepare} exec "$2" -c "$3" "$1"'
     found = subprocess.run(
-        [*probe, "sh", "-c", script, "sh", str(tmp_path), sys.executable, ON_A_FILE_SYSTEM],
+        [*probe, "sh", "-c", words, "sh", str(tmp_path), sys.executable, script],
         cwd=REPOSITORY,
         capture_output=True,
         text=True,
@@ -422,6 +422,21 @@ def test_a_full_disk_is_told(tmp_path: Path) -> None:
         told = _on(tmp_path, f"size={size}")
         assert told.startswith("DiskFullError cannot "), (size, told)
         assert "the disk is full; free some space there (" in told
+
+
+CLOSED_AT_ONCE = """
+    subprocess.run(["mount", "-o", "remount,size=64m", sys.argv[1]], check=True)
+    del handle, batch  # each keeps the database open
+    engine.close()
+    closed = RocksEngine(Path(engine.path), ["rows"])
+    print(sum(1 for _ in closed.family("rows").range()) % 100, "of a batch")
+"""
+
+
+def test_a_database_is_closed_in_the_seconds_in_which_rocksdb_looks_for_room(tmp_path: Path) -> None:
+    """It refuses its log with words that say nothing of the disk."""
+    script = ON_A_FILE_SYSTEM.replace("import sys", "import subprocess, sys") + CLOSED_AT_ONCE
+    assert _on(tmp_path, "size=3m", script=script).splitlines()[1:] == ["0 of a batch"]
 
 
 def test_a_read_only_disk_is_told(tmp_path: Path) -> None:
