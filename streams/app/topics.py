@@ -7,14 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from processor_api.errors import MissingTopicError, TopologyError
-from processor_api.topology.describe import describe
+from processor_api.topology.layout import layout_digest
 from processor_api.topology.nodes import SourceNode
 from processor_api.topology.subtopology import subtopologies
 from processor_api.topology.topology import Topology
 from streams.config import StreamsConfig
 from streams.kafka.membership.control_topics import control_topic
 from streams.kafka.membership.port import GroupTopology
-from streams.kafka.membership.topology_gate import topology_hash
 from streams.kafka.ports import Admin, NewTopic
 from streams.kafka.topics.application import DEAD_LETTERS, Use, application_topics, readable_topics
 from streams.kafka.topics.internal import (
@@ -160,7 +159,7 @@ class TopicFitter:
             task_counts={
                 number: max(plan.tasks, int(number in self._open_ended)) for number, plan in tasks.items()
             },  # one task at least, so that the group has a partition to assign
-            hash=topology_hash(describe(self._topology, ties_by_name=True)),
+            hash=layout_digest(self._topology),
             growing=self.growing,
         )
         return Plans(tasks, group)

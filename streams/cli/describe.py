@@ -1,26 +1,39 @@
-"""`streams describe`: prints or draws a topology, without a broker."""
+"""`streams describe`: prints, draws or compares a topology, without a broker."""
 
 from __future__ import annotations
 
 import argparse
+import json
+import subprocess
 import sys
-from typing import Any
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
 
 from processor_api.errors import ConfigError
+from processor_api.topology.layout import Difference, TopologyLayout, differences, is_layout, layout_of
 from processor_api.topology.missing_serdes import check_serdes
 from processor_api.topology.topology import Topology
-from streams.cli.output.failures import CLEAN
+from streams.cli.output.failures import CLEAN, FAILED, CannotRun
 from streams.cli.output.terminal import say_error, say_lines
 from streams.cli.settings_options import add_settings_options, given_settings
 from streams.cli.topology_function import APP_HELP, load_topology
+from streams.cli.working_directory import from_start
+
+SIDE_BY_SIDE = "Workers of both versions may run at the same time: replace them one by one."
+TURNS = (
+    "Workers of the two versions do not run at the same time: those of the new one wait until the last of the old ones"
+    " has stopped."
+)
 
 
 def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "describe",
-        help="print a topology, as Kafka Streams does, or draw it",
-        description="Prints the topology of APP, in the words of Kafka Streams or as a picture. No"
-        " broker is asked; settings matter only where the function or an optimisation reads them.",
+        help="print a topology, as Kafka Streams does, draw it, or compare two versions",
+        description="Prints the topology of APP, in the words of Kafka Streams or as a picture, or in what it differs"
+        " from another version. No broker is asked; settings matter only where the function or an optimisation reads"
+        " them.",
     )
     parser.add_argument("topology", metavar="APP", help=APP_HELP)
     forms = parser.add_mutually_exclusive_group()
@@ -33,6 +46,19 @@ def add_parser(commands: Any) -> None:
         help="with the call that made each node, such as map_values(to_cents), and its line in your script",
     )
     forms.add_argument("--svg", dest="form", action="store_const", const=_svg, help="as an SVG picture")
+    forms.add_argument(
+        "--layout",
+        dest="form",
+        action="store_const",
+        const=_layout,
+        help="what another version must have in common with it to run beside it, as JSON for --diff",
+    )
+    forms.add_argument(
+        "--diff",
+        metavar="OLD",
+        help="in what APP differs from OLD, the version that runs now: a file of --layout, or an application. Ends with"
+        " status 1 if workers of both cannot run at the same time",
+    )
     add_settings_options(parser)
     parser.set_defaults(command=run, form=Topology.describe)
 
@@ -45,6 +71,9 @@ def run(arguments: argparse.Namespace) -> int:
         return StreamsConfig.of({**neutral, **given_settings(arguments).settings})
 
     topology = load_topology(arguments.topology, config)
+    if arguments.diff is not None:
+        settings = given_settings(arguments).settings
+        return _compare(_layout_in(arguments.diff, settings), layout_of(topology))
     say_lines(arguments.form(topology).removesuffix("\n"))
     sys.stdout.flush()
     if given_settings(arguments).settings:  # else it may be drawn by a person who does not run it
@@ -78,3 +107,52 @@ def _svg(topology: Topology) -> str:
     from streams.drawing.svg import svg
 
     return svg(graph_of(topology))
+
+
+def _layout(topology: Topology) -> str:
+    return json.dumps(layout_of(topology), indent=2, sort_keys=True)
+
+
+def _layout_in(old: str, settings: Mapping[str, Any]) -> TopologyLayout:
+    """Returns the layout in a file of ``--layout``, or of an application, which another process loads: modules of both
+    versions may have one name.
+
+    :raises CannotRun: if there is none.
+    """
+    file = Path(from_start(old))
+    if old.endswith(".json") and not file.is_file():
+        raise CannotRun(f"there is no layout {file}: make one by streams describe APP --layout > layout.json")
+    if old.endswith(".py") or not file.is_file():
+        given = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
+        words = [sys.executable, "-m", "streams", "describe", old, "--layout", *given]
+        found = subprocess.run(words, cwd=from_start(), capture_output=True, text=True, check=False)
+        if found.returncode != CLEAN:
+            said = (found.stderr.strip().splitlines() or ["it said nothing"])[-1]
+            raise CannotRun(f"the topology of {old} cannot be read: {said.removeprefix('error: ')}")
+        text = found.stdout
+    else:
+        text = file.read_text(encoding="utf-8", errors="replace")
+    try:
+        layout = json.loads(text)
+    except ValueError:
+        layout = None
+    if not is_layout(layout):
+        raise CannotRun(f"{old} is no layout of a topology: make one by streams describe APP --layout > layout.json")
+    return cast(TopologyLayout, layout)
+
+
+def _compare(old: TopologyLayout, new: TopologyLayout) -> int:
+    """Prints in what two layouts differ, and returns the status."""
+    found = differences(old, new)
+    if not found:
+        say_lines(f"The layouts are the same. {SIDE_BY_SIDE}")
+        return CLEAN
+    for one in found:
+        say_lines(f"{_mark(one)}  {one.text}")
+    together = all(one.side_by_side for one in found)
+    say_lines(SIDE_BY_SIDE if together else TURNS)
+    return CLEAN if together else FAILED
+
+
+def _mark(one: Difference) -> str:
+    return "loses" if one.loses else "rolls" if one.side_by_side else "waits"

@@ -16,11 +16,10 @@ from pathlib import Path
 
 from golden_support.topologies import load_topologies
 from state_support.bytes_stores import BytesStore
-from processor_api.topology.describe import describe
 from processor_api.processor import Processor
+from processor_api.topology.layout import layout_digest, layout_of
 from processor_api.topology.topology import Topology
 from streams import StreamsBuilder
-from streams.kafka.membership.topology_gate import topology_hash
 
 NAMES = [one + two for one in "abcdef" for two in "abcdef"] + ["Aa", "BB", "AaAa", "BBBB"]  # of equal hashes
 
@@ -63,8 +62,7 @@ for name, build in load_topologies(Path(sys.argv[1])).items():
         made[name] = build(CONFIG)
     except Exception:  # some cases are of topologies that do not build
         continue
-text = {name: describe(topology, ties_by_name=True) for name, topology in made.items()}
-hashes = {name: topology_hash(found) for name, found in text.items()}
+hashes = {name: [layout_digest(topology), layout_of(topology)] for name, topology in made.items()}
 stores = {name: list(topology.stores) for name, topology in made.items()}
 print(json.dumps([hashes, stores]))
 """

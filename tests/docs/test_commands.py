@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from docs_support.blocks import PAGES, ROOT, SPARK, Block, blocks, commands, is_offline, prepare
+from docs_support.blocks import PAGES, ROOT, SPARK, Block, blocks, commands, is_offline, prepare, redirected
 
 CHECKED = ("python", "sh", "toml", "json", "text", "console", "csv")
 """Languages whose blocks are handled, `console` and `csv` in `test_consoles.py`; a `text` is output, or a drawing."""
@@ -67,8 +67,11 @@ def test_commands_that_need_no_kafka_run(block: Block, tmp_path: Path) -> None:
             name, _, value = words[1].partition("=")
             environment[name] = value
         elif is_offline(command):
+            words, file = redirected(words)
             done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
             assert done.returncode == 0, f"{command}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
+            if file is not None:
+                (folder / file).write_text(done.stdout)
 
 
 def test_benchmarks_that_are_named_exist() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from docs_support.blocks import redirected
 from docs_support.followed import FOLLOWED
 from processor_api import errors
 from processor_api.stores.factory import Stores
@@ -82,7 +83,7 @@ def test_commands_are_ones(page: Path) -> None:
     """Of ours; `test_commands.py` runs them."""
     for line in "".join(blocks(page, "sh")).splitlines():
         if line.startswith("streams "):
-            words = shlex.split(line, comments=True)[1:]
+            words = redirected(shlex.split(line, comments=True)[1:])[0]
             if words[0] not in ("--version", "--help"):  # which end the process
                 parser().parse_args(words)
 

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import signal
 
-from integration_support.counting import TASKS, Counting
+from integration_support.counting import TASKS, WAITS, Counting
 from integration_support.ownership import open_tasks, shared_tasks
 from integration_support.topics import Topics
 from integration_support.workers import Workers, alive, supervised
 from waiting import wait_until
 
-WAITS = (
-    "waiting: the application runs another topology already; this worker joins when its workers have left. If it is"
-    " another application, give this one an application.id of its own"
-)
 CLOSED = "tasks stay closed: members of the group run another topology; stop them, or this worker"
 SOON_S = 90.0
 NEVER_MS = 280_000
@@ -65,7 +61,7 @@ def test_another_version_waits_until_the_first_has_left(topics: Topics, workers:
     wait_until("all tasks run", lambda: len(open_tasks(*old)) == TASKS)
     with topics.reader(counting.output) as reader:
         counting.read_round(reader)
-        new = counting.start(version=2)
+        new = counting.start(version=3)
         new.wait_for(WAITS)
         counting.send()
         old[0].stop()
@@ -84,7 +80,7 @@ def test_two_versions_that_start_together_never_share_a_task(topics: Topics, wor
     """Whoever comes first, and also if both: one of them left, the other has all tasks."""
     counting = Counting(topics, workers, consumer_session_timeout_ms=NEVER_MS)
     counting.send()
-    both = [counting.start(), counting.start(version=2)]
+    both = [counting.start(), counting.start(version=3)]
 
     def settled() -> bool:
         told = [worker.events(WAITS) or worker.events(CLOSED) for worker in both]

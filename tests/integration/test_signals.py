@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from integration_support.counting import WAITS
 from integration_support.topics import Topics
 from integration_support.workers import Worker, Workers, alive, supervised
 from tools.kafka.broker import HOST
@@ -19,10 +20,6 @@ RECORDS = 200
 CHANGELOG_RECORDS = 60_000
 NEVER_MS = 3_600_000
 SETTINGS = {"commit.interval.ms": NEVER_MS, "restore.consumer.max.partition.fetch.bytes": 1000}
-WAITS = (
-    "waiting: the application runs another topology already; this worker joins when its workers have left. If it is"
-    " another application, give this one an application.id of its own"
-)
 
 
 class Scene:

@@ -81,6 +81,47 @@ def test_describing_loads_no_client_no_store_and_no_pydantic(folder: Path) -> No
     assert (found.returncode, found.stderr) == (0, "[]\n")
 
 
+CHANGED = """
+from app import *
+def rolls(): return topology().add_sink("more", "copies", "source")
+def waits(): return topology().add_source("other", "others")
+"""
+
+
+@pytest.mark.parametrize(
+    ("new", "status", "texts"),
+    [
+        ("app:topology", 0, ["The layouts are the same.", "replace them one by one"]),
+        ("new:rolls", 0, ["rolls  subtopology 0 writes to copies, which is new", "replace them one by one"]),
+        ("new:waits", 1, ["waits  subtopology 1 is new: reads others", "until the last of the old ones"]),
+    ],
+)
+def test_two_versions_are_compared(folder: Path, new: str, status: int, texts: list[str]) -> None:
+    """With a file that was kept, and with the other version itself."""
+    (folder / "new.py").write_text(CHANGED)
+    (folder / "layout.json").write_text(streams(folder, "describe", "app:topology", "--layout").stdout)
+    for old in ("layout.json", "app.py:topology"):
+        found = streams(folder, "describe", new, "--diff", old)
+        assert found.returncode == status, found.stderr
+        assert [text in found.stdout for text in texts] == [True, True], found.stdout
+
+
+@pytest.mark.parametrize(
+    ("old", "text"),
+    [
+        ("layout", "layout is no layout of a topology"),
+        ("none.json", "none.json: make one by streams describe APP --layout"),
+        ("none.py", "the topology of none.py cannot be read: there is no file"),
+        ("none:topology", "the topology of none:topology cannot be read: "),
+    ],
+)
+def test_a_version_that_is_not_there_is_named(folder: Path, old: str, text: str) -> None:
+    (folder / "layout").write_text("{}")
+    found = streams(folder, "describe", "app:topology", "--diff", old)
+    assert (found.returncode, found.stdout) == (2, "")
+    assert text in found.stderr
+
+
 @pytest.mark.parametrize("command", ["run", "describe"])
 def test_a_module_that_fails_to_import_is_one_line(folder: Path, command: str) -> None:
     (folder / "broken.py").write_text("import app\n\nraise RuntimeError('out of cheese')\n")

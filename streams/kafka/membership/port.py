@@ -31,6 +31,7 @@ class GroupTopology:
     task_counts: Mapping[int, int]
     """Tasks of each subtopology that has any."""
     hash: str
+    """That of its layout: members with another one do not run at the same time."""
     growing: frozenset[int] = frozenset()
     """Subtopologies whose tasks may become more while members run."""
 

@@ -1,8 +1,10 @@
-"""Keeps tasks closed while members of the group run another topology, whose hash their client ids carry."""
+"""Keeps tasks closed while members of the group run another topology, the hash of whose layout their client ids carry.
+
+Topologies of one layout (`processor_api.topology.layout`) may run side by side.
+"""
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import re
 from collections.abc import Collection
@@ -17,11 +19,6 @@ from streams.log import RepeatedLines
 log = logging.getLogger("streams.membership")
 
 PAUSE_S = 1.0
-
-
-def topology_hash(description: str) -> str:
-    """Returns eight hexadecimal digits that identify a topology."""
-    return hashlib.sha256(description.encode()).hexdigest()[:8]
 
 
 _HASH = re.compile(r"-topology-([0-9a-f]{8})$")

@@ -49,4 +49,5 @@ def topology() -> Topology:
     made.add_processor("count", Count, "source")
     if os.environ.get("VERSION") == "2":
         made.add_processor("another", Pass, "source")
+        made.add_state_store(Stores.key_value_store("new", TEXT, NUMBER), "another")
     return made.add_sink("sink", os.environ["OUTPUT"], "count", key_serde=TEXT, value_serde=NUMBER)

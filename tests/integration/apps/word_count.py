@@ -39,12 +39,15 @@ def topology() -> StreamsBuilder:
     """The environment names the topics."""
     builder = StreamsBuilder()
     lines = builder.stream(os.environ["INPUTS"].split(","), Consumed(key_serde=TEXT, value_serde=TEXT))
-    if os.environ.get("VERSION") == "2":
+    version = os.environ.get("VERSION")
+    if version == "2":  # beside which version 1 may run
         lines = lines.filter(lambda key, line: True)
     if os.environ.get("BUSY"):
         lines.process(Ticking)
     words = lines.flat_map_values(str.split)
     grouped = words.group_by(lambda key, word: word, Grouped(name="words", key_serde=TEXT, value_serde=TEXT))
     counts = grouped.count(materialized=Materialized(name="counts", key_serde=TEXT))
+    if version == "3":  # beside which it may not
+        counts.filter(lambda word, count: count > 1, materialized=Materialized(name="many"))
     counts.to_stream().map_values(str).to(os.environ["OUTPUT"], Produced(key_serde=TEXT, value_serde=TEXT))
     return builder

@@ -69,6 +69,14 @@ def commands(block: Block) -> list[str]:
     return found
 
 
+def redirected(words: list[str]) -> tuple[list[str], str | None]:
+    """The words of a command without the file to which its output goes, and that file."""
+    if ">" not in words:
+        return words, None
+    at = words.index(">")
+    return words[:at], words[at + 1]
+
+
 def is_offline(command: str) -> bool:
     words = shlex.split(command)
     if words[0] == "streams":

@@ -11,6 +11,11 @@ from waiting import DEADLINE_S
 PARTITIONS = 4
 TASKS = 2 * PARTITIONS
 WORDS = 3_000
+WAITS = (
+    "waiting: the application runs another topology already; this worker joins when its workers have left. If it is"
+    " another application, give this one an application.id of its own"
+)
+"""What a worker says that stays outside of its group."""
 
 
 class Counting:
@@ -35,7 +40,7 @@ class Counting:
         state_dir: Path | None = None,
         terminal: bool = False,
     ) -> Worker:
-        """:param version: of the topology; 1 or 2.
+        """:param version: of the topology: 1; 2, which has another operator; or 3, which has another store.
         :param busy: it has something to commit at all times, also without input.
         """
         env = {"INPUTS": self.input, "OUTPUT": self.output, "VERSION": str(version), "BUSY": "yes" if busy else ""}
