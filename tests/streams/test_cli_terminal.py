@@ -6,10 +6,11 @@ import io
 import json
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from streams.cli.output.terminal import MEASURED, has_colour, json_text, say, say_error, say_lines, table
+from streams.cli.output.terminal import MEASURED, has_colour, json_text, say, say_error, say_lines, size_text, table
 
 ROWS = [("orders", 4, None), ("注文", 1200, "x"), ("a", -1, "")]
 PLAIN = """\
@@ -108,3 +109,27 @@ def test_json_stays_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert "注文" in text
     say(text)
     assert capsys.readouterr().out == f"{text}\n"
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (None, ""),
+        (0, "0 B"),
+        (1023, "1023 B"),
+        (1024, "1.0 KiB"),
+        (1_048_523, "1023.9 KiB"),
+        (1_048_575, "1.0 MiB"),
+        (3 * 1024**4, "3.0 TiB"),
+        (5000 * 1024**4, "5000.0 TiB"),
+    ],
+)
+def test_sizes_have_units_of_1024(size: int | None, text: str) -> None:
+    assert size_text(size) == text
+
+
+def test_the_live_page_has_the_same_units() -> None:
+    """It is written in another language, so the unit below which a number stays is compared by its text."""
+    page = (Path(__file__).resolve().parents[2] / "streams" / "http" / "page" / "page.js").read_text()
+    assert ">= 1024 && unit < 4; unit++) value /= 1024;" in page
+    assert '["B", "KiB", "MiB", "GiB", "TiB"]' in page

@@ -43,6 +43,17 @@ def counted_were(number: int, noun: str) -> str:
     return f"{counted(number, noun)} {'was' if number == 1 else 'were'}"
 
 
+def size_text(size: float | None) -> str:
+    """Returns a number of bytes in the largest unit of 1024 that it fills, as `streams top`, `streams state list` and
+    the live page show sizes: ``512 B``, ``1.5 KiB``; empty for ``None``."""
+    if size is None:
+        return ""
+    unit, units = "B", iter(("KiB", "MiB", "GiB", "TiB"))
+    while round(size, 1) >= 1024 and unit != "TiB":
+        size, unit = size / 1024, next(units)
+    return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
+
+
 def has_colour(stream: TextIO) -> bool:
     """Whether colour may be written: to a terminal that has it, unless ``NO_COLOR`` is set."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

@@ -9,7 +9,7 @@ from typing import Any
 from processor_api.errors import StateError, StreamsError
 from state.directory.inspect import StoredTask, applications_in, tasks_of
 from streams.cli.output.failures import CLEAN, FAILED, described
-from streams.cli.output.terminal import json_text, say, say_error, table
+from streams.cli.output.terminal import json_text, say, say_error, size_text, table
 from streams.cli.stored.where import add_format_option, add_place_options, place_of
 
 _COLUMNS = ("application", "task", "store", "kind", "format", "rows", "size", "changelog", "input")
@@ -89,7 +89,7 @@ def _line(row: dict[str, Any]) -> tuple[str, ...]:
         kind,
         row["format"] or "none",
         str(row["rows"]) if row["rows_exact"] else f"~{row['rows']}",
-        _bytes(row["size_bytes"]),
+        size_text(row["size_bytes"]),
         _offsets(row["changelog"]),
         _offsets(row["input"]),
     )
@@ -97,12 +97,3 @@ def _line(row: dict[str, Any]) -> tuple[str, ...]:
 
 def _offsets(offsets: dict[str, int | None]) -> str:
     return " ".join(f"{name}@{'damaged' if at is None else at}" for name, at in offsets.items()) or "-"
-
-
-def _bytes(size: int) -> str:
-    number = float(size)
-    for unit in ("B", "KiB", "MiB"):
-        if number < 1024:
-            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
-        number /= 1024
-    return f"{number:.1f} GiB"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from streams.cli.cluster.workers import Seen
-from streams.cli.output.terminal import counted
+from streams.cli.output.terminal import counted, size_text
 from streams.observing.diagnosis import why_no_output
 from streams.observing.status import TaskStatus, WorkerStatus
 from streams.serdes.times import short_iso
@@ -224,7 +224,7 @@ def _tasks(tasks: Sequence[TaskRow], selected: int) -> Section:
             amount(row.held) if row.task.held else "",
             _time(row.next_close_ms),
             amount(row.task.dropped),
-            amount(row.size, "B") if row.size else "",
+            size_text(row.size) if row.size else "",
             _ms(row.task.latency_ms),
         )
         for row in tasks
@@ -287,7 +287,7 @@ def _stores(task: TaskStatus) -> Section:
             one.kind,
             one.engine,
             amount(one.entries),
-            amount(one.size, "B"),
+            size_text(one.size),
             amount(one.uncommitted),
             f"{amount(one.restore_remaining)} to restore" if one.restoring else "",
         )
@@ -356,11 +356,11 @@ def duration(ms: int | None) -> str:
     return f"{ms / 1000:.0f} s" if ms >= 1000 else f"{ms} ms"
 
 
-def amount(number: float | None, unit: str = "") -> str:
+def amount(number: float | None) -> str:
     """Returns a number of a view with three digits: ``12.3 k``; empty for ``None``."""
     if number is None:
         return ""
     for least, prefix in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
         if number >= least:
-            return f"{number / (1e3 if prefix == 'k' else least):.3g} {prefix}{unit}"
-    return f"{number:.3g} {unit}".rstrip() if number != int(number) else f"{int(number)} {unit}".rstrip()
+            return f"{number / (1e3 if prefix == 'k' else least):.3g} {prefix}"
+    return f"{number:.3g}" if number != int(number) else f"{int(number)}"

@@ -68,8 +68,8 @@ function rate(value) {
 function bytes(value) {
   if (!known(value)) return "–";
   let unit = 0;
-  for (; value >= 1000 && unit < 4; unit++) value /= 1000;
-  return `${unit && value < 10 ? value.toFixed(1) : Math.round(value)} ${["B", "kB", "MB", "GB", "TB"][unit]}`;
+  for (; Math.round(value * 10) / 10 >= 1024 && unit < 4; unit++) value /= 1024;
+  return `${unit ? value.toFixed(1) : Math.round(value)} ${["B", "KiB", "MiB", "GiB", "TiB"][unit]}`;
 }
 
 function duration(ms) {
