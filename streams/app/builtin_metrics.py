@@ -37,6 +37,7 @@ from streams.runtime.processing.node_samples import Latencies, NodeEstimate
 from streams.runtime.tasks.task import Task
 from streams.runtime.tasks.task_inputs import TaskInputs
 from streams.runtime.threads.stream_thread import StreamThread
+from streams.runtime.threads.thread_metrics import GroupCounters
 from streams.runtime.threads.thread_state import ThreadState
 
 # The metrics of stores, under Kafka's names: of commits (KIP-892), of operations, and of RocksDB (KIP-607).
@@ -123,6 +124,7 @@ CLIENT = "stream-metrics"
 THREAD = "stream-thread-metrics"
 TASK = "stream-task-metrics"
 CONSUMER = "consumer-fetch-manager-metrics"
+COORDINATOR = "consumer-coordinator-metrics"
 TOPIC = "stream-topic-metrics"
 NODE = "stream-processor-node-metrics"
 MS = 1000.0
@@ -164,10 +166,36 @@ def _of_thread(thread: StreamThread) -> Iterator[Metric]:
         yield from _latency(name, each, THREAD, tags, windows, (seconds, total, f"{seconds}_max"))
         ratio = f"part of the time that the thread spends on {what}, up to 1"
         yield Gauge(MetricName(f"{name}-ratio", THREAD, ratio, tags), partial(windows.rate, seconds))
+    yield from _of_group(thread.group_counters, tags)
     since = "when the thread was started, in ms since 1970"
     yield _gauge("thread-start-time", since, THREAD, tags, counters, "started_at_ms")
     yield _gauge("thread-state", "the state of the thread", THREAD, tags, thread, "state")
     yield _gauge("state", "the state of the thread", THREAD, tags, thread, "state")
+
+
+def _of_group(group: GroupCounters, tags: Tags) -> Iterator[Metric]:
+    """Yields what the group does to the tasks of a thread."""
+    windows = group.windows
+    yield from _count("task-created", "tasks opened", THREAD, tags, group, "tasks_created", windows)
+    yield from _count("task-closed", "tasks closed", THREAD, tags, group, "tasks_closed", windows)
+    for name, what, total in (
+        ("rebalance", "rebalances that have ended", "rebalances"),
+        ("failed-rebalance", "times that the thread lost its tasks without giving them back", "failed"),
+    ):
+        yield _gauge(f"{name}-total", what, COORDINATOR, tags, group, total)
+        rate = MetricName(f"{name}-rate-per-hour", COORDINATOR, f"{what}, per hour", tags)
+        yield Gauge(rate, partial(_per_hour, windows, total))
+    yield from _latency(
+        "rebalance", "a rebalance", COORDINATOR, tags, windows, ("rebalance_s", "rebalances", "rebalance_s_max")
+    )
+    all_time = MetricName("rebalance-latency-total", COORDINATOR, "time of all rebalances, in ms", tags)
+    yield Gauge(all_time, lambda: group.rebalance_s * MS)
+    ago = MetricName("last-rebalance-seconds-ago", COORDINATOR, "seconds since the last rebalance, or -1", tags)
+    yield Gauge(ago, group.since_last_s)
+
+
+def _per_hour(windows: SampleWindows, total: str) -> float:
+    return windows.rate(total) * 3600
 
 
 def _of_task(task: Task, thread: str) -> Iterator[Metric]:

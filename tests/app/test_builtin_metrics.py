@@ -19,6 +19,8 @@ from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster, counting
 from state.registry.statistics import ROCKSDB_PROPERTIES, ROCKSDB_STATISTICS
 from streams.app.kafka_streams import KafkaStreams
+from streams.metrics.registry import Metrics
+from streams.runtime.threads.thread_metrics import GroupCounters
 from streams.testing.broker import EmbeddedClients
 from waiting import wait_until
 
@@ -88,7 +90,9 @@ def test_a_thread_and_its_tasks_have_totals_rates_latencies_and_ratios(cluster: 
     thread = values(app, "stream-thread-metrics", THREAD)
     names = {f"{what}-{stat}" for what in ("process", "commit", "poll") for stat in ("total", "rate", "ratio")}
     names |= {f"{what}-latency-{stat}" for what in ("process", "commit", "poll") for stat in ("avg", "max")}
+    names |= {f"task-{what}-{stat}" for what in ("created", "closed") for stat in ("total", "rate")}
     assert set(thread) == names | {"thread-start-time", "thread-state", "state"}
+    assert (thread["task-created-total"], thread["task-closed-total"]) == (1, 0)
     assert thread["process-total"] == 3
     assert 0 < thread["process-rate"] <= 3 / 30
     assert 0 < thread["process-latency-avg"] <= thread["process-latency-max"] < 60_000
@@ -102,22 +106,28 @@ def test_a_thread_and_its_tasks_have_totals_rates_latencies_and_ratios(cluster: 
 
 
 def test_a_store_tells_of_its_commits_and_of_rocksdb(cluster: Cluster) -> None:
-    """Commits of KIP-892, RocksDB's properties of KIP-607; a store in memory has no such properties."""
+    """Commits of KIP-892, RocksDB's properties of KIP-607; a store in memory has no such properties.
+
+    Each key is written once: RocksDB counts a key for each write of it that no compaction has merged yet, and how many
+    commits write a key again depends on when they are.
+    """
     app = cluster.app(using(kv("kept"), kv("light", persistent=False)), APP)
-    cluster.send("a", "b")
+    cluster.send("a", key="x")
+    cluster.send("b", key="y")
     wait_until("it is committed", committed(cluster, app, 2))
     tags = {**TASK, "rocksdb-state-id": "kept"}
 
     def told() -> dict[str, Any]:
         return values(app, "stream-state-metrics", tags)
 
-    wait_until("the engine has it", lambda: told()["estimate-num-keys"] and told()["uncommitted-entries"] == 0)
+    wait_until("the engine has both", lambda: told()["estimate-num-keys"] == 2 and not told()["uncommitted-entries"])
     found = told()
     commits = {"commit-rate", "commit-latency-avg", "commit-latency-max", "uncommitted-entries", "uncommitted-bytes"}
     assert set(found) == commits | set(ROCKSDB_PROPERTIES)
     assert 0 < found["commit-latency-avg"] <= found["commit-latency-max"]
     assert found["commit-latency-max"] > 1000, "it is in nanoseconds"
     assert found["commit-rate"] > 0
+    assert found["num-entries-active-mem-table"] == found["estimate-num-keys"] == 2
     assert found["block-cache-capacity"] == 64 << 20
     assert 0 < found["cur-size-active-mem-table"] <= found["size-all-mem-tables"]
     assert set(values(app, "stream-state-metrics", {**TASK, "in-memory-state-id": "light"})) == commits
@@ -187,6 +197,56 @@ def test_a_restore_counts_what_it_read_and_what_is_left(cluster: Cluster, tmp_pa
     wait_until(
         "all is read", lambda: values(second, "stream-task-metrics", TASK)["restore-remaining-records-total"] == 0
     )
+
+
+def test_a_rebalance_is_counted_with_its_time(cluster: Cluster) -> None:
+    """It goes from the join, or from the loss of tasks, to the assignment."""
+    app = cluster.app(using(kv("kept")), APP)
+    cluster.send("a")
+    wait_until("it is committed", committed(cluster, app, 1))
+
+    def found() -> dict[str, Any]:
+        return values(app, "consumer-coordinator-metrics", THREAD)
+
+    first = found()
+    assert set(first) == {
+        *(f"{what}-{stat}" for what in ("rebalance", "failed-rebalance") for stat in ("total", "rate-per-hour")),
+        *(f"rebalance-latency-{stat}" for stat in ("avg", "max", "total")),
+        "last-rebalance-seconds-ago",
+    }
+    assert first["rebalance-total"] >= 1
+    assert first["failed-rebalance-total"] == 0
+    assert first["rebalance-rate-per-hour"] > 0
+    assert 0 < first["rebalance-latency-avg"] <= first["rebalance-latency-max"] <= first["rebalance-latency-total"]
+    assert 0 <= first["last-rebalance-seconds-ago"] < 60
+    app.add_stream_thread()
+    # whichever of the two threads has the task: both are told
+    wait_until("the new member is counted", lambda: found()["rebalance-total"] > first["rebalance-total"])
+    other = {"thread-id": "me-StreamThread-2"}
+
+    def tasks(of: dict[str, str]) -> tuple[int, int]:
+        thread = values(app, "stream-thread-metrics", of)
+        return thread["task-created-total"], thread["task-closed-total"]
+
+    wait_until("one of them has it", lambda: sum(made - closed for made, closed in (tasks(THREAD), tasks(other))) == 1)
+
+
+def test_tasks_that_are_lost_are_a_failed_rebalance() -> None:
+    now = [10.0]
+    metrics = Metrics(lambda: int(now[0] * 1000))
+    group = GroupCounters(metrics, lambda: now[0])
+    assert group.since_last_s() == -1
+    group.begins()
+    now[0] = 12.0
+    group.owns(gone=False, lost=False)
+    now[0] = 15.0
+    assert group.since_last_s() == 3
+    group.owns(gone=True, lost=True)
+    now[0] = 19.0
+    group.owns(gone=False, lost=False)
+    assert (group.rebalances, group.failed, group.rebalance_s, group.rebalance_s_max) == (2, 1, 6, 4)
+    group.owns(gone=False, lost=False)
+    assert (group.rebalances, group.rebalance_s) == (3, 6), "tasks that are only added take no time"
 
 
 def test_the_global_thread_has_metrics_of_its_own(cluster: Cluster) -> None:

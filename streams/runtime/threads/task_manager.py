@@ -24,6 +24,7 @@ from streams.runtime.start.task_starts import TaskStarts
 from streams.runtime.tasks.commit import Committer
 from streams.runtime.tasks.retry import Retry
 from streams.runtime.tasks.task import Task, TaskState
+from streams.runtime.threads.thread_metrics import GroupCounters
 from streams.user_exits import as_error, passes
 
 log = logging.getLogger("streams.tasks")
@@ -169,12 +170,16 @@ class TaskManager:
         self._repeated = RepeatedLines(log, clock)
         self.waits: Callable[[TaskId], bool] = _no
         """Whether a task is not to be opened yet, since it went back a moment ago."""
+        self.group: GroupCounters | None = None
+        """Counts what the group does to the tasks, if anything does; nothing once all are closed."""
 
     # ------------------------------------------------------------------ ownership
 
     def own(self, tasks: Tasks, *, lost: bool) -> None:
         """Takes over new ownership (:class:`streams.kafka.membership.port.Owner`)."""
         gone = self.ownership.take(tasks, lost=lost)
+        if self.group is not None:
+            self.group.owns(gone=bool(gone), lost=lost)
         self._tasks.want(self.ownership.with_inputs())
         opened = [task for id_, task in self._tasks.opened.items() if id_ in gone]
         if not opened:
@@ -236,6 +241,7 @@ class TaskManager:
         :raises DiskFullError: if a store cannot be written; to be followed by :meth:`close_unopened`.
         """
         plans, tasks = self.ownership.plans, self._tasks
+        before = len(tasks.opened)
         try:
             self._read_new_inputs()
             self._starts.advance(plans, tasks.wanted, tasks.opened, self.waits)
@@ -247,6 +253,9 @@ class TaskManager:
         except RetryableError as error:
             self._retry.record_failure(error)
             self._repeated.log("tasks not opened yet", error=str(error))
+        finally:
+            if self.group is not None:
+                self.group.tasks_created += len(tasks.opened) - before
 
     def _read_new_inputs(self) -> None:
         """Has running tasks read the partitions that were added since they were opened."""
@@ -328,6 +337,7 @@ class TaskManager:
                     raise
                 failure = failure or as_error(error, "while a task was closed", task=str(task.id))
         self.ownership.owned = frozenset()
+        self.group = None
         if failure is not None and not dirty:
             raise failure
 
@@ -341,6 +351,8 @@ class TaskManager:
 
     def _close_stores(self, task: Task, dirty: bool) -> None:
         self._tasks.closes(task)
+        if self.group is not None:
+            self.group.tasks_closed += 1
         with working_on(task.id):
             task.close(dirty=dirty)
 

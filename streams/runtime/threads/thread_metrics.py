@@ -85,6 +85,54 @@ class ThreadCounters:
         return {"records": self.processed - before[0], "commits": self.commits - before[1]}
 
 
+class GroupCounters:
+    """Counts what the group does to the tasks of a thread since its start. Written by the thread, read by any.
+
+    A rebalance here begins when the group takes tasks away, or the thread joins, and ends when the group says which
+    tasks the thread has; one that only adds tasks takes no time.
+    """
+
+    def __init__(self, metrics: Metrics, now: Callable[[], float]) -> None:
+        self._now = now
+        self.tasks_created = self.tasks_closed = 0
+        self.rebalances = self.failed = 0
+        """Rebalances that have ended, and those in which the thread lost its tasks without giving them back."""
+        self.rebalance_s = self.rebalance_s_max = 0.0
+        self._began: float | None = None
+        self._ended: float | None = None
+        self.windows = metrics.windows(
+            self, ("tasks_created", "tasks_closed", "rebalances", "failed", "rebalance_s"), ("rebalance_s_max",)
+        )
+
+    def begins(self) -> None:
+        """Takes that the thread joins, or that tasks were taken away; nothing if a rebalance has begun already."""
+        if self._began is None:
+            self._began = self._now()
+
+    def owns(self, *, gone: bool, lost: bool) -> None:
+        """Takes that the group has said which tasks the thread has.
+
+        :param gone: whether some were taken away, for which a new assignment follows.
+        :param lost: whether others may have them already.
+        """
+        if lost:
+            self.failed += 1
+        if gone or lost:
+            self.begins()
+            return
+        now = self._ended = self._now()
+        seconds = 0.0 if self._began is None else now - self._began
+        self._began = None
+        self.rebalances += 1
+        self.rebalance_s += seconds
+        if seconds > self.rebalance_s_max:
+            self.rebalance_s_max = seconds
+
+    def since_last_s(self) -> float:
+        """Returns the seconds since the end of the last rebalance; -1 if there was none, as in Kafka."""
+        return -1.0 if self._ended is None else self._now() - self._ended
+
+
 class DropReport:
     """Says what the tasks of a thread have dropped, in one line of the log, at most once a minute."""
 
@@ -194,9 +242,11 @@ class Reports:
     """Samples the counters of a thread and its tasks for rates, and logs what was done since the last time, every
     ``log.summary.interval.ms``; 0 is never."""
 
-    def __init__(self, name: str, counters: ThreadCounters, config: StreamsConfig, clock: Clock) -> None:
+    def __init__(
+        self, name: str, counters: ThreadCounters, group: GroupCounters, config: StreamsConfig, clock: Clock
+    ) -> None:
         self._name = name
-        self._counters = counters
+        self._counters, self._group = counters, group
         self._clock = clock
         self._summary_s = config.log_summary_interval_ms / 1000
         self._sample_s = max(SAMPLE_INTERVAL_S, config.metrics_sample_window_ms / 1000 * SAMPLE_PART)
@@ -229,6 +279,7 @@ class Reports:
         if now >= self._next_sample:
             self._next_sample = now + self._sample_s
             self._counters.windows.sample()
+            self._group.windows.sample()
             for task in running:
                 task.sample()
             self._drops.collect(running)
