@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from processor_api.record import DropReason
 from processor_api.stores.factory import Stores
 from runtime_support.running_app import Cluster
 from streams.app.kafka_streams import KafkaStreams
+from streams.testing import TopologyTestDriver
 from waiting import wait_until
 
 SECOND = timedelta(seconds=1)
@@ -144,6 +145,59 @@ def test_a_record_without_a_partner_is_counted_and_not_as_dropped(cluster: Clust
     [task] = app.status().tasks
     assert task.dropped == 0
     assert [(one.dropped, one.expected) for one in task.drops] == [(False, True)]
+
+
+def counted_in_driver(
+    builder: StreamsBuilder, records: Iterable[tuple[str, str, str, int]], **settings: str
+) -> list[tuple[str, str | None, int]]:
+    """Sends ``(topic, key, value, timestamp)``; returns call, reason and count of what had no result."""
+    with TopologyTestDriver(builder, {name.replace("_", "."): value for name, value in settings.items()}) as driver:
+        for topic, key, value, timestamp in records:
+            driver.create_input_topic(topic).pipe_input(key, value, timestamp=timestamp)
+        return sorted((str(one.call).partition("(")[0], one.reason, one.count) for one in driver.drops())
+
+
+def test_a_record_that_finds_none_in_a_self_join_is_counted() -> None:
+    """A window that lies apart from the record itself leaves it without a partner at first."""
+    builder = StreamsBuilder(key_serde="string", value_serde="string")
+    stream = builder.stream("in")
+    later = JoinWindows.of_time_difference_with_no_grace(timedelta(seconds=2)).before(timedelta(seconds=-1))
+    stream.join(stream, lambda one, other: one + other, windows=later).to("out")
+    records = [("in", "a", "1", 0), ("in", "b", "2", 0), ("in", "a", "3", 1500)]
+    found = counted_in_driver(builder, records, topology_optimization="single.store.self.join")
+    assert found == [("join", "no-partner", 2)]
+
+
+def test_a_row_that_finds_none_in_a_foreign_key_join_is_counted() -> None:
+    """On both sides; a left row that had a partner before is taken back, which is a result."""
+    builder = StreamsBuilder(key_serde="string", value_serde="string")
+    left, right = builder.table("orders"), builder.table("people")
+    joined = left.foreign_key_join(right, lambda order: order, lambda order, person: order + person)
+    joined.to_stream().to("out")
+    assert counted_in_driver(builder, [("orders", "1", "ann", 0), ("orders", "2", "bob", 0)]) == [
+        ("foreign_key_join", "no-partner", 2)
+    ]
+    records = [("people", "ann", "A", 0), ("orders", "1", "ann", 1), ("people", "eve", "E", 2)]
+    assert counted_in_driver(builder, records) == [("foreign_key_join", "no-partner", 2)], "ann at first, and eve"
+    assert counted_in_driver(builder, [*records, ("orders", "1", "bob", 3)]) == [("foreign_key_join", "no-partner", 2)]
+
+
+def test_a_row_that_finds_none_in_a_left_foreign_key_join_has_a_result() -> None:
+    builder = StreamsBuilder(key_serde="string", value_serde="string")
+    left, right = builder.table("orders"), builder.table("people")
+    left.foreign_key_left_join(right, lambda order: order, lambda order, person: order).to_stream().to("out")
+    assert counted_in_driver(builder, [("orders", "1", "ann", 0)]) == []
+    assert counted_in_driver(builder, [("people", "eve", "E", 0)]) == [("foreign_key_left_join", "no-partner", 1)]
+
+
+def test_a_row_that_finds_none_in_a_join_of_a_table_with_itself_is_counted() -> None:
+    """At the side that it comes to: a filter keeps it from the other."""
+    builder = StreamsBuilder(key_serde="string", value_serde="string")
+    table = builder.table("in")
+    even = table.filter(lambda key, value: int(value) % 2 == 0)
+    table.join(even, lambda one, other: one + other).to_stream().to("out")
+    assert counted_in_driver(builder, [("in", "a", "2", 0)]) == []
+    assert counted_in_driver(builder, [("in", "a", "1", 0)]) == [("join", "no-partner", 1)]
 
 
 def test_copies_and_records_without_a_key_to_repartition_by_are_counted_apart(cluster: Cluster) -> None:

@@ -141,6 +141,7 @@ class RightAnswers:
 
     def __init__(self, context: OperatorContext, store: str, serdes: JoinSerdes) -> None:
         self._context, self._serdes = context, serdes
+        self._alone = context.counting(DropReason.NO_PARTNER)
         self._range = context.processing_context().get_state_store(store).range
         self._part_rows = rows_of_part(context)
         self._change = NONE
@@ -202,6 +203,8 @@ class RightAnswers:
                     fail(error, key, value, timestamp, headers)
                     return False
                 if one is None:
+                    if not self._sent:
+                        self._alone()
                     return False
                 if not left:
                     return True
@@ -317,7 +320,7 @@ class ForeignKeyAnswer(OwnSerdes, Operator):
     def bind(self, context: OperatorContext) -> Forward:
         """Returns the function for the subscriptions of one task."""
         get = self.views[0].bind(context, forwarded=True)  # one that waits in a cache may be deleted and never be told
-        forward, fail = context.forward, context.fail
+        forward, fail, alone = context.forward, context.fail, context.counting(DropReason.NO_PARTNER)
         read_key = bound_serde(
             context, self.key_serde, f"{self.topic}-pk", is_key=True, whose="the left table"
         ).deserialize
@@ -328,6 +331,7 @@ class ForeignKeyAnswer(OwnSerdes, Operator):
                 found = None if key is None else get(key)
                 if found is None:
                     if value.instruction == ANSWER_IF_FOUND:
+                        alone()
                         return
                 else:
                     timestamp = max(timestamp, found[1])

@@ -40,12 +40,13 @@ class SelfJoin:
         joiner, before, after = with_key(self.joiner, self.takes_key), self.before_ms, self.after_ms
         keeps_left, keeps_right, meets_itself = self.keeps_left, self.keeps_right, self.meets_itself
         forward, drop, fail = context.forward, context.drop, context.fail
+        alone = context.counting(DropReason.NO_PARTNER)
 
         def pairs(key: Any, value: Any, timestamp: int) -> list[tuple[Any, Any, int]]:
             """Left value, right value and time of each result; a value of ``None`` stands for no partner."""
             if key is None:
-                alone = [(value, None, timestamp)]
-                return [*alone, (None, value, timestamp)] if keeps_right else alone
+                as_left_only = [(value, None, timestamp)]
+                return [*as_left_only, (None, value, timestamp)] if keeps_right else as_left_only
             raw = write_key(key)
             later = find(raw, timestamp - before, timestamp + after)
             found = [(value, other[3], max(timestamp, other[1])) for other in later]
@@ -77,6 +78,8 @@ class SelfJoin:
             except Exception as error:
                 fail(error, key, value, timestamp, headers)
                 return
+            if not found:
+                alone()
             for left, right, time in found:
                 try:
                     joined = joiner(key, left, right)

@@ -84,6 +84,7 @@ def bind_shared(
     :param old_values: whether the old result is sent on too.
     """
     forward, fail, take = context.forward, context.fail, _Turns(context, announced).take
+    without_partner = context.counting(DropReason.NO_PARTNER)
     get_before: LookUp = announced.other_before.bind(context, forwarded=True)
     has_result, result, needs_other = rules.has_result, rules.result, rules.needs_other
 
@@ -98,6 +99,7 @@ def bind_shared(
                 was = None if before is None else before[0]
             had = is_first and (has_result(old, was) if old_values else was is not None)
             if not had and other is None and (needs_other or (new is None and old is None)):
+                without_partner()
                 return
             new_result = old_result = result(new, other)
             if not old_values:
