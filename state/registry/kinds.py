@@ -29,6 +29,7 @@ from state.windowed import session, window
 from state.windowed.segments import restored_as_of
 from state.write_buffer.buffer import Log, LogMany
 from state.write_buffer.memory_budget import Budget
+from state.write_buffer.read_counts import ReadCounts
 from state.write_buffer.store_kind import Opening, OpenStore, Restore, StoreKind
 
 _known: dict[str, StoreKind] = {
@@ -181,6 +182,7 @@ def open_store(
     log_each: bool = True,
     drop: Callable[..., None] = _count_nothing,
     reads_only: bool = False,
+    reads: ReadCounts | None = None,
 ) -> OpenStore:
     """Opens a store on a task's engine.
 
@@ -188,6 +190,7 @@ def open_store(
     :param log_each: logs each put of a store without caching when it happens, not the last of each key at the drain.
     :param reads_only: opens it without writing anything, for one thread, which need not be the one that writes. It sees
         what others write to the engine if its budget has no room for a cache.
+    :param reads: counts the reads of rows.
     """
     kind, expiry = kind_of(builder), f"{builder.name}.{EXPIRY}"
     if not reads_only and EXPIRY not in kind.notes and engine.holds(expiry):
@@ -207,5 +210,6 @@ def open_store(
             key_serde=key_serde,
             value_serde=value_serde,
             drop=drop,
+            reads=reads,
         )
     )

@@ -57,7 +57,9 @@ def make_get(rows: RowReader, *, forwarded: bool = False, in_memory: bool = Fals
     """
     waiting: dict[Any, Entry] = {} if forwarded else rows.dirty
     format, dirty_get, clean_get = rows.format, waiting.get, rows.clean.get
-    read_through = _no_row if in_memory else rows.read_through
+    read_through, reads = _no_row if in_memory else rows.read_through, rows.reads
+    if reads is not None and not in_memory:
+        read_through = reads.counting_miss(read_through)
     row_key, plain = row_key_maker(format), format.keys.plain
     deserialize = format.values.serde.deserialize if format.values.encoded else None
     read_value = format.values.read
@@ -92,6 +94,8 @@ def make_get(rows: RowReader, *, forwarded: bool = False, in_memory: bool = Fals
             return read_value(entry[0]), entry[1]  # raises the same again, with the name of the store
 
     made = rows.around_get(get_exact if plain and deserialize is None else get_encoded)
+    if reads is not None:
+        made = reads.counting_read(made)
     if isinstance(rows, Rows):
         made = checked_read(made, rows.budget)
     return probed_get(rows, row_key, made)

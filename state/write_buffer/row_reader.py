@@ -8,6 +8,7 @@ from operator import itemgetter
 from typing import Any
 
 from state.row_format.row_format import Entry
+from state.write_buffer.read_counts import ReadCounts
 from state.write_buffer.shared_rows import SharedRows
 
 Get = Callable[[Any], Entry | None]
@@ -43,6 +44,8 @@ class RowReader:
         self.clean: dict[Any, Entry] = {}
         """Rows that are known beside those that wait for the commit."""
         self.rule = rule
+        self.reads: ReadCounts | None = None
+        """Counts the reads, if anything does; set before `get` is made."""
 
     @property
     def persistent(self) -> bool:

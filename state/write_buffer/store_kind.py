@@ -26,6 +26,7 @@ from state.write_buffer.buffer import Log, Logging, LogMany, Rows
 from state.write_buffer.changelog_form import ChangelogForm
 from state.write_buffer.memory_budget import Budget
 from state.write_buffer.open_views import OpenViews, ViewSource
+from state.write_buffer.read_counts import ReadCounts
 from state.write_buffer.shared_rows import SharedRows, Uncommitted
 from state.write_buffer.stored_rows import StoredFamily
 
@@ -101,6 +102,8 @@ class Opening:
     value_serde: Serde[Any]
     drop: Callable[..., None]
     """Counts a record that was dropped; takes by how many ms it missed its time, where that is known."""
+    reads: ReadCounts | None = None
+    """Counts the reads of rows, if anything does."""
     make_rows: Callable[..., Rows] = Rows
     """Makes the write buffer, with the arguments of :class:`~state.write_buffer.buffer.Rows`."""
 
@@ -280,10 +283,12 @@ def open_rows(
         # A probe sees each row, so none are logged together.
         log, log_many = probed_log(probe, opening.builder.name, log), None
     format = RowFormat(opening.builder.name, opening.codec, key_serde or opening.key_serde, opening.value_serde)
-    return opening.make_rows(
+    rows = opening.make_rows(
         share_rows(format, opening.engine, opening.cursor),
         budget=opening.budget,
         logging=Logging(log=log, log_many=log_many, each=log_each, headers=logs_headers),
         caching=opening.builder.caching,
         when_logged=when_logged,
     )
+    rows.reads = opening.reads
+    return rows

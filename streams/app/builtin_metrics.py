@@ -11,10 +11,11 @@ from functools import partial
 from typing import Any, cast
 
 from processor_api.metrics import Metric, MetricName
-from processor_api.stores.suppliers import ROCKSDB
+from processor_api.stores.suppliers import MEMORY, ROCKSDB
 from processor_api.task_id import TaskId
 from processor_api.topology.nodes import SinkNode
 from state.engine.port import Engine
+from state.registry.kinds import families_of
 from state.registry.statistics import (
     ROCKSDB_PROPERTIES,
     ROCKSDB_STATISTICS,
@@ -45,6 +46,7 @@ from streams.runtime.threads.thread_state import ThreadState
 # Latencies are in nanoseconds, as there.
 
 STATE = "stream-state-metrics"
+CACHE = "stream-record-cache-metrics"
 NS = 1e9
 
 
@@ -82,6 +84,26 @@ def store_metrics(store: OpenStore, counters: StoreCounters | None, tags: Mappin
         yield from _store_latency("iterator-duration", what, counters.iterators.windows, durations, tags, suffix="")
         is_open = MetricName("num-open-iterators", STATE, "iterators that are open", tags)
         yield Gauge(is_open, partial(getattr, counters, "open_iterators"))
+        since = "when the oldest iterator was opened that is open, as ms since 1970"
+        yield Gauge(MetricName("oldest-iterator-open-since-ms", STATE, since, tags), counters.oldest_iterator_ms)
+
+
+def cache_metrics(store: str, windows: SampleWindows, tags: Mapping[str, str]) -> Iterator[Metric]:
+    """Yields how many of the reads of a store its memory has answered.
+
+    :param tags: of the thread and the task.
+    """
+    tags = {**tags, "record-cache-id": store}
+    what = "part of the reads of rows that memory has answered"
+    yield Gauge(MetricName("hit-ratio-avg", CACHE, what, tags), partial(windows.mean, "hits", "reads"))
+    for suffix, word, of in (("min", "least", min), ("max", "largest", max)):
+        name = MetricName(f"hit-ratio-{suffix}", CACHE, f"{word} {what}, by windows of time", tags)
+        yield Gauge(name, partial(_of_ratios, windows, of))
+
+
+def _of_ratios(windows: SampleWindows, of: Callable[[list[float]], float]) -> float:
+    found = windows.means("hits", "reads")
+    return of(found) if found else math.nan
 
 
 def _operation(name: str, counter: OperationCounter, tags: Mapping[str, str]) -> Iterator[Metric]:
@@ -108,11 +130,14 @@ def _store_latency(
     yield Gauge(largest, lambda: windows.largest(most, count) * NS)
 
 
-def rocksdb_metrics(store: OpenStore, engine: Engine, tags: Mapping[str, str]) -> Iterator[Metric]:
-    """Yields the metrics of a store on RocksDB; none of other stores."""
+def engine_metrics(store: OpenStore, engine: Engine, tags: Mapping[str, str]) -> Iterator[Metric]:
+    """Yields the metrics that a store has from its engine: RocksDB's, or the number of keys in memory."""
+    tags = {**tags, f"{scope_of(store)}-state-id": store.builder.name}
+    if store.builder.supplier.engine == MEMORY:
+        family = engine.family(families_of(store.builder)[0])
+        yield Gauge(MetricName("num-keys", STATE, "rows that are committed", tags), family.approximate_count)
     if store.builder.supplier.engine != ROCKSDB:
         return
-    tags = {**tags, f"{scope_of(store)}-state-id": store.builder.name}
     for name, description in ROCKSDB_PROPERTIES.items():
         yield Gauge(
             MetricName(name, STATE, description, tags),
@@ -166,7 +191,7 @@ def _of_thread(thread: StreamThread) -> Iterator[Metric]:
         yield from _latency(name, each, THREAD, tags, windows, (seconds, total, f"{seconds}_max"))
         ratio = f"part of the time that the thread spends on {what}, up to 1"
         yield Gauge(MetricName(f"{name}-ratio", THREAD, ratio, tags), partial(windows.rate, seconds))
-    yield from _of_group(thread.group_counters, tags)
+    yield from _of_group(counters.group, tags)
     since = "when the thread was started, in ms since 1970"
     yield _gauge("thread-start-time", since, THREAD, tags, counters, "started_at_ms")
     yield _gauge("thread-state", "the state of the thread", THREAD, tags, thread, "state")
@@ -226,10 +251,13 @@ def _of_task(task: Task, thread: str) -> Iterator[Metric]:
         yield _gauge("misplaced-keys-total", what, TASK, place, sample, "misplaced")
     stores = task.stores
     for name, store in list(stores.stores.items()):
-        yield from store_metrics(store, stores.counters.get(name), tags)
+        counters = stores.counters.get(name)
+        yield from store_metrics(store, counters, tags)
+        if counters is not None and counters.read_windows is not None:
+            yield from cache_metrics(name, counters.read_windows, tags)
         engine = stores.engines.get(store.builder.supplier.engine)
         if engine is not None:
-            yield from rocksdb_metrics(store, engine, tags)
+            yield from engine_metrics(store, engine, tags)
     if ROCKSDB in stores.engines:
         yield from _of_database(cast(HasStatistics, stores.engines[ROCKSDB]), {**tags, "rocksdb-state-id": "all"})
 
@@ -334,7 +362,7 @@ def global_metrics(thread: GlobalStreamThread) -> Iterator[Metric]:
         yield from store_metrics(store, stores.counters.get(name), tags)
         engine = stores.engines.get(store.builder.supplier.engine)
         if engine is not None:
-            yield from rocksdb_metrics(store, engine, tags)
+            yield from engine_metrics(store, engine, tags)
 
 
 def _count(

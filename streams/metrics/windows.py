@@ -82,6 +82,20 @@ class SampleWindows:
         grown = getattr(self._of, total) - values[self._totals[total]]
         return float(grown / events) if events else math.nan
 
+    def means(self, total: str, count: str) -> list[float]:
+        """Returns the same as :meth:`mean` for each window in which the count has grown; none if it has not."""
+        oldest = self._now_ms() - self._samples * self._window_ms
+        taken = list(self._taken)
+        recent = [values for at, values in taken if at >= oldest] or [taken[-1][1]]
+        sums, counts = ([values[self._totals[name]] for values in recent] for name in (total, count))
+        sums.append(getattr(self._of, total))
+        counts.append(getattr(self._of, count))
+        return [
+            float((sums[at + 1] - sums[at]) / (counts[at + 1] - counts[at]))
+            for at in range(len(recent))
+            if counts[at + 1] > counts[at]
+        ]
+
     def largest(self, maximum: str, count: str) -> float:
         """Returns the largest value; not a number if there were none.
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dsl import StreamsBuilder
+from dsl import Materialized, SessionWindows, StreamsBuilder, TimeWindows
+from processor_api.metrics import RecordingLevel
 from processor_api.processor import Processor
 from processor_api.punctuation import PunctuationType
 from processor_api.serde import Serdes
@@ -18,8 +20,10 @@ from processor_api.stores.factory import Stores
 from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster, counting
 from state.registry.statistics import ROCKSDB_PROPERTIES, ROCKSDB_STATISTICS
+from state.write_buffer.iterators import RowIterator
 from streams.app.kafka_streams import KafkaStreams
 from streams.metrics.registry import Metrics
+from streams.runtime.engines.store_counters import StoreCounters
 from streams.runtime.threads.thread_metrics import GroupCounters
 from streams.testing.broker import EmbeddedClients
 from waiting import wait_until
@@ -130,7 +134,9 @@ def test_a_store_tells_of_its_commits_and_of_rocksdb(cluster: Cluster) -> None:
     assert found["num-entries-active-mem-table"] == found["estimate-num-keys"] == 2
     assert found["block-cache-capacity"] == 64 << 20
     assert 0 < found["cur-size-active-mem-table"] <= found["size-all-mem-tables"]
-    assert set(values(app, "stream-state-metrics", {**TASK, "in-memory-state-id": "light"})) == commits
+    light = values(app, "stream-state-metrics", {**TASK, "in-memory-state-id": "light"})
+    assert set(light) == commits | {"num-keys"}
+    assert light["num-keys"] == 2
     app.close()
     assert values(app, "stream-state-metrics") == {}
 
@@ -169,6 +175,7 @@ def test_operations_of_stores_are_measured_at_debug_only(cluster: Cluster) -> No
         if name != "iterator-duration":
             assert 0 < found[f"{name}-rate"] <= 3 / 30
     assert found["num-open-iterators"] == 0
+    assert math.isnan(found["oldest-iterator-open-since-ms"])
     assert found["delete-rate"] == 0
 
 
@@ -180,6 +187,62 @@ def test_a_store_of_the_dsl_is_measured_too(cluster: Cluster) -> None:
     found = values(app, "stream-state-metrics", tags)
     assert 0 < found["put-rate"] <= 3 / 30
     assert found["get-rate"] == pytest.approx(found["put-rate"], rel=0.1)
+
+
+def of_store(app: KafkaStreams, store: str) -> dict[str, float]:
+    """The calls of a store by operation, as their rates over the whole window tell."""
+    found = {}
+    for name, metric in app.metrics().items():
+        if name.group == "stream-state-metrics" and store in name.tags.values() and name.name.endswith("-rate"):
+            found[name.name.removesuffix("-rate")] = metric.metric_value()
+    return {name: rate for name, rate in found.items() if rate and name != "commit"}
+
+
+def test_a_versioned_store_is_measured_as_others(cluster: Cluster) -> None:
+    """With the reads of a join, as of the times of its records."""
+    builder = StreamsBuilder()
+    versions = Stores.persistent_versioned_key_value_store("versions", 60_000)
+    table = builder.table("other", materialized=Materialized.as_(versions))
+    builder.stream("in").join(table, lambda one, other: one + other).to("out")
+    cluster.broker.create_topic("other", 1)
+    app = cluster.app(builder.build(), {**APP, "metrics.recording.level": "DEBUG"})
+    cluster.send("row", topic="other")
+    wait_until("it is put", lambda: "put" in of_store(app, "versions"))
+    cluster.send("a")
+    cluster.until_out("arow")
+    assert set(of_store(app, "versions")) == {"put", "get"}
+
+
+def test_windows_of_operators_are_measured(cluster: Cluster) -> None:
+    """They read and write rows without a call of the store."""
+    builder = StreamsBuilder()
+    windows = TimeWindows.of_size_with_no_grace(timedelta(seconds=1))
+    stream = builder.stream("in")
+    counts = stream.group_by_key().windowed_by(windows).count(materialized=Materialized(name="windows"))
+    counts.to_stream(lambda window, count: window.key).map_values(str).to("out")
+    sessions = SessionWindows.of_inactivity_gap_with_no_grace(timedelta(seconds=1))
+    stream.group_by_key().windowed_by(sessions).count(materialized=Materialized(name="sessions"))
+    app = cluster.app(builder.build(), {**APP, "metrics.recording.level": "DEBUG"})
+    cluster.send("a", "b")
+    cluster.until_out("2")
+    assert set(of_store(app, "windows")) == {"fetch", "put"}
+    assert {"fetch", "put"} <= set(of_store(app, "sessions")) <= {"fetch", "put", "remove"}
+
+
+def test_the_hits_of_a_cache_are_a_ratio_at_debug(cluster: Cluster) -> None:
+    """Kafka's names and tags; the write buffer is the cache, also of a store that sends each change on at once."""
+    app = cluster.app(counting(), {**APP, "metrics.recording.level": "DEBUG"})
+    cluster.send("a", "a", "a", "b")
+    cluster.until_out("a=1", "a=2", "a=3", "b=1")
+    [tags] = [dict(name.tags) for name in app.metrics() if name.name == "hit-ratio-avg"]
+    assert set(tags) == {"thread-id", "task-id", "record-cache-id"}
+    found = values(app, "stream-record-cache-metrics", tags)
+    assert set(found) == {"hit-ratio-avg", "hit-ratio-min", "hit-ratio-max"}
+    assert 0 < found["hit-ratio-avg"] < 1
+    assert found["hit-ratio-min"] == found["hit-ratio-avg"] == found["hit-ratio-max"], "one window"
+    app.close()
+    other = cluster.start(counting())
+    assert values(other, "stream-record-cache-metrics") == {}
 
 
 def test_a_restore_counts_what_it_read_and_what_is_left(cluster: Cluster, tmp_path: Path) -> None:
@@ -336,3 +399,26 @@ def test_rocksdb_keeps_statistics_at_debug_only(cluster: Cluster) -> None:
     app = cluster.app(using(kv("kept")), {**APP, "application.id": "quiet"})
     wait_until("it runs", lambda: "commit-total" in values(app, "stream-thread-metrics"))
     assert values(app, "stream-state-metrics", tags) == {}
+
+
+def test_the_oldest_iterator_that_is_open_has_its_time() -> None:
+    now = [1000]
+    counters = StoreCounters(Metrics(lambda: now[0], level=RecordingLevel.DEBUG), lambda: now[0] / 1000)
+
+    class Rows:
+        name, persistent, is_open = "kept", False, True
+
+        def all(self) -> RowIterator:
+            return RowIterator(iter([(b"k", b"v")]), "kept")
+
+    store = counters.measured(Rows())
+    first = store.all()
+    now[0] = 3000
+    second = store.all()
+    assert (counters.open_iterators, counters.oldest_iterator_ms()) == (2, 1000)
+    first.close()
+    assert (counters.open_iterators, counters.oldest_iterator_ms()) == (1, 3000)
+    second.close()
+    second.close()
+    assert counters.open_iterators == 0
+    assert math.isnan(counters.oldest_iterator_ms())

@@ -98,3 +98,23 @@ def test_it_agrees_with_kafkas_rate_but_for_a_window(steps: list[tuple[int, int]
         whole = (now - 1_000_000 + WINDOW_MS) / 1000
         assert found == pytest.approx(len(times) / whole)
         assert kafkas.measure(now) >= found
+
+
+def test_means_are_those_of_each_window() -> None:
+    """What lies in none of the windows does not count, and a window without events has no mean."""
+    kit = Kit()
+    assert kit.windows.means("seconds", "events") == []
+    kit.counters.count(1.0)
+    kit.clock.advance(WINDOW_MS)
+    kit.windows.sample()
+    kit.counters.count(2.0)
+    kit.counters.count(4.0)
+    assert kit.windows.means("seconds", "events") == [1.0, 3.0]
+    kit.clock.advance(WINDOW_MS)
+    kit.windows.sample()
+    assert kit.windows.means("seconds", "events") == [1.0, 3.0]
+    kit.clock.advance(WINDOW_MS)
+    kit.windows.sample()
+    assert kit.windows.means("seconds", "events") == [3.0]
+    kit.clock.advance(5 * WINDOW_MS)
+    assert kit.windows.means("seconds", "events") == []

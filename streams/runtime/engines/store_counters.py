@@ -6,13 +6,16 @@ other levels nothing stands between a processor and its store.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from processor_api.metrics import RecordingLevel
 from state.guards.guard import Policy, guarded
 from state.write_buffer.iterators import RowIterator
+from state.write_buffer.read_counts import ReadCounts
 from streams.metrics.registry import Metrics
+from streams.metrics.windows import SampleWindows
 
 TIMED_ONE_IN = 16
 
@@ -48,6 +51,10 @@ OPERATIONS = {
 }
 """The calls of stores, with the name of the operation that each counts as (Kafka Streams' names; for calls that Java
 does not have, the nearest). An operator's calls count as those of the same name."""
+OPERATOR_CALLS = OPERATIONS | {"get_as_of": "get", "add": "put"}
+"""The same, with the calls that only operators make."""
+ROW_CALLS = {"find": "fetch", "get_row": "fetch", "find_sessions": "fetch", "put_row": "put", "put": "put"}
+"""The calls of operators that read and write rows of windows and sessions (``timed``), and not the store."""
 
 
 class OperationCounter:
@@ -81,7 +88,15 @@ class StoreCounters:
         """The operations that the store has, at DEBUG, by Kafka's names."""
         self.iterators: OperationCounter | None = None
         """The iterators that were closed, with the time that each was open."""
-        self.open_iterators = 0
+        self._open_since_ms: dict[int, int] = {}
+        """When each iterator was opened that is open, by its number."""
+        self._opened = 0
+        self.reads: ReadCounts | None = None
+        """The reads of rows, and those that memory has answered."""
+        self.read_windows: SampleWindows | None = None
+        if metrics.takes(RecordingLevel.DEBUG):
+            self.reads = ReadCounts()
+            self.read_windows = metrics.windows(self.reads, ("reads", "hits"))
 
     def committed(self, seconds: float) -> None:
         """Adds a commit of the engine that holds the store."""
@@ -97,20 +112,34 @@ class StoreCounters:
             operation.windows.sample()
         if self.iterators is not None:
             self.iterators.windows.sample()
+        if self.read_windows is not None:
+            self.read_windows.sample()
+
+    @property
+    def open_iterators(self) -> int:
+        """Iterators that are open."""
+        return len(self._open_since_ms)
+
+    def oldest_iterator_ms(self) -> float:
+        """Returns when the oldest iterator that is open was opened, in ms since 1970; not a number if none is."""
+        return next(iter(self._open_since_ms.copy().values()), math.nan)
 
     # ------------------------------------------------------------------ operations
 
-    def measured(self, store: Any) -> Any:
-        """Returns a store, or its form for operators, whose calls are counted; the same unless the level is DEBUG."""
+    def measured(self, store: Any, calls: Mapping[str, str] = OPERATIONS) -> Any:
+        """Returns a store, or its form for operators, whose calls are counted; the same unless the level is DEBUG.
+
+        :param calls: the calls that are counted, with the operations that they count as.
+        """
         if not self._metrics.takes(RecordingLevel.DEBUG):
             return store
         if self.iterators is None:
             self.iterators = OperationCounter(self._metrics)
-        return guarded(Measured(store, self))
+        return guarded(Measured(store, self, calls))
 
-    def counted(self, store: Any, call: str) -> Callable[..., Any]:
-        """Returns a function that counts a call of a store, and makes it."""
-        name, now = OPERATIONS[call], self._now
+    def counted(self, store: Any, call: str, name: str) -> Callable[..., Any]:
+        """Returns a function that counts a call of a store as an operation, and makes it."""
+        now = self._now
         counter = self.operations.get(name)
         if counter is None:
             counter = self.operations[name] = OperationCounter(self._metrics)
@@ -130,12 +159,13 @@ class StoreCounters:
     def _iterating(self, rows: RowIterator) -> RowIterator:
         begin, close, iterators = self._now(), rows.close, self.iterators
         assert iterators is not None
-        self.open_iterators += 1
+        number = self._opened = self._opened + 1
+        self._open_since_ms[number] = self._metrics.now_ms()
 
         def closing() -> None:
             rows.close = close  # type: ignore[method-assign]
             close()
-            self.open_iterators -= 1
+            del self._open_since_ms[number]
             iterators.calls += 1
             iterators.took(self._now() - begin)
 
@@ -144,18 +174,34 @@ class StoreCounters:
 
 
 class Measured(Policy):
-    """Counts the calls of a store that are in `OPERATIONS`, but not those that the store makes itself."""
+    """Counts the calls of a store that are operations, but not those that the store makes itself."""
 
-    def __init__(self, store: Any, counters: StoreCounters) -> None:
+    def __init__(self, store: Any, counters: StoreCounters, operations: Mapping[str, str]) -> None:
         super().__init__(store)
-        self._counters = counters
+        self._counters, self._operations = counters, operations
 
     def calls(self) -> list[str]:
         store = self.store()
-        return [*super().calls(), *(name for name in OPERATIONS if callable(getattr(store, name, None)))]
+        return [*super().calls(), *(name for name in self._operations if callable(getattr(store, name, None)))]
 
     def over(self, store: Any) -> Measured:
-        return Measured(store, self._counters)
+        return Measured(store, self._counters, self._operations)
 
     def call(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
-        return self._counters.counted(self.store(), name) if name in OPERATIONS else call
+        operation = self._operations.get(name)
+        return call if operation is None else self._counters.counted(self.store(), name, operation)
+
+    def attribute(self, name: str) -> Any:
+        found = super().attribute(name)
+        return _MeasuredRows(found, self._counters) if name == "timed" else found
+
+
+class _MeasuredRows:
+    """Counts the calls by which operators read and write rows of windows and sessions."""
+
+    def __init__(self, rows: Any, counters: StoreCounters) -> None:
+        self._rows, self._counters = rows, counters
+
+    def __getattr__(self, name: str) -> Any:
+        operation = ROW_CALLS.get(name)
+        return getattr(self._rows, name) if operation is None else self._counters.counted(self._rows, name, operation)

@@ -25,7 +25,7 @@ from state.write_buffer.store_kind import OpenStore
 from streams.kafka.offset_metadata import changelog_mark
 from streams.kafka.producing.record_collector import Changelog, RecordCollector
 from streams.runtime.engines.custom_stores import open_custom_store
-from streams.runtime.engines.store_counters import StoreCounters
+from streams.runtime.engines.store_counters import OPERATOR_CALLS, StoreCounters
 from streams.runtime.plan.task_plan import TaskPlan
 from streams.runtime.processing.environment import Environment
 from streams.runtime.tasks.stored_progress import StoredProgress, StorePositions
@@ -173,6 +173,7 @@ class TaskStores:
             log, log_many = changelog.log, changelog.log_many
             if environment.probe is not None:
                 log, log_many = environment.probe.changelog(name, changelog)
+        counters = self._counters(name)
         opened = open_store(
             builder,
             engine=self.engines[builder.supplier.engine],
@@ -182,18 +183,24 @@ class TaskStores:
             log_many=log_many,
             log_each=environment.settings.log_each_put,
             drop=environment.dropping_by_store(builder, self._nodes_with(name)),
+            reads=None if counters is None else counters.reads,
             **self._serdes(builder),
         )
         if name in self.times:
             for one in opened.participants:
                 one.go_back(self.times[name].observed)
-        if environment.settings.registry is None:
-            return opened
-        counters = self.counters.get(name)
         if counters is None:
-            counters = self.counters[name] = StoreCounters(environment.settings.registry, environment.clock.monotonic)
-        facade, operator = counters.measured(opened.facade), counters.measured(opened.operator)
+            return opened
+        facade, operator = counters.measured(opened.facade), counters.measured(opened.operator, OPERATOR_CALLS)
         return replace(opened, facade=facade, operator=operator, bare=opened.facade)
+
+    def _counters(self, store: str) -> StoreCounters | None:
+        """Returns the counters of a store, which go on when it is opened again; ``None`` where nothing is measured."""
+        registry = self._environment.settings.registry
+        found = self.counters.get(store)
+        if found is None and registry is not None:
+            found = self.counters[store] = StoreCounters(registry, self._environment.clock.monotonic)
+        return found
 
     def _nodes_with(self, store: str) -> list[str]:
         topology = self._plan.topology

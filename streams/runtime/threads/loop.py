@@ -23,7 +23,7 @@ from streams.runtime.tasks.task import Task
 from streams.runtime.threads.call_timeout import CallTimeout
 from streams.runtime.threads.due_tasks import DueTasks
 from streams.runtime.threads.intake import Intake
-from streams.runtime.threads.thread_metrics import GroupCounters, Reports, ThreadCounters
+from streams.runtime.threads.thread_metrics import Reports, ThreadCounters
 from streams.runtime.threads.thread_resources import ThreadResources
 from streams.runtime.threads.thread_state import ThreadState
 
@@ -39,7 +39,6 @@ class KeptByThread:
     """Holds what a thread keeps from one set of resources to the next: counters, failures, waits."""
 
     counters: ThreadCounters
-    group: GroupCounters
     reports: Reports
     retry: Retry
     refused: RefusedRecords
@@ -55,12 +54,10 @@ class KeptByThread:
     def of(cls, name: str, config: StreamsConfig, platform: Platform, metrics: Metrics) -> KeptByThread:
         """Returns that of a new thread."""
         clock = platform.clock
-        counters = ThreadCounters(clock.time_ms(), metrics)
-        group = GroupCounters(metrics, clock.monotonic)
+        counters = ThreadCounters(clock.time_ms(), metrics, clock.monotonic)
         return cls(
             counters=counters,
-            group=group,
-            reports=Reports(name, counters, group, config, clock),
+            reports=Reports(name, counters, config, clock),
             retry=Retry.of(config, clock),
             refused=RefusedRecords(clock, client_configs.retry_backoff_ms(config)[0], config.task_timeout_ms),
             full_disk=FullDisk.of(name, config, platform),

@@ -27,7 +27,7 @@ from streams.runtime.threads.loop import KeptByThread, ThreadLoop
 from streams.runtime.threads.metadata import ThreadMetadata
 from streams.runtime.threads.parent_only import ParentOnly
 from streams.runtime.threads.task_manager import OwnedTask
-from streams.runtime.threads.thread_metrics import GroupCounters, ThreadCounters
+from streams.runtime.threads.thread_metrics import ThreadCounters
 from streams.runtime.threads.thread_resources import ThreadResources
 from streams.runtime.threads.thread_state import ThreadState, check_step
 from streams.threads import StoppableThread
@@ -81,11 +81,6 @@ class StreamThread:
     def counters(self) -> ThreadCounters:
         """The counts of what the thread has done since its start; any thread may read them."""
         return self._kept.counters
-
-    @property
-    def group_counters(self) -> GroupCounters:
-        """The counts of what the group has done to its tasks since its start; any thread may read them."""
-        return self._kept.group
 
     # ------------------------------------------------------------------ from outside
 
@@ -223,8 +218,8 @@ class StreamThread:
         if former is not None:
             resources.pace.drains.learn_from(former.pace.drains)
         self._resources = resources
-        resources.manager.waits, resources.manager.group = self._kept.refused.waits, self._kept.group
-        self._kept.group.begins()
+        resources.manager.waits, resources.manager.group = self._kept.refused.waits, self.counters.group
+        self.counters.group.begins()
         try:
             with self._parent_only:
                 resources.join(self._thread.stopping)

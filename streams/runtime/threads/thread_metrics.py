@@ -41,50 +41,6 @@ LOOK_PART = 200
 """How much longer than a look the time to the next one is at least."""
 
 
-class ThreadCounters:
-    """Counts since the start of the thread. Written by the thread, read by any. Times are in seconds."""
-
-    def __init__(self, started_at_ms: int, metrics: Metrics) -> None:
-        self.started_at_ms = started_at_ms
-        self.processed = self.commits = self.polls = 0
-        self.process_s = self.commit_s = self.poll_s = 0.0
-        self.process_s_max = self.commit_s_max = self.poll_s_max = 0.0
-        """The largest of the window; of processing, for one record in the mean of a batch."""
-        self._reported = (0, 0)
-        self.windows = metrics.windows(
-            self,
-            ("processed", "commits", "polls", "process_s", "commit_s", "poll_s"),
-            ("process_s_max", "commit_s_max", "poll_s_max"),
-        )
-
-    def polled(self, seconds: float) -> None:
-        """Adds a poll."""
-        self.polls += 1
-        self.poll_s += seconds
-        if seconds > self.poll_s_max:
-            self.poll_s_max = seconds
-
-    def worked(self, seconds: float, records: int) -> None:
-        """Adds the time that so many records took; nothing for no records."""
-        if records:
-            self.process_s += seconds
-            each = seconds / records
-            if each > self.process_s_max:
-                self.process_s_max = each
-
-    def committed(self, seconds: float) -> None:
-        """Adds a commit of tasks."""
-        self.commits += 1
-        self.commit_s += seconds
-        if seconds > self.commit_s_max:
-            self.commit_s_max = seconds
-
-    def since_last(self) -> dict[str, int]:
-        """Returns the records processed and the commits since the last call."""
-        before, self._reported = self._reported, (self.processed, self.commits)
-        return {"records": self.processed - before[0], "commits": self.commits - before[1]}
-
-
 class GroupCounters:
     """Counts what the group does to the tasks of a thread since its start. Written by the thread, read by any.
 
@@ -131,6 +87,46 @@ class GroupCounters:
     def since_last_s(self) -> float:
         """Returns the seconds since the end of the last rebalance; -1 if there was none, as in Kafka."""
         return -1.0 if self._ended is None else self._now() - self._ended
+
+
+class ThreadCounters:
+    """Counts since the start of the thread. Written by the thread, read by any. Times are in seconds."""
+
+    def __init__(self, started_at_ms: int, metrics: Metrics, now: Callable[[], float]) -> None:
+        self.started_at_ms = started_at_ms
+        self.processed = self.commits = self.polls = 0
+        self.process_s = self.commit_s = self.poll_s = 0.0
+        self.process_s_max = self.commit_s_max = self.poll_s_max = 0.0
+        """The largest of the window; of processing, for one record in the mean of a batch."""
+        self.group = GroupCounters(metrics, now)
+        """Counts what the group has done to the tasks of the thread."""
+        self.windows = metrics.windows(
+            self,
+            ("processed", "commits", "polls", "process_s", "commit_s", "poll_s"),
+            ("process_s_max", "commit_s_max", "poll_s_max"),
+        )
+
+    def polled(self, seconds: float) -> None:
+        """Adds a poll."""
+        self.polls += 1
+        self.poll_s += seconds
+        if seconds > self.poll_s_max:
+            self.poll_s_max = seconds
+
+    def worked(self, seconds: float, records: int) -> None:
+        """Adds the time that so many records took; nothing for no records."""
+        if records:
+            self.process_s += seconds
+            each = seconds / records
+            if each > self.process_s_max:
+                self.process_s_max = each
+
+    def committed(self, seconds: float) -> None:
+        """Adds a commit of tasks."""
+        self.commits += 1
+        self.commit_s += seconds
+        if seconds > self.commit_s_max:
+            self.commit_s_max = seconds
 
 
 class DropReport:
@@ -242,11 +238,11 @@ class Reports:
     """Samples the counters of a thread and its tasks for rates, and logs what was done since the last time, every
     ``log.summary.interval.ms``; 0 is never."""
 
-    def __init__(
-        self, name: str, counters: ThreadCounters, group: GroupCounters, config: StreamsConfig, clock: Clock
-    ) -> None:
+    def __init__(self, name: str, counters: ThreadCounters, config: StreamsConfig, clock: Clock) -> None:
         self._name = name
-        self._counters, self._group = counters, group
+        self._counters = counters
+        self._summed = (0, 0)
+        """The records and the commits of the former summaries."""
         self._clock = clock
         self._summary_s = config.log_summary_interval_ms / 1000
         self._sample_s = max(SAMPLE_INTERVAL_S, config.metrics_sample_window_ms / 1000 * SAMPLE_PART)
@@ -273,18 +269,24 @@ class Reports:
         if now >= self._next_summary:
             self._next_summary = now + self._summary_s
             self._drops.collect(running)
-            done = {**self._counters.since_last(), "dropped": self._drops.since_summary()}
+            done = {**self._done(), "dropped": self._drops.since_summary()}
             log.info("summary", extra={"thread_name": self._name, **done})
             self._held.log(running)
         if now >= self._next_sample:
             self._next_sample = now + self._sample_s
             self._counters.windows.sample()
-            self._group.windows.sample()
+            self._counters.group.windows.sample()
             for task in running:
                 task.sample()
             self._drops.collect(running)
             self._drops.log(now)
             self._held.look(now, running)
+
+    def _done(self) -> dict[str, int]:
+        """Returns the records processed and the commits since the last call."""
+        counters, before = self._counters, self._summed
+        self._summed = counters.processed, counters.commits
+        return {"records": counters.processed - before[0], "commits": counters.commits - before[1]}
 
     def end(self, running: Collection[Task]) -> None:
         """Logs what was not logged yet of tasks that end."""
