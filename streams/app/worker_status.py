@@ -7,7 +7,7 @@ import socket
 
 from processor_api.texts import plain_str
 from streams.app.application_run import ApplicationRun
-from streams.observing.observer import task_statuses, thread_status
+from streams.observing.observer import global_status, task_statuses, thread_status
 from streams.observing.status import WorkerStatus
 from streams.version import __version__
 
@@ -24,6 +24,7 @@ def worker_status(run: ApplicationRun, *, ready: bool, endpoint: str | None) -> 
     parts, resources = run.parts, run.resources
     config, topology = parts.config, parts.topology
     threads = list(run.threads or ())
+    global_thread = None if resources is None else resources.global_stores.thread
     started = [thread.counters.started_at_ms for thread in threads]
     return WorkerStatus(
         application_id=config.application_id,
@@ -40,4 +41,5 @@ def worker_status(run: ApplicationRun, *, ready: bool, endpoint: str | None) -> 
         endpoint=endpoint,
         threads=tuple(thread_status(thread) for thread in threads),
         tasks=tuple(task for thread in threads for task in task_statuses(topology, thread)),
+        global_task=None if global_thread is None else global_status(topology, global_thread),
     )

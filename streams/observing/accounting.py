@@ -5,22 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from processor_api.context import HeldBack
+from processor_api.topology.data import TopologyData
 from streams.observing.places import place_of
 from streams.observing.status import DropStatus, HeldStatus
-from streams.runtime.processing.drops import Dropped
+from streams.runtime.processing.drops import Dropped, TaskDrops
 from streams.runtime.tasks.task import Task
 
 
 def drops_of(task: Task) -> tuple[DropStatus, ...]:
-    """Returns the records without a result by node and reason; any thread may ask."""
-    return tuple(_dropped(task, one) for one in task.environment.metrics.drops.all())
+    """Returns the records of a task without a result by node and reason; any thread may ask."""
+    return dropped_by(task.environment.metrics.drops, task.plan.topology)
 
 
-def _dropped(task: Task, one: Dropped) -> DropStatus:
+def dropped_by(drops: TaskDrops, topology: TopologyData) -> tuple[DropStatus, ...]:
+    """Returns what was counted of records without a result, with the places of the nodes; any thread may ask."""
+    return tuple(_dropped(one, topology) for one in drops.all())
+
+
+def _dropped(one: Dropped, topology: TopologyData) -> DropStatus:
     reason = one.reason
     return DropStatus(
         node=one.node,
-        **place_of(task.plan.topology, one.node),
+        **place_of(topology, one.node),
         reason=reason.tag,
         text=reason.text,
         remedy=reason.remedy,

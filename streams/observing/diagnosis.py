@@ -57,6 +57,12 @@ def _of_worker(status: WorkerStatus) -> Iterator[NoOutputReason]:
         yield NoOutputReason(cause="not-running", text=f"the application is {status.state}", remedy="Start it.")
     elif status.paused:
         yield NoOutputReason(cause="paused", text="the application is paused", remedy="Call resume().")
+    elif status.global_task is not None and status.global_task.state == "RESTORING":
+        yield NoOutputReason(
+            cause="restoring",
+            text="the global stores are filled from their topics: tasks begin when they are complete",
+            remedy="Wait; a store in memory is filled at each start, one on disk from where it was.",
+        )
     elif any(thread.waits_for_topology for thread in status.threads) and not _running(status):
         yield NoOutputReason(
             cause="other-topology",
@@ -83,10 +89,12 @@ class WorkerLook:
     def __init__(self, status: WorkerStatus, earlier: WorkerStatus | None) -> None:
         self._status = status
         self._running = _running(status)
+        self._dropping = [*self._running, *(task for task in (status.global_task,) if task is not None)]
+        """The tasks that may have dropped something: what fills the global stores too."""
         self._waiting = [task for task in status.tasks if task.state != "RUNNING"]
         self._seconds = 0.0 if earlier is None else (status.at_ms - earlier.at_ms) / 1000
-        before = {task.id: task for task in (() if earlier is None else earlier.tasks)}
-        self._before = {task.id: before[task.id] for task in status.tasks if _is_same(task, before.get(task.id))}
+        before = {task.id: task for task in (() if earlier is None else earlier.all_tasks)}
+        self._before = {task.id: before[task.id] for task in status.all_tasks if _is_same(task, before.get(task.id))}
         self._processed = sum(map(self._since, self._running))
 
     def _since(self, task: TaskStatus) -> int:
@@ -171,7 +179,7 @@ class WorkerLook:
     def dropped(self) -> Iterator[tuple[float, NoOutputReason]]:
         """Yields the records without a result by node and reason, most first, with their part of all."""
         found: dict[tuple[str, str], DropStatus] = {}
-        for task in self._running:
+        for task in self._dropping:
             before = self._before.get(task.id)
             known = {(one.node, one.reason): one.count for one in (() if before is None else before.drops)}
             for one in task.drops:
@@ -181,15 +189,23 @@ class WorkerLook:
                     sum_ = found.get(key)
                     found[key] = replace(one, count=new) if sum_ is None else added(sum_, replace(one, count=new))
         for one in sorted(found.values(), key=lambda one: -one.count):
-            share = one.count / max(1, self._processed)
+            read = self._read_beside(one)
+            share = one.count / max(1, read)
             if not one.expected or share >= MANY:
-                yield share, self._of_drop(one)
+                yield share, self._of_drop(one, read)
 
-    def _of_drop(self, one: DropStatus) -> NoOutputReason:
+    def _read_beside(self, one: DropStatus) -> int:
+        """Returns how many records came to the tasks, or to the global stores, which dropped some."""
+        filling = self._status.global_task
+        if filling is None or all(one.node != node.name for node in filling.nodes):
+            return self._processed
+        return max(one.count, self._since(filling))  # those that a store is filled with first are not processed
+
+    def _of_drop(self, one: DropStatus, read: int) -> NoOutputReason:
         late = ""
         if one.late_by_ms is not None:
             late = late_in_words(one.late_by_ms, one.setting)
-        count = f"{one.count} of {self._processed}" if one.count < self._processed else f"all {one.count}"
+        count = f"{one.count} of {read}" if one.count < read else f"all {one.count}"
         return NoOutputReason(
             cause=one.reason,
             text=f"{count} records have no result at {_place(one)}: {one.text}{late}",

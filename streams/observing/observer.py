@@ -7,18 +7,23 @@ or after the change.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 from processor_api.record import NO_TIMESTAMP
+from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.suppliers import ROCKSDB
 from processor_api.topology.topology import Topology
+from state.engine.port import Engine
 from state.registry.kinds import families_of, kind_name
 from state.registry.statistics import HasProperties, uncommitted
-from streams.observing.accounting import drops_of, held_by
+from state.write_buffer.store_kind import OpenStore
+from streams.observing.accounting import dropped_by, drops_of, held_by
 from streams.observing.places import place_of
 from streams.observing.status import NodeStatus, PartitionStatus, StoreStatus, TaskStatus, ThreadStatus
+from streams.runtime.global_stores.thread import GlobalStreamThread, GlobalThreadState
+from streams.runtime.processing.environment import Environment
 from streams.runtime.processing.inputs import InputQueue
 from streams.runtime.processing.node_samples import NodeSamples
 from streams.runtime.tasks.task import Task
@@ -84,11 +89,49 @@ def _of_task(topology: Topology, owned: OwnedTask, thread: str) -> TaskStatus:
         stream_time_ms=_time(task.environment.cursor.stream_time),
         dropped=metrics.dropped_records,
         partitions=tuple(_partition(queue, task) for queue in task.inputs.all()) or tuple(_unread(owned)),
-        nodes=tuple(_measured(topology, owned.plan.nodes, task)),
+        nodes=tuple(_measured(topology, owned.plan.nodes, task.environment)),
         latency_ms=_latency(metrics.nodes),
         drops=drops_of(task),
         held=held_by(task),
-        stores=tuple(_store(name, owned, task) for name in owned.plan.stores),
+        stores=tuple(_restored(name, owned, task) for name in owned.plan.stores),
+    )
+
+
+def global_status(topology: Topology, thread: GlobalStreamThread) -> TaskStatus:
+    """Returns what fills the global stores as a task. Its partitions have no end and no lag: nothing is committed."""
+    task = thread.task
+    environment = task.environment
+    metrics, filling = environment.metrics, thread.state is GlobalThreadState.CREATED
+    nodes = [name for spec in task.specs.values() for name in (spec.source, spec.processor)]
+    return TaskStatus(
+        id=str(environment.task_id),
+        thread=thread.name,
+        state="RESTORING" if filling else "RUNNING" if thread.state is GlobalThreadState.RUNNING else "CLOSED",
+        processed=metrics.records_processed,
+        rate=0.0 if metrics.windows is None else metrics.windows.rate("records_processed"),
+        stream_time_ms=None,
+        dropped=metrics.dropped_records,
+        partitions=tuple(_global_partition(queue) for queue in task.list_queues()),
+        nodes=tuple(_measured(topology, nodes, environment)),
+        drops=dropped_by(metrics.drops, topology),
+        stores=tuple(
+            replace(_store(spec.builder, task.stores.engines, task.stores.stores.get(spec.name)), restoring=filling)
+            for spec in task.specs.values()
+        ),
+    )
+
+
+def _global_partition(queue: InputQueue) -> PartitionStatus:
+    return PartitionStatus(
+        topic=queue.partition.topic,
+        partition=queue.partition.partition,
+        position=queue.position,
+        committed=None,
+        end=None,
+        lag=None,
+        buffered=len(queue),
+        caught_up=False,
+        stream_time_ms=_time(queue.partition_time),
     )
 
 
@@ -97,9 +140,9 @@ def node_status(topology: Topology, name: str) -> NodeStatus:
     return NodeStatus(name=name, **place_of(topology, name))
 
 
-def _measured(topology: Topology, names: Iterable[str], task: Task) -> Iterator[NodeStatus]:
+def _measured(topology: Topology, names: Iterable[str], environment: Environment) -> Iterator[NodeStatus]:
     """Yields nodes with what is estimated of them, and their last errors."""
-    samples, errors = task.environment.metrics.nodes, task.environment.errors.last
+    samples, errors = environment.metrics.nodes, environment.errors.last
     seconds = {
         name: node.windows.rate("seconds") for name, node in list(samples.nodes.items()) if node.windows is not None
     }
@@ -151,10 +194,15 @@ def _partition(queue: InputQueue, task: Task) -> PartitionStatus:
     )
 
 
-def _store(name: str, owned: OwnedTask, task: Task) -> StoreStatus:
-    builder = owned.plan.topology.stores[name]
+def _restored(name: str, owned: OwnedTask, task: Task) -> StoreStatus:
+    found = _store(owned.plan.topology.stores[name], task.stores.engines, task.stores.stores.get(name))
+    restore = owned.restores.get(name)
+    return found if restore is None else replace(found, restoring=True, restore_remaining=restore.remaining)
+
+
+def _store(builder: StoreBuilder[Any, Any], engines: Mapping[str, Engine], store: OpenStore | None) -> StoreStatus:
     kept_in = builder.supplier.engine
-    restore, store, engine = owned.restores.get(name), task.stores.stores.get(name), task.stores.engines.get(kept_in)
+    engine = engines.get(kept_in)
     families = families_of(builder)
     entries = size = None
     if engine is not None and kept_in == ROCKSDB:
@@ -164,11 +212,11 @@ def _store(name: str, owned: OwnedTask, task: Task) -> StoreStatus:
     elif engine is not None and store is not None:
         entries = engine.family(families[0]).approximate_count()
     return StoreStatus(
-        name=name,
+        name=builder.name,
         kind=kind_name(builder),
         engine=kept_in,
-        restoring=restore is not None,
-        restore_remaining=0 if restore is None else restore.remaining,
+        restoring=False,
+        restore_remaining=0,
         entries=entries,
         size=size,
         uncommitted=None if store is None else uncommitted(store)[0],

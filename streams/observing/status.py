@@ -203,3 +203,10 @@ class WorkerStatus:
     """The address of its HTTP port, such as ``http://10.1.2.3:8080``."""
     threads: tuple[ThreadStatus, ...] = ()
     tasks: tuple[TaskStatus, ...] = ()
+    global_task: TaskStatus | None = None
+    """Describes the filling of the global stores, with the id ``-1_-1`` as in metrics; it is none of the tasks."""
+
+    @property
+    def all_tasks(self) -> tuple[TaskStatus, ...]:
+        """Its tasks, and what fills the global stores, if there are any."""
+        return self.tasks if self.global_task is None else (*self.tasks, self.global_task)

@@ -301,7 +301,7 @@ class TopologyTestDriver:
             assert [(drop.reason, drop.count) for drop in driver.drops()] == [("null-key-or-value", 1)]
         """
         self._check_open()
-        return drops_of(self._driven.task)
+        return (*drops_of(self._driven.task), *self._driven.globals.drops())
 
     def held_back(self) -> tuple[HeldStatus, ...]:
         """Returns what operators hold back until stream time goes on: open windows, suppressed rows, unmatched records.

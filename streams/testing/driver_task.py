@@ -16,6 +16,8 @@ from state.write_buffer.memory_budget import Budget
 from state.write_buffer.store_kind import OpenStore
 from streams.config import StreamsConfig
 from streams.kafka.producing.record_collector import RecordCollector
+from streams.observing.accounting import dropped_by
+from streams.observing.status import DropStatus
 from streams.runtime.engines.opener import Engines, spilling
 from streams.runtime.global_stores.task import GlobalTask
 from streams.runtime.plan.task_plan import plan_all
@@ -81,6 +83,11 @@ class DriverGlobals:
     @property
     def dropped_records(self) -> int:
         return 0 if self._task is None else self._task.environment.metrics.dropped_records
+
+    def drops(self) -> tuple[DropStatus, ...]:
+        """Returns the records without a result by node and reason."""
+        task = self._task
+        return () if task is None else dropped_by(task.environment.metrics.drops, task.topology)
 
     def close(self) -> None:
         """Closes processors and stores."""

@@ -220,3 +220,47 @@ def test_a_restore_says_how_much_is_left(cluster: Cluster) -> None:
     finally:
         go_on.set()
     cluster.until_state(app, ClientState.RUNNING)
+
+
+class HeldFill:
+    """Keeps a global store from being filled until it is let go."""
+
+    def __init__(self) -> None:
+        self.begun, self.end = threading.Event(), threading.Event()
+
+    def on_restore_start(self, *_: Any) -> None:
+        """Nothing is to be done."""
+
+    def on_batch_restored(self, *_: Any) -> None:
+        self.begun.set()
+        self.end.wait(60)
+
+    def on_restore_end(self, *_: Any) -> None:
+        """Nothing is to be done."""
+
+    def on_restore_suspended(self, *_: Any) -> None:
+        """Nothing is to be done."""
+
+
+def test_global_stores_that_are_filled_first_are_the_reason(cluster: Cluster) -> None:
+    builder = StreamsBuilder()
+    builder.stream("in").join(
+        builder.global_table("other"), lambda one, other: one + other, key_selector=lambda key, value: key
+    ).to("out")
+    cluster.send("row", topic="other")
+    app = cluster.app(builder.build(), start=False)
+    held = HeldFill()
+    app.set_global_state_restore_listener(held)
+    starting = threading.Thread(target=app.start)
+    starting.start()
+    try:
+        assert held.begun.wait(60)
+        [reason] = why_no_output(app.status())
+        assert reason.cause == "restoring"
+        assert "global stores" in reason.text
+        [store] = app.status().global_task.stores
+        assert store.restoring
+    finally:
+        held.end.set()
+        starting.join()
+    cluster.until_state(app, ClientState.RUNNING)

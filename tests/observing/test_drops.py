@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -14,6 +17,10 @@ from processor_api.record import DropReason
 from processor_api.stores.factory import Stores
 from runtime_support.running_app import Cluster
 from streams.app.kafka_streams import KafkaStreams
+from streams.cli.cluster.workers import Seen, parsed
+from streams.cli.top.view import Choice, view_of
+from streams.http.page.live import snapshot
+from streams.observing.diagnosis import why_no_output
 from streams.testing import TopologyTestDriver
 from waiting import wait_until
 
@@ -223,6 +230,59 @@ def test_a_record_behind_the_history_of_a_versioned_store_is_counted_at_the_node
     assert until_dropped(app, DropReason.HISTORY_ENDED, 1) == (1, 40_000, "retention of 1m")
     [drop] = app.status().tasks[0].drops
     assert drop.node == "KTABLE-SOURCE-0000000001"
+
+
+def enriching() -> Any:
+    builder = StreamsBuilder(key_serde="string", value_serde="string")
+    table = builder.global_table("other", materialized="people")
+    builder.stream("in").join(table, lambda one, other: one + other, key_selector=lambda key, value: value).to("out")
+    return builder.build()
+
+
+def test_what_a_global_store_leaves_out_is_in_the_status_the_log_and_the_diagnosis(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What it was filled with before the tasks began, and what has come since."""
+    cluster.send("lost", "lost", topic="other", key=None)
+    cluster.send("Ann", topic="other", key="ann")
+    with caplog.at_level("INFO", logger="streams.thread"):
+        app = cluster.start(enriching())
+        cluster.send("lost", topic="other", key=None)
+        wait_until("three are left out", lambda: [one.count for one in app.status().global_task.drops] == [3])
+        status = app.status()
+        task = status.global_task
+        assert task is not None
+        assert (task.id, task.state, task.dropped, status.all_tasks[-1]) == ("-1_-1", "RUNNING", 3, task)
+        assert task not in status.tasks
+        [drop] = task.drops
+        assert (drop.reason, drop.call) == ("null-key", "global_table(people)")
+        [store] = task.stores
+        assert (store.name, store.restoring) == ("people", False)
+        wait_until("its row is there", lambda: app.status().global_task.stores[0].entries == 1)
+        assert [one.position for one in app.status().global_task.partitions] == [4]
+        reasons = why_no_output(status)
+        assert "null-key" in [one.cause for one in reasons]
+        assert any(Path(__file__).name in one.text for one in reasons)
+        json.dumps(snapshot(status), allow_nan=False)
+        assert [one["count"] for one in snapshot(status)["drops"]] == [3]
+        view = view_of("app", Seen((status,)), None, Choice(opened=("", "")))
+        assert "3 records dropped" in view.lines[0]
+        assert "1 task," in view.lines[0]
+        assert [row[0] for row in view.sections[1].rows] == ["global", "1_0"]
+        opened = view_of("app", Seen((status,)), None, Choice(opened=(status.client_id, "-1_-1")))
+        assert [one.title for one in opened.sections] == ["Tasks", "Inputs", "Nodes", "Stores", "Dropped"]
+        [again] = parsed([("here", json.dumps(asdict(status)).encode())], []).workers
+        assert again == status
+        app.close()
+    lines = [text for text in map(_message, caplog.records) if "without a result" in text]
+    assert sum(int(re.search(r"result: (\d+) at", line)[1]) for line in lines) == 3
+
+
+def test_the_drops_of_a_driver_are_those_of_global_stores_too() -> None:
+    with TopologyTestDriver(enriching()) as driver:
+        driver.create_input_topic("other", "string", "string").pipe_input(None, "lost")
+        driver.create_input_topic("in", "string", "string").pipe_input("k", "ann")
+        assert {(one.reason, one.count) for one in driver.drops()} == {("null-key", 1), ("no-partner", 1)}
 
 
 def test_every_reason_has_words_and_its_own_tag() -> None:

@@ -22,6 +22,11 @@ class TaskRow:
     rate: float
 
     @property
+    def is_global(self) -> bool:
+        """Whether it is what fills the global stores, which is none of the tasks."""
+        return self.task is self.worker.global_task
+
+    @property
     def behind_ms(self) -> int | None:
         """The time by which its stream time is behind the clock of its worker."""
         time = self.task.stream_time_ms
@@ -44,7 +49,7 @@ class TaskRow:
 
 
 def rows(now: Seen, before: Seen | None) -> list[TaskRow]:
-    """Returns a row for each task of all workers.
+    """Returns a row for each task of all workers, and for what fills the global stores of each.
 
     :param before: an earlier look, which rates are computed from; without it they are those of the workers' metrics.
     """
@@ -52,13 +57,13 @@ def rows(now: Seen, before: Seen | None) -> list[TaskRow]:
     return [
         TaskRow(worker, task, _rate(worker, task, earlier.get((worker.client_id, task.id))))
         for worker in now.workers
-        for task in worker.tasks
+        for task in worker.all_tasks
     ]
 
 
 def _counts(seen: Seen) -> Iterator[tuple[tuple[str, str], tuple[int, int]]]:
     for worker in seen.workers:
-        for task in worker.tasks:
+        for task in worker.all_tasks:
             yield (worker.client_id, task.id), (worker.at_ms, task.processed)
 
 
@@ -176,20 +181,21 @@ def why(now: Seen, before: Seen | None) -> list[str]:
 
 
 def _summary(application_id: str, now: Seen, tasks: Sequence[TaskRow]) -> str:
-    lags = [row.task.lag for row in tasks]
+    own = [row for row in tasks if not row.is_global]
+    lags = [row.task.lag for row in own]
     known = [lag for lag in lags if lag is not None]
     lag = f"lag {amount(sum(known))}" + ("" if len(known) == len(lags) else " and more, as not all is known yet")
     dropped = sum(row.task.dropped for row in tasks)
     return (
-        f"{application_id}: {counted(len(now.workers), 'worker')}, {counted(len(tasks), 'task')},"
-        f" {amount(sum(row.rate for row in tasks))} records/s, {lag}, {counted(dropped, 'record')} dropped"
+        f"{application_id}: {counted(len(now.workers), 'worker')}, {counted(len(own), 'task')},"
+        f" {amount(sum(row.rate for row in own))} records/s, {lag}, {counted(dropped, 'record')} dropped"
     )
 
 
 def _workers(workers: Sequence[WorkerStatus], tasks: Sequence[TaskRow]) -> Section:
     found = []
     for one in workers:
-        own = [row for row in tasks if row.worker is one]
+        own = [row for row in tasks if row.worker is one and not row.is_global]
         state = "PAUSED" if one.paused else one.state
         found.append(
             (
@@ -214,7 +220,7 @@ def _tasks(tasks: Sequence[TaskRow], selected: int) -> Section:
     workers = {row.worker.client_id for row in tasks}
     found = tuple(
         (
-            row.task.id,
+            "global" if row.is_global else row.task.id,
             f"{row.worker.host}:{row.worker.pid}" if len(workers) > 1 else "",
             _state(row.task),
             amount(row.rate),

@@ -198,11 +198,12 @@ def snapshot(status: WorkerStatus) -> dict[str, Any]:
         **_fields(status),
         "threads": [_fields(thread) for thread in status.threads],
         "tasks": [_task(task) for task in status.tasks],
-        "nodes": _nodes(status.tasks),
-        "drops": [_fields(drop) for drop in _drops(status.tasks)],
+        "global_task": None if status.global_task is None else _task(status.global_task),
+        "nodes": _nodes(status.all_tasks),
+        "drops": [_fields(drop) for drop in _drops(status.all_tasks)],
         "errors": {
             node.name: f"{node.last_error} (task {task.id})"
-            for task in status.tasks
+            for task in status.all_tasks
             for node in task.nodes
             if node.last_error is not None
         },

@@ -219,7 +219,8 @@ function sourceRate(box) {
 }
 
 function storeFigures(name) {
-  const parts = page.latest.tasks.flatMap((task) => task.stores.filter((one) => one.name === name).map((one) => ({ ...one, task })));
+  const tasks = [...page.latest.tasks, page.latest.global_task].filter(Boolean);
+  const parts = tasks.flatMap((task) => task.stores.filter((one) => one.name === name).map((one) => ({ ...one, task })));
   if (!parts.length) return null;
   const total = (field) => (parts.some((one) => known(one[field])) ? sum(parts.map((one) => one[field] ?? 0)) : null);
   const left = total("restore_remaining") ?? 0, most = Math.max(left, page.mostToRestore.get(name) ?? 0);
@@ -248,7 +249,7 @@ function summary(box) {
   if (box.kind === "store") {
     const found = storeFigures(box.name);
     if (!found) return { text: "" };
-    if (found.restoring) return { text: `restoring, ${count(found.left)} left`, restored: found.restored };
+    if (found.restoring) return { text: found.left ? `restoring, ${count(found.left)} left` : "restoring", restored: found.restored };
     return { text: [known(found.entries) ? `${count(found.entries)} entries` : "", known(found.size) ? bytes(found.size) : ""].filter(Boolean).join(" · ") };
   }
   const found = nodeFigures(box);
@@ -722,7 +723,7 @@ function updateTop() {
   setState(it.paused ? "paused" : it.state.toLowerCase().replaceAll("_", " "), it.paused ? "warn" : kind);
   const up = known(it.started_at_ms) ? `, up ${duration(it.at_ms - it.started_at_ms)}` : "";
   say(byId("where"), `${it.host}, process ${it.pid}, version ${it.version}${up}`);
-  const lags = it.tasks.map((task) => task.lag), dropped = sum(it.tasks.map((task) => task.dropped));
+  const lags = it.tasks.map((task) => task.lag), dropped = sum([...it.tasks, it.global_task].filter(Boolean).map((task) => task.dropped));
   const lag = lags.some(known) ? sum(lags.filter(known)) : null;
   const totals = { Records: rate(page.history.at(-1).rate), Lag: count(lag), Dropped: count(dropped), Tasks: count(it.tasks.length) };
   fillTotals(totals);

@@ -155,6 +155,7 @@ class GlobalRestore:
             count = len(keyed)
         else:
             count = self._task.stores.load(part.spec, messages)
+        self._task.drop_unkeyed(part.spec, len(messages) - count)
         part.restored += count
         part.position = position
         self._last_record_at = self._clock.monotonic()

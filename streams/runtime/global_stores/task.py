@@ -12,6 +12,8 @@ from processor_api.clock import Clock
 from processor_api.errors import TopologyError
 from processor_api.handlers import ProducerRecord, log_and_fail, log_and_fail_processing
 from processor_api.punctuation import PunctuationType, Punctuator
+from processor_api.record import DropReason
+from processor_api.stores.global_store import GlobalStore
 from processor_api.task_id import TaskId, TopicPartition
 from processor_api.topology.data import TopologyData
 from state.write_buffer.store_kind import OpenStore
@@ -99,6 +101,7 @@ class GlobalTask:
         settings = TaskSettings.of(config, global_store=self._reader, registry=metrics, is_global=True)
         assembly = global_assembly(config, settings, clock, open_engine, TaskThread(probe=probe))
         self.environment = assembly.environment(NO_TASK, topology, directory)
+        self.topology = topology
         self.specs = {spec.topic: spec for spec in topology.global_stores.values()}
         """Each store by its topic."""
         self.stores = GlobalStores(topology, self.environment, open_engine)
@@ -162,6 +165,17 @@ class GlobalTask:
             source = self._chain.sources[partition.topic]
             queue = self._queues[partition] = InputQueue(partition, source, self.environment)
         return queue
+
+    def list_queues(self) -> list[InputQueue]:
+        """Lists the queues of the partitions that were read; any thread may call it."""
+        return list(self._queues.values())
+
+    def drop_unkeyed(self, spec: GlobalStore, count: int) -> None:
+        """Counts records of a topic that have no key, and so are not put into the store."""
+        if count:
+            metrics = self.environment.metrics
+            metrics.dropped_records += count
+            metrics.drops.of(spec.processor).counts[DropReason.NULL_KEY] += count
 
     def sample(self) -> None:
         """Samples the counters, for rates."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import enum
 import logging
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,6 +30,7 @@ from streams.runtime.tasks.full_disk import FullDisk, Waiting
 from streams.runtime.tasks.retry import Retry
 from streams.runtime.threads.parent_only import ParentOnly
 from streams.runtime.threads.process_resources import ProcessResources
+from streams.runtime.threads.thread_metrics import DropReport
 from streams.threads import StoppableThread
 from streams.user_exits import as_error, passes
 
@@ -72,8 +74,10 @@ class GlobalTopics:
 class _ReadPartitions:
     """Knows how many partitions of each topic are read, and which were added since."""
 
-    def __init__(self, counts: Mapping[str, int]) -> None:
-        self._read = dict(counts)
+    def __init__(self, topics: GlobalTopics) -> None:
+        self.topics = topics
+        """The topics as they were at the start."""
+        self._read = dict(topics.partitions)
         self._found: dict[str, int] = {}
 
     def grow(self, counts: Mapping[str, int]) -> None:
@@ -112,11 +116,11 @@ class GlobalStreamThread:
         self.state = GlobalThreadState.CREATED
         self.failure: Exception | None = None
         self.task = task
-        self._topics = topics
         self._process = process
         self._on_state = on_state
         self._repeated = RepeatedLines(log, clock)
-        self._partitions = _ReadPartitions(topics.partitions)
+        self._drops = DropReport(name)
+        self._partitions = _ReadPartitions(topics)
         self._full_disk = FullDisk.of(name, process.config, process.platform)
         self._thread = StoppableThread(process.platform.threads, self.run, name)
         self._reader = TopicReader(self._consumer, Retry.of(process.config, clock), self._thread.stopping, clock)
@@ -162,6 +166,7 @@ class GlobalStreamThread:
             failure = self.failure = as_error(error, "in the thread of global stores", **self.task.failed_at)
             log.error("thread dies", extra={"thread_name": self.name, "error": plain_str(failure)}, exc_info=failure)
         self._become(GlobalThreadState.PENDING_SHUTDOWN)
+        self._sample(math.inf)
         self._close_reader()
         self._become(GlobalThreadState.DEAD)
 
@@ -212,11 +217,11 @@ class GlobalStreamThread:
             process.platform.clock,
             process.restore_listeners,
             process.config.task_timeout_ms,
-            self._topics.ids,
+            self._partitions.topics.ids,
         )
-        restore.start(_partitions(self._topics.partitions, self.task.specs))
+        restore.start(_partitions(self._partitions.topics.partitions, self.task.specs))
         while not restore.done and not self._thread.stopping.is_set():
-            self.task.sample()
+            self._sample()
             polled = self._reader.poll(RESTORE_BATCH, RESTORE_WAIT_S)
             try:
                 for partition, run in polled.runs:
@@ -238,7 +243,7 @@ class GlobalStreamThread:
     def _follow(self) -> None:
         limit, wait_s = client_configs.max_poll_records(self._process.config), self._process.config.poll_ms / 1000
         while not self._thread.stopping.is_set():
-            self.task.sample()
+            self._sample()
             self._read_new()
             polled = self._reader.poll(limit, wait_s)
             try:
@@ -250,6 +255,15 @@ class GlobalStreamThread:
                 raise self._wiped(lost) from lost
             if polled.runs:
                 self.task.apply()
+
+    def _sample(self, now: float | None = None) -> None:
+        """Samples the counters, and logs what was dropped, if it is time.
+
+        :param now: of the monotonic clock, in seconds; infinity is always time.
+        """
+        self.task.sample()
+        self._drops.collect(self.task.environment.metrics.drops, self.task.topology)
+        self._drops.log(self._process.platform.clock.monotonic() if now is None else now)
 
     def _read_new(self) -> None:
         if new := self._partitions.take_new():

@@ -14,7 +14,7 @@ from processor_api.texts import plain_str
 from processor_api.topology.data import TopologyData
 from streams.config import StreamsConfig
 from streams.metrics.registry import Metrics
-from streams.runtime.processing.drops import Dropped, node_in_words
+from streams.runtime.processing.drops import Dropped, TaskDrops, node_in_words
 from streams.runtime.processing.inputs import quiet_in_words
 from streams.runtime.tasks.task import Task
 from streams.serdes.times import short_iso
@@ -139,17 +139,21 @@ class DropReport:
         self._next = 0.0
         self._dropped = 0
 
-    def collect(self, tasks: Iterable[Task]) -> None:
+    def collect(self, drops: TaskDrops, topology: TopologyData) -> None:
+        """Takes what a task has dropped since the last call."""
+        for one in drops.since_last():
+            if one.reason.dropped:
+                self._dropped += one.count
+            if not one.reason.is_expected:
+                place = one.node, one.reason
+                before = self._waiting.get(place)
+                self._waiting[place] = one if before is None else before.plus(one)
+                self._topology = topology
+
+    def collect_all(self, tasks: Iterable[Task]) -> None:
         """Takes what tasks have dropped since the last call."""
         for task in tasks:
-            for one in task.environment.metrics.drops.since_last():
-                if one.reason.dropped:
-                    self._dropped += one.count
-                if not one.reason.is_expected:
-                    place = one.node, one.reason
-                    before = self._waiting.get(place)
-                    self._waiting[place] = one if before is None else before.plus(one)
-                    self._topology = task.plan.topology
+            self.collect(task.environment.metrics.drops, task.plan.topology)
 
     def since_summary(self) -> int:
         """Returns how many records were dropped since the last call."""
@@ -268,7 +272,7 @@ class Reports:
             self._next_task += SAMPLED_TASKS
         if now >= self._next_summary:
             self._next_summary = now + self._summary_s
-            self._drops.collect(running)
+            self._drops.collect_all(running)
             done = {**self._done(), "dropped": self._drops.since_summary()}
             log.info("summary", extra={"thread_name": self._name, **done})
             self._held.log(running)
@@ -278,7 +282,7 @@ class Reports:
             self._counters.group.windows.sample()
             for task in running:
                 task.sample()
-            self._drops.collect(running)
+            self._drops.collect_all(running)
             self._drops.log(now)
             self._held.look(now, running)
 
@@ -290,5 +294,5 @@ class Reports:
 
     def end(self, running: Collection[Task]) -> None:
         """Logs what was not logged yet of tasks that end."""
-        self._drops.collect(running)
+        self._drops.collect_all(running)
         self._drops.log(math.inf)
