@@ -73,6 +73,20 @@ class _LiveVersions(VersionReads):
     ) -> Iterator[tuple[bytes, Found]]:
         return self.frozen().range(low, high, from_time, to_time, reverse=reverse)
 
+    def range_after(
+        self,
+        low: bytes | None,
+        high: bytes | None,
+        from_time: int,
+        to_time: int,
+        last: tuple[bytes, int] | None,
+        *,
+        reverse: bool,
+    ) -> Iterator[tuple[bytes, Found]]:
+        one_key = low is not None and high == low + b"\0"
+        versions = self._frozen_key(low) if one_key and low is not None else self.frozen()
+        return versions.range_after(low, high, from_time, to_time, last, reverse=reverse)
+
     def frozen(self) -> VersionReads:
         """Returns all versions as they are now."""
         return self._frozen(*self._take())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -34,6 +35,8 @@ from state.write_buffer.stored_rows import StoredFamily, StoredRow
 
 FIRST_TIME, LAST_TIME = -1, (1 << 63) - 1
 RESTORE_CACHE_BYTES = 16 << 20
+_PLACE_TIME = struct.Struct(">q")
+"""The time behind the key in the place of a version."""
 LATEST = replace(TIMESTAMPED, family_suffix="latest")
 
 
@@ -129,6 +132,39 @@ class VersionedReads(ClosableFacade):
         self, from_key: Any = None, to_key: Any = None, from_time: int | None = None, to_time: int | None = None
     ) -> RowIterator:
         return self._range(from_key, to_key, from_time, to_time, reverse=True)
+
+    def rows_after(
+        self,
+        place: bytes | None,
+        time_from: int | None,
+        time_to: int | None,
+        *,
+        key: Any = None,
+        reverse: bool = False,
+    ) -> RowIterator:
+        """Returns the versions that follow a place, each as ``(place, (key, version))``: so they are read page by page.
+
+        They come by key, then by time. A version that is there all the while comes once, whatever is put beside it.
+
+        :param place: of a version, which may be gone; ``None`` begins with the first one.
+        :param time_from: the time in which they were valid, both ends included; ``None`` is no bound.
+        :param key: the one key whose versions are read; ``None`` reads all.
+        :raises ValueError: if the place is none of a versioned store.
+        """
+        self._iterators.check()
+        first, last = self._times(time_from, time_to)
+        low = None if key is None else self._write_key(key)
+        high = None if low is None else low + b"\0"
+        if place is not None and len(place) < _PLACE_TIME.size:
+            raise ValueError(f"a place has at least {_PLACE_TIME.size} bytes, this one has {len(place)}")
+        at = None if place is None else (place[: -_PLACE_TIME.size], _PLACE_TIME.unpack(place[-_PLACE_TIME.size :])[0])
+        found = self._versions.range_after(low, high, first, last, at, reverse=reverse)
+        read_key, read, pack = self._read_key, self._read_value, _PLACE_TIME.pack
+        rows = (
+            (raw + pack(start), (read_key(raw), VersionedRecord(read(value), start, end)))
+            for raw, (value, start, end) in found
+        )
+        return self._iterators.open(rows)
 
     def approximate_num_entries(self) -> int:
         """Keys that have a latest version."""

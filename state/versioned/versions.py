@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from heapq import merge
+from itertools import chain
 from operator import itemgetter
 from typing import Any
 
@@ -122,6 +123,33 @@ class VersionReads:
         )
         streams: tuple[Iterator[Any], Iterator[Any]] = (newest, older) if reverse else (older, newest)
         return merge(*streams, key=itemgetter(0), reverse=reverse)
+
+    def range_after(
+        self,
+        low: bytes | None,
+        high: bytes | None,
+        from_time: int,
+        to_time: int,
+        last: tuple[bytes, int] | None,
+        *,
+        reverse: bool,
+    ) -> Iterator[tuple[bytes, Found]]:
+        """The versions of :meth:`range` that follow one.
+
+        :param last: its key and the start of its validity; it may be gone. ``None`` for all versions.
+        """
+        if last is None:
+            return self.range(low, high, from_time, to_time, reverse=reverse)
+        key, start = last
+        if reverse:
+            until = min(to_time, start - 1)
+            rest = self.between(key, from_time, until, reverse=True) if from_time <= until else iter(())
+            same = ((key, one) for one in rest if one[1] < start)
+            return chain(same, self.range(low, key, from_time, to_time, reverse=True))
+        since = max(from_time, start + 1)
+        rest = self.between(key, since, to_time, reverse=False) if since <= to_time else iter(())
+        same = ((key, one) for one in rest if one[1] > start)
+        return chain(same, self.range(key + b"\0", high, from_time, to_time, reverse=False))
 
 
 class Versions(VersionReads):

@@ -78,6 +78,36 @@ class TimedStoreReads(ClosableFacade):
     def _shown_as(self, shown: Shown) -> Self:
         return type(self)(self._timed, self._key_serde, shown, self._window_of, self._iterators, self.numbers)
 
+    def rows_after(
+        self, place: bytes | None, time_from: int, time_to: int, *, key: Any = None, reverse: bool = False
+    ) -> RowIterator:
+        """Returns the rows that follow a place, each as ``(place, (windowed key, value))``: so they are read page by
+        page.
+
+        The rows of one key come by time; those of all keys as the store has them, segment by segment, in each by key,
+        or by time in a store that is in order of time. A row that is there all the while comes once, whatever is put
+        and deleted beside it.
+
+        :param place: of a row, which may be gone; ``None`` begins with the first one.
+        :param time_from: the times of windows' starts, or of sessions' ends, both included.
+        :param key: the one key whose rows are read; ``None`` reads all.
+        :raises ValueError: if the place is none of a store of this kind.
+        """
+        self._iterators.check()
+        low, high = self._limit(time_from, "time_from"), self._limit(time_to, "time_to")
+        keys = self._timed.layout.keys
+        last = None if place is None else keys.read(place)
+        if key is None:
+            found = self._timed.of_times_after(low, high, last, reverse=reverse)
+        else:
+            found = self._timed.of_key_after(self._write_key(key), low, high, last, reverse=reverse)
+        show, window_of, key_of, write = self._shown.show, self._window_of, self._read_key, keys.write
+        rows = (
+            (write(data, time, rest), (Windowed(key_of(data), window_of(time, rest)), show(value, timestamp)))
+            for data, time, rest, value, timestamp in found
+        )
+        return self._iterators.open(rows)
+
     @property
     def timed(self) -> TimedReads:
         """The rows that it reads."""

@@ -13,7 +13,7 @@ from state.read_views.snapshots import AtomicRead, SnapshotSource, families_show
 from state.row_format.row_format import Entry
 from state.windowed.base import PutNumbers
 from state.windowed.index import IndexReads
-from state.windowed.key_layout import Found, TimeFirst
+from state.windowed.key_layout import Found, Parts, TimeFirst
 from state.windowed.rows import TimedReads, TimedRows
 from state.windowed.segments import SEGMENT, Segments, SegmentTimes
 from state.write_buffer.fast_path import make_get
@@ -94,6 +94,9 @@ class _LiveTimed(TimedReads):
 
     def of_times(self, low: int, high: int, *, reverse: bool, expired: bool = False) -> Iterator[Found]:
         return self._scanned(lambda timed: timed.of_times(low, high, reverse=reverse))
+
+    def of_times_after(self, low: int, high: int, last: Parts | None, *, reverse: bool) -> Iterator[Found]:
+        return self._scanned(lambda timed: timed.of_times_after(low, high, last, reverse=reverse))
 
     def frozen(self) -> TimedReads:
         """Returns all rows as they are now."""

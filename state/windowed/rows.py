@@ -20,7 +20,7 @@ from state.formats.keys import MAX_TIME
 from state.row_format.row_format import Entry
 from state.windowed.appended_rows import AddRow, AppendedRows, make_add_row, make_find
 from state.windowed.index import IndexReads, IndexRows, open_index
-from state.windowed.key_layout import Found, KeyFirst, RowLayout, TimeFirst
+from state.windowed.key_layout import Found, KeyFirst, Parts, RowLayout, TimeFirst
 from state.windowed.key_lookup import Find, KnownLookup, sessions_until
 from state.windowed.known_rows import BufferedRows, KnownRows
 from state.windowed.row_functions import logged_key_reader, logged_together, make_get_row, make_put_row
@@ -134,6 +134,42 @@ class TimedReads:
             return _found(layout, found, rows.format.values.value_of)
 
         return self._by_segment(of_segment, low, high, reverse, expired)
+
+    def of_times_after(self, low: int, high: int, last: Parts | None, *, reverse: bool) -> Iterator[Found]:
+        """Returns the rows of all keys that follow one, in the order in which the store has them: segment by segment,
+        in each by key, then time, or where rows are in order of time by that, then key.
+
+        :param last: key, time and rest of that row, which may be gone; ``None`` for all rows.
+        """
+        layout, by_key = self.layout, not isinstance(self.layout, TimeFirst)
+        scan = self._scan if by_key else self.rows.range
+        value_of = self.rows.format.values.value_of
+        place = None if last is None else layout.row(last[1] // self.segments.interval, *last)
+
+        def of_segment(segment: int, first: int, until: int) -> Iterator[Found]:
+            if isinstance(layout, TimeFirst):
+                begin, end = layout.time_bounds(segment, first, until)
+            else:
+                begin, end = layout.keys_bounds(segment, None, None, until)
+            if place is not None:  # the zero byte makes it the first key behind that row
+                begin, end = (begin, min(end, place)) if reverse else (max(begin, place + b"\x00"), end)
+            if begin >= end:
+                return iter(())
+            return _within(_found(layout, scan(begin, end, reverse=reverse), value_of), None, None, first, until)
+
+        return self._by_segment(of_segment, low, high, reverse)
+
+    def of_key_after(self, key: bytes, low: int, high: int, last: Parts | None, *, reverse: bool) -> Iterator[Found]:
+        """Returns the rows of :meth:`of_key` that follow one, which may be gone; ``None`` for all rows."""
+        if last is None:
+            return self.of_key(key, low, high, reverse=reverse)
+        row, interval = self._by_key.row, self.segments.interval
+        place = row(last[1] // interval, *last)
+        low, high = (low, min(high, last[1])) if reverse else (max(low, last[1]), high)
+        found = self.of_key(key, low, high, reverse=reverse)
+        if reverse:
+            return (one for one in found if row(one[1] // interval, *one[:3]) < place)
+        return (one for one in found if row(one[1] // interval, *one[:3]) > place)
 
     @property
     def in_order_of_time(self) -> bool:
