@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+from zlib import crc32
 
 from processor_api.serde import Serde
 from processor_api.stores.builder import StoreBuilder
@@ -78,14 +79,16 @@ class StoreSerdes:
 
 
 class After(NamedTuple):
-    """The row after which a page begins: its partition, and its key or time."""
+    """The row after which a page begins: its partition, and its place there; ``None`` before the first row."""
 
     partition: int
-    place: bytes | int | None
+    place: bytes | None
+    of: int
+    """The number of the request whose rows these are (:func:`number_of`): a cursor of another one goes nowhere."""
 
     def encode(self) -> str:
-        place = base64.b64encode(self.place).decode() if isinstance(self.place, bytes) else self.place
-        return base64.urlsafe_b64encode(json.dumps([self.partition, place]).encode()).decode().rstrip("=")
+        place = None if self.place is None else base64.b64encode(self.place).decode()
+        return base64.urlsafe_b64encode(json.dumps([self.partition, place, self.of]).encode()).decode().rstrip("=")
 
     @classmethod
     def decode(cls, text: str) -> After:
@@ -94,12 +97,18 @@ class After(NamedTuple):
         :raises HttpRefusal: if it is something else.
         """
         try:
-            partition, place = json.loads(base64.b64decode(text + "=" * (-len(text) % 4), b"-_", validate=True))
-            if type(partition) is int and partition >= 0 and isinstance(place, (str, int, type(None))):
-                return cls(partition, base64.b64decode(place, validate=True) if isinstance(place, str) else place)
-        except (ValueError, TypeError):
+            partition, place, of = json.loads(base64.b64decode(text + "=" * (-len(text) % 4), b"-_", validate=True))
+            if type(partition) is int and type(of) is int and partition >= 0 and isinstance(place, (str, type(None))):
+                return cls(partition, None if place is None else base64.b64decode(place, validate=True), of)
+        except (ValueError, TypeError, RecursionError):
             pass
         raise HttpRefusal(400, f"cursor {cut(text, MOST_SHOWN)!r} is none of an answer's")
+
+
+def number_of(store: str, operation: str, query: Query) -> int:
+    """Returns a number that stands for what is asked, whatever its terms are and however long its pages."""
+    asked = sorted((name, value) for name, value in query.items() if name not in COMMON and name not in PAGED)
+    return crc32(json.dumps([store, operation, query.get("keys", "text"), asked]).encode())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,6 +124,8 @@ class Terms:
     max_lag: int | None = None
     """How many offsets of its changelog a store may lack."""
     limit: int = LIMIT
+    max_bytes: int | None = None
+    """The bytes of rows after which an answer ends, with a cursor for those that follow."""
     after: After | None = None
     partial: bool = False
     """Whether an answer may lack partitions, which it names."""
@@ -132,14 +143,15 @@ class Read:
     """``(store, after)`` to what the store finds."""
     row: Callable[[Any], Row]
     """Makes a row of the answer."""
-    place: Callable[[Any], bytes | int] | None = None
-    """Says where a row is, so that a later page can begin after it; ``None`` if there are no pages."""
+    place: Callable[[Any], bytes | None] | None = None
+    """Says where a row is, so that a later page can begin after it; ``None``, or a place ``None``, if there are no
+    pages."""
     single: bool = False
     """Whether there is one row at most."""
 
 
 COMMON = frozenset({"keys", "partition", "isolation", "position", "stale", "max_lag", "partial", "local"})
-PAGED = frozenset({"limit", "cursor"})
+PAGED = frozenset({"limit", "cursor", "max_bytes"})
 
 
 def terms_of(query: Query) -> Terms:
@@ -159,6 +171,7 @@ def terms_of(query: Query) -> Terms:
         stale=_flag(query, "stale"),
         max_lag=_number(query, "max_lag"),
         limit=LIMIT if "limit" not in query else _number(query, "limit", 1, MOST_LIMIT) or LIMIT,
+        max_bytes=_number(query, "max_bytes", 1),
         after=None if cursor is None else After.decode(cursor),
         partial=_flag(query, "partial"),
         local=_flag(query, "local"),
@@ -202,13 +215,6 @@ def position_of_json(text: str) -> Position:
         raise HttpRefusal(
             400, f'position is {cut(text, MOST_SHOWN)!r}: JSON such as {{"orders": {{"0": 41}}}} is expected'
         ) from None
-
-
-def json_of_position(position: Position) -> dict[str, dict[str, int]]:
-    return {
-        topic: {str(one): offset for one, offset in sorted(found.items())}
-        for topic, found in sorted(position.offsets.items())
-    }
 
 
 # ---------------------------------------------------------------------- rows
@@ -282,17 +288,20 @@ def _as_of(serdes: StoreSerdes, query: Query) -> int | None:
     return _time(query, "as_of", 0)
 
 
-def _range(serdes: StoreSerdes, query: Query) -> Read:
-    bounds = [serdes.named(query, name) if name in query else None for name in ("from", "to")]
-    as_of = _as_of(serdes, query)
+def _descending(query: Query) -> bool:
     order = query.get("order", "ascending")
     if order not in ("ascending", "descending"):
         raise HttpRefusal(400, f"order is {cut(order, MOST_SHOWN)!r}: ascending or descending is expected")
-    descending = order == "descending"
+    return order == "descending"
+
+
+def _range(serdes: StoreSerdes, query: Query) -> Read:
+    bounds = [serdes.named(query, name) if name in query else None for name in ("from", "to")]
+    as_of, descending = _as_of(serdes, query), _descending(query)
 
     def rows(store: Any, after: After | None) -> Any:
         low, high = bounds
-        if after is not None and isinstance(after.place, bytes):
+        if after is not None and after.place is not None:
             low, high = _continued(serdes, after.place, low, high, descending=descending)
         call = store.reverse_range if descending else store.range
         found = call(low, high) if as_of is None else call(low, high, as_of)
@@ -309,15 +318,15 @@ def _continued(serdes: StoreSerdes, place: bytes, low: Any, high: Any, *, descen
     return (low, key) if descending else (key, high)
 
 
-class _Skipping(Iterator[Any]):
-    """Leaves out the rows of a page before."""
+class _Chosen(Iterator[Any]):
+    """Leaves out rows, such as those of a page before."""
 
-    def __init__(self, rows: Any, is_behind: Callable[[Any], bool]) -> None:
+    def __init__(self, rows: Any, is_shown: Callable[[Any], bool]) -> None:
         self._rows = rows
-        self._is_behind = is_behind
+        self._is_shown = is_shown
 
     def __next__(self) -> Any:
-        while not self._is_behind(row := next(self._rows)):
+        while not self._is_shown(row := next(self._rows)):
             pass
         return row
 
@@ -326,10 +335,10 @@ class _Skipping(Iterator[Any]):
 
 
 def _behind(rows: Any, serdes: StoreSerdes, after: After | None) -> Any:
-    if after is None or not isinstance(after.place, bytes):
+    if after is None or after.place is None:
         return rows
     place = after.place
-    return _Skipping(rows, lambda pair: serdes.key.serialize(pair[0]) != place)
+    return _Chosen(rows, lambda pair: serdes.key.serialize(pair[0]) != place)
 
 
 def _prefix(serdes: StoreSerdes, query: Query) -> Read:
@@ -338,53 +347,82 @@ def _prefix(serdes: StoreSerdes, query: Query) -> Read:
 
     def rows(store: Any, after: After | None) -> Any:
         found = store.prefix_scan(prefix) if as_of is None else store.prefix_scan(prefix, None, as_of)
-        if after is None or not isinstance(after.place, bytes):
+        if after is None or after.place is None:
             return found
         place = after.place
-        return _Skipping(found, lambda pair: serdes.key.serialize(pair[0]) > place)
+        return _Chosen(found, lambda pair: serdes.key.serialize(pair[0]) > place)
 
     return Read(rows=rows, row=_pair_row, place=lambda pair: serdes.key.serialize(pair[0]))
 
 
 def _windows(serdes: StoreSerdes, query: Query) -> Read:
-    begin, end = _time(query, "from", 0), _time(query, "to", MOST_MS)
-    if "key" not in query:
-        return Read(rows=lambda store, after: store.fetch_all(begin, end), row=_pair_row)
-    key = serdes.named(query)
-    size = serdes.builder.supplier.parameters.get("window_size_ms")
+    key, begin, end = _key_of(serdes, query), _time(query, "from", 0), _time(query, "to", MOST_MS)
 
-    def rows(store: Any, after: After | None) -> Any:
-        first = begin
-        if after is not None and isinstance(after.place, int):
-            first = max(begin, after.place + 1)
-        return store.fetch_range(key, first, end)
+    def unplaced(store: Any) -> Any:
+        return store.fetch_all(begin, end) if key is None else store.fetch_keys(key, key, begin, end)
 
-    def row(found: Any) -> Row:
-        start, value = found
-        ends = {} if size is None else {"end": start + size}
-        return {"key": as_json(key), "start": start, **ends, **_value_fields(value)}
-
-    repeats = serdes.builder.supplier.parameters.get("retain_duplicates")
-    return Read(key=key, rows=rows, row=row, place=None if repeats else lambda found: found[0])
+    return _placed(serdes, query, key, (begin, end), unplaced)
 
 
 def _sessions(serdes: StoreSerdes, query: Query) -> Read:
-    begin, end = _time(query, "from", 0), _time(query, "to", MOST_MS)
-    if "key" not in query:
-        return Read(rows=lambda store, after: store.find_sessions_by_end(begin, end), row=_pair_row)
-    key = serdes.named(query)
-    return Read(key=key, rows=lambda store, after: store.find_sessions(key, begin, end), row=_pair_row)
+    """Reads the sessions of a key that overlap a time, or those of all keys that end in it."""
+    key, begin, end = _key_of(serdes, query), _time(query, "from", 0), _time(query, "to", MOST_MS)
+    if key is None:
+        return _placed(serdes, query, None, (begin, end), lambda store: store.find_sessions_by_end(begin, end))
+    return _placed(
+        serdes, query, key, (begin, MOST_MS),
+        lambda store: store.find_sessions(key, begin, end),
+        lambda row: row[0].window.start <= end,
+    )  # fmt: skip
 
 
 def _versions(serdes: StoreSerdes, query: Query) -> Read:
-    key = serdes.named(query)
+    key = _key_of(serdes, query)
     begin = _time(query, "from", 0) if "from" in query else None
     end = _time(query, "to", 0) if "to" in query else None
-    return Read(
-        key=key,
-        rows=lambda store, after: store.versions(key, begin, end),
-        row=lambda version: key_row(key, version),
-    )
+    if begin is not None and end is not None and begin > end:
+        raise HttpRefusal(400, f"from, {begin} ms, is after to, {end} ms")
+
+    def unplaced(store: Any) -> Any:
+        if key is None:
+            return store.range_versions(None, None, begin, end)
+        return ((key, version) for version in store.versions(key, begin, end))
+
+    return _placed(serdes, query, key, (begin, end), unplaced)
+
+
+def _key_of(serdes: StoreSerdes, query: Query) -> Any:
+    return serdes.named(query) if "key" in query else None
+
+
+def _placed(
+    serdes: StoreSerdes,
+    query: Query,
+    key: Any,
+    times: tuple[int | None, int | None],
+    unplaced: Callable[[Any], Any],
+    is_shown: Callable[[Any], bool] = lambda row: True,
+) -> Read:
+    """Returns the read of rows that a store gives with their places: windows, sessions and versions.
+
+    :param unplaced: reads the same of a store whose kind is from elsewhere, and has no places.
+    :param is_shown: which of the rows are meant.
+    """
+    descending = _descending(query)
+
+    def rows(store: Any, after: After | None) -> Any:
+        if not hasattr(store, "rows_after"):
+            if descending:
+                raise HttpRefusal(400, f"order: store {serdes.builder.name!r} is read in ascending order only")
+            return ((None, row) for row in unplaced(store))
+        place = None if after is None else after.place
+        try:
+            found = store.rows_after(place, *times, key=key, reverse=descending)
+        except ValueError as error:
+            raise HttpRefusal(400, f"the cursor is none of this store's: {plain_str(error)}") from None
+        return _Chosen(found, lambda row: is_shown(row[1]))
+
+    return Read(key=key, rows=rows, row=lambda found: key_row(*found[1]), place=lambda found: found[0])
 
 
 def _count(serdes: StoreSerdes, query: Query) -> Read:
@@ -398,13 +436,14 @@ class _Operation(NamedTuple):
 
 
 _KEYS = ("key-value", "versioned-key-value")
+_TIMES = frozenset({"key", "from", "to", "order"})
 _OPERATIONS: Mapping[str, _Operation] = {
     "get": _Operation(_KEYS, frozenset({"key", "as_of"}), _get),
     "range": _Operation(_KEYS, frozenset({"from", "to", "order", "as_of"}) | PAGED, _range),
     "prefix": _Operation(_KEYS, frozenset({"prefix", "as_of"}) | PAGED, _prefix),
-    "windows": _Operation(("window",), frozenset({"key", "from", "to"}) | PAGED, _windows),
-    "sessions": _Operation(("session",), frozenset({"key", "from", "to"}) | PAGED, _sessions),
-    "versions": _Operation(("versioned-key-value",), frozenset({"key", "from", "to"}) | PAGED, _versions),
+    "windows": _Operation(("window",), _TIMES | PAGED, _windows),
+    "sessions": _Operation(("session",), _TIMES | PAGED, _sessions),
+    "versions": _Operation(("versioned-key-value",), _TIMES | PAGED, _versions),
     "count": _Operation(_KEYS, frozenset(), _count),
 }
 

@@ -94,8 +94,8 @@ class Router:
 
     async def answer(
         self, endpoint: str, store: str, operation: str, query: Mapping[str, str], body: Mapping[str, Any] | None
-    ) -> list[Any]:
-        """Asks another worker for a read of its own partition; returns the lines of its answer.
+    ) -> tuple[list[str], dict[str, Any]]:
+        """Asks another worker for a read of its own partition; returns the lines of its answer, and the last as JSON.
 
         :param body: what is posted, as JSON; ``None`` asks by GET.
         :raises Unreachable: if another worker may have the partition.
@@ -136,25 +136,28 @@ def address_of(endpoint: str) -> str:
     return f"{address}/workers/{process}" if slash else address
 
 
-def _lines(status: int, body: bytes, endpoint: str) -> list[Any]:
-    """Returns the answer of a worker as lines.
+def _lines(status: int, body: bytes, endpoint: str) -> tuple[list[str], dict[str, Any]]:
+    """Returns the answer of a worker as lines, and the last one as JSON. Rows are passed on as they are.
 
     :raises Unreachable: if the worker is not the owner, or has broken off.
     :raises HttpRefusal: if it has refused the request.
     """
     try:
-        found = [json.loads(line) for line in body.splitlines()]
+        lines = body.decode().rstrip("\n").split("\n")
+        last = json.loads(lines[-1]) if lines[-1] else {}
     except ValueError:
         raise Unreachable(f"worker {endpoint} answers what is no JSON: {cut(repr(body[:80]), 80)}") from None
-    error = found[-1].get("error") if found and isinstance(found[-1], dict) else None
-    if status == 421 or not found:
+    if not isinstance(last, dict):
+        raise Unreachable(f"worker {endpoint} answers what is no answer about a store: {cut(repr(body[:80]), 80)}")
+    error = last.get("error")
+    if status == 421 or not last:
         raise Unreachable(str(error or f"worker {endpoint} gave an empty answer"))
-    if status == 404 and found[-1].get("found") is False:
-        return found
+    if status == 404 and last.get("found") is False:
+        return lines, last
     if status == 503:
         raise later(str(error))
     if status != 200:
         raise HttpRefusal(502 if status in (401, 403) else status, f"worker {endpoint} answers {status}: {error}")
     if error is not None:
         raise Unreachable(str(error))
-    return found
+    return lines, last

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from aiohttp import web
@@ -56,11 +56,15 @@ def later(message: str, **more: Any) -> HttpRefusal:
     return HttpRefusal(503, message, RETRY_AFTER, **more)
 
 
-def json_text(value: Any) -> str:
-    """Returns a value of JSON on one line; what JSON has no type for becomes text."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+json_text: Callable[[Any], str] = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).encode
+"""Returns a value of JSON on one line; what JSON has no type for becomes text."""
 
 
 def json_answer(value: Any, *, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
-    body = json_text(value).encode() + b"\n"
+    return text_answer(json_text(value), status=status, headers=headers)
+
+
+def text_answer(text: str, *, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
+    """Returns an answer of one line, which is JSON already."""
+    body = text.encode() + b"\n"
     return web.Response(body=body, status=status, headers=headers, content_type="application/json", charset="utf-8")

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import islice
-from typing import Any, NamedTuple
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeVar
 
 from aiohttp import web
 
@@ -15,135 +14,34 @@ from processor_api.errors import (
     InvalidStateStoreError,
     InvalidStateStorePartitionError,
     StateStoreMigratedError,
-    StoreError,
     UnknownStateStoreError,
 )
 from processor_api.stores.builder import StoreBuilder
-from processor_api.texts import plain_str
 from processor_api.topology.partitioner import partition_for_key
+from streams.http.local_reads import PAGE_BYTES, Asked, LocalReads, Page
+from streams.http.read_ahead import ReadAhead, Room
 from streams.http.reads import (
     MOST_KEYS,
     After,
-    Read,
-    Row,
     StoreSerdes,
     Terms,
     get_many_of,
-    get_of,
-    json_of_position,
+    number_of,
     operations_of,
     read_of,
     terms_of,
 )
 from streams.http.routing import Router, Unreachable
-from streams.http.served import HttpRefusal, ServedApplication, json_answer, json_text, later
-from streams.queries.local_stores import LocalStore, ReadableStore, migrated
-from streams.queries.position import Position
+from streams.http.served import HttpRefusal, ServedApplication, json_answer, json_text, later, text_answer
 from streams.queries.queries import Queries
 
-PAGE_ROWS = 500
-"""Rows that are read of one moment of a store; a longer answer shows several moments."""
-CHUNK_ROWS = 100
-"""Rows that are read before other requests have their turn."""
 BUFFERED_ROWS = 1000
 """Rows that are kept before an answer begins: until then an error is its status."""
+MOST_KEYS_BYTES = 64 << 20
+"""The bytes of rows that a request for several keys gives."""
+AT_A_TIME = 8
+"""Partitions that are asked at a time for one answer that is no list of rows."""
 LINES = "application/x-ndjson"
-
-
-class Page(NamedTuple):
-    """Some rows of one partition."""
-
-    rows: list[Row]
-    position: Mapping[str, Mapping[str, int]]
-    next: After | None
-    """Where the next page begins; ``None`` if there is none."""
-    cut_off: bool = False
-    """Whether there are more rows, which no page can be asked for."""
-
-
-@dataclass(frozen=True)
-class Asked:
-    """One request: what is asked of which store, on which terms."""
-
-    store: str
-    operation: str
-    read: Read
-    terms: Terms
-    query: Mapping[str, str]
-    """The parameters, as another worker is asked with."""
-    body: Mapping[str, Any] | None = None
-    """The body of the request, where it has one."""
-
-
-class LocalReads:
-    """Reads the partitions of stores that this worker has."""
-
-    def __init__(self, application: ServedApplication, queries: Callable[[], Queries]) -> None:
-        self._application = application
-        self._queries = queries
-
-    async def page(self, asked: Asked, partition: int | None, after: After | None, limit: int) -> Page:
-        """Reads some rows of a partition; other requests have their turns meanwhile.
-
-        :raises InvalidStateStoreError: if it cannot be read here now.
-        :raises HttpRefusal: if it is not as far as the terms want.
-        """
-        terms, read = asked.terms, asked.read
-        queries = self._queries()
-        store = queries.readable(asked.store, partition, stale=terms.stale)
-        level = terms.isolation or queries.level
-        position = store.position(level) if isinstance(store, LocalStore) else Position()
-        self._check_bounds(asked, store, partition, position)
-        try:
-            with store.view(level) as view:
-                found = read.rows(view.store, after)
-                try:
-                    return await _page(read, found, partition or 0, limit, json_of_position(position))
-                finally:
-                    close = getattr(found, "close", None)
-                    if close is not None:
-                        close()
-        except StoreError as error:
-            if store.gone():
-                raise migrated(store.store) from error
-            raise HttpRefusal(500, plain_str(error)) from error
-
-    def _check_bounds(self, asked: Asked, store: ReadableStore, partition: int | None, position: Position) -> None:
-        terms = asked.terms
-        if partition is None:
-            return
-        if not terms.bound.reached(position, partition):
-            raise later(
-                f"partition {partition} of store {asked.store!r} is at {position}, and the request wants"
-                f" {terms.bound.position}: ask again later",
-                partition=partition,
-            )
-        if terms.max_lag is not None and isinstance(store, LocalStore) and not store.runs:
-            lags = self._application.all_local_store_partition_lags().get(asked.store, {})
-            lag = lags[partition].offset_lag if partition in lags else None
-            if lag is None or lag > terms.max_lag:
-                shown = "an unknown number of" if lag is None else str(lag)
-                raise later(
-                    f"partition {partition} of store {asked.store!r} lacks {shown} offsets of its changelog, more than"
-                    f" max_lag, {terms.max_lag}: ask again later",
-                    partition=partition,
-                )
-
-
-async def _page(read: Read, found: Any, partition: int, limit: int, position: Mapping[str, Mapping[str, int]]) -> Page:
-    rows: list[Row] = []
-    last: Any = None
-    while chunk := list(islice(found, min(CHUNK_ROWS, limit - len(rows)))):
-        last = chunk[-1]
-        rows += ({**read.row(one), "partition": partition} for one in chunk)
-        if len(rows) == limit:
-            break
-        await asyncio.sleep(0)
-    if len(rows) < limit or read.single or next(found, None) is None:
-        return Page(rows, position, None)
-    if read.place is None:
-        return Page(rows, position, None, cut_off=True)
-    return Page(rows, position, After(partition, read.place(last)))
 
 
 class StorePages:
@@ -154,6 +52,7 @@ class StorePages:
         self._queries = queries
         self._router = router
         self._local = LocalReads(application, queries)
+        self._room = Room()
 
     def routes(self) -> list[web.RouteDef]:
         return [
@@ -199,58 +98,73 @@ class StorePages:
     async def ask(self, request: web.Request) -> web.StreamResponse:
         """Answers a read: one row as JSON, or rows as lines of JSON with a line about the answer at the end."""
         builder, operation, query = self._builder(request), request.match_info["operation"], request.query
-        serdes = StoreSerdes(builder, self._application.config)
-        terms = terms_of(query)
-        asked = Asked(builder.name, operation, read_of(serdes, operation, query), terms, query)
+        serdes, terms = StoreSerdes(builder, self._application.config), terms_of(query)
+        read = read_of(serdes, operation, query)
+        asked = Asked(builder.name, operation, read, terms, query, number_of(builder.name, operation, query))
         partitions = self._partitions(serdes, asked)
         if operation == "count":
             return await self._counted(asked, partitions)
-        if asked.read.single:
+        if read.single:
             [partition] = partitions
-            page = await self._page(asked, partition, None, 1)
-            return _found(page, partition)
+            return _found(await self._page(asked, partition, None, 1), partition)
         return await self._rows(request, asked, partitions)
 
     def _partitions(self, serdes: StoreSerdes, asked: Asked) -> list[int | None]:
         """Returns the partitions to ask, in order; ``None`` stands for a global store."""
-        terms, name = asked.terms, asked.store
-        count = self._queries().partitions(name)
-        if count is None:
-            return [None]
-        if count == 0:
-            raise later(f"the partitions of store {name!r} are not known yet: ask again later")
-        chosen = terms.partition
-        if chosen is None and asked.read.key is not None:
-            chosen = partition_for_key(serdes.key.serialize(asked.read.key), count)
-        if chosen is not None:
-            if chosen >= count:
-                raise HttpRefusal(400, f"store {name!r} has no partition {chosen}: it has {count}")
-            return [chosen]
-        first = 0 if terms.after is None else terms.after.partition
-        return list(range(first, count))
+        terms, after = asked.terms, asked.terms.after
+        chosen = [self._partition(serdes, asked.store, terms, asked.read.key)]
+        if chosen == [ALL]:
+            chosen = list(range(self._count(asked.store)))
+        if after is None:
+            return chosen
+        if after.of != asked.number:
+            raise HttpRefusal(400, "the cursor is of another request: it goes on with the same read and parameters")
+        if (after.partition or None) not in [one or None for one in chosen]:
+            raise HttpRefusal(400, f"the cursor is of partition {after.partition}, which is not asked for")
+        return chosen if chosen == [None] else [one for one in chosen if one is not None and one >= after.partition]
 
-    async def _page(self, asked: Asked, partition: int | None, after: After | None, limit: int) -> Page:
+    def _count(self, store: str) -> int:
+        count = self._queries().partitions(store)
+        if not count:
+            raise later(f"the partitions of store {store!r} are not known yet: ask again later")
+        return count
+
+    def _partition(self, serdes: StoreSerdes, store: str, terms: Terms, key: Any) -> int | None:
+        """Returns the partition to ask: the one that is named, or that of a key; ``None`` for a global store, and
+        ``ALL`` if it is neither."""
+        if self._queries().partitions(store) is None:
+            return None
+        count, chosen = self._count(store), terms.partition
+        if chosen is None and key is not None:
+            chosen = partition_for_key(serdes.key.serialize(key), count)
+        if chosen is not None and chosen >= count:
+            raise HttpRefusal(400, f"store {store!r} has no partition {chosen}: it has {count}")
+        return ALL if chosen is None else chosen
+
+    async def _page(
+        self, asked: Asked, partition: int | None, after: After | None, limit: int, most: int = PAGE_BYTES
+    ) -> Page:
         try:
-            return await self._local.page(asked, partition, after, limit)
+            return await self._local.page(asked, partition, after, limit, most)
         except (InvalidStateStorePartitionError, StateStoreMigratedError) as error:
             if asked.terms.local or partition is None:
                 raise _refusal(error, partition=partition) from error
         except InvalidStateStoreError as error:
             raise _refusal(error, partition=partition) from error
-        return await self._elsewhere(asked, partition, after, limit)
+        return await self._elsewhere(asked, partition, after, limit, most)
 
-    async def _elsewhere(self, asked: Asked, partition: int, after: After | None, limit: int) -> Page:
+    async def _elsewhere(self, asked: Asked, partition: int, after: After | None, limit: int, most: int) -> Page:
         """Asks the worker that has a partition: the one that had it when the group was last asked, then once more.
 
         :raises HttpRefusal: if none answers; no other partition is answered in its place.
         """
         router, why = self._router, "no worker has it now"
         query = {name: value for name, value in asked.query.items() if name not in _OWN_TERMS}
-        query |= {"partition": str(partition), "local": "true", "limit": str(limit)}
+        query |= {"partition": str(partition), "local": "true"}
         if after is not None:
             query["cursor"] = after.encode()
-        if asked.operation in ("get", "count"):
-            del query["limit"]
+        if asked.operation not in ("get", "count"):
+            query |= {"limit": str(limit), "max_bytes": str(most)}
         for fresh in (False, True):
             endpoint = await router.owner(asked.store, partition, fresh=fresh)
             if endpoint is None:
@@ -259,47 +173,56 @@ class StorePages:
                 why = "this worker does not have it yet, or another one has the same application.server"
                 continue
             try:
-                lines = await router.answer(endpoint, asked.store, asked.operation, query, asked.body)
-                return _page_of(lines, partition)
+                lines, last = await router.answer(endpoint, asked.store, asked.operation, query, asked.body)
+                return _page_of(lines, last, partition)
             except Unreachable as error:
                 why = str(error)
         raise later(f"partition {partition} of store {asked.store!r} cannot be read: {why}", partition=partition)
 
     async def _counted(self, asked: Asked, partitions: Sequence[int | None]) -> web.StreamResponse:
-        count, missing = 0, []
-        for partition in partitions:
+        async def count(partition: int | None) -> int | HttpRefusal:
             try:
                 page = await self._page(asked, partition, None, 1)
             except HttpRefusal as refusal:
-                missing.append(_missing(asked, refusal, partition))
-            else:
-                count += page.rows[0]["count"]
-        return json_answer({"count": count, "approximate": True, "missing": missing})
+                return refusal
+            counted: int = json.loads(page.lines[0])["count"]
+            return counted
+
+        found = await _side_by_side([partial(count, one) for one in partitions])
+        missing = [
+            _missing(asked, one, partition)
+            for partition, one in zip(partitions, found, strict=True)
+            if isinstance(one, HttpRefusal)
+        ]
+        total = sum(one for one in found if isinstance(one, int))
+        return json_answer({"count": total, "approximate": True, "missing": missing})
 
     async def _rows(self, request: web.Request, asked: Asked, partitions: Sequence[int | None]) -> web.StreamResponse:
         lines, terms = _Lines(request), asked.terms
-        after, left = terms.after, terms.limit
-        while partitions:
-            partition = partitions[0]
-            if after is None or after.partition != (partition or 0):
-                after = None
-            try:
-                limit = left if asked.read.place is None else min(left, PAGE_ROWS)
-                page = await self._page(asked, partition, after, limit)
-            except HttpRefusal as refusal:
-                if not lines.begun or terms.partial:
-                    lines.missing.append(_missing(asked, refusal, partition))
-                    partitions, after = partitions[1:], None
+        left, size, number = list(partitions), 0, asked.number
+        after = terms.after
+
+        most = min(PAGE_BYTES, terms.max_bytes or PAGE_BYTES)
+
+        async def read(partition: int | None, began: After | None, limit: int) -> Page:
+            return await self._page(asked, partition, began, limit, most)
+
+        async with ReadAhead(read, partitions, after, terms.limit, self._room) as ahead:
+            async for partition, page in ahead.answers():
+                if isinstance(page, HttpRefusal):
+                    if lines.begun and not terms.partial:
+                        return await lines.broken(page, after or After(partition or 0, None, number))
+                    lines.missing.append(_missing(asked, page, partition))
+                    after, left = None, left[1:]
                     continue
-                return await lines.broken(refusal, after or After(partition or 0, None))
-            await lines.write(page)
-            left, after = left - len(page.rows), page.next
-            if after is None:
-                partitions = partitions[1:]
-            if left == 0:
-                break
-        if partitions and after is None:
-            after = After(partitions[0] or 0, None)
+                await lines.write(page)
+                after, size = page.next, size + page.size
+                if after is None:
+                    left = left[1:]
+                if terms.max_bytes is not None and size >= terms.max_bytes:
+                    break
+        if left and after is None:
+            after = After(left[0] or 0, None, number)
         return await lines.end(after)
 
     async def ask_keys(self, request: web.Request) -> web.StreamResponse:
@@ -312,26 +235,58 @@ class StorePages:
         of_partition: dict[int | None, list[tuple[int, Any, Any]]] = {}
         for number, one in enumerate(given):
             key = serdes.key_of(one, is_text=False)
-            alone = Asked(builder.name, "get", get_of(key), terms, query)
-            of_partition.setdefault(self._partitions(serdes, alone)[0], []).append((number, one, key))
-        rows: dict[int, Row] = {}
-        for partition, keys in of_partition.items():
+            partition = self._partition(serdes, builder.name, terms, key)
+            of_partition.setdefault(partition, []).append((number, one, key))
+
+        async def rows(partition: int | None, keys: list[tuple[int, Any, Any]]) -> Page | HttpRefusal:
             read = get_many_of([(shown, key) for _, shown, key in keys])
-            asked = Asked(builder.name, "get", read, terms, query, {"keys": [shown for _, shown, _ in keys]})
-            page = await self._page(asked, partition, None, len(keys) + 1)
-            rows |= {number: row for (number, _, _), row in zip(keys, page.rows, strict=True)}
-        return json_answer({"rows": [rows[number] for number in range(len(given))]})
+            asked = Asked(builder.name, "get", read, terms, query, body={"keys": [shown for _, shown, _ in keys]})
+            try:
+                page = await self._page(asked, partition, None, len(keys) + 1, MOST_KEYS_BYTES)
+            except HttpRefusal as refusal:
+                return refusal
+            return page if len(page.lines) == len(keys) else _too_large()
+
+        found = await _side_by_side([partial(rows, *one) for one in of_partition.items()])
+        lines: dict[int, str] = {}
+        for keys, page in zip(of_partition.values(), found, strict=True):
+            if isinstance(page, HttpRefusal):
+                raise page
+            lines |= {number: line for (number, _, _), line in zip(keys, page.lines, strict=True)}
+        if sum(map(len, lines.values())) > MOST_KEYS_BYTES:
+            raise _too_large()
+        text = ",".join(lines[number] for number in range(len(given)))
+        return text_answer(f'{{"rows":[{text}]}}')
 
 
-_OWN_TERMS = ("partition", "local", "limit", "cursor", "partial")
+ALL = -1
+_OWN_TERMS = ("partition", "local", "limit", "cursor", "partial", "max_bytes")
+
+Found = TypeVar("Found")
 
 
-def _page_of(lines: list[Any], partition: int) -> Page:
+async def _side_by_side(calls: Sequence[Callable[[], Awaitable[Found]]]) -> list[Found]:
+    """Returns the results of calls, of which some run at a time."""
+    if len(calls) == 1:
+        return [await calls[0]()]
+    room = asyncio.Semaphore(AT_A_TIME)
+
+    async def made(call: Callable[[], Awaitable[Found]]) -> Found:
+        async with room:
+            return await call()
+
+    return await asyncio.gather(*map(made, calls))
+
+
+def _too_large() -> HttpRefusal:
+    return HttpRefusal(413, f"the rows of these keys have more than {MOST_KEYS_BYTES >> 20} MiB: ask for fewer keys")
+
+
+def _page_of(lines: list[str], last: dict[str, Any], partition: int) -> Page:
     """Returns the page that another worker has answered with.
 
     :raises Unreachable: if it is not whole.
     """
-    last = lines[-1]
     if last.get("end") is True:
         after = None if last["next"] is None else After.decode(last["next"])
         done = after is None or after.partition != partition  # the next page is of another partition
@@ -339,11 +294,12 @@ def _page_of(lines: list[Any], partition: int) -> Page:
     if last.get("found") is False:
         return Page([], last["position"], None)
     if "rows" in last:
-        return Page(last["rows"], {}, None)
+        return Page(list(map(json_text, last["rows"])), {}, None)
     if "count" in last:
         return Page(lines, {}, None)
     if len(lines) == 1 and "value" in last:
-        return Page([{name: value for name, value in last.items() if name != "position"}], last["position"], None)
+        position = last.pop("position")
+        return Page([json_text(last)], position, None)
     raise Unreachable("the answer of the worker has no end: it was broken off")
 
 
@@ -358,10 +314,10 @@ def _missing(asked: Asked, refusal: HttpRefusal, partition: int | None) -> dict[
 
 
 def _found(page: Page, partition: int | None) -> web.Response:
-    if not page.rows:
+    if not page.lines:
         fields = {"error": "there is no such key", "found": False, "partition": partition, "position": page.position}
         return json_answer(fields, status=404)
-    return json_answer({**page.rows[0], "position": page.position})
+    return text_answer(f'{page.lines[0][:-1]},"position":{json_text(page.position)}}}')
 
 
 async def _given_keys(request: web.Request) -> list[Any]:
@@ -409,11 +365,11 @@ class _Lines:
 
     async def write(self, page: Page) -> None:
         """Adds the rows of a page."""
-        self._rows += len(page.rows)
+        self._rows += len(page.lines)
         self._cut_off = self._cut_off or page.cut_off
         for topic, offsets in page.position.items():
             self._positions.setdefault(topic, {}).update(offsets)
-        self._waiting += map(json_text, page.rows)
+        self._waiting += page.lines
         if self.begun or self._rows > BUFFERED_ROWS:
             await self._send()
 

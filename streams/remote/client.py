@@ -308,20 +308,23 @@ class RemoteStore:
         yield from self._rows("prefix", prefix=_key(prefix))
 
     def windows(
-        self, key: Any = None, from_time: Time | None = None, to_time: Time | None = None
+        self, key: Any = None, from_time: Time | None = None, to_time: Time | None = None, *, reverse: bool = False
     ) -> Iterator[RemoteRow]:
         """Yields the windows of a key, or of all keys, that begin in a time, both ends included. See :meth:`range`."""
-        yield from self._rows("windows", key=_key(key), **{"from": _time(from_time), "to": _time(to_time)})
+        return self._rows("windows", **_in_time(key, from_time, to_time, reverse=reverse))
 
     def sessions(
-        self, key: Any = None, from_time: Time | None = None, to_time: Time | None = None
+        self, key: Any = None, from_time: Time | None = None, to_time: Time | None = None, *, reverse: bool = False
     ) -> Iterator[RemoteRow]:
         """Yields the sessions of a key that overlap a time, or those of all keys that end in it. See :meth:`range`."""
-        yield from self._rows("sessions", key=_key(key), **{"from": _time(from_time), "to": _time(to_time)})
+        return self._rows("sessions", **_in_time(key, from_time, to_time, reverse=reverse))
 
-    def versions(self, key: Any, from_time: Time | None = None, to_time: Time | None = None) -> Iterator[RemoteRow]:
-        """Yields the versions of a key that were valid in a time, of a versioned store. See :meth:`range`."""
-        yield from self._rows("versions", key=_key(key), **{"from": _time(from_time), "to": _time(to_time)})
+    def versions(
+        self, key: Any = None, from_time: Time | None = None, to_time: Time | None = None, *, reverse: bool = False
+    ) -> Iterator[RemoteRow]:
+        """Yields the versions of a key, or of all keys, that were valid in a time, of a versioned store. See
+        :meth:`range`."""
+        return self._rows("versions", **_in_time(key, from_time, to_time, reverse=reverse))
 
     def count(self) -> int:
         """Returns about how many rows there are, in all partitions. See :meth:`get`."""
@@ -346,6 +349,11 @@ class RemoteStore:
             cursor = last["next"]
             if cursor is None:
                 return
+
+
+def _in_time(key: Any, from_time: Time | None, to_time: Time | None, *, reverse: bool) -> dict[str, str | None]:
+    times = {"from": _time(from_time), "to": _time(to_time)}
+    return {"key": _key(key), "order": "descending" if reverse else None, **times}
 
 
 def _key(key: Any) -> str | None:

@@ -95,6 +95,14 @@ def test_windows_and_versions_have_their_times(app: RemoteStreams) -> None:
     assert [row.valid_to for row in versions.versions("w0001")] == [70_000, None]
 
 
+def test_windows_and_versions_of_all_keys_come_from_all_workers(app: RemoteStreams) -> None:
+    expected = sorted((word, time) for word in WORDS for time in (0, 60_000))
+    for reverse in (False, True):
+        found = list(app.store("minutes").windows(reverse=reverse))
+        assert sorted((row.key, row.start) for row in found) == expected
+        assert len(list(app.store("versions").versions(reverse=reverse))) == 60
+
+
 def test_a_key_may_be_any_value_of_json(app: RemoteStreams) -> None:
     objects = app.store("objects")
     assert objects.get({"word": "w0001"}) == 2

@@ -13,12 +13,13 @@ import pytest
 
 from dsl import Consumed, Materialized, StreamsBuilder, TimeWindows
 from dsl.windows.definitions import SessionWindows
-from http_support.asking import AT_ONCE, ask, free_port, lines, pages_of
+from http_support.asking import AT_ONCE, ask, free_port, lines, pages_of, rows_of_pages
 from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
 from runtime_support.running_app import Cluster
 from streams.app.kafka_streams import KafkaStreams
 from streams.app.states import ClientState
+from streams.http.reads import After
 from waiting import wait_until
 
 WORDS = [f"w{number:04}" for number in range(40)]
@@ -133,8 +134,62 @@ def test_windows_are_read_by_key_and_time(port: int) -> None:
         60_000
     ]
     assert len(rows(port, "/stores/minutes/windows?from=0&to=0")) == 40
-    found, last = lines(ask(port, "/stores/minutes/windows?from=0&to=0&limit=2"))
-    assert (len(found), last["cut_off"]) == (2, True)
+
+
+@pytest.mark.parametrize("order", ["ascending", "descending"])
+@pytest.mark.parametrize("path", ["minutes/windows?from=0", "visits/sessions?from=0", "versions/versions?from=0"])
+def test_windows_sessions_and_versions_of_all_keys_have_pages(port: int, path: str, order: str) -> None:
+    """Each row once; a partition's rows come in one order whatever the length of its pages."""
+    whole = rows(port, f"/stores/{path}&order={order}")
+    assert len(whole) == (40 if path.startswith("visits") else 80)
+    assert {row["key"] for row in whole} == set(WORDS)
+    for limit in (1, 7, 1000):
+        pages = list(rows_of_pages(port, f"/stores/{path}&order={order}&limit={limit}"))
+        assert max(map(len, pages)) <= limit
+        assert list(chain(*pages)) == whole
+
+
+def test_the_descending_rows_of_a_partition_are_the_ascending_ones_turned_round(port: int) -> None:
+    for path in ("counts/range?", "minutes/windows?", "visits/sessions?", "versions/versions?"):
+        for more in ("partition=1", *(("key=w0001",) if path != "counts/range?" else ())):
+            found = rows(port, f"/stores/{path}{more}")
+            assert found
+            assert rows(port, f"/stores/{path}{more}&order=descending") == found[::-1]
+
+
+def test_the_windows_of_one_key_have_pages(port: int) -> None:
+    for path in ("minutes/windows", "versions/versions"):
+        pages = list(rows_of_pages(port, f"/stores/{path}?key=w0001&limit=1"))
+        assert [len(page) for page in pages] == [1, 1]
+
+
+def test_an_answer_ends_after_so_many_bytes_with_a_cursor(port: int) -> None:
+    pages = list(rows_of_pages(port, "/stores/counts/range?max_bytes=200"))
+    assert 3 <= max(map(len, pages)) <= 8  # a page of each of two partitions
+    assert sorted(row["key"] for page in pages for row in page) == WORDS
+
+
+def test_a_cursor_goes_on_with_its_own_request_only(port: int) -> None:
+    """With another store, read or parameter it would begin anywhere, without a word."""
+    _, last = lines(ask(port, "/stores/minutes/windows?from=0&limit=3"))
+    cursor = last["next"]
+    assert ask(port, f"/stores/minutes/windows?from=0&limit=30&cursor={cursor}").status == 200
+    for path in (
+        "minutes/windows?from=1",
+        "minutes/windows?from=0&order=descending",
+        "visits/sessions?from=0",
+        "counts/range?from=0",
+    ):
+        answer = ask(port, f"/stores/{path}&cursor={cursor}")
+        assert (answer.status, answer.json["error"]) == (
+            400,
+            "the cursor is of another request: it goes on with the same read and parameters",
+        )
+    other = ask(port, f"/stores/minutes/windows?from=0&partition=2&cursor={cursor}")
+    assert (other.status, other.json["error"]) == (400, "the cursor is of partition 0, which is not asked for")
+    forged = After(0, b"abc", After.decode(cursor).of).encode()
+    answer = ask(port, f"/stores/minutes/windows?from=0&cursor={forged}")
+    assert (answer.status, answer.json["error"][:38]) == (400, "the cursor is none of this store's: su")
 
 
 def test_sessions_are_read_by_key_and_by_time(port: int) -> None:
@@ -184,6 +239,10 @@ def test_a_bound_that_is_not_reached_is_503_until_it_is(port: int) -> None:
         ("/stores/counts/range?cursor=%00", 400, "cursor '\\x00' is none of an answer's"),
         ("/stores/counts/range?order=up", 400, "order is 'up': ascending or descending"),
         ("/stores/minutes/windows?from=yesterday", 400, "from: "),
+        ("/stores/minutes/windows?from=-1", 400, "from: "),
+        ("/stores/minutes/windows?order=up", 400, "order is 'up': ascending or descending"),
+        ("/stores/versions/versions?from=5&to=4", 400, "from, 5 ms, is after to, 4 ms"),
+        ("/stores/counts/range?max_bytes=0", 400, "max_bytes is '0': a number from 1"),
     ],
 )
 def test_a_wrong_request_is_answered_with_what_is_wrong(port: int, path: str, status: int, sentence: str) -> None:

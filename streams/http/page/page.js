@@ -635,7 +635,7 @@ const READS = {
   prefix: ["Keys that begin with", "prefix", "as_of*"],
   windows: ["Windows", "key*", "from*", "to*"],
   sessions: ["Sessions", "key*", "from*", "to*"],
-  versions: ["Versions of a key", "key", "from*", "to*"],
+  versions: ["Versions", "key*", "from*", "to*"],
   count: ["Number of rows"],
 };
 const LABELS = { as_of: "at time", from: "from", to: "to", key: "key", prefix: "prefix" };

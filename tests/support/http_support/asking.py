@@ -50,15 +50,22 @@ def lines(answer: Answer) -> tuple[list[Any], Any]:
     return found, last
 
 
-def pages_of(port: int, path: str) -> Iterator[list[Any]]:
-    """Yields the keys of each page of rows."""
+def rows_of_pages(port: int, path: str) -> Iterator[list[Any]]:
+    """Yields the rows of each page."""
     page = path
     while True:
         found, last = lines(ask(port, page))
-        yield [row["key"] for row in found]
+        assert "error" not in last, last
+        yield found
         if last["next"] is None:
             return
         page = f"{path}&cursor={last['next']}"
+
+
+def pages_of(port: int, path: str) -> Iterator[list[Any]]:
+    """Yields the keys of each page of rows."""
+    for page in rows_of_pages(port, path):
+        yield [row["key"] for row in page]
 
 
 def sent(port: int, data: bytes, *, half_closed: bool = False) -> bytes:
