@@ -19,7 +19,6 @@ from processor_api.errors import (
 from processor_api.stores.builder import StoreBuilder
 from processor_api.topology.partitioner import partition_for_key
 from streams.http.local_reads import PAGE_BYTES, Asked, LocalReads, Page
-from streams.http.read_ahead import ReadAhead, Room
 from streams.http.reads import (
     MOST_KEYS,
     After,
@@ -33,14 +32,13 @@ from streams.http.reads import (
 )
 from streams.http.routing import Router, Unreachable
 from streams.http.served import HttpRefusal, ServedApplication, json_answer, json_text, later, text_answer
+from streams.http.side_by_side import AT_A_TIME, Room, SideBySide
 from streams.queries.queries import Queries
 
 BUFFERED_ROWS = 1000
 """Rows that are kept before an answer begins: until then an error is its status."""
 MOST_KEYS_BYTES = 64 << 20
 """The bytes of rows that a request for several keys gives."""
-AT_A_TIME = 8
-"""Partitions that are asked at a time for one answer that is no list of rows."""
 LINES = "application/x-ndjson"
 
 
@@ -207,7 +205,7 @@ class StorePages:
         async def read(partition: int | None, began: After | None, limit: int) -> Page:
             return await self._page(asked, partition, began, limit, most)
 
-        async with ReadAhead(read, partitions, after, terms.limit, self._room) as ahead:
+        async with SideBySide(read, partitions, after, terms.limit, self._room) as ahead:
             async for partition, page in ahead.answers():
                 if isinstance(page, HttpRefusal):
                     if lines.begun and not terms.partial:

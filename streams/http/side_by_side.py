@@ -15,7 +15,7 @@ from streams.http.local_reads import PAGE_ROWS, Page
 from streams.http.reads import After
 from streams.http.served import HttpRefusal
 
-SIDE_BY_SIDE = 8
+AT_A_TIME = 8
 """Partitions of one answer that are read at a time."""
 AHEAD_ROWS = 20_000
 """Rows of one answer that wait for their turn."""
@@ -58,7 +58,7 @@ class _Part:
         return self.asked + sum(len(page.lines) for _, page in self.pages)
 
 
-class ReadAhead:
+class SideBySide:
     """The pages of one answer; an asynchronous context manager that ends what is still asked.
 
     :param read: reads a page.
@@ -77,7 +77,7 @@ class ReadAhead:
         self._over = 0
         self._landed = asyncio.Event()
 
-    async def __aenter__(self) -> ReadAhead:
+    async def __aenter__(self) -> SideBySide:
         return self
 
     async def __aexit__(self, *error: object) -> None:
@@ -132,7 +132,7 @@ class ReadAhead:
     def _ask(self) -> None:
         """Asks the partitions that the answer will need, as far as there is room."""
         wanted, waiting = self._left, sum(part.rows for part in self._parts)
-        for number, part in enumerate(islice(self._parts, SIDE_BY_SIDE)):
+        for number, part in enumerate(islice(self._parts, AT_A_TIME)):
             # Partitions with few rows do not fill an answer: the more of them there were, the more are asked at once.
             is_guess = wanted <= part.rows and number <= self._over and not part.rows
             if part.task is None and not part.over and part.failure is None and (wanted > part.rows or is_guess):
