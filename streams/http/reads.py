@@ -6,6 +6,7 @@ import base64
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -154,11 +155,17 @@ COMMON = frozenset({"keys", "partition", "isolation", "position", "stale", "max_
 PAGED = frozenset({"limit", "cursor", "max_bytes"})
 
 
+_TERMS = Terms()
+_NO_TERMS = frozenset({"key", "keys"})
+
+
 def terms_of(query: Query) -> Terms:
     """Reads the terms of a request.
 
     :raises HttpRefusal: if a parameter is wrong.
     """
+    if query.keys() <= _NO_TERMS:
+        return _TERMS
     level, position, cursor = query.get("isolation"), query.get("position"), query.get("cursor")
     if level is not None and level.upper() not in IsolationLevel.__members__:
         raise HttpRefusal(
@@ -454,8 +461,12 @@ def _is(serdes: StoreSerdes, form: str) -> bool:
 
 def operations_of(builder: StoreBuilder[Any, Any]) -> list[str]:
     """Returns the names of the reads that a store answers."""
-    forms = kind_of(builder).forms
-    return [name for name, operation in _OPERATIONS.items() if any(form in forms for form in operation.forms)]
+    return list(_operations(frozenset(kind_of(builder).forms)))
+
+
+@cache
+def _operations(forms: frozenset[str]) -> tuple[str, ...]:
+    return tuple(name for name, operation in _OPERATIONS.items() if any(form in forms for form in operation.forms))
 
 
 def read_of(serdes: StoreSerdes, operation: str, query: Query) -> Read:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from aiohttp import web
@@ -56,8 +56,12 @@ def later(message: str, **more: Any) -> HttpRefusal:
     return HttpRefusal(503, message, RETRY_AFTER, **more)
 
 
-json_text: Callable[[Any], str] = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).encode
-"""Returns a value of JSON on one line; what JSON has no type for becomes text."""
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).encode
+
+
+def json_text(value: Any) -> str:
+    """Returns a value of JSON on one line; what JSON has no type for becomes text."""
+    return _encode(value)
 
 
 def json_answer(value: Any, *, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:

@@ -218,6 +218,7 @@ class Gate:
     def __init__(self, options: HttpOptions) -> None:
         self._options = options
         self._requests = 0
+        self._meant: str | None = None
 
     async def let_in(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         if self._requests >= MOST_REQUESTS:
@@ -264,20 +265,28 @@ class Gate:
 
     def _is_meant_for_us(self, host: str) -> bool:
         """Whether a page of another site cannot have sent the request: a browser would name that site's host."""
-        name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
-        name = name.strip("[]").lower()
-        if name in self._options.known_hosts or name == self._options.host.lower() or not name:
-            return True
-        try:
-            ipaddress.ip_address(name)
-        except ValueError:
-            return not self._options.is_loopback
+        if host != self._meant:  # most requests have the same
+            if not _is_of(host, self._options):
+                return False
+            self._meant = host
         return True
 
     def _too_late(self, request: web.Request) -> web.StreamResponse:
         if request.transport is not None:
             request.transport.abort()  # the answer may have begun
         return later(f"the answer took longer than {self._options.answer_s:g} s").answer()
+
+
+def _is_of(host: str, options: HttpOptions) -> bool:
+    name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
+    name = name.strip("[]").lower()
+    if name in options.known_hosts or name == options.host.lower() or not name:
+        return True
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return not options.is_loopback
+    return True
 
 
 def _sentence(error: web.HTTPException, request: web.Request) -> str:

@@ -98,7 +98,8 @@ class StorePages:
         builder, operation, query = self._builder(request), request.match_info["operation"], request.query
         serdes, terms = StoreSerdes(builder, self._application.config), terms_of(query)
         read = read_of(serdes, operation, query)
-        asked = Asked(builder.name, operation, read, terms, query, number_of(builder.name, operation, query))
+        number = 0 if read.single else number_of(builder.name, operation, query)
+        asked = Asked(builder.name, operation, read, terms, query, number)
         partitions = self._partitions(serdes, asked)
         if operation == "count":
             return await self._counted(asked, partitions)
@@ -110,9 +111,10 @@ class StorePages:
     def _partitions(self, serdes: StoreSerdes, asked: Asked) -> list[int | None]:
         """Returns the partitions to ask, in order; ``None`` stands for a global store."""
         terms, after = asked.terms, asked.terms.after
-        chosen = [self._partition(serdes, asked.store, terms, asked.read.key)]
+        count = self._count(asked.store)
+        chosen = [self._partition(serdes, count, terms, asked.read.key)]
         if chosen == [ALL]:
-            chosen = list(range(self._count(asked.store)))
+            chosen = list(range(count or 0))
         if after is None:
             return chosen
         if after.of != asked.number:
@@ -121,22 +123,24 @@ class StorePages:
             raise HttpRefusal(400, f"the cursor is of partition {after.partition}, which is not asked for")
         return chosen if chosen == [None] else [one for one in chosen if one is not None and one >= after.partition]
 
-    def _count(self, store: str) -> int:
+    def _count(self, store: str) -> int | None:
+        """Returns the number of partitions of a store; ``None`` for a global one."""
         count = self._queries().partitions(store)
-        if not count:
+        if count == 0:
             raise later(f"the partitions of store {store!r} are not known yet: ask again later")
         return count
 
-    def _partition(self, serdes: StoreSerdes, store: str, terms: Terms, key: Any) -> int | None:
+    @staticmethod
+    def _partition(serdes: StoreSerdes, count: int | None, terms: Terms, key: Any) -> int | None:
         """Returns the partition to ask: the one that is named, or that of a key; ``None`` for a global store, and
         ``ALL`` if it is neither."""
-        if self._queries().partitions(store) is None:
+        if count is None:
             return None
-        count, chosen = self._count(store), terms.partition
+        chosen = terms.partition
         if chosen is None and key is not None:
             chosen = partition_for_key(serdes.key.serialize(key), count)
         if chosen is not None and chosen >= count:
-            raise HttpRefusal(400, f"store {store!r} has no partition {chosen}: it has {count}")
+            raise HttpRefusal(400, f"store {serdes.builder.name!r} has no partition {chosen}: it has {count}")
         return ALL if chosen is None else chosen
 
     async def _page(
@@ -230,10 +234,11 @@ class StorePages:
         given = await _given_keys(request)
         if "get" not in operations_of(builder):
             raise HttpRefusal(404, f"store {builder.name!r} is a {builder.kind} store and has no 'get'")
+        count = self._count(builder.name)
         of_partition: dict[int | None, list[tuple[int, Any, Any]]] = {}
         for number, one in enumerate(given):
             key = serdes.key_of(one, is_text=False)
-            partition = self._partition(serdes, builder.name, terms, key)
+            partition = self._partition(serdes, count, terms, key)
             of_partition.setdefault(partition, []).append((number, one, key))
 
         async def rows(partition: int | None, keys: list[tuple[int, Any, Any]]) -> Page | HttpRefusal:

@@ -26,7 +26,7 @@ class LocalThread(Protocol):
     name: str
     state: ThreadState
 
-    def list_tasks(self) -> list[OwnedTask]: ...
+    def list_tasks(self, partition: int | None = None) -> list[OwnedTask]: ...
 
 
 class ReadableStore(Protocol):
@@ -172,14 +172,17 @@ class LocalStores:
         """Returns the number of partitions of a store, in this process and elsewhere."""
         return max((plan.tasks for plan in self._plans().values() if name in plan.stores), default=0)
 
-    def tasks(self, name: str) -> Iterator[tuple[LocalThread, OwnedTask]]:
+    def tasks(self, name: str, partition: int | None = None) -> Iterator[tuple[LocalThread, OwnedTask]]:
         """Returns the tasks of this process that have a store, in the order of threads and tasks; each once, the one
-        that runs if it moves from one thread to another."""
+        that runs if it moves from one thread to another.
+
+        :param partition: only the task of this one.
+        """
         found: dict[Any, tuple[LocalThread, OwnedTask]] = {}
         for thread in self._threads():
             if thread.state is ThreadState.DEAD:
                 continue
-            for owned in thread.list_tasks():
+            for owned in thread.list_tasks(partition):
                 if name in owned.plan.stores and (owned.id not in found or _runs(owned)):
                     found[owned.id] = thread, owned
         yield from found.values()

@@ -187,9 +187,7 @@ class Queries:
 
     def _local(self, name: str, partition: int | None, stale: bool) -> Sequence[ReadableStore]:
         found: list[ReadableStore] = []
-        for _, owned in self._stores.tasks(name):
-            if partition is not None and owned.id.partition != partition:
-                continue
+        for _, owned in self._stores.tasks(name, partition):
             store = self._stores.open(owned, name, restoring=stale)
             if store is not None:
                 found.append(store)

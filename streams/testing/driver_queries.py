@@ -23,8 +23,10 @@ class _Driver:
     def __init__(self, task: Task) -> None:
         self._task = task
 
-    def list_tasks(self) -> list[OwnedTask]:
+    def list_tasks(self, partition: int | None = None) -> list[OwnedTask]:
         task = self._task
+        if partition not in (None, task.id.partition):
+            return []
         task.stores.positions.note_commit(task.inputs.positions())  # there is a commit after each record
         return [OwnedTask(task.id, task.plan, task, {}, {})]
 

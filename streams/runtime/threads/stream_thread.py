@@ -151,10 +151,13 @@ class StreamThread:
         resources = self._resources
         return [] if resources is None else resources.tasks.all_running()
 
-    def list_tasks(self) -> list[OwnedTask]:
-        """Lists the tasks that the thread has to run, as they are now; any thread may call it."""
+    def list_tasks(self, partition: int | None = None) -> list[OwnedTask]:
+        """Lists the tasks that the thread has to run, as they are now; any thread may call it.
+
+        :param partition: only tasks of this number.
+        """
         resources = self._resources
-        return [] if resources is None else resources.manager.list_tasks()
+        return [] if resources is None else resources.manager.list_tasks(partition)
 
     def restore_counters(self) -> dict[TaskId, RestoreCounters]:
         """Returns the counters of the restores of its tasks; any thread may call it."""

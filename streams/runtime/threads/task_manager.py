@@ -207,9 +207,15 @@ class TaskManager:
         self._tasks.want(self.ownership.with_inputs())
         self._tasks.has_unread_inputs = True
 
-    def list_tasks(self) -> list[OwnedTask]:
-        """Lists the tasks that the thread has to run, as they are now; any thread may call it."""
+    def list_tasks(self, partition: int | None = None) -> list[OwnedTask]:
+        """Lists the tasks that the thread has to run, as they are now; any thread may call it.
+
+        :param partition: only tasks of this number; a query of one key asks for no others.
+        """
         plans, tasks, restores = self.ownership.plans, self._tasks.opened, self._starts.restores
+        wanted = sorted(id_ for id_ in self._tasks.wanted if partition is None or id_.partition == partition)
+        if not wanted:
+            return []
         opened = {id_ for id_, task in list(tasks.items()) if task.state is not TaskState.CREATED}
         jobs = restores.by_task()
         return [
@@ -220,7 +226,7 @@ class TaskManager:
                 restores.changelog_ends(id_) if id_ in opened else {},
                 jobs.get(id_, {}) if id_ in opened else {},  # of a task that can be read too
             )
-            for id_ in sorted(self._tasks.wanted)
+            for id_ in wanted
         ]
 
     # ------------------------------------------------------------------ starting
