@@ -4,6 +4,8 @@ which type checkers and editors know the names of `streams`."""
 from __future__ import annotations
 
 import inspect
+import subprocess
+import sys
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -45,4 +47,6 @@ def stub() -> str:
 
 if __name__ == "__main__":
     STUB.write_text(stub())
+    for words in (["check", "--quiet", "--fix"], ["format", "--quiet"]):  # which order names in a way of their own
+        subprocess.run([str(Path(sys.executable).with_name("ruff")), *words, str(STUB)], check=True)
     PATH.write_text("".join(f"{name}\n" for name in public_names()))

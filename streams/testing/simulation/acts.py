@@ -260,7 +260,8 @@ def _topic(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -
 def _deploy(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -> None:
     if stage.application.scenario.deployed is not None and not stage.application.deployed:
         stage.application.deployed = True
-        for one in crew:
+        rolls = stage.application.scenario.rolls and action.worker % 2 == 1
+        for one in (worker,) if rolls else crew:  # another worker follows when it starts again for whatever reason
             one.stop()
 
 

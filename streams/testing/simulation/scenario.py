@@ -89,6 +89,8 @@ class Scenario:
     """Topics of which records may be deleted that were not read yet."""
     deployed: Callable[[], Any] | None = None
     """Makes the topology after a deployment, which the schedule may do once; the first one if there is none."""
+    rolls: bool = False
+    """Whether a deployment may go from worker to worker, while others run the first topology: the layouts are equal."""
     passing: Mapping[str, int] = field(default_factory=dict)
     """Topics that come and go, with their partitions; nothing is written to them."""
     unread: Set[str] = frozenset()

@@ -39,7 +39,7 @@ KINDS = {
     "truncate": "deletes records of changelogs that later ones replace",
     "partitions": "gives a topic one more partition, where the scenario allows it",
     "topic": "makes a topic that comes and goes, or deletes it, where the scenario has some",
-    "deploy": "stops all workers, which start again with a changed topology, where the scenario has one",
+    "deploy": "stops all workers, or one, which start again with a changed topology, where the scenario has one",
 }
 """The kinds of actions, and what each does."""
 

@@ -108,9 +108,12 @@ def cut(chance: Random) -> Scenario:
 
 
 def count(chance: Random) -> Scenario:
-    def topology() -> Any:
+    def topology(*, more: bool = False) -> Any:
         builder = StreamsBuilder()
-        counts = builder.stream("in").group_by(lambda _, word: word).count(materialized="counts")
+        lines = builder.stream("in")
+        if more:  # of the same layout
+            lines = lines.filter(lambda _, word: True).map_values(str)
+        counts = lines.group_by(lambda _, word: word).count(materialized="counts")
         counts.to_stream().to("out", Produced(value_serde=LONG))
         return builder
 
@@ -128,7 +131,14 @@ def count(chance: Random) -> Scenario:
         else:
             assert all(most[word] >= number for word, number in want.items()), f"{dict(most)} is less than {dict(want)}"
 
-    return Scenario(topology=topology, inputs={"in": inputs}, checks=[check], topics={"in": 3, "out": 2})
+    return Scenario(
+        topology=topology,
+        inputs={"in": inputs},
+        checks=[check],
+        topics={"in": 3, "out": 2},
+        deployed=lambda: topology(more=True),
+        rolls=True,
+    )
 
 
 class Numbered(Processor[str, str, str, str]):
@@ -190,6 +200,7 @@ def numbered(chance: Random, processor: Any = Numbered) -> Scenario:
         checks=[lambda outcome: check_numbers(outcome, inputs)],
         topics={"in": 3, "out": 3},
         deployed=lambda: of_processor(processor, "in")().add_sink("copy", "copy", "work", key_serde=S, value_serde=S),
+        rolls=True,
     )
 
 
