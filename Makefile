@@ -4,6 +4,9 @@ EXTRAS ?= dev,json,parquet
 JOBS ?= 4
 SEEDS ?= 1000
 ROUNDS ?= 3
+MINUTES ?= 3
+GUARANTEE ?= exactly_once_v2
+SETTINGS ?=
 FIRST ?= 0
 SCENARIO ?=
 TIMES ?= 3
@@ -31,7 +34,7 @@ NEEDS_PYTHON = command -v "$(PYTHON)" > /dev/null \
 	$(PYTHON) is %d.%d: give the name of another one, as in PYTHON=python3.12" % sys.version_info[:2])'
 
 .DELETE_ON_ERROR:
-.PHONY: demo demo-spark test quick-kafka test-long test-whole test-pythons test-busy properties simulate chaos-pauses check compiled house format editors golden kafka pictures bench docs clean
+.PHONY: demo demo-spark test quick-kafka test-long test-whole test-pythons test-busy properties simulate chaos chaos-pauses check compiled house format editors golden kafka pictures bench docs clean
 
 demo: $(BASE_INSTALLED)
 	$(PY) -m streams demo
@@ -64,6 +67,7 @@ compiled: $(INSTALLED)
 test-long: export HYPOTHESIS_PROFILE = drawn
 test-long: $(INSTALLED) $(DOCS_INSTALLED)
 	$(PY) -m pytest -m slow
+	$(MAKE) chaos
 	$(MAKE) test-whole test-pythons
 
 # The tests with long tables of parameters, of which `make test` runs a sample.
@@ -106,6 +110,11 @@ properties: $(INSTALLED)
 # Seeds of the simulation, two at a time: SEEDS=n, FIRST=k the first of them, SCENARIO=name one application alone.
 simulate: $(INSTALLED)
 	$(PY) -m tools.simulate --seeds $(SEEDS) --first $(FIRST) $(if $(SCENARIO),--scenario $(SCENARIO))
+
+# Workers and brokers that are killed, frozen, stopped, added and change their version or disk for MINUTES=n, and results
+# that are then computed anew and compared: SEED=n, GUARANTEE=at_least_once, SETTINGS="-c name=value ..." of the workers.
+chaos: $(INSTALLED)
+	$(PY) -m tools.chaos.verified --minutes $(MINUTES) --guarantee $(GUARANTEE) $(if $(SEED),--seed $(SEED)) $(SETTINGS)
 
 # Brokers and workers that stand still, are slow or do not answer, on three real brokers: ROUNDS=n of each, SCENARIO=name of one.
 chaos-pauses: $(INSTALLED)

@@ -68,6 +68,10 @@ class Proxy:
         self._listener.close()
 
 
+def _command() -> list[str]:
+    return [java(), "-cp", f"{libs()}/*", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Xmx512m"]
+
+
 class Node:
     """One broker of the cluster, which is a controller too."""
 
@@ -83,12 +87,17 @@ class Node:
         self._folder.mkdir(parents=True)
         config = self._folder / "server.properties"
         config.write_text("".join(f"{name}={value}\n" for name, value in self._properties.items()))
-        command = [java(), "-cp", f"{libs()}/*", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Xmx512m"]
         with open(self._folder / "broker.log", "ab") as log:
-            format_ = [*command, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "--config"]
+            format_ = [*_command(), "kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "--config"]
             subprocess.run([*format_, str(config)], check=True, stdout=log, stderr=log)
+        self.restart()
+
+    def restart(self) -> None:
+        """Starts it again with its data; returns at once."""
+        config = self._folder / "server.properties"
+        with open(self._folder / "broker.log", "ab") as log:
             self._process = subprocess.Popen(
-                [*command, "kafka.Kafka", str(config)], stdout=log, stderr=log, start_new_session=True
+                [*_command(), "kafka.Kafka", str(config)], stdout=log, stderr=log, start_new_session=True
             )
 
     def freeze(self) -> None:
@@ -142,6 +151,10 @@ class Cluster:
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
         for node in self.nodes:
             node.start(cluster_id)
+        self.wait()
+
+    def wait(self) -> None:
+        """Returns when all nodes answer."""
         deadline = time.monotonic() + START_S
         while not all(is_live(HOST, node.port) for node in self.nodes):
             if time.monotonic() > deadline:

@@ -1,0 +1,149 @@
+"""Writes the input of `tools.chaos.shop`, and reads topics as they are at the end."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from itertools import count
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
+
+from tools.chaos.results import END, END_MS, KEYS, ORDERS, USERS, Row
+
+STEP_MS = 40
+"""Between the timestamps of two records."""
+PATIENCE_S = 120.0
+
+Record = tuple[str, str, "str | None", int]
+"""Topic, key, value and timestamp."""
+
+
+def first_records(first_ms: int) -> Iterator[Record]:
+    """Yields the table that does not change."""
+    return (("users", f"k{number}", f"name{number}", first_ms) for number in range(KEYS))
+
+
+def drawn_records(chance: random.Random, first_ms: int) -> Iterator[Record]:
+    """Yields records for ever. Their timestamps rise by a step, whatever the clock says."""
+    for number in count():
+        now, key, drawn = first_ms + STEP_MS * number, f"k{chance.randrange(KEYS)}", chance.random()
+        if drawn < 0.5:
+            yield "events", key, f"e{number}", now
+        elif drawn < 0.75:
+            for _ in range(chance.choice((1, 1, 1, 2))):  # a copy now and then
+                yield "clicks", key, f"c{number}", now
+        elif drawn < 0.95:
+            order = None if chance.random() < 0.1 else f"u{chance.randrange(USERS)}|{chance.randrange(100)}"
+            yield "orders", f"o{chance.randrange(ORDERS)}", order, now
+        else:
+            profile = None if chance.random() < 0.1 else f"p{number}"
+            yield "profiles", f"u{chance.randrange(USERS)}", profile, now
+
+
+def last_records(first_ms: int) -> Iterator[Record]:
+    """Yields for every key a record so late that all windows close."""
+    return (("events", f"k{number}", END, first_ms + END_MS) for number in range(KEYS))
+
+
+class Feed:
+    """Writes records until it is stopped."""
+
+    def __init__(self, bootstrap: str, rate: int, seed: int) -> None:
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "log_level": 0,
+                "enable.idempotence": True,
+                "partitioner": "murmur2_random",  # that of Kafka's Java producer: inputs are joined by their keys
+                "delivery.timeout.ms": int(10 * PATIENCE_S * 1000),
+                "linger.ms": 20,
+            }
+        )
+        self._chance = random.Random(seed)
+        self._pause_s = 1 / rate
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self.first_ms = int(time.time() * 1000) // 1000 * 1000
+        self.written = 0
+
+    def start(self) -> None:
+        """Writes the table that does not change, then begins with all else."""
+        for record in first_records(self.first_ms):
+            self._write(*record)
+        self.flush()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends the writing; all that was written is on the brokers when it returns."""
+        self._stopping.set()
+        self._thread.join()
+        self.flush()
+
+    def close_windows(self) -> None:
+        """Writes to every key a record so late that all windows close."""
+        for record in last_records(self.first_ms):
+            self._write(*record)
+        self.flush()
+
+    def _run(self) -> None:
+        for record in drawn_records(self._chance, self.first_ms):
+            if self._stopping.wait(self._pause_s):
+                return
+            self._write(*record)
+
+    def _write(self, topic: str, key: str, value: str | None, timestamp: int) -> None:
+        data = None if value is None else value.encode()
+        while True:
+            try:
+                self._producer.produce(topic, data, key.encode(), timestamp=timestamp, on_delivery=_delivered)
+            except BufferError:
+                self._producer.poll(0.1)
+            else:
+                break
+        self.written += 1
+        self._producer.poll(0)
+
+    def flush(self) -> None:
+        """Returns when the brokers have all that was written."""
+        if self._producer.flush(10 * PATIENCE_S):
+            raise RuntimeError("the brokers do not take the input")
+
+
+def _delivered(error: KafkaError | None, message: object) -> None:
+    if error is not None:
+        raise RuntimeError(f"a record of the input is lost: {error}")
+
+
+def read_topics(bootstrap: str, names: Iterable[str]) -> dict[str, list[Row]]:
+    """Returns all committed records of topics, those of each partition in their order."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "log_level": 0,
+            "group.id": "chaos-reader",
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+        }
+    )
+    found: dict[str, list[Row]] = {name: [] for name in names}
+    try:
+        known = consumer.list_topics(timeout=PATIENCE_S).topics
+        left = {(name, partition) for name in found for partition in known[name].partitions}
+        consumer.assign([TopicPartition(name, partition, OFFSET_BEGINNING) for name, partition in left])
+        deadline = time.monotonic() + PATIENCE_S
+        while left:
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"topics cannot be read to their ends: {sorted(left)}")
+            for message in consumer.consume(1000, 0.5):
+                error = message.error()
+                if error is None:
+                    key, (_, at) = message.key() or b"", message.timestamp()
+                    found[message.topic() or ""].append(Row(bytes(key).decode(), message.value(), at))
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    left.discard((message.topic() or "", message.partition() or 0))
+    finally:
+        consumer.close()
+    return found
