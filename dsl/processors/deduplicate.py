@@ -16,8 +16,9 @@ from typing import Any
 from dsl.processors.user_functions import user_function
 from dsl.processors.windows.emission import kept_stream_time
 from processor_api.context import OperatorContext
-from processor_api.processor import Operator
+from processor_api.processor import Operator, OwnTime
 from processor_api.record import NO_TIMESTAMP, DropReason, Forward, HeaderList
+from state.windowed.segments import time_name
 
 NOTHING = b""
 
@@ -34,6 +35,10 @@ class Deduplicate(Operator):
     store: str
     within_ms: int
     grace_ms: int
+
+    def own_time(self) -> OwnTime:
+        """Returns the name of its time: by that a restore tells which rows are needed though they have expired."""
+        return OwnTime(self.store, time_name(self.store))
 
     def bind(self, context: OperatorContext) -> Forward:
         return self._bound(context, lambda key, value: key)

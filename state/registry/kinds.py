@@ -26,11 +26,10 @@ from state.time_to_live import store as time_to_live
 from state.time_to_live.options import EXPIRY
 from state.versioned import store as versioned
 from state.windowed import session, window
-from state.windowed.segments import restored_as_of
 from state.write_buffer.buffer import Log, LogMany
 from state.write_buffer.memory_budget import Budget
 from state.write_buffer.read_counts import ReadCounts
-from state.write_buffer.store_kind import Opening, OpenStore, Restore, StoreKind
+from state.write_buffer.store_kind import Opening, OpenStore, Restore, StoreKind, restored_as_of
 
 _known: dict[str, StoreKind] = {
     **store.KINDS,
@@ -115,6 +114,11 @@ def families_held(builder: StoreBuilder[Any, Any], engine: Engine) -> list[str]:
     return [*families_of(builder), *filter(engine.holds, older)]
 
 
+def expires(builder: StoreBuilder[Any, Any]) -> bool:
+    """Returns whether rows of a store expire by its stream time."""
+    return kind_of(builder).expires
+
+
 def check_kind(builder: StoreBuilder[Any, Any], engine: Engine) -> None:
     """Makes sure that the engine has no rows of the store that this kind cannot read.
 
@@ -151,7 +155,7 @@ def _upgraded(builder: StoreBuilder[Any, Any], engine: Engine) -> tuple[Engine, 
 def restore_of(builder: StoreBuilder[Any, Any], engine: Engine, as_of: int | None = None) -> Restore:
     """Returns the function that turns the records of a store's changelog into its rows, for one restore.
 
-    :param as_of: of a store of windows or sessions, restores the rows that have expired since this stream time too.
+    :param as_of: of a store whose rows expire, restores those that have expired since this stream time too.
     """
     if as_of is not None:
         builder = restored_as_of(builder, as_of)

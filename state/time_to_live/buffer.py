@@ -88,16 +88,17 @@ class ExpiringRows(Rows):
 
     def tidy(self) -> None:
         """Part of each drain, behind the rows that were put: deletes some of what has expired, once per commit."""
-        limit = self.lifetime.limit()
+        at = self.lifetime.deleted_at
+        limit = at - self.lifetime.length
         if self._swept or limit < self._sweeps_from:
             return
         self._swept = True
         if self._sweep_at is None:
-            if self.lifetime.now() - self._sweep_began < max(self.lifetime.length // 2, 1):
+            if at - self._sweep_began < max(self.lifetime.length // 2, 1):
                 return
             self._sweep_at = b""
         if not self._sweep_at:
-            self._sweep_began = self.lifetime.now()
+            self._sweep_began = at
         left, key = SWEEP_LEAST + SWEEP_FACTOR * len(self.drained), b""
         is_over = self.lifetime.is_over
         for key, row in islice(self.family.range(self._sweep_at), left):

@@ -43,6 +43,8 @@ class Lifetime(CommitParticipant):
         self.latest, self._since = self._read(self._family, self._key)
         """`latest` is the store's time at the last commit."""
         self._next = NO_TIMESTAMP
+        self._committed: int | None = None
+        """The time up to which rows may be deleted once they have expired; ``None`` if it is the present one."""
         self._takes_over = self._family.get(self._other) is not None
         if self._takes_over:
             other, _ = self._read(self._family, self._other)
@@ -85,6 +87,25 @@ class Lifetime(CommitParticipant):
         return time <= limit and (time >= 0 or 0 <= self._since <= limit)
 
     # ---------------------------------------------------------------- commits
+
+    @property
+    def time(self) -> int:
+        return self.now()
+
+    def go_back(self, time: int) -> None:
+        """Has the store's time be an earlier one again: what has expired since then is there again, and is deleted by
+        the commit behind the one with which it expires."""
+        self.latest = min(time, self.latest)
+        self._committed = time
+
+    def commit_ended(self) -> None:
+        if self._committed is not None:
+            self._committed = self.latest
+
+    @property
+    def deleted_at(self) -> int:
+        """The time by which rows are deleted: a commit that does not come to its end takes none that are needed."""
+        return self.now() if self._committed is None else self._committed
 
     @property
     def pending(self) -> bool:

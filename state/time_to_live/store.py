@@ -251,7 +251,7 @@ _OFFLINE = {
 def _on_codec(kind: StoreKind, codec: RowCodec) -> StoreKind:
     suffix = codec.family_suffix
     offline = {suffix: _OFFLINE[suffix], **_NOTES}
-    return replace(kind, codec=codec, older=_OLDER[suffix], notes=(EXPIRY,), offline=offline)
+    return replace(kind, codec=codec, older=_OLDER[suffix], notes=(EXPIRY,), offline=offline, expires=True)
 
 
 def _by_record_time(kind: StoreKind, codec: RowCodec) -> StoreKind:

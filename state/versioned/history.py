@@ -65,7 +65,8 @@ class HistoryReads:
     """The older versions of one store, for reading.
 
     :param waiting: rows that wait for the commit, by key, in order of their ends.
-    :param stream_time: the highest timestamp put, in ms; as the family has it if it is not given.
+    :param times: the highest timestamp put, in ms, and the one up to which the family has versions that end; as the
+        family has them if they are not given.
     """
 
     def __init__(
@@ -74,22 +75,28 @@ class HistoryReads:
         retention_ms: int,
         segment_ms: int,
         waiting: dict[bytes, list[Row]],
-        stream_time: int | None = None,
+        times: tuple[int, int] | None = None,
     ) -> None:
         self.family = family
         self.retention_ms, self.segment_ms = retention_ms, segment_ms
         self.waiting_rows = waiting
         self._index: SortedList[bytes] | None = None
-        self.stream_time = _stored_time(family) if stream_time is None else stream_time
+        self.stream_time, self.stored_until = (_stored_time(family),) * 2 if times is None else times
+        """The second: no version in the family ends later. It is behind the stream time where records are processed
+        again."""
 
     @property
     def oldest(self) -> int:
         """Before this time in ms nothing is kept but the latest version of each key."""
         return self.stream_time - self.retention_ms
 
-    def expired_before(self) -> int:
-        """Rows that ended before this are not shown any more: the start of the segment of :attr:`oldest`."""
-        return max(self.oldest, 0) // self.segment_ms * self.segment_ms
+    def expired_before(self, time: int | None = None) -> int:
+        """Rows that ended before this are not shown any more: the start of the segment of :attr:`oldest`.
+
+        :param time: in place of the stream time.
+        """
+        oldest = self.oldest if time is None else time - self.retention_ms
+        return max(oldest, 0) // self.segment_ms * self.segment_ms
 
     # ------------------------------------------------------------------ one key
 
@@ -120,11 +127,12 @@ class HistoryReads:
 
     def between(self, key: bytes, from_time: int, to_time: int, *, reverse: bool) -> Iterator[Row]:
         """End, start and value of the versions that were valid at some time from ``from_time`` to ``to_time``, both
-        included, in order of time. None ends after the stream time."""
-        if from_time >= self.stream_time:
+        included, in order of time."""
+        until = max(self.stream_time, self.stored_until)
+        if from_time >= until:
             return iter(())
         front = front_of(key)
-        last = None if to_time >= self.stream_time else self.after(key, to_time)
+        last = None if to_time >= until else self.after(key, to_time)
         first = max(from_time + 1, self.expired_before())
         high = _LAST if last is None else _pack(last[0]) + _FIRST
         over = self._over(key, front, first, None if last is None else last[0])
@@ -182,7 +190,8 @@ class VersionHistory(HistoryReads, CommitParticipant):
         super().__init__(engine.family(f"{store}.{VERSIONS}"), retention_ms, segment_ms, {})
         self._budget = budget
         self._count = self._bytes = 0
-        self._stored_time = self.stream_time
+        self._committed: int | None = None
+        """Versions that ended before the history as of this time are deleted; ``None`` if that of the stream time."""
         self._sweep_at: bytes | None = None
         self._swept = self._sweeping = 0
         self._next_sweep: tuple[bytes | None, int, int] = None, 0, 0
@@ -212,12 +221,30 @@ class VersionHistory(HistoryReads, CommitParticipant):
     # ------------------------------------------------------------------ commit
 
     @property
+    def time(self) -> int:
+        return self.stream_time
+
+    def go_back(self, time: int) -> None:
+        """Has the stream time be an earlier one again: versions that have expired since then are there again, and are
+        deleted by the commit behind the one with which they expire."""
+        self.stream_time = min(time, self.stream_time)
+        self.delete_before(self.stream_time)
+
+    def delete_before(self, time: int) -> None:
+        """Deletes nothing but what has expired at a time, until :meth:`commit_ended`."""
+        self._committed = time
+
+    def commit_ended(self) -> None:
+        if self._committed is not None:
+            self._committed = self.stream_time
+
+    @property
     def waiting(self) -> tuple[int, int]:
         return self._count, self._bytes
 
     @property
     def pending(self) -> bool:
-        return bool(self.waiting_rows) or self.stream_time != self._stored_time
+        return bool(self.waiting_rows) or self.stream_time > self.stored_until
 
     def apply(self, batch: Batch) -> None:
         handle, put, pack = self.family.handle, batch.put, _pack
@@ -225,13 +252,13 @@ class VersionHistory(HistoryReads, CommitParticipant):
             front = front_of(key)
             for end, start, value in rows:
                 put(front + pack(end), pack(start) if value is None else pack(start) + _HAS_VALUE + value, handle)
-        if self.stream_time != self._stored_time:
+        if self.stream_time > self.stored_until:
             put(_STREAM_TIME, _pack(self.stream_time), handle)
         self._sweep(batch)
 
     def _sweep(self, batch: Batch) -> None:
         """Deletes some expired rows; the next sweep goes on from there once the batch is written."""
-        expired, begin, sweeping = self.expired_before(), self._sweep_at, self._sweeping
+        expired, begin, sweeping = self._deleted_before(), self._sweep_at, self._sweeping
         if begin is None:
             if expired - self._swept < max(self.retention_ms // 2, self.segment_ms):
                 return
@@ -244,8 +271,12 @@ class VersionHistory(HistoryReads, CommitParticipant):
                 batch.delete(key, handle)
         self._next_sweep = (None, sweeping, sweeping) if left else (key + _FIRST, sweeping, self._swept)
 
+    def _deleted_before(self) -> int:
+        committed = self._committed
+        return self.expired_before(self.stream_time if committed is None else min(committed, self.stream_time))
+
     def applied(self) -> None:
-        self._stored_time = self.stream_time
+        self.stored_until = max(self.stream_time, self.stored_until)
         self._sweep_at, self._sweeping, self._swept = self._next_sweep
         self.close()
 

@@ -18,6 +18,7 @@ from state.write_buffer.open_views import OpenViews, ViewIterators, ViewSource
 from state.write_buffer.store_kind import OpenStore
 
 TRIES = 10
+_times_of = attrgetter("stream_time", "stored_until")
 
 
 class VersionedView(ViewSource):
@@ -94,20 +95,20 @@ class _LiveVersions(VersionReads):
     def _frozen(self, snapshot: Snapshot, copies: tuple[Any, ...]) -> VersionReads:
         """Returns reads of the versions of one moment.
 
-        :param copies: the latest versions, the older ones that wait for the commit, and the stream time; empty where
-            only committed versions are read.
+        :param copies: the latest versions, the older ones that wait for the commit, and the times of the history;
+            empty where only committed versions are read.
         """
         at, history = self._source.at, self.history
         latest = FrozenRows(self._shared, at(self._shared.family, snapshot), uncommitted_of(copies[:3]))
-        waiting, stream_time = copies[3:] or ({}, None)
+        waiting, times = copies[3:] or ({}, None)
         family = at(history.family, snapshot)
-        older = HistoryReads(family, history.retention_ms, history.segment_ms, waiting, stream_time)
+        older = HistoryReads(family, history.retention_ms, history.segment_ms, waiting, times)
         return _FrozenVersions(latest, older, self._late)
 
     def _all_reads(self) -> list[AtomicRead]:
         waiting = self.history.waiting_rows
         lists = zip(waiting, map(list, waiting.values()), strict=False)
-        return [*self._reads, partial(dict, lists), partial(attrgetter("stream_time"), self.history)]
+        return [*self._reads, partial(dict, lists), partial(_times_of, self.history)]
 
     def _frozen_key(self, key: bytes) -> VersionReads:
         """Returns one key as it is now, without a copy of the others."""
@@ -119,13 +120,13 @@ class _LiveVersions(VersionReads):
                 partial(attrgetter("draining"), latest),
                 partial(latest.drained.get, key),
                 partial(list, rows or ()),
-                partial(attrgetter("stream_time"), self.history),
+                partial(_times_of, self.history),
                 partial(waiting.get, key),
             ]
-            snapshot, (dirty, draining, drained, copied, stream_time, found) = self._source.take(reads)
+            snapshot, (dirty, draining, drained, copied, times, found) = self._source.take(reads)
             if found is rows:  # else it got its list since, or lost it to a commit
                 dirty, drained = _of(key, dirty or draining.get(key)), _of(key, drained)
-                return self._frozen(snapshot, (dirty, {}, drained, {key: copied}, stream_time))
+                return self._frozen(snapshot, (dirty, {}, drained, {key: copied}, times))
         return self.frozen()
 
     def _take(self) -> tuple[Snapshot, tuple[Any, ...]]:
@@ -138,7 +139,7 @@ class _LiveVersions(VersionReads):
                 return self._source.take(self._all_reads())
             except RuntimeError:
                 continue
-        shallow = partial(attrgetter("stream_time"), self.history)
+        shallow = partial(_times_of, self.history)
         snapshot, copies = self._source.take([*self._reads, self.history.waiting_rows.copy, shallow])
         return snapshot, (*copies[:3], {key: list(rows) for key, rows in copies[3].items()}, copies[4])
 

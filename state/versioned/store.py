@@ -30,7 +30,7 @@ from state.write_buffer.buffer import UNLOGGED, Rows
 from state.write_buffer.changelog_form import ChangelogForm
 from state.write_buffer.iterators import ClosableFacade, OpenIterators, RowIterator
 from state.write_buffer.memory_budget import Budget
-from state.write_buffer.store_kind import ITSELF, Opening, OpenStore, Restore, StoreKind, share_rows
+from state.write_buffer.store_kind import AS_OF, ITSELF, Opening, OpenStore, Restore, StoreKind, share_rows
 from state.write_buffer.stored_rows import StoredFamily, StoredRow
 
 FIRST_TIME, LAST_TIME = -1, (1 << 63) - 1
@@ -324,12 +324,16 @@ def _nothing(by_ms: int) -> None:
 
 
 def _restoring(builder: StoreBuilder[Any, Any], engine: Engine, codec: RowCodec) -> Restore:
-    """Returns a restore that makes the puts again, one by one, so that the same are dropped and the same expire.
+    """Returns a restore that makes the puts again, one by one, so that the same are dropped and the same expire; but
+    what has expired since the time that it is as of stays.
 
     (Java uses the largest timestamp of a batch instead, which brings deleted values back.)
     """
     versions = _versions(builder, engine, codec, Cursor(), Budget(RESTORE_CACHE_BYTES), _nothing)
     put, latest, history = versions.put, versions.latest, versions.history
+    as_of = builder.supplier.parameters.get(AS_OF)
+    if as_of is not None:
+        history.delete_before(as_of)
 
     def restore(
         batch: Batch,
@@ -383,6 +387,7 @@ KINDS: dict[str, StoreKind] = {
         open=_open,
         restoring=_restoring,
         families=(VERSIONS,),
+        expires=True,
         view=VersionedView,
         offline={
             LATEST.family_suffix: StoredFamily(_stored_latest, ("valid_from",), order=_by_key_and_time),

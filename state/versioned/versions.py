@@ -84,7 +84,7 @@ class VersionReads:
         if time < history.oldest:
             self._late.read(time, history.oldest)
             return None
-        if time >= history.stream_time:
+        if time >= history.stream_time and time >= history.stored_until:
             return None
         found = history.after(key, time)
         if found is None or found[2] is None or found[1] > time:
@@ -181,6 +181,8 @@ class Versions(VersionReads):
         before = history.stream_time
         if timestamp > before:
             history.stream_time = timestamp
+        if before < history.stored_until:  # the records behind are processed again
+            before = history.stored_until
         latest = self.newest(key)
         if latest is not None and timestamp >= latest[1]:
             self._replace(key, latest[0], latest[1], value, timestamp)

@@ -21,11 +21,11 @@ from state.row_format.row_format import Entry
 from state.row_format.value_forms import Shown, Timestamped, WithoutHeaders
 from state.windowed.key_layout import SESSION, Found, RowLayout, TimeFirst
 from state.windowed.rows import TimedReads, TimedRows
-from state.windowed.segments import AS_OF, Retention, Segments
+from state.windowed.segments import Retention, Segments
 from state.write_buffer.buffer import FlushCallback
 from state.write_buffer.iterators import ClosableFacade, OpenIterators, RowIterator
 from state.write_buffer.row_reader import Get
-from state.write_buffer.store_kind import Opening, Restore, is_persistent
+from state.write_buffer.store_kind import AS_OF, Opening, Restore, is_persistent
 
 WindowOf = Callable[[int, int], Window]
 """``(time, rest)`` of a row to its window."""

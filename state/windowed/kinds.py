@@ -248,5 +248,6 @@ def timed_kinds(
                 metrics_scope=name,
                 changelog_form=ChangelogForm.SESSIONS if keys is SESSION else ChangelogForm.WINDOWS,
                 time_first=isinstance(layout, TimeFirst),
+                expires=True,
             )
     return found

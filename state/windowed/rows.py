@@ -393,6 +393,10 @@ class _Swept(CommitParticipant):
         return self._segments.pending
 
     @property
+    def time(self) -> int:
+        return self._segments.stream_time
+
+    @property
     def needed_from(self) -> int | None:
         return self._segments.logged_from
 

@@ -12,7 +12,7 @@ import logging
 import struct
 from bisect import insort
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
 from typing import Any
@@ -36,8 +36,6 @@ FACTS = struct.Struct(">qqi")
 LEAST_PERSISTENT_INTERVAL_MS = 60_000
 MEMORY_SEGMENTS = 3
 LARGEST_SEQUENCE = 0x7FFFFFFF
-AS_OF = "restored_as_of"
-"""The parameter of :func:`restored_as_of`."""
 
 
 @dataclass(frozen=True)
@@ -106,11 +104,6 @@ def time_name(store: str | None, part: str = "") -> str:
 def sent_name(store: str) -> str:
     """Returns the name by which a commit keeps how many of a store's final results are sent on, while some are left."""
     return f"{store}/sent"
-
-
-def restored_as_of(builder: StoreBuilder[Any, Any], time: int) -> StoreBuilder[Any, Any]:
-    """Returns the same store for a restore that keeps the rows which have expired since a stream time."""
-    return replace(builder, supplier=replace(builder.supplier, parameters={**builder.supplier.parameters, AS_OF: time}))
 
 
 def stored_time(family: Family) -> int | None:

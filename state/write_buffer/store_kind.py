@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from processor_api.record import HeaderList
@@ -38,6 +38,9 @@ Restore = Callable[
 engine. The columns are read once, and only those that the kind needs. One function serves one restore from its start to
 its end, and may remember what it saw."""
 
+AS_OF = "restored_as_of"
+"""The parameter of :func:`restored_as_of`."""
+
 Answer = Callable[[Any, Any], Any]
 """``(store, query)`` to a value, or to rows (:class:`state.read_views.answers.QueryRows`)."""
 
@@ -54,6 +57,11 @@ class CommitParticipant(ABC):
     def waiting(self) -> tuple[int, int]:
         """Returns the number of entries that wait for the commit, and their bytes; for any thread."""
         return 0, 0
+
+    @property
+    def time(self) -> int | None:
+        """The stream time in ms by which rows of the store expire; ``None`` if none expire by this."""
+        return None
 
     @property
     def needed_from(self) -> int | None:
@@ -223,6 +231,8 @@ class StoreKind:
     row of this kind from one of theirs."""
     same: frozenset[bytes] = frozenset()
     """Keys of rows that are the same in older kinds."""
+    expires: bool = False
+    """Whether its rows expire by the stream time of the store."""
     has_rows: bool = True
     """Whether its stores have rows in an engine; a custom store may have none."""
     logs_itself: bool = False
@@ -244,6 +254,11 @@ class StoreKind:
     def restores_rows(self) -> bool:
         """Whether the changelog has the keys of the rows, which are put as they come."""
         return self.restoring is _restore_rows
+
+
+def restored_as_of(builder: StoreBuilder[Any, Any], time: int) -> StoreBuilder[Any, Any]:
+    """Returns the same store for a restore that keeps the rows which have expired since a stream time."""
+    return replace(builder, supplier=replace(builder.supplier, parameters={**builder.supplier.parameters, AS_OF: time}))
 
 
 def is_persistent(builder: StoreBuilder[Any, Any], engine: Engine) -> bool:

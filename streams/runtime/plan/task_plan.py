@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from processor_api.processor import OwnTime
 from processor_api.task_id import TopicPartition
 from processor_api.topology.data import TopologyData
-from processor_api.topology.nodes import SinkNode, SourceNode, sources_above
+from processor_api.topology.nodes import ProcessorNode, SinkNode, SourceNode, sources_above
 from processor_api.topology.subtopology import task_subtopologies
+from state.registry.kinds import expires
 from streams.kafka.topics.internal import changelog_name, full_name, repartition_counts, topic_prefix
 from streams.kafka.topics.readers import source_topics
 from streams.runtime.plan.co_partitioned import KeyWatch, meeting_topics
@@ -104,6 +106,18 @@ class TaskPlan:
     def key_watch(self) -> KeyWatch:
         """Looks at the keys of topics that are read together."""
         return KeyWatch(tuple(meeting_topics(self.topology, self.topics)), self.partition_counts)
+
+    @cached_property
+    def own_times(self) -> tuple[OwnTime, ...]:
+        """The names of the times that operators keep of their stores."""
+        nodes = map(self.topology.nodes.__getitem__, self.nodes)
+        return tuple(node.own_time for node in nodes if isinstance(node, ProcessorNode) and node.own_time is not None)
+
+    @cached_property
+    def expiring_stores(self) -> frozenset[str]:
+        """The stores whose rows expire by a time that no operator keeps."""
+        kept = {own.store for own in self.own_times}
+        return frozenset(name for name in self.stores if name not in kept and expires(self.topology.stores[name]))
 
     def partitions(self, partition: int) -> tuple[TopicPartition, ...]:
         """Returns the input partitions of one task."""

@@ -119,6 +119,8 @@ class OperatorTimes:
         self._committed: dict[str, int] = {}
         """The times of the last commit, by the marks of their names."""
         self._current: dict[str, Callable[[], int]] = {}
+        self._of_stores: dict[str, Callable[[], int]] = {}
+        """The times of stores, by marks: they get the room that those of operators leave."""
         self._names: dict[str, str] = {}
         """The name that each mark stands for."""
         self._parts: list[dict[str, int]] = []
@@ -129,6 +131,7 @@ class OperatorTimes:
     def start(self, committed: Iterable[Mapping[str, int]]) -> None:
         """Begins with the times that were committed with the offsets of each partition."""
         self._current.clear()
+        self._of_stores.clear()
         self._committed.clear()
         self._names.clear()
         self._progress.clear()
@@ -145,6 +148,10 @@ class OperatorTimes:
         mark = self._mark_of(name)
         self._current[name if named and mark == time_mark(name) else mark] = current
         return self._committed.get(mark, NO_TIMESTAMP)
+
+    def keep_of_store(self, name: str, current: Callable[[], int]) -> None:
+        """Has each commit take the time of a store whose operators keep none."""
+        self._of_stores[self._mark_of(name)] = current
 
     def keep_progress(self, name: str, current: Callable[[], int], *, since: str) -> int:
         """Returns the number that was committed beside the latest of the times under another name, 0 if none was; each
@@ -196,4 +203,5 @@ class OperatorTimes:
                 time = committed.get(time_mark(name), NO_TIMESTAMP)
             if time != NO_TIMESTAMP:
                 times[name] = time
+        times.update((mark, time) for mark, now in self._of_stores.items() if (time := now()) != NO_TIMESTAMP)
         return times

@@ -9,9 +9,8 @@ from processor_api.clock import Clock
 from processor_api.errors import RetryableError
 from processor_api.record import NO_TIMESTAMP
 from processor_api.task_id import TaskId, TopicPartition
-from processor_api.topology.nodes import ProcessorNode
 from state.registry.kinds import restore_of
-from state.windowed.segments import sent_name
+from state.windowed.segments import sent_name, time_name
 from streams.kafka.offset_metadata import MOST_TIMES, TopicPartitionMetadata, time_mark
 from streams.kafka.ports import Admin, Consumer, OffsetAndMetadata
 from streams.restore.jobs import RestoreJob, plan_restore
@@ -293,7 +292,8 @@ def _job(task: Task, store: str, partition: TopicPartition, start: int, end: int
 def store_times(plan: TaskPlan, starts: Starts) -> dict[str, StoreTime]:
     """Returns the times of stores by what was committed with the offsets, of those whose times are known.
 
-    A time that is not there was -1, unless something else has committed the offsets, or there was no room for it.
+    The time of an operator that is not there was -1, unless something else has committed the offsets, or there was no
+    room for it. That of a store of which no operator keeps one was at most the stream time of the task.
     """
     metadata = [TopicPartitionMetadata.decode(one.metadata) for one in starts.values()]
     committed: dict[str, int] = {}
@@ -304,10 +304,7 @@ def store_times(plan: TaskPlan, starts: Starts) -> dict[str, StoreTime]:
     has_room = len(committed) < MOST_TIMES
     is_own = all(one.topic_id is not None and one.handed_over is None for one in metadata)
     found: dict[str, StoreTime] = {}
-    for node in map(plan.topology.nodes.__getitem__, plan.nodes):
-        own = node.own_time if isinstance(node, ProcessorNode) else None
-        if own is None:
-            continue
+    for own in plan.own_times:
         observed = committed.get(time_mark(own.observed), NO_TIMESTAMP if has_room and is_own else None)
         if observed is None:
             continue
@@ -317,6 +314,11 @@ def store_times(plan: TaskPlan, starts: Starts) -> dict[str, StoreTime]:
         before = found.get(own.store, StoreTime(NO_TIMESTAMP, NO_TIMESTAMP))
         unfinished = time_mark(sent_name(own.store)) in committed
         found[own.store] = StoreTime(max(observed, before.observed), max(needed, before.needed), unfinished)
+    latest = max((one.partition_time for one in metadata), default=NO_TIMESTAMP)
+    for store in plan.expiring_stores:
+        known = committed.get(time_mark(time_name(store)), latest if is_own else None)
+        if known is not None:
+            found[store] = StoreTime(known, known)
     return found
 
 

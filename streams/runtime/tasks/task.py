@@ -107,6 +107,7 @@ class Task:
         self.stores.positions.start(self.stores.progress.restored_positions(starts, changelog_ends))
         metadata = (TopicPartitionMetadata.decode(one.metadata) for one in committed.values())
         self.environment.operators.start(one.processors for one in metadata)
+        self.stores.keep_times()
         self._punctuations = Punctuations(self._punctuate)
         self._chain = build_chain(self.plan, self.environment, collector, self.stores.stores, self._punctuations)
         self.environment.operators.times.warn_of_too_many(str(self.id))

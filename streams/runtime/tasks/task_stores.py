@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
@@ -19,9 +20,9 @@ from state.formats.offsets import write_offset, write_time
 from state.read_views.queryable import why_unreadable
 from state.registry.kinds import check_kind, families_of, family_of, open_store, restores_blindly
 from state.row_format.record_context import Cursor
-from state.windowed.segments import stored_time
+from state.windowed.segments import stored_time, time_name
 from state.write_buffer.memory_budget import Budget
-from state.write_buffer.store_kind import OpenStore
+from state.write_buffer.store_kind import CommitParticipant, OpenStore
 from streams.kafka.offset_metadata import changelog_mark
 from streams.kafka.producing.record_collector import Changelog, RecordCollector
 from streams.runtime.engines.custom_stores import open_custom_store
@@ -75,13 +76,18 @@ class TaskChangelogs:
             changelog.transaction_committed()
 
 
+def _time_of(participant: CommitParticipant) -> int:
+    time = participant.time
+    return NO_TIMESTAMP if time is None else time
+
+
 class StoreTime(NamedTuple):
-    """The times of a store of windows as of the offsets at which its task starts.
+    """The times of a store whose rows expire, as of the offsets at which its task starts.
 
     The store may be ahead of them: the records behind them are processed again."""
 
     observed: int
-    """The stream time of its operator."""
+    """The stream time of its operator, or its own."""
     needed: int
     """Rows that had not expired at this time are needed."""
     is_unfinished: bool = False
@@ -122,7 +128,7 @@ class TaskStores:
         self.positions = StorePositions()
         self.progress = StoredProgress(plan, environment.task_id, self.engines, environment.state_dir)
         self.times: Mapping[str, StoreTime] = {}
-        """The times of those stores of which an operator keeps one, as of the offsets at which the task starts."""
+        """The times of those stores whose rows expire, as of the offsets at which the task starts, where known."""
         self._readers = _StoreReaders()
         builders = [plan.topology.stores[name] for name in plan.stores]
         try:
@@ -201,6 +207,13 @@ class TaskStores:
         if found is None and registry is not None:
             found = self.counters[store] = StoreCounters(registry, self._environment.clock.monotonic)
         return found
+
+    def keep_times(self) -> None:
+        """Has commits keep the times of those stores of which no operator keeps one."""
+        for name in self._plan.expiring_stores:
+            for one in self.stores[name].participants:
+                if one.time is not None:
+                    self._environment.operators.times.keep_of_store(time_name(name), partial(_time_of, one))
 
     def _nodes_with(self, store: str) -> list[str]:
         topology = self._plan.topology
@@ -322,7 +335,7 @@ class TaskStores:
                     counters[store.builder.name].committed(seconds)
 
     def commit_ended(self) -> None:
-        """Tells the stores whose operators keep a time that what :meth:`apply` wrote is committed."""
+        """Tells the stores whose times are known that what :meth:`apply` wrote is committed."""
         for name in self.times:
             for one in self.stores[name].participants:
                 one.commit_ended()
