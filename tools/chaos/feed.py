@@ -14,6 +14,8 @@ from tools.chaos.results import END, END_MS, KEYS, ORDERS, USERS, Row
 
 STEP_MS = 40
 """Between the timestamps of two records."""
+AGO_MS = END_MS + 2 * 86_400_000
+"""So long ago the first record is: brokers refuse timestamps that lie far ahead, as the last ones otherwise would."""
 PATIENCE_S = 120.0
 
 Record = tuple[str, str, "str | None", int]
@@ -65,7 +67,7 @@ class Feed:
         self._pause_s = 1 / rate
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
-        self.first_ms = int(time.time() * 1000) // 1000 * 1000
+        self.first_ms = int(time.time() * 1000) // 1000 * 1000 - AGO_MS
         self.written = 0
 
     def start(self) -> None:
