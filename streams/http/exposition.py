@@ -21,6 +21,7 @@ READY = f"{PREFIX}_ready"
 MOST_TEXT = 200
 """Characters of a text that is shown as a label; a longer one, such as a topology, is left out."""
 
+_READY_HELP = "whether the worker does its part"
 _STRANGE = re.compile(r"[^a-zA-Z0-9_]+")
 _GROUP = re.compile(r"^stream-|-?metrics$")
 _STORE_TAG = re.compile(r"^(.+)-state-id$")
@@ -38,10 +39,11 @@ def exposition(metrics: Metrics, is_ready: Callable[[], bool], accept: str) -> t
     return encode(registry), content_type
 
 
-def joined(texts: Mapping[int, str], accept: str) -> tuple[bytes, str]:
+def joined(texts: Mapping[int, str | None], accept: str) -> tuple[bytes, str]:
     """Returns the metrics of several workers as one answer, each with the label ``worker``.
 
-    :param texts: the answers of the workers in the format of Prometheus, by number.
+    :param texts: the answers of the workers in the format of Prometheus, by number; a worker that gave none is shown as
+        not ready.
     :param accept: as in :func:`exposition`, and so is what is returned.
     """
     registry = CollectorRegistry(auto_describe=False)
@@ -51,15 +53,19 @@ def joined(texts: Mapping[int, str], accept: str) -> tuple[bytes, str]:
 
 
 class _OfWorkers(Collector):
-    def __init__(self, texts: Mapping[int, str]) -> None:
+    def __init__(self, texts: Mapping[int, str | None]) -> None:
         self._texts = texts
 
     def describe(self) -> list[Metric]:
         return []
 
     def collect(self) -> Iterator[Metric]:
-        families: dict[str, Metric] = {}
+        ready = GaugeMetricFamily(READY, _READY_HELP)
+        families: dict[str, Metric] = {READY: ready}
         for number, text in self._texts.items():
+            if text is None:
+                ready.add_sample(READY, {"worker": str(number)}, 0.0)
+                continue
             for family in text_string_to_metric_families(text):
                 found = families.setdefault(family.name, Metric(family.name, family.documentation, family.type))
                 for sample in family.samples:
@@ -84,7 +90,7 @@ class MetricsCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yields every family, each with the values of now."""
-        yield GaugeMetricFamily(READY, "whether the worker does its part", value=float(self._is_ready()))
+        yield GaugeMetricFamily(READY, _READY_HELP, value=float(self._is_ready()))
         families: dict[str, Metric] = {}
         seen: set[tuple[str, frozenset[tuple[str, str]]]] = set()
         for name, metric in self._metrics().items():

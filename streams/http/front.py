@@ -11,6 +11,7 @@ import asyncio
 import json
 import socket
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import aiohttp
 from aiohttp import web
@@ -20,11 +21,17 @@ from processor_api.clock import Clock, SystemClock
 from processor_api.texts import kind_and_text
 from streams.config import StreamsConfig
 from streams.http.options import BEHIND
+from streams.http.peers import Peer, Silent
 from streams.http.served import RETRY_AFTER, HttpRefusal, json_answer, later
 from streams.http.server import BACKLOG, HttpPort, HttpServer
 from streams.threads import SYSTEM_THREADS
 
 CONNECT_S = 2.0
+GOES_ON_S = 15.0
+"""An answer that has begun is broken off if nothing of it comes for so long."""
+CAPACITY = 4
+"""The front takes so many times the requests of a worker: a request that it has passed on to one may come back to it,
+since workers ask each other by it."""
 _NOT_PASSED = frozenset({"connection", "content-length", "host", "keep-alive", "te", "transfer-encoding", "upgrade"})
 
 
@@ -36,7 +43,7 @@ class Front:
     """
 
     def __init__(self, config: StreamsConfig, workers: int, clock: Clock | None = None) -> None:
-        self._port = HttpPort(config)
+        self._port = HttpPort(config, capacity=CAPACITY)
         self._listeners = [socket.create_server(("127.0.0.1", 0), backlog=BACKLOG) for _ in range(workers)]
         self._pages = FrontPages([listener.getsockname()[1] for listener in self._listeners])
         self._server: HttpServer | None = None
@@ -78,6 +85,7 @@ class FrontPages:
     def __init__(self, ports: Sequence[int]) -> None:
         self._ports = ports
         self._session: aiohttp.ClientSession | None = None
+        self._peers = [Peer(str(number), partial(self._lives, number)) for number in range(len(ports))]
         self._turn = 0
         self.alive: tuple[bool, ...] = (False,) * len(ports)
         self.ready = False
@@ -94,6 +102,8 @@ class FrontPages:
 
     async def close(self) -> None:
         """Closes the connections to workers."""
+        for peer in self._peers:
+            await peer.close()
         if self._session is not None:
             await self._session.close()
 
@@ -116,7 +126,7 @@ class FrontPages:
         from streams.http.exposition import joined
 
         texts = await asyncio.gather(*(self._fetched(one, "/metrics", request) for one in range(len(self._ports))))
-        found = {number: text.decode() for number, text in enumerate(texts) if text is not None}
+        found = {number: None if text is None else text.decode() for number, text in enumerate(texts)}
         body, content_type = joined(found, request.headers.get("Accept", ""))
         return web.Response(body=body, headers={"Content-Type": content_type})
 
@@ -126,10 +136,14 @@ class FrontPages:
             return None
         headers = {name: request.headers[name] for name in ("Authorization",) if name in request.headers}
         try:
-            async with self._opened().get(self._url(number, path), headers=headers) as answer:
-                return await answer.read() if answer.status == 200 else None
-        except (aiohttp.ClientError, TimeoutError):
+            async with self._peers[number].asked(), self._opened().get(self._url(number, path), headers=headers) as got:
+                return await got.read() if got.status == 200 else None
+        except (aiohttp.ClientError, TimeoutError, Silent):
             return None
+
+    async def _lives(self, number: int) -> None:
+        async with self._opened().get(self._url(number, "/live")):
+            pass
 
     async def of_worker(self, request: web.Request) -> web.StreamResponse:
         """Passes a request on to one worker."""
@@ -140,37 +154,58 @@ class FrontPages:
                 404, f"there is no worker {text[:20]!r}: they have the numbers 0 to {len(self._ports) - 1}"
             )
         path = request.rel_url.raw_path.removeprefix(f"/workers/{text}")
-        return await self._pass_on(request, number, path)
+        try:
+            return await self._pass_on(request, number, path)
+        except _NoAnswer as error:
+            raise later(str(error)) from error
 
     async def of_any(self, request: web.Request) -> web.StreamResponse:
-        """Passes a request on to a worker that runs, in turn; each answers for all."""
+        """Passes a request on to a worker that runs, in turn; each answers for all. Where one does not answer, another
+        is asked, once if that one took its time."""
         alive = [number for number, one in enumerate(self.alive) if one]
         if not alive:
             raise later("no worker runs now: ask again later")
         self._turn += 1
-        return await self._pass_on(request, alive[self._turn % len(alive)], request.rel_url.raw_path)
+        first, waited, why = self._turn % len(alive), 0, ""
+        for number in [*alive[first:], *alive[:first]]:
+            was_silent = self._peers[number].is_silent
+            try:
+                return await self._pass_on(request, number, request.rel_url.raw_path)
+            except _NoAnswer as error:
+                waited, why = waited + (not was_silent), str(error)
+            if waited == 2:
+                break
+        raise later(why)
 
     async def _pass_on(self, request: web.Request, number: int, path: str) -> web.StreamResponse:
+        """Passes a request on to one worker.
+
+        :raises _NoAnswer: if none of its answer has come; what was begun and does not go on is broken off.
+        """
         if not self.alive[number]:
             raise later(f"worker {number} does not run now: ask again later")
-        begun: web.StreamResponse | None = None
+        body = await request.read() or None
+        url, headers = self._url(number, path, request.rel_url.raw_query_string), _passed(request.headers)
         try:
-            async with self._opened().request(
-                request.method,
-                self._url(number, path, request.rel_url.raw_query_string),
-                headers=_passed(request.headers),
-                data=await request.read() or None,
-                allow_redirects=False,
-            ) as answer:
-                begun = web.StreamResponse(status=answer.status, headers=_passed(answer.headers))
-                await begun.prepare(request)
+            async with self._peers[number].asked():
+                answer = await self._opened().request(
+                    request.method, url, headers=headers, data=body, allow_redirects=False
+                )
+        except Silent as error:
+            raise _NoAnswer(str(error)) from error
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise _NoAnswer(f"worker {number} does not answer: {kind_and_text(error)}") from error
+        async with answer:
+            begun = web.StreamResponse(status=answer.status, headers=_passed(answer.headers))
+            await begun.prepare(request)
+            try:
                 async for part in answer.content.iter_any():
                     await begun.write(part)
-                return begun
-        except (aiohttp.ClientError, TimeoutError) as error:
-            if begun is not None and request.transport is not None:
-                request.transport.abort()  # so that nobody takes a part for the whole
-            raise later(f"worker {number} does not answer: {kind_and_text(error)}") from error
+            except (aiohttp.ClientError, TimeoutError) as error:
+                if request.transport is not None:
+                    request.transport.abort()  # so that nobody takes a part for the whole
+                raise later(f"worker {number} does not go on: {kind_and_text(error)}") from error
+            return begun
 
     def _url(self, number: int, path: str, query: str = "") -> URL:
         text = f"http://127.0.0.1:{self._ports[number]}{path}"
@@ -179,9 +214,15 @@ class FrontPages:
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                auto_decompress=False, timeout=aiohttp.ClientTimeout(total=None, connect=CONNECT_S)
+                auto_decompress=False,
+                connector=aiohttp.TCPConnector(limit=0),  # each peer has its bound
+                timeout=aiohttp.ClientTimeout(total=None, connect=CONNECT_S, sock_read=GOES_ON_S),
             )
         return self._session
+
+
+class _NoAnswer(Exception):
+    """A worker gives no answer; the text says which."""
 
 
 def _passed(headers: Mapping[str, str]) -> dict[str, str]:

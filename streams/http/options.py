@@ -32,6 +32,8 @@ class HttpOptions:
     """The ``host:port`` of ``application.server``."""
     answer_s: float = 30.0
     """The time that an answer may take, with the time in which its client does not read."""
+    capacity: int = 1
+    """How many times the usual connections and requests the port takes."""
     known_hosts: frozenset[str] = frozenset()
     """Names of hosts that requests may be meant for, besides addresses, where no token protects the port."""
 

@@ -14,6 +14,7 @@ import aiohttp
 from processor_api.errors import StreamsError
 from processor_api.texts import cut, kind_and_text
 from streams.http.options import HttpOptions
+from streams.http.peers import Peer, Silent
 from streams.http.served import HttpRefusal, later
 from streams.queries.owners import Owners
 from streams.threads import Threads
@@ -36,6 +37,8 @@ class Router:
         self.own = owners.own
         self._owners = owners
         self._options = options
+        self._scheme = "http" if options.tls is None else "https"
+        self._peers: dict[str, Peer] = {}
         self._helper = threads.helper("http-owners")
         self._session: aiohttp.ClientSession | None = None
         self._asking: asyncio.Future[Any] | None = None
@@ -43,6 +46,8 @@ class Router:
     async def close(self) -> None:
         """Closes connections, and ends the thread."""
         self._helper.shutdown(wait=False, cancel_futures=True)
+        for peer in self._peers.values():
+            await peer.close()
         if self._session is not None:
             await self._session.close()
 
@@ -101,20 +106,40 @@ class Router:
         :raises Unreachable: if another worker may have the partition.
         :raises HttpRefusal: if the worker refuses the request.
         """
-        scheme = "http" if self._options.tls is None else "https"
-        url = f"{scheme}://{address_of(endpoint)}/stores/{quote(store, safe='')}/{operation}"
+        url = f"{self._scheme}://{address_of(endpoint)}/stores/{quote(store, safe='')}/{operation}"
+        method = "GET" if body is None else "POST"
         try:
-            method = "GET" if body is None else "POST"
-            async with self._opened().request(method, url, params=dict(query), json=body) as response:
-                return _lines(response.status, await response.read(), endpoint)
+            async with (
+                self._peer(endpoint).asked(),
+                self._opened().request(method, url, params=dict(query), json=body) as response,
+            ):
+                found = response.status, await response.read()
+        except Silent as error:
+            raise Unreachable(str(error)) from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise Unreachable(f"worker {endpoint} does not answer: {kind_and_text(error)}") from error
+        return _lines(*found, endpoint)
+
+    def _peer(self, endpoint: str) -> Peer:
+        found = self._peers.get(endpoint)
+        if found is None:
+            url = f"{self._scheme}://{address_of(endpoint)}/live"
+
+            async def lives() -> None:
+                async with self._opened().get(url):
+                    pass
+
+            for gone in self._peers.keys() - set(self._owners.known.endpoints.values()):
+                if not self._peers[gone].is_busy:
+                    del self._peers[gone]
+            found = self._peers[endpoint] = Peer(endpoint, lives)
+        return found
 
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
             headers = {} if self._options.token is None else {"Authorization": f"Bearer {self._options.token}"}
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=32, ssl=self._trusted()),
+                connector=aiohttp.TCPConnector(limit=0, ssl=self._trusted()),  # each peer has its bound
                 headers=headers,
                 timeout=aiohttp.ClientTimeout(total=ANSWER_S, connect=CONNECT_S),
             )

@@ -12,6 +12,7 @@ import socket
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from aiohttp import web
@@ -170,7 +171,7 @@ class HttpServer:
         )
         await runner.setup()
         assert runner.server is not None
-        connected = _Connections(runner.server)
+        connected = _Connections(runner.server, MOST_CONNECTIONS * self._options.capacity)
         tls = None if self._options.is_behind else self._options.tls  # the supervisor ends it
         server = await self._loop.create_server(connected.protocol, sock=self._listener, ssl=tls, backlog=BACKLOG)
         try:
@@ -194,11 +195,12 @@ _SILENT = logging.Logger("streams.http.connections", logging.CRITICAL)  # noqa: 
 class _Connections:
     """Makes the protocol of each connection, and refuses those that are too many."""
 
-    def __init__(self, server: web.Server) -> None:
+    def __init__(self, server: web.Server, most: int) -> None:
         self._server = server
+        self._most = most
 
     def protocol(self) -> asyncio.Protocol:
-        return self._server() if len(self._server.connections) < MOST_CONNECTIONS else _TooMany()
+        return self._server() if len(self._server.connections) < self._most else _TooMany()
 
 
 class _TooMany(asyncio.Protocol):
@@ -217,11 +219,12 @@ class Gate:
 
     def __init__(self, options: HttpOptions) -> None:
         self._options = options
+        self._most = MOST_REQUESTS * options.capacity
         self._requests = 0
         self._meant: str | None = None
 
     async def let_in(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        if self._requests >= MOST_REQUESTS:
+        if self._requests >= self._most:
             return later("too many requests at a time: ask again later").answer()
         self._requests += 1
         try:
@@ -303,12 +306,13 @@ PAGES = ("/live", "/ready", "/state", "/metrics", "/topology", "/stores", "/")
 class HttpPort:
     """The port of one application, which listens and does not answer yet: so its address is known before the start.
 
+    :param capacity: how many times the usual connections and requests it takes.
     :raises ConfigError: if a file that the settings name cannot be used.
     :raises StreamsError: if the port cannot be listened on.
     """
 
-    def __init__(self, config: StreamsConfig) -> None:
-        self.options = HttpOptions.of(config)
+    def __init__(self, config: StreamsConfig, *, capacity: int = 1) -> None:
+        self.options = replace(HttpOptions.of(config), capacity=capacity)
         self._listener = _listen(self.options)
         self.number: int = self._listener.getsockname()[1]
         """The port, also where 0 was asked for."""

@@ -67,8 +67,12 @@ class Asking:
 
 def asked(port: int, key: str) -> Answer | None:
     """The answer; ``None`` if there is none, since the worker is killed."""
+    return asked_path(port, f"/stores/counts/get?key={key}")
+
+
+def asked_path(port: int, path: str) -> Answer | None:
     try:
-        return ask(port, f"/stores/counts/get?key={key}")
+        return ask(port, path)
     except OSError:
         return None
 
@@ -76,6 +80,56 @@ def asked(port: int, key: str) -> Answer | None:
 def all_answer(ports: list[int], value: int) -> bool:
     answers = [asked(port, key) for port in ports for key in KEYS]
     return all(one is not None and one.status == 200 and one.json["value"] == value for one in answers)
+
+
+def check_stopped(port: int, stopped: int, named: str) -> None:
+    """Stops a process, and lets it go on: keys of it are 503 for that time, all others are answered as before."""
+    os.kill(stopped, signal.SIGSTOP)
+    try:
+        answers: dict[str, Answer] = {}
+
+        def both() -> bool:
+            answers.update({key: ask(port, f"/stores/counts/get?key={key}") for key in KEYS})
+            return {answer.status for answer in answers.values()} == {200, 503}
+
+        wait_until("its keys are missed", both, deadline_s=60)  # the first ones are waited for
+        for key, answer in answers.items():
+            if answer.status == 503:
+                assert answer.headers["Retry-After"] == "1"
+                assert f"worker {named} has not answered for" in answer.json["error"]
+        right = [key for key, answer in answers.items() if answer.status == 200]
+        begun = time.monotonic()
+        assert {ask(port, f"/stores/counts/get?key={key}").json.get("value") for key in right * 3} == {1}
+        missed = [key for key in KEYS if key not in right]
+        assert {ask(port, f"/stores/counts/get?key={key}").status for key in missed * 3} == {503}
+        assert time.monotonic() - begun < 20.0  # less than a second on a machine that has nothing else to do
+        answer = ask(port, "/stores/counts/range?limit=100000")
+        assert answer.status == 503 or "error" in answer.text.splitlines()[-1], answer
+    finally:
+        os.kill(stopped, signal.SIGCONT)
+    wait_until("all keys are answered again", lambda: all_answer([port], 1))
+
+
+def test_keys_of_a_stopped_worker_are_503_and_others_are_answered(topics: Topics, workers: Workers) -> None:
+    counting = Counting(topics, workers, session_timeout_ms=45_000)
+    counting.send()
+    ports = [free_port(), free_port()]
+    counting.start("--http", f"127.0.0.1:{ports[0]}").wait_running()
+    second = counting.start("--http", f"127.0.0.1:{ports[1]}").wait_running()
+    wait_until("both workers answer for all keys", lambda: all_answer(ports, 1))
+    check_stopped(ports[0], second.pid, f"127.0.0.1:{ports[1]}")
+
+
+def test_a_stopped_worker_of_a_supervisor_is_passed_over(topics: Topics, workers: Workers) -> None:
+    counting = Counting(topics, workers, session_timeout_ms=45_000)
+    counting.send()
+    port = free_port()
+    supervisor = counting.start("--workers", "2", "--http", f"127.0.0.1:{port}")
+    wait_until("both are ready", lambda: (one := asked_path(port, "/ready")) is not None and one.status == 200)
+    wait_until("all keys are answered", lambda: all_answer([port], 1))
+    pids = [one["pid"] for one in ask(port, "/state").json["workers"]]
+    check_stopped(port, pids[1], "1")
+    supervisor.stop()
 
 
 def test_two_workers_answer_for_all_keys_while_one_is_killed(topics: Topics, workers: Workers) -> None:
