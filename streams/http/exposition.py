@@ -89,13 +89,15 @@ class MetricsCollector(Collector):
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """Yields every family, each with the values of now."""
+        """Yields every family, each with the values of now; without those that are not a number yet."""
         yield GaugeMetricFamily(READY, _READY_HELP, value=float(self._is_ready()))
         families: dict[str, Metric] = {}
         seen: set[tuple[str, frozenset[tuple[str, str]]]] = set()
         for name, metric in self._metrics().items():
             sample = PrometheusName(name)
             value = metric.metric_value()
+            if value != value:  # a NaN, which would make one of each sum that it is in
+                continue
             found = families.get(sample.family)
             if found is None:
                 made = sample.make(value)

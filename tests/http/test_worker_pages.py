@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import socket
 import urllib.error
 from pathlib import Path
@@ -13,9 +14,12 @@ from prometheus_client.parser import text_string_to_metric_families as prometheu
 
 from http_support.asking import ask, free_port
 from processor_api.errors import ConfigError, StreamsError
+from processor_api.metrics import MetricName
 from runtime_support.running_app import Cluster, counting
 from streams.app.kafka_streams import KafkaStreams
 from streams.app.states import ClientState
+from streams.http.exposition import exposition
+from streams.metrics.registry import Gauge
 from waiting import wait_until
 
 RUNNING = ClientState.RUNNING
@@ -105,3 +109,12 @@ def test_a_token_file_that_is_missing_or_short_is_a_clear_error(cluster: Cluster
     (tmp_path / "short").write_text("secret")
     with pytest.raises(ConfigError, match="must hold one word of at least 16 characters"):
         cluster.app(counting(), http_listen="127.0.0.1:0", http_token_file=str(tmp_path / "short"))
+
+
+def test_a_metric_that_is_not_a_number_yet_is_left_out() -> None:
+    """The lag of one partition that was never read made the sum of all, and alerts on it, nothing."""
+    lag = [MetricName("records-lag", "consumer-fetch-manager-metrics", "lag", {"partition": n}) for n in "01"]
+    metrics = {name: Gauge(name, lambda value=value: value) for name, value in zip(lag, (5.0, math.nan), strict=True)}
+    text = exposition(lambda: metrics, lambda: True, "text/plain")[0].decode()
+    samples = [sample for family in prometheus(text) for sample in family.samples if "lag" in sample.name]
+    assert [(sample.labels, sample.value) for sample in samples] == [({"partition": "0"}, 5.0)]
