@@ -93,7 +93,7 @@ def check_stopped(port: int, stopped: int, named: str) -> None:
             return {answer.status for answer in answers.values()} == {200, 503}
 
         wait_until("its keys are missed", both, deadline_s=60)  # the first ones are waited for
-        for key, answer in answers.items():
+        for answer in answers.values():
             if answer.status == 503:
                 assert answer.headers["Retry-After"] == "1"
                 assert f"worker {named} has not answered for" in answer.json["error"]
