@@ -1,5 +1,5 @@
-"""Notices that another process does not answer at all, such as one that is stopped: those who wait for it are told so
-after some seconds, and those who come later at once.
+"""Notices that another process does not answer at all, such as one that is stopped: requests that wait for it fail with
+that reason after some seconds, and later ones at once.
 
 A worker that takes long over an answer is asked by a second request whether it lives, which its loop answers meanwhile.
 """
@@ -42,7 +42,7 @@ class Peer:
         self._lives = lives
         self._slow_s, self._lives_s = slow_s, lives_s
         self._waiting: dict[asyncio.Timeout, float] = {}
-        """Who waits, with the time since when; the first waits longest."""
+        """The time-outs of the requests that wait, each with the time since when; the first waits longest."""
         self._room = asyncio.Semaphore(MOST_AT_A_TIME)
         self._heard_at = self._asked_at = float("-inf")
         self._silent_since: float | None = None

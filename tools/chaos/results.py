@@ -1,4 +1,4 @@
-"""What has to come out of the application of `tools.chaos.shop`, computed from its input in plain Python."""
+"""Computes what has to come out of the application of `tools.chaos.shop`, from its input, in plain Python."""
 
 from __future__ import annotations
 
@@ -75,13 +75,13 @@ def _unequal(what: str, found: Mapping[str, object], due: Mapping[str, object]) 
 
 
 def _counted(what: str, found: Mapping[str, list[str]], due: Mapping[str, int], exactly_once: bool) -> Problems:
-    """Checks counts that were told each time they rose: each number once, or at least once no number left out."""
+    """Checks counts that were seen each time they rose: each number once, or at least once no number left out."""
     wrong = []
     for key in sorted(found.keys() | due.keys()):
-        told, most = found.get(key, []), due.get(key, 0)
-        is_right = told == [str(n + 1) for n in range(most)] if exactly_once else max(map(int, told), default=0) >= most
+        seen, most = found.get(key, []), due.get(key, 0)
+        is_right = seen == [str(n + 1) for n in range(most)] if exactly_once else max(map(int, seen), default=0) >= most
         if not is_right:
-            wrong.append(f"{what} {key}: told {told[-5:]} of {len(told)}, and {most} is due")
+            wrong.append(f"{what} {key}: seen {seen[-5:]} of {len(seen)}, and {most} is due")
     return wrong
 
 
@@ -96,7 +96,7 @@ def _windows_due(events: Iterable[Row]) -> Counter[str]:
 
 def _without_end(found: Mapping[str, list[str]], events: Sequence[Row]) -> dict[str, list[str]]:
     ends = {f"@{row.timestamp // SIZE_MS * SIZE_MS}-" for row in events if is_end(row)}
-    return {key: told for key, told in found.items() if not any(end in key for end in ends)}
+    return {key: seen for key, seen in found.items() if not any(end in key for end in ends)}
 
 
 def windows(inputs: Topics, outputs: Topics, exactly_once: bool) -> Problems:
@@ -182,7 +182,7 @@ def named(inputs: Topics, outputs: Topics, exactly_once: bool) -> Problems:
 
 
 def sums(inputs: Topics, outputs: Topics, exactly_once: bool) -> Problems:
-    """At least once a sum may be of records that were counted twice, so nothing is promised."""
+    """Checks the last sums. At least once one may be of records that were counted twice, and nothing is promised."""
     if not exactly_once:
         return []
     due: Counter[str] = Counter()

@@ -103,7 +103,7 @@ class Crew:
 
 
 class Chaos:
-    """What is done to the brokers and the workers. Each act leaves three workers running, and all brokers."""
+    """Does things to the brokers and the workers. Each act leaves three workers running, and all brokers."""
 
     def __init__(self, cluster: Cluster, crew: Crew, chance: random.Random) -> None:
         self._cluster, self._crew, self._chance = cluster, crew, chance
