@@ -37,9 +37,9 @@ from streams.testing.broker.producer import EmbeddedProducer
 
 MINUTE = 60_000
 OUT: Produced[str, str] = Produced(key_serde="string", value_serde="string")
-CACHES = [0, 10 << 20]
-AT_ONCE = ("OUTERTHIS", "OUTEROTHER")
-"""Stores of streams that are joined log each record when it comes, and hold no result back."""
+FULL = 100
+"""Bytes of a cache that is full with the second record, and sends on then what it holds back."""
+CACHES = [0, FULL, 10 << 20]
 
 
 class Events(EmbeddedProducer):
@@ -54,8 +54,7 @@ class Events(EmbeddedProducer):
 
     def produce(self, topic: str, value: bytes | None = None, *record: Any, **named: Any) -> None:
         super().produce(topic, value, *record, **named)
-        if not any(name in topic for name in AT_ONCE):
-            self.flushes[-1].add("result" if topic == "out" else "change")
+        self.flushes[-1].add("result" if topic == "out" else "change")
 
     def flush(self, timeout_s: float = 0) -> bool:
         super().poll()
@@ -115,12 +114,14 @@ def counted() -> Topology:
     return made.build()
 
 
+@pytest.mark.parametrize("updates", ["last", "each"])
 @pytest.mark.parametrize("cache", CACHES)
 @pytest.mark.parametrize("build", [suppressed, unmatched, once, counted])
 def test_changes_are_sent_when_the_results_of_their_commit_have_arrived(
-    build: Callable[[], Topology], cache: int, tmp_path: Path
+    build: Callable[[], Topology], cache: int, updates: str, tmp_path: Path
 ) -> None:
-    kit = TaskKit(build(), tmp_path, {"statestore.cache.max.bytes": cache, "changelog.updates": "last"}, start=False)
+    """What was logged before the commit was sent at once: each update, if so set, records of joins, a full cache."""
+    kit = TaskKit(build(), tmp_path, {"statestore.cache.max.bytes": cache, "changelog.updates": updates}, start=False)
     producer = Events(kit.broker)
     kit.collector = RecordCollector(producer, kit.clock)
     clock = ManualClock(0)
@@ -131,4 +132,21 @@ def test_changes_are_sent_when_the_results_of_their_commit_have_arrived(
             kit.clock.advance(2_000)
             kit.pipe("in", b"a" if time < MINUTE else b"b%d" % time, b"v", time)
         assert committer.commit([kit.task])
-    assert [kinds for kinds in producer.flushes if kinds] == [{"result"}, {"change"}]
+        kit.pipe("in", b"c", b"v", 7 * MINUTE)
+        assert committer.commit([kit.task])
+    sent = [kinds for kinds in producer.flushes if kinds]
+    assert sent[:2] == [{"result"}, {"change"}]
+    assert {"result", "change"} not in sent
+
+
+def test_what_waits_to_be_logged_counts_as_uncommitted(tmp_path: Path) -> None:
+    """Else a key that is put very often would fill the memory where each update is logged."""
+    settings = {"statestore.cache.max.bytes": 0, "changelog.updates": "each"}
+    with TaskKit(counted(), tmp_path, settings, start=False) as kit:
+        kit.collector.holds_changes = True
+        kit.budget.uncommitted_limit = 100_000
+        kit.task.start(kit.collector, {})
+        for _ in range(1000):
+            kit.pipe("in", b"a", b"v", 1)
+        assert kit.budget.is_full()
+    assert not kit.budget.reports

@@ -127,30 +127,26 @@ class Changelog:
         self._committed = 0
         self.sent = 0
         self.held: list[tuple[bytes, bytes | None, int, HeaderList | None]] | None = None
-        """Records that wait until what was sent before them has arrived; ``None`` while records are sent at once."""
+        """Records that wait until what was sent before them has arrived; ``None`` if records are sent at once."""
         self.log: Callable[..., None]
         """``(key, value, timestamp_ms, headers)``; the headers may be left out."""
         self.log_many: Callable[[Iterator[tuple[bytes, bytes | None, int]]], None]
         """``(key, value, timestamp_ms)`` of one record after the other. After an error, neither what is left in the
         iterator was sent nor the one before."""
 
-    def hold(self) -> None:
-        """Keeps the records that are logged from now on until :meth:`send_held`."""
-        if self.held is None:
-            self.held = []
-
     def send_held(self) -> bool:
-        """Sends the records that were held, and those that follow at once; keeps what it could not send.
+        """Sends the records that were held, and keeps what it could not send; those that follow are held again.
 
         :returns: whether there were any."""
-        held, self.held, sent = self.held or [], None, 0
+        held, self.held, sent = self.held, None, 0
+        if held is None:
+            return False
         try:
             for record in held:
                 self.log(*record)
                 sent += 1
-        except BaseException:
+        finally:
             self.held = held[sent:]
-            raise
         return bool(held)
 
     @property
@@ -201,6 +197,8 @@ class RecordCollector:
         """Topics that did not exist when they were asked for, and until when they are not asked for again."""
         self._dead_letters: list[ProducerRecord] = []
         self._warned_of_zero: set[str] = set()
+        self.holds_changes = False
+        """Whether changelogs keep what is logged until the results of its commit have arrived."""
         self.stopping: Callable[[], bool] = _no
         """Whether the thread is asked to end: then nothing waits long for a broker that does not answer."""
         self._stopped_at: float | None = None
@@ -423,6 +421,7 @@ class RecordCollector:
     def changelog(self, topic: str, partition: int, end: int = 0) -> Changelog:
         """Returns a writer to one partition of a changelog, which ends at ``end``."""
         changelog = Changelog(topic, partition, end)
+        changelog.held = [] if self.holds_changes else None
         delivered, untimed = self.delivered, self._untimed
         (produce, plain), send = self._produce_for(None), self._sender(delivered, None)
 

@@ -46,6 +46,7 @@ class Committer:
     ) -> None:
         self.collector = collector
         """Sends what tasks write; a commit flushes it."""
+        collector.holds_changes = not exactly_once
         self._membership = membership
         self._clock = clock
         self._exactly_once = exactly_once
@@ -141,8 +142,6 @@ class Committer:
         for task in tasks:
             self.begin()
             with working_on(task.id):
-                if not self._exactly_once:
-                    task.stores.changelogs.hold()
                 task.drain()
         self._pace.record_drain(self._clock.monotonic() - begin)
 

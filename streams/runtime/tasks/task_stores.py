@@ -39,6 +39,8 @@ _Applied = tuple[OpenStore, Changelog | None, bytes, bytes]
 are empty where there are none."""
 
 DRAIN_ROUNDS_MAX = 1000
+HELD_BYTES = 200
+"""Memory of a record that waits to be logged; its bytes are those of the row that waits, where it is the last one."""
 
 
 class TaskChangelogs:
@@ -60,10 +62,9 @@ class TaskChangelogs:
             self._marks = frozenset(map(changelog_mark, written))
         return self._marks
 
-    def hold(self) -> None:
-        """Keeps what is logged from now on until :meth:`send_held`."""
-        for changelog in self.by_store.values():
-            changelog.hold()
+    def held_bytes(self) -> int:
+        """Returns about how much memory the records take that wait for :meth:`send_held`."""
+        return HELD_BYTES * sum(len(changelog.held or ()) for changelog in self.by_store.values())
 
     def send_held(self) -> bool:
         """Sends what was kept; returns whether there was anything."""
@@ -130,6 +131,7 @@ class TaskStores:
         self.times: Mapping[str, StoreTime] = {}
         """The times of those stores whose rows expire, as of the offsets at which the task starts, where known."""
         self._readers = _StoreReaders()
+        budget.reports.append(self.changelogs.held_bytes)
         builders = [plan.topology.stores[name] for name in plan.stores]
         try:
             for engine in sorted({builder.supplier.engine for builder in builders}):
@@ -362,6 +364,8 @@ class TaskStores:
     def close(self) -> None:
         """Closes stores and engines."""
         self.drop_uncommitted()
+        if self.changelogs.held_bytes in self._budget.reports:
+            self._budget.reports.remove(self.changelogs.held_bytes)
         with self._readers.change:
             engines = list(self.engines.values())
             self.engines.clear()
