@@ -487,4 +487,7 @@ def read_of(serdes: StoreSerdes, operation: str, query: Query) -> Read:
     if strange:
         takes = ", ".join(sorted(found.parameters | COMMON))
         raise HttpRefusal(400, f"{operation} takes no {cut(strange[0], MOST_SHOWN)!r}; it takes {takes}")
+    names = [name for name, _ in query.items()]
+    if len(names) != len(set(names)):
+        raise HttpRefusal(400, f"{next(name for name in names if names.count(name) > 1)} is given twice")
     return found.read(serdes, query)

@@ -64,11 +64,16 @@ def json_text(value: Any) -> str:
     return _encode(value)
 
 
+def json_bytes(text: str) -> bytes:
+    """Returns JSON as bytes; half a surrogate pair, which UTF-8 does not have, as the escape that JSON has for it."""
+    return text.encode("utf-8", "backslashreplace")
+
+
 def json_answer(value: Any, *, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
     return text_answer(json_text(value), status=status, headers=headers)
 
 
 def text_answer(text: str, *, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
     """Returns an answer of one line, which is JSON already."""
-    body = text.encode() + b"\n"
+    body = json_bytes(text) + b"\n"
     return web.Response(body=body, status=status, headers=headers, content_type="application/json", charset="utf-8")

@@ -261,7 +261,7 @@ class Gate:
         if _OF_WORKER.sub("", request.path) in OPEN_TO_ALL:
             return
         scheme, _, given = request.headers.get("Authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode(), token.encode()):
+        if scheme.lower() != "bearer" or not hmac.compare_digest(_as_sent(given.strip()), token.encode()):
             raise HttpRefusal(
                 401, "a bearer token is needed, that of the file http.token.file", {"WWW-Authenticate": "Bearer"}
             )
@@ -278,6 +278,11 @@ class Gate:
         if request.transport is not None:
             request.transport.abort()  # the answer may have begun
         return later(f"the answer took longer than {self._options.answer_s:g} s").answer()
+
+
+def _as_sent(header: str) -> bytes:
+    """Returns the bytes of a part of a header, which may be no UTF-8."""
+    return header.encode("utf-8", "surrogateescape")
 
 
 def _is_of(host: str, options: HttpOptions) -> bool:

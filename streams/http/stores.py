@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -31,7 +31,15 @@ from streams.http.reads import (
     terms_of,
 )
 from streams.http.routing import Router, Unreachable
-from streams.http.served import HttpRefusal, ServedApplication, json_answer, json_text, later, text_answer
+from streams.http.served import (
+    HttpRefusal,
+    ServedApplication,
+    json_answer,
+    json_bytes,
+    json_text,
+    later,
+    text_answer,
+)
 from streams.http.side_by_side import AT_A_TIME, Room, SideBySide
 from streams.queries.queries import Queries
 
@@ -395,7 +403,7 @@ class _Lines:
     async def _finish(self, last: Mapping[str, Any]) -> web.StreamResponse:
         self._waiting.append(json_text(last))
         if self._answer is None:
-            body = "".join(f"{line}\n" for line in self._waiting).encode()
+            body = _bytes(self._waiting)
             return web.Response(body=body, content_type=LINES, charset="utf-8")
         await self._send()
         return self._answer
@@ -406,4 +414,8 @@ class _Lines:
             await self._answer.prepare(self._request)
         lines, self._waiting = self._waiting, []
         if lines:
-            await self._answer.write("".join(f"{line}\n" for line in lines).encode())
+            await self._answer.write(_bytes(lines))
+
+
+def _bytes(lines: Iterable[str]) -> bytes:
+    return json_bytes("".join(f"{line}\n" for line in lines))

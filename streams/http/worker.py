@@ -10,7 +10,7 @@ from aiohttp import web
 
 from streams.drawing.graph import Graph, graph_of
 from streams.drawing.svg import svg
-from streams.http.served import RETRY_AFTER, HttpRefusal, ServedApplication, json_answer, json_text
+from streams.http.served import RETRY_AFTER, HttpRefusal, ServedApplication, json_answer, json_bytes, json_text
 from streams.observing.diagnosis import why_no_output
 
 ENDED = ("PENDING_ERROR", "ERROR", "NOT_RUNNING")
@@ -66,7 +66,7 @@ class WorkerPages:
             raise HttpRefusal(400, f"format is {form[:80]!r}: a topology is given as {', '.join(_FORMS)}")
         content_type, make = found
         if form not in self._pictures:
-            self._pictures[form] = make(self._application).encode()
+            self._pictures[form] = json_bytes(make(self._application))
         return web.Response(body=self._pictures[form], headers={"Content-Type": content_type})
 
 

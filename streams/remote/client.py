@@ -79,7 +79,7 @@ class RemoteStreams:
     :param timeout: how long one answer may take, a ``timedelta`` or integer milliseconds.
     :param wait: how long to try again while no worker answers, or while the partition moves; 0 raises at once.
     :param context: the trusted certificates of HTTPS; those of the system if not given.
-    :raises ValueError: if an address is none.
+    :raises ValueError: if an address or the token is none.
     """
 
     def __init__(
@@ -93,6 +93,8 @@ class RemoteStreams:
     ) -> None:
         if not urls:
             raise ValueError("RemoteStreams needs the address of a worker, such as http://10.1.2.3:8080")
+        if (token is not None and not (token := token.strip()).isascii()) or any(map(str.isspace, token or "")):
+            raise ValueError("the token is one word of ASCII, as the file of http.token.file has it")
         timeout_s = to_ms(timeout, "timeout") / 1000
         self._workers = [_Address(url, timeout_s, token, context) for url in urls]
         self._wait_s = to_ms(wait, "wait") / 1000

@@ -43,7 +43,7 @@ def secret_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
 
 def request(path: str, *headers: str, method: str = "GET", host: str = "localhost") -> bytes:
     lines = [f"{method} {path} HTTP/1.1", f"Host: {host}", "Connection: close", *headers, "", ""]
-    return "\r\n".join(lines).encode()
+    return "\r\n".join(lines).encode("utf-8", "surrogateescape")
 
 
 def status_of(answer: bytes) -> int:
@@ -66,6 +66,17 @@ def status_of(answer: bytes) -> int:
         (request("/live", method="DELETE"), 405),
         (request("/stores/counts/get", "Content-Length: 5000000", method="POST") + b"x" * 5_000_000, 413),
         (request("/stores/%FF%FE/get?key=a"), 404),
+        (request("/stores/counts/get?key=a&key=b"), 400),
+        (request("/stores/counts/get", "Content-Length: 19", method="POST") + b'{"keys":["\\ud800"]}', 200),
+        (request("/events", method="HEAD"), 405),
+        (request("/stores/counts/get", "Transfer-Encoding: chunked", method="POST") + b"zz\r\n", 400),
+        (
+            request("/stores/counts/get", "Transfer-Encoding: chunked", method="POST")
+            + b"FFFFFFF\r\n"
+            + b"x" * 3_000_000,
+            413,
+        ),
+        (request("http://evil.example/live"), 200),
         (request("/stores/..%2f..%2fetc%2fpasswd/get?key=a"), 404),
         (request("/live", "Accept-Encoding: nonsense", "Expect: the unexpected"), 417),
     ],
@@ -92,6 +103,12 @@ def test_connections_beyond_the_limit_are_told_so_and_others_go_on(port: int) ->
         for one in held:
             one.close()
     wait_until("they are gone", lambda: ask(port, "/live").status == 200)
+
+
+def test_requests_that_are_sent_before_the_answers_come_are_all_answered(port: int) -> None:
+    one = request("/stores/counts/get?key=a").replace(b"Connection: close\r\n", b"")
+    answer = sent(port, one * 299 + request("/stores/counts/get?key=a"))
+    assert answer.count(b"HTTP/1.1 404") == 300
 
 
 def test_many_requests_at_once_are_all_answered(port: int) -> None:
@@ -125,6 +142,7 @@ def test_the_host_of_another_site_is_refused_without_a_token(port: int) -> None:
         "Authorization: Bearer wrong",
         f"Authorization: Basic {TOKEN}",
         "Authorization: \xe9",
+        "Authorization: Bearer \udcff",
     ],
 )
 def test_a_wrong_token_is_401(secret_port: int, header: str) -> None:

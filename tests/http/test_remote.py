@@ -139,8 +139,22 @@ def test_what_is_no_address_is_named(address: str) -> None:
         RemoteStreams(address)
 
 
+@pytest.mark.parametrize("token", ["two words", "caf\xe9", "a\r\nX-Evil: 1"])
+def test_what_is_no_token_is_named_and_not_shown(token: str) -> None:
+    with pytest.raises(ValueError, match="the token is one word of ASCII") as caught:
+        RemoteStreams(url(1), token=token)
+    assert token not in str(caught.value)
+
+
+def test_a_token_may_end_with_the_line_of_its_file() -> None:
+    heard: list[bytes] = []
+    with answering(lambda: whole(ROW), heard) as port, RemoteStreams(url(port), token="secret-word\n") as app:
+        assert app.store("counts").get("a") == 1
+    assert b"Authorization: Bearer secret-word\r\n" in heard[0]
+
+
 @contextmanager
-def answering(data: Callable[[], bytes]) -> Iterator[int]:
+def answering(data: Callable[[], bytes], heard: list[bytes] | None = None) -> Iterator[int]:
     """A server that answers each request by some bytes, and closes the connection."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
@@ -151,7 +165,9 @@ def answering(data: Callable[[], bytes]) -> Iterator[int]:
                 except OSError:
                     return
                 with connection:
-                    connection.recv(65536)
+                    found = connection.recv(65536)
+                    if heard is not None:
+                        heard.append(found)
                     connection.sendall(data())
 
         thread = threading.Thread(target=serve, daemon=True)

@@ -10,7 +10,7 @@ import time
 from typing import Any
 
 from http_support.asking import Answer, ask, free_port
-from integration_support.counting import WORDS, Counting
+from integration_support.counting import PARTITIONS, WORDS, Counting
 from integration_support.topics import Topics
 from integration_support.workers import Workers, supervised
 from waiting import wait_until
@@ -77,6 +77,12 @@ def asked_path(port: int, path: str) -> Answer | None:
         return None
 
 
+def here(port: int, worker: str = "") -> list[int]:
+    """The partitions of the counts that a worker has."""
+    answer = asked_path(port, f"{worker}/stores/counts")
+    return [] if answer is None or answer.status != 200 else list(answer.json["here"])
+
+
 def all_answer(ports: list[int], value: int) -> bool:
     answers = [asked(port, key) for port in ports for key in KEYS]
     return all(one is not None and one.status == 200 and one.json["value"] == value for one in answers)
@@ -116,6 +122,7 @@ def test_keys_of_a_stopped_worker_are_503_and_others_are_answered(topics: Topics
     ports = [free_port(), free_port()]
     counting.start("--http", f"127.0.0.1:{ports[0]}").wait_running()
     second = counting.start("--http", f"127.0.0.1:{ports[1]}").wait_running()
+    wait_until("both have keys", lambda: all(len(here(port)) == PARTITIONS // 2 for port in ports))
     wait_until("both workers answer for all keys", lambda: all_answer(ports, 1))
     check_stopped(ports[0], second.pid, f"127.0.0.1:{ports[1]}")
 
@@ -126,6 +133,7 @@ def test_a_stopped_worker_of_a_supervisor_is_passed_over(topics: Topics, workers
     port = free_port()
     supervisor = counting.start("--workers", "2", "--http", f"127.0.0.1:{port}")
     wait_until("both are ready", lambda: (one := asked_path(port, "/ready")) is not None and one.status == 200)
+    wait_until("both have keys", lambda: all(len(here(port, f"/workers/{n}")) == PARTITIONS // 2 for n in (0, 1)))
     wait_until("all keys are answered", lambda: all_answer([port], 1))
     pids = [one["pid"] for one in ask(port, "/state").json["workers"]]
     check_stopped(port, pids[1], "1")

@@ -15,7 +15,7 @@ from processor_api.topology.topology import Topology
 from streams.drawing.drawn import drawn
 from streams.drawing.graph import graph_of
 from streams.http.routing import Router
-from streams.http.served import json_answer, json_text, later
+from streams.http.served import json_answer, json_bytes, json_text, later
 from streams.observing.diagnosis import why_no_output
 from streams.observing.status import DropStatus, NodeStatus, TaskStatus, WorkerStatus, added
 
@@ -73,7 +73,7 @@ class LivePage:
             *(web.get(path, self.content) for path in CONTENT),
             web.get("/page/topology", self.topology),
             web.get("/page/workers", self.workers),
-            web.get("/events", self.events),
+            web.get("/events", self.events, allow_head=False),
         ]
 
     def close(self) -> None:
@@ -98,7 +98,7 @@ class LivePage:
         if key not in self._pictures:
             if len(self._pictures) >= MOST_PICTURES:
                 self._pictures.pop(next(iter(self._pictures)))
-            self._pictures[key] = json_text(drawn(graph, names=key[0], collapsed=key[1])).encode()
+            self._pictures[key] = json_bytes(json_text(drawn(graph, names=key[0], collapsed=key[1])))
         return web.Response(body=self._pictures[key], content_type="application/json", charset="utf-8")
 
     async def workers(self, request: web.Request) -> web.StreamResponse:
@@ -159,7 +159,7 @@ class Snapshots:
             earlier = self._compared_with(now, status)
             silent = is_silent(status, earlier, self._sinks)
             reasons = [_fields(reason) for reason in why_no_output(status, earlier)] if silent else []
-            self._latest = json_text({**snapshot(status), "reasons": reasons}).encode()
+            self._latest = json_bytes(json_text({**snapshot(status), "reasons": reasons}))
         return self._latest
 
     def _compared_with(self, now: float, status: WorkerStatus) -> WorkerStatus | None:

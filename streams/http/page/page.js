@@ -280,6 +280,7 @@ function drawPicture() {
   world.replaceChildren(
     ...page.picture.frames.map(drawFrame),
     ...page.lines.map((line) => line.path),
+    ...page.picture.frames.map(drawTitle), // over the arrows that cross them
     ...page.lines.map((line) => line.label),
     ...boxes.map((one) => one.group),
   );
@@ -292,7 +293,11 @@ function drawPicture() {
   search();
 }
 
-function drawFrame(frame) {
+function drawFrame({ x, y, width, height }) {
+  return drawn("g", { class: "frame" }, drawn("rect", { x, y, width, height, rx: 8 }));
+}
+
+function drawTitle(frame) {
   const title = drawn("text", { x: frame.x + 18, y: frame.y + 22, class: "fold" });
   title.textContent = `▾ ${frame.title}`;
   title.setAttribute("role", "button");
@@ -300,8 +305,7 @@ function drawFrame(frame) {
   const fold = () => collapse([...page.collapsed, frame.title]);
   title.addEventListener("click", fold);
   title.addEventListener("keydown", (event) => event.key === "Enter" && fold());
-  const { x, y, width, height } = frame;
-  return drawn("g", { class: "frame" }, drawn("rect", { x, y, width, height, rx: 8 }), title);
+  return drawn("g", { class: "frame" }, title);
 }
 
 function drawBox(box) {
