@@ -75,6 +75,8 @@ class SideBySide:
         self._left = limit
         self._room = room
         self._over = 0
+        self._has_begun = False
+        """Whether the first page has come; it comes sooner if nothing else is asked until then."""
         self._landed = asyncio.Event()
 
     async def __aenter__(self) -> SideBySide:
@@ -132,7 +134,7 @@ class SideBySide:
     def _ask(self) -> None:
         """Asks the partitions that the answer will need, as far as there is room."""
         wanted, waiting = self._left, sum(part.rows for part in self._parts)
-        for number, part in enumerate(islice(self._parts, AT_A_TIME)):
+        for number, part in enumerate(islice(self._parts, AT_A_TIME if self._has_begun else 1)):
             # Partitions with few rows do not fill an answer: the more of them there were, the more are asked at once.
             is_guess = wanted <= part.rows and number <= self._over and not part.rows
             if part.task is None and not part.over and part.failure is None and (wanted > part.rows or is_guess):
@@ -157,7 +159,7 @@ class SideBySide:
             if not task.cancelled():
                 task.exception()  # so that no one says that it was never looked at
             return
-        part.task, part.asked = None, 0
+        part.task, part.asked, self._has_begun = None, 0, True
         if task.cancelled():
             part.failure = asyncio.CancelledError()
         elif (error := task.exception()) is not None:
