@@ -75,8 +75,8 @@ class SideBySide:
         self._left = limit
         self._room = room
         self._over = 0
-        self._has_begun = False
-        """Whether the first page has come; it comes sooner if nothing else is asked until then."""
+        self._given = 0
+        """The pages that were given: at first few partitions are asked, so that the first rows come early."""
         self._landed = asyncio.Event()
 
     async def __aenter__(self) -> SideBySide:
@@ -103,6 +103,7 @@ class SideBySide:
             if is_last:
                 self._parts.popleft()
                 self._over += 1
+            self._given += 1
             yield part.partition, found
 
     async def _next_of(self, part: _Part) -> Page | HttpRefusal:
@@ -134,7 +135,7 @@ class SideBySide:
     def _ask(self) -> None:
         """Asks the partitions that the answer will need, as far as there is room."""
         wanted, waiting = self._left, sum(part.rows for part in self._parts)
-        for number, part in enumerate(islice(self._parts, AT_A_TIME if self._has_begun else 1)):
+        for number, part in enumerate(islice(self._parts, min(AT_A_TIME, 1 + self._given))):
             # Partitions with few rows do not fill an answer: the more of them there were, the more are asked at once.
             is_guess = wanted <= part.rows and number <= self._over and not part.rows
             if part.task is None and not part.over and part.failure is None and (wanted > part.rows or is_guess):
@@ -159,7 +160,7 @@ class SideBySide:
             if not task.cancelled():
                 task.exception()  # so that no one says that it was never looked at
             return
-        part.task, part.asked, self._has_begun = None, 0, True
+        part.task, part.asked = None, 0
         if task.cancelled():
             part.failure = asyncio.CancelledError()
         elif (error := task.exception()) is not None:
