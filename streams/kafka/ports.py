@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, NoReturn, Protocol
 
 from processor_api.errors import RetryableError, StreamsError, TaskMigratedError
 from processor_api.record import HeaderList
-from processor_api.task_id import TopicPartition
+from processor_api.task_id import TaskId, TopicPartition
 
 MOST_RECORD_BYTES = 1_048_576
 """The default limit of a record, with all that it takes in a batch: Kafka's ``max.request.size``. librdkafka's own
@@ -347,6 +347,9 @@ class GroupMember:
     partitions: frozenset[TopicPartition]
     host: str = field(default="", compare=False)
     """The address from which it is connected; empty if it has none."""
+    tasks: frozenset[TaskId] | None = None
+    """The active tasks that the group has assigned to it, if the group is one of the streams protocol (KIP-1071); it
+    assigns no partitions then."""
 
 
 @dataclass(frozen=True)
@@ -356,10 +359,13 @@ class GroupInfo:
     name: str
     state: str
     """The state in Kafka's words and small letters: ``stable``, ``preparing_rebalance``, ``completing_rebalance``,
-    ``empty``, or ``dead`` for a group that does not exist."""
+    ``empty``, or ``dead`` for a group that does not exist. A group of the streams protocol may also be ``assigning``,
+    ``reconciling`` or ``not_ready``."""
     assignor: str
     """The assignor that its members have agreed on; empty while they have none."""
     members: tuple[GroupMember, ...]
+    protocol: str = "classic"
+    """``classic``, ``consumer`` or ``streams``."""
 
 
 class Admin(Protocol):
@@ -487,6 +493,14 @@ class KafkaClients(Protocol):
     def producer(self, config: Mapping[str, Any]) -> Producer: ...
 
     def admin(self, config: Mapping[str, Any]) -> Admin: ...
+
+    def streams_group(self, config: Mapping[str, Any]) -> Any:
+        """Makes the requests of one member of a group of the streams protocol, a
+        `streams.kafka.streams_group.StreamsGroupRequests`; ``config`` is that of its consumer.
+
+        :raises ConfigError: if they are not possible with this configuration.
+        """
+        ...
 
     def leave_group(self, config: Mapping[str, Any], group: str, instance_id: str) -> None:
         """Removes a static member from the group, after its consumer closed; ``config`` is that consumer's."""

@@ -1,4 +1,4 @@
-"""Membership by control topics passes the contract on a real Apache Kafka."""
+"""Each kind of membership passes the contract on a real Apache Kafka."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from client_contracts.membership import MembershipContract
-from membership_kit import ClientsKit
+from membership_kit import ClientsKit, StreamsGroupKit
 from processor_api.clock import SystemClock
 
 
@@ -20,5 +20,16 @@ class TestControlTopicsOnKafka(MembershipContract):
         clock = SystemClock()
         name = f"membership-{uuid.uuid4().hex[:8]}"
         self.kit = ClientsKit(ConfluentClients(kafka), clock, lambda seconds: None, name, 60)
+        yield
+        self.kit.close()
+
+
+class TestStreamsGroupOnKafka(MembershipContract):
+    @pytest.fixture(autouse=True)
+    def _kit(self, kafka: str) -> Iterator[None]:
+        from streams.kafka.confluent import ConfluentClients
+
+        clients = ConfluentClients(kafka)
+        self.kit = StreamsGroupKit(clients, SystemClock(), f"membership-{uuid.uuid4().hex[:8]}", 60)
         yield
         self.kit.close()

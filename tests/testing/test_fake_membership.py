@@ -19,6 +19,8 @@ INPUT = TopicPartition("in", 0)
 class FakeKit:
     """`client_contracts.membership.MembershipKit` for the group in memory."""
 
+    reasons_arrive = True
+
     def __init__(self) -> None:
         self.history: list[tuple[Worker, frozenset[TaskId]]] = []
         self.input = INPUT

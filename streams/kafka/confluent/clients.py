@@ -14,6 +14,7 @@ from streams.kafka.confluent.consumer import ConfluentConsumer
 from streams.kafka.confluent.outage import ClusterOutage
 from streams.kafka.confluent.producer import ConfluentProducer
 from streams.kafka.ports import Admin, Consumer, Producer
+from streams.kafka.streams_group import StreamsGroupRequests
 from streams.log import watch_outage
 
 
@@ -54,6 +55,11 @@ class ConfluentClients:
         settings = {**self._defaults, **config}
         timeout_s = LEAVE_LOST_S if self._outage(config).lasts else LEAVE_S
         leave_group(settings, group, instance_id, timeout_s=timeout_s, clock=self._clock)
+
+    def streams_group(self, config: Mapping[str, Any]) -> StreamsGroupRequests:
+        from streams.kafka.confluent.streams_group import ConfluentStreamsGroup
+
+        return ConfluentStreamsGroup({**self._defaults, **config}, self._clock)
 
     def _outage(self, config: Mapping[str, Any]) -> ClusterOutage:
         """Returns that of the cluster of a configuration."""

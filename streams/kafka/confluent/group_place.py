@@ -33,6 +33,12 @@ def generation_of(metadata: bytes) -> int:
     return found
 
 
+def group_metadata(group: str, epoch: int, member: str, instance: str | None = None) -> bytes:
+    """Returns the metadata of a member of a group, in the form in which librdkafka writes them."""
+    head = _METADATA + struct.pack("=i", epoch) + group.encode() + b"\0" + member.encode() + b"\0"
+    return head + (b"\x01" if instance is None else b"\0" + instance.encode() + b"\0")
+
+
 def member_of(metadata: bytes) -> bytes | None:
     """Returns the id of the member in a group's metadata, empty if it names none; ``None`` if it is of another form."""
     if not metadata.startswith(_METADATA):

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from processor_api.errors import StreamsError
 from processor_api.task_id import TaskId, TopicPartition
 from streams.kafka.ports import OffsetAndMetadata
+from streams.kafka.streams_group import GroupSubtopology
 
 
 class ShutdownRequested(StreamsError):
@@ -34,6 +35,8 @@ class GroupTopology:
     """That of its layout: members with another one do not run at the same time."""
     growing: frozenset[int] = frozenset()
     """Subtopologies whose tasks may become more while members run."""
+    subtopologies: tuple[GroupSubtopology, ...] = ()
+    """The subtopologies with their topics, for a group that places tasks by them."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,10 @@ class Membership(Protocol):
     def join(self, topology: GroupTopology, owner: Owner) -> None: ...
 
     def poll(self) -> None:
-        """Keeps the membership alive; may call ``owner.own``. The consumer's own poll is one too."""
+        """Keeps the membership alive; may call ``owner.own``. The consumer's own poll is one too.
+
+        :raises ShutdownRequested: if a member asked all to shut down.
+        """
         ...
 
     def identity(self) -> Any:

@@ -1,9 +1,10 @@
 """Kafka's wire types. A frozen dataclass declares a message; its codec for each version follows from the annotations.
 
-* ``Int8`` ... ``Int64`` and ``bool`` are big-endian numbers;
+* ``Int8`` ... ``Int64``, ``UInt16`` and ``bool`` are big-endian numbers;
 * ``Uuid`` is the 16 bytes of an id;
 * ``str``, ``bytes`` and ``tuple[T, ...]`` carry their length, and may be ``| None``;
-* a dataclass inside a dataclass is a structure;
+* a dataclass inside a dataclass is a structure, which begins with a byte that says whether it is there if it may be
+  ``None``;
 * ``Since(n)`` is for fields that versions before ``n`` do not have, ``Tag(n)`` for tagged fields; both have a default,
   which is what is read where they are absent;
 * ``AtMost(n)`` is for arrays that may have more elements than `MOST_ELEMENTS`.
@@ -67,6 +68,7 @@ Int8 = Annotated[int, _Fixed("b")]
 Int16 = Annotated[int, _Fixed("h")]
 Int32 = Annotated[int, _Fixed("i")]
 Int64 = Annotated[int, _Fixed("q")]
+UInt16 = Annotated[int, _Fixed("H")]
 Uuid = Annotated[bytes, _Fixed("16s")]
 
 
@@ -238,8 +240,9 @@ def _value(kind: Any, marks: Mapping[type, Any], version: int, flexible: bool) -
         element, marked = _unmarked(get_args(kind)[0])
         most = marks[AtMost].elements if AtMost in marks else MOST_ELEMENTS
         return _array(_length("i", flexible, nullable), _value(element, marked, version, flexible), most)
-    if is_dataclass(kind) and not nullable:
-        return _structure(kind, version, flexible)  # type: ignore[arg-type]
+    if is_dataclass(kind):
+        content = _structure(kind, version, flexible)  # type: ignore[arg-type]
+        return _optional(content) if nullable else content
     raise TypeError(f"{repr_of(kind)} is no wire type")
 
 
@@ -250,6 +253,18 @@ def _fixed(code: str) -> Codec[Any]:
         out += packed.pack(value)
 
     return Codec(write, lambda reader: packed.unpack(reader.take(packed.size))[0])
+
+
+def _optional(content: Codec[Any]) -> Codec[Any]:
+    """Returns the codec of a structure that may be absent; a negative byte in front says that it is."""
+    mark = _fixed("b")
+
+    def write(out: bytearray, value: Any) -> None:
+        mark.write(out, -1 if value is None else 1)
+        if value is not None:
+            content.write(out, value)
+
+    return Codec(write, lambda reader: content.read(reader) if mark.read(reader) >= 0 else None)
 
 
 def _length(code: str, flexible: bool, nullable: bool) -> Codec[int]:

@@ -88,6 +88,23 @@ class Coordinator:
                 raise failure
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
+    def call_once(self, api: Api[Q, R], request: Q, timeout_s: float) -> R:
+        """Sends a request once, for those that change something which the answer alone tells.
+
+        :returns: an answer that is not one of `LATER`; other error codes are the caller's.
+        :raises RetryableError: if there was no answer within the time, or the coordinator moves.
+        :raises StreamsError: as for :meth:`call`.
+        """
+        deadline = Deadline(timeout_s, self._clock)
+        try:
+            answer = self._connected(deadline).call(api, request, deadline)
+            if answer.error_code in LATER:
+                raise self._not_ready(answer.error_code)
+        except RetryableError:
+            self.close()
+            raise
+        return answer
+
     def _connected(self, deadline: Deadline) -> Connection:
         if self._connection is None:
             address = through_any_server(self._settings, deadline, self._find)

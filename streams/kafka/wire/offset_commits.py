@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from processor_api.clock import Clock
@@ -98,6 +98,8 @@ OFFSET_COMMIT = Api(
     needs="2.4",
     most_answer_bytes=16 * 1024 * 1024,
 )
+STREAMS_OFFSET_COMMIT = replace(OFFSET_COMMIT, lowest=9, highest=9, needs="4.2")
+"""The version that groups of the streams protocol take; version 8 is refused, and version 10 has ids of topics."""
 
 
 @dataclass(frozen=True)
@@ -113,11 +115,19 @@ class OffsetCommits:
     """Sends the commits of one consumer, and reads what its group has committed. For one thread at a time.
 
     :param settings: of the consumer, under librdkafka's names: servers, TLS and login are taken from them.
+    :param api: the version of the request, which depends on the protocol of the group.
     :raises ConfigError: if they need what only librdkafka has, such as a login by Kerberos.
     """
 
-    def __init__(self, settings: Mapping[str, Any], group: str, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        settings: Mapping[str, Any],
+        group: str,
+        clock: Clock | None = None,
+        api: Api[OffsetCommitRequest, OffsetCommitResponse] = OFFSET_COMMIT,
+    ) -> None:
         self._group = group
+        self._api = api
         self._coordinator = Coordinator(ClientSettings.of(settings), group, clock)
 
     def commit(
@@ -142,7 +152,7 @@ class OffsetCommits:
             member.instance_id,
             tuple(CommittedTopic(topic, tuple(partitions)) for topic, partitions in topics.items()),
         )
-        return self._coordinator.call(OFFSET_COMMIT, request, timeout_s).error_code
+        return self._coordinator.call(self._api, request, timeout_s).error_code
 
     def committed(
         self, partitions: Collection[TopicPartition], *, require_stable: bool, timeout_s: float

@@ -75,9 +75,15 @@ class EmbeddedAdmin:
     def group_members(self, group: str) -> list[GroupMember]:
         with self._broker.lock:
             self._broker.expire()
+            found = self._broker.groups.group(group)
+            if found.streams is not None:
+                return [
+                    GroupMember(one.client_id, one.member_id, None, frozenset(), tasks=one.assigned)
+                    for one in found.streams.members.values()
+                ]
             return [
                 GroupMember(member.client_id, member.member_id, member.instance, member.owned)
-                for member in self._broker.groups.group(group).members.values()
+                for member in found.members.values()
             ]
 
     def groups(self) -> list[str]:
@@ -88,14 +94,20 @@ class EmbeddedAdmin:
         with self._broker.lock:
             members = tuple(self.group_members(group))
             if not members:
-                return GroupInfo(group, "empty" if group in self._broker.groups.names() else "dead", "", ())
-            at_rest = self._broker.groups.group(group).at_rest
-            return GroupInfo(group, "stable" if at_rest else "preparing_rebalance", "cooperative-sticky", members)
+                known = group in self._broker.groups.names()
+                protocol = "classic" if self._broker.groups.group(group).streams is None else "streams"
+                return GroupInfo(group, "empty" if known else "dead", "", (), protocol)
+            found = self._broker.groups.group(group)
+            if found.streams is not None:
+                return GroupInfo(group, "stable" if found.streams.at_rest else "reconciling", "", members, "streams")
+            return GroupInfo(group, "stable" if found.at_rest else "preparing_rebalance", "cooperative-sticky", members)
 
     def remove_members(self, group: str, members: Collection[GroupMember]) -> None:
         with self._broker.lock:
             found = self._broker.groups.group(group)
             for one in members:
+                if found.streams is not None:
+                    found.streams.remove(one.member_id)
                 member = found.members.get(one.member_id)
                 if member is not None:
                     found.leave(member)

@@ -8,6 +8,7 @@ from itertools import count
 from processor_api.clock import Clock, SystemClock
 from processor_api.errors import StreamsError
 from processor_api.task_id import TopicPartition
+from streams.kafka.streams_group import GroupTopic
 from streams.testing.broker.groups import GroupCoordinator
 from streams.testing.broker.messages import ERROR_CODES, ErrorInfo, LogRecord
 from streams.testing.broker.partition_log import PartitionLog
@@ -110,6 +111,10 @@ class EmbeddedBroker:
                 self.topics[name] = Topic(name, wanted, configs or {}, next(self._topic_numbers))
                 self.groups.topics_changed([name])
                 self.changes.notify()
+
+    def create_for(self, topic: GroupTopic, partitions: int) -> None:
+        """Creates an internal topic for a group that asks for it."""
+        self.create_topic(topic.name, partitions, dict(topic.configs))
 
     def add_partitions(self, name: str, partitions: int) -> None:
         """Gives a topic so many partitions in all; one that has as many or more is left as it is.

@@ -9,6 +9,7 @@ from streams.testing.broker.admin import EmbeddedAdmin
 from streams.testing.broker.broker import EmbeddedBroker
 from streams.testing.broker.consumer import EmbeddedConsumer
 from streams.testing.broker.producer import EmbeddedProducer
+from streams.testing.broker.streams_requests import EmbeddedStreamsGroup
 
 
 class EmbeddedClients:
@@ -28,6 +29,9 @@ class EmbeddedClients:
 
     def admin(self, config: Mapping[str, Any]) -> EmbeddedAdmin:
         return EmbeddedAdmin(self.broker)
+
+    def streams_group(self, config: Mapping[str, Any]) -> EmbeddedStreamsGroup:
+        return EmbeddedStreamsGroup(self.broker, config)
 
     def leave_group(self, config: Mapping[str, Any], group: str, instance_id: str) -> None:
         self.broker.leave_group(group, instance_id)

@@ -336,8 +336,8 @@ class EmbeddedConsumer:
             assert self._membership is not None
             self._membership.touch()
             identity = self._membership.identity()
-            refusal = group.refusal(identity)
-            if refusal is None and not identity.member and group.members:
+            refusal = group.refusal(identity, offsets)
+            if refusal is None and not identity.member and group.has_members:
                 refusal = "UNKNOWN_MEMBER_ID"
             if refusal == "ILLEGAL_GENERATION":
                 raise CommitAgain(f"group {group.name!r} is in a rebalance: poll, then commit again")

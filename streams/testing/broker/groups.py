@@ -18,6 +18,15 @@ from typing import Literal, NamedTuple
 
 from processor_api.task_id import TopicPartition
 from streams.kafka.ports import OffsetAndMetadata
+from streams.kafka.streams_group import (
+    JOIN_EPOCH,
+    GroupOfOtherProtocol,
+    GroupTopic,
+    Heartbeat,
+    HeartbeatAnswer,
+    StaticMembersRefused,
+)
+from streams.testing.broker.streams_groups import StreamsMembers
 
 
 class MemberState(NamedTuple):
@@ -145,7 +154,32 @@ class Group:
         self.offsets: dict[TopicPartition, OffsetAndMetadata] = {}
         self.pending: dict[TopicPartition, set[int]] = {}
         """Producers whose open transactions hold an offset of the partition."""
+        self.streams: StreamsMembers | None = None
+        """The members of a group of the streams protocol; ``None`` of a classic one."""
         self._partition_counts = partition_counts
+
+    @property
+    def has_members(self) -> bool:
+        """Whether the group has members, of any protocol."""
+        return bool(self.members) or (self.streams is not None and bool(self.streams.members))
+
+    def heartbeat(
+        self, beat: Heartbeat, client_id: str, now_s: float, create: Callable[[GroupTopic, int], None]
+    ) -> HeartbeatAnswer:
+        """Answers a heartbeat of the streams protocol; the first that joins makes the group one of that protocol.
+
+        :raises GroupOfOtherProtocol: if the group has classic members, or is none of the streams protocol.
+        """
+        if self.members:
+            raise GroupOfOtherProtocol(f"Group {self.name} is not a streams group.")
+        if self.streams is None:
+            if beat.member.epoch != JOIN_EPOCH or beat.joining is None:
+                raise GroupOfOtherProtocol(f"Group {self.name} is not a streams group.")
+            if beat.member.instance_id is None:
+                self.streams = StreamsMembers(beat.joining.topology, self._partition_counts, create)
+            else:
+                raise StaticMembersRefused("INVALID_REQUEST (42): Static membership is not yet supported.")
+        return self.streams.heartbeat(beat, client_id, now_s)
 
     def static_member(self, instance: str | None) -> Member | None:
         """Returns the member that holds a ``group.instance.id`` now."""
@@ -212,10 +246,12 @@ class Group:
         if self.members.get(member.member_id) is member:
             self.rebalance()
 
-    def refusal(self, identity: GroupIdentity) -> str | None:
-        """Returns the error that a commit under this identity meets, or ``None``."""
+    def refusal(self, identity: GroupIdentity, partitions: Collection[TopicPartition]) -> str | None:
+        """Returns the error that a commit of partitions under this identity meets, or ``None``."""
         if not identity.member and identity.generation < 0:
             return None
+        if self.streams is not None:
+            return self.streams.refusal(identity.member, identity.generation, partitions)
         holder = self.static_member(identity.instance)
         if holder is not None and holder.member_id != identity.member:
             return "FENCED_INSTANCE_ID"
@@ -255,7 +291,11 @@ class GroupCoordinator:
 
     def names(self) -> list[str]:
         """Returns the groups that have members or committed offsets."""
-        return [name for name, group in self._groups.items() if group.members or group.offsets]
+        return [
+            name
+            for name, group in self._groups.items()
+            if group.has_members or group.offsets or group.streams is not None
+        ]
 
     def new_member_id(self, client_id: str) -> str:
         return f"{client_id}-{next(self._member_numbers)}"
@@ -289,11 +329,17 @@ class GroupCoordinator:
             if late:
                 expired = True
                 group.rebalance()
+            if group.streams is not None and group.streams.expire(now_s):
+                expired = True
         return expired
 
     def next_deadline_s(self) -> float:
         """Returns when the next session ends if its member makes no call."""
-        return min(
-            (m.last_seen_s + m.session_timeout_s for group in self._groups.values() for m in group.members.values()),
-            default=float("inf"),
-        )
+        groups = self._groups.values()
+        classic = (m.last_seen_s + m.session_timeout_s for group in groups for m in group.members.values())
+        streams = (group.streams.next_deadline_s() for group in groups if group.streams is not None)
+        return min((*classic, *streams), default=float("inf"))
+
+    def delete(self, name: str) -> None:
+        """Deletes a group without members, and its committed offsets with it."""
+        self._groups.pop(name, None)

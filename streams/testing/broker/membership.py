@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from processor_api.errors import StreamsError
 from streams.kafka.ports import InstanceFenced, RebalanceListener
 from streams.testing.broker.broker import EmbeddedBroker
 from streams.testing.broker.groups import Group, GroupIdentity, Member, Step
@@ -144,6 +145,11 @@ class ConsumerMembership:
             return Step("lose", member.owned)
 
     def _join(self) -> None:
+        if self._group.streams is not None:
+            raise StreamsError(
+                f"cannot join group {self._group.name!r}, which is one of the streams protocol:"
+                " INCONSISTENT_GROUP_PROTOCOL"
+            )
         member_id = self._broker.groups.new_member_id(self._client_id)
         self._member = Member(member_id, self._client_id, self._instance, self._topics, self._session_s)
         now_s = self._broker.clock.monotonic()

@@ -103,7 +103,7 @@ class ProducerTransactions:
             self._broker.expire()
             self._check_epoch()
             group = self._broker.groups.group(group_metadata.group)
-            refusal = group.refusal(group_metadata)
+            refusal = group.refusal(group_metadata, offsets)
             if refusal is not None:
                 self.failure = f"the offsets of group {group.name!r} were refused: {refusal}"
                 self.check_whole()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import uuid
 from collections.abc import Callable, Collection, Mapping
 from itertools import count
 from multiprocessing.connection import Client
@@ -21,6 +22,7 @@ from streams.kafka.ports import (
     RebalanceListener,
     TopicInfo,
 )
+from streams.kafka.streams_group import GroupMemberIdentity, Heartbeat, HeartbeatAnswer, TaskLists
 from streams.testing.broker.messages import PARTITION_EOF, as_bytes
 from streams.testing.broker.producer import EmbeddedProducer
 from streams.threads import SYSTEM_THREADS, Threads
@@ -45,6 +47,10 @@ class RemoteClients:
 
     def admin(self, config: Mapping[str, Any]) -> RemoteAdmin:
         return RemoteAdmin(self._connected("admin", _plain(config)))
+
+    def streams_group(self, config: Mapping[str, Any]) -> RemoteStreamsGroup:
+        found = _plain(config)
+        return RemoteStreamsGroup(self._connected("streams_group", found), self._connected("streams_group", found))
 
     def leave_group(self, config: Mapping[str, Any], group: str, instance_id: str) -> None:
         call = self._connected("leave_group", (group, instance_id))
@@ -335,3 +341,35 @@ class RemoteAdmin(_RemoteClient):
         self, group: str, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         return self._call("group_offsets", group, list(partitions))  # type: ignore[no-any-return]
+
+
+class RemoteStreamsGroup:
+    """Implements `streams.kafka.streams_group.StreamsGroupRequests`, by a connection for each of its two threads."""
+
+    def __init__(self, heartbeats: _Calls, commits: _Calls) -> None:
+        self._heartbeats, self._commits = _RemoteClient(heartbeats), _RemoteClient(commits)
+        self._beat, self._call = heartbeats, commits
+
+    def new_member_id(self) -> str:
+        return str(uuid.uuid4())
+
+    def heartbeat(self, beat: Heartbeat, timeout_s: float) -> HeartbeatAnswer:
+        answer: HeartbeatAnswer = self._beat("heartbeat", beat, timeout_s)
+        return answer
+
+    def assigned(self, member_id: str, timeout_s: float) -> TaskLists | None:
+        found: TaskLists | None = self._beat("assigned", member_id, timeout_s)
+        return found
+
+    def commit(self, member: GroupMemberIdentity, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        self._call("commit", member, dict(offsets))
+
+    def identity(self, member: GroupMemberIdentity) -> Any:
+        return self._call("identity", member)
+
+    def close_heartbeats(self) -> None:
+        """Does nothing: the connection is used again by the heartbeat with which the member leaves."""
+
+    def close(self) -> None:
+        self._heartbeats.close()
+        self._commits.close()

@@ -22,6 +22,7 @@ from processor_api.task_id import TopicPartition
 from streams.testing.broker.broker import EmbeddedBroker
 from streams.testing.broker.clients import EmbeddedClients
 from streams.testing.broker.consumer import EmbeddedConsumer
+from streams.testing.broker.streams_requests import EmbeddedStreamsGroup
 from streams.threads import SYSTEM_THREADS, Threads
 
 Answer = tuple[str, Any, list[tuple[int, Any, Any]]]
@@ -147,7 +148,7 @@ class _ServedClient:
 
     def abandon(self) -> None:
         """Leaves the client as that of a process that died."""
-        if isinstance(self._client, EmbeddedConsumer):
+        if isinstance(self._client, (EmbeddedConsumer, EmbeddedStreamsGroup)):
             self._client.evict()
 
 

@@ -1,0 +1,104 @@
+"""A member of a group of the streams protocol (KIP-1071): heartbeats and commits by the wire client, and the group's
+metadata in the form in which librdkafka's producer takes it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaException
+
+from processor_api.clock import Clock
+from processor_api.errors import AuthorizationError, InternalError, RetryableError, StreamsError, TaskMigratedError
+from processor_api.task_id import TopicPartition
+from streams.kafka.client_errors import error_of
+from streams.kafka.confluent.callbacks import ClientLog
+from streams.kafka.confluent.errors import mapped
+from streams.kafka.confluent.group_place import group_metadata
+from streams.kafka.ports import ClientUnusable, CommitAgain, OffsetAndMetadata
+from streams.kafka.streams_group import GroupMemberIdentity, Heartbeat, HeartbeatAnswer, TaskLists
+from streams.kafka.wire import error_codes
+from streams.kafka.wire.client_settings import ClientSettings
+from streams.kafka.wire.offset_commits import STREAMS_OFFSET_COMMIT, CommittingMember, OffsetCommits
+from streams.kafka.wire.streams_group import StreamsGroupHeartbeats
+
+COMMIT_S = 30.0
+"""How long a commit may take."""
+
+
+class ConfluentStreamsGroup:
+    """Implements `streams.kafka.streams_group.StreamsGroupRequests`.
+
+    :param config: of the consumer, under librdkafka's names.
+    :raises ConfigError: if it needs what only librdkafka has, such as a login by Kerberos.
+    :raises InternalError: if librdkafka writes the metadata of groups in another form than this version knows.
+    """
+
+    def __init__(self, config: Mapping[str, Any], clock: Clock | None = None) -> None:
+        self._group = str(config["group.id"])
+        self._heartbeats = StreamsGroupHeartbeats(ClientSettings.of(config), self._group, clock)
+        self._commits = OffsetCommits(config, self._group, clock, STREAMS_OFFSET_COMMIT)
+        self._check_metadata(config)
+
+    def _check_metadata(self, config: Mapping[str, Any]) -> None:
+        """Compares the metadata that we write with those of a client. The form is not documented, and a producer that
+        is given another one would commit without any member being checked."""
+        try:
+            client = Consumer(
+                {"bootstrap.servers": config["bootstrap.servers"], "group.id": self._group}, logger=ClientLog()
+            )
+        except KafkaException as error:
+            raise mapped(error, "make a consumer") from error
+        try:
+            written = client.consumer_group_metadata()
+        finally:
+            client.close()
+        if written != group_metadata(self._group, -1, ""):
+            raise InternalError(
+                "this version of librdkafka writes the metadata of groups in a form that is not known here, so that"
+                " commits could not be fenced: set group.protocol to classic, or use another version of confluent-kafka"
+            )
+
+    def new_member_id(self) -> str:
+        return str(uuid.uuid4())
+
+    def heartbeat(self, beat: Heartbeat, timeout_s: float) -> HeartbeatAnswer:
+        return self._heartbeats.send(beat, timeout_s)
+
+    def assigned(self, member_id: str, timeout_s: float) -> TaskLists | None:
+        return self._heartbeats.assigned(member_id, timeout_s)
+
+    def commit(self, member: GroupMemberIdentity, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        by = CommittingMember(member.member_id, member.epoch, member.instance_id)
+        try:
+            code = self._commits.commit(by, offsets, COMMIT_S)
+        except RetryableError as error:
+            raise ClientUnusable(
+                f"the coordinator of group {self._group!r} did not answer a commit, which may still arrive: a new"
+                f" member finds out what is committed ({error.message})"
+            ) from error
+        if code != error_codes.NONE:
+            raise self._refusal(code)
+
+    def _refusal(self, code: int) -> StreamsError:
+        name, text = error_codes.name_of(code), f"cannot commit offsets: {error_codes.described(code)}"
+        if code in (error_codes.STALE_MEMBER_EPOCH, error_codes.ILLEGAL_GENERATION):
+            return CommitAgain(text)
+        if code in (error_codes.UNKNOWN_MEMBER_ID, error_codes.FENCED_MEMBER_EPOCH, error_codes.GROUP_ID_NOT_FOUND):
+            return TaskMigratedError(f"{text}; another member owns the tasks of this thread now")
+        if code == error_codes.GROUP_AUTHORIZATION_FAILED:
+            return AuthorizationError(f"{text}; allow READ on group {self._group!r}")
+        if code == error_codes.TOPIC_AUTHORIZATION_FAILED:
+            return AuthorizationError(f"{text}; allow READ on its topics")
+        return error_of(name, text)
+
+    def identity(self, member: GroupMemberIdentity) -> Any:
+        return group_metadata(self._group, member.epoch, member.member_id, member.instance_id)
+
+    def close_heartbeats(self) -> None:
+        self._heartbeats.close()
+
+    def close(self) -> None:
+        self._heartbeats.close()
+        self._commits.close()

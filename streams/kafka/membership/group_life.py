@@ -1,0 +1,164 @@
+"""The state of a member of a group of the streams protocol, which its heartbeats and its worker share.
+
+A member lives from a join until the group does not have it any more; then the next life begins, with another member id,
+but only after the worker has closed what it owned in the one before (`let_go`). So an identity of an earlier life never
+becomes valid again while its tasks are open, and a commit that is still on its way is refused.
+
+Within a life the group gives the tasks to own, in two steps where some are to be given up: first what the member keeps,
+and after its acknowledgement the rest, when others have let go of it. So it owns exactly what was given last. After a
+heartbeat without an answer the group is sent all that is owned, and asked what it has assigned: the answer that was
+lost may have had other tasks, which it does not repeat.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+
+from streams.kafka.streams_group import (
+    JOIN_EPOCH,
+    GroupMemberIdentity,
+    GroupStatus,
+    Heartbeat,
+    HeartbeatAnswer,
+    JoiningMember,
+    TaskLists,
+)
+from streams.threads import Threads
+
+
+class Phase(enum.Enum):
+    """The phase of a life."""
+
+    JOINING = "joining"
+    MEMBER = "member"
+    FENCED = "fenced"
+    """The group does not have it any more; the worker still has to close its tasks."""
+    ENDED = "ended"
+
+
+class GroupLife:
+    """Holds the state of a member. May be used by any thread.
+
+    :param joining: what it says of itself when it joins.
+    :param new_member_id: returns an id that no member has had.
+    """
+
+    def __init__(
+        self, joining: JoiningMember, new_member_id: Callable[[], str], instance_id: str | None, threads: Threads
+    ) -> None:
+        self._joining = joining
+        self._new_member_id = new_member_id
+        self._lock = threads.lock()
+        self._member = GroupMemberIdentity(new_member_id(), JOIN_EPOCH, instance_id)
+        self._endpoint_epoch = -1
+        self._known: TaskLists | None = None
+        """The owned tasks that the group knows of; ``None`` if that is in doubt."""
+        self._owned = TaskLists()
+        self.phase = Phase.JOINING
+        self.number = 1
+        """Counts the lives."""
+        self.target: TaskLists | None = None
+        """The tasks to own; ``None`` until the group has given some, or none."""
+        self.is_in_doubt = False
+        """Whether an answer with other tasks may have been lost."""
+        self.asks_for_shutdown = False
+        self.statuses: tuple[tuple[GroupStatus, str], ...] = ()
+        self.failure: Exception | None = None
+        """The error by which the membership has ended."""
+        self.polled_at = 0.0
+        """When the worker gave its last sign of life."""
+
+    # ------------------------------------------------------------------ for the heartbeats
+
+    def next_beat(self) -> Heartbeat | None:
+        """Returns the heartbeat to send now; ``None`` if there is none to send."""
+        with self._lock:
+            if self.phase is Phase.JOINING:
+                return Heartbeat(member=self._member, joining=self._joining, owned=TaskLists())
+            if self.phase is not Phase.MEMBER:
+                return None
+            owned = None if self._owned == self._known else self._owned
+            return Heartbeat(
+                member=self._member,
+                owned=owned,
+                asks_for_shutdown=self.asks_for_shutdown,
+                endpoint_epoch=self._endpoint_epoch,
+            )
+
+    def answered(self, beat: Heartbeat, answer: HeartbeatAnswer) -> None:
+        """Takes the answer to a heartbeat."""
+        with self._lock:
+            if not self._is_current(beat):
+                return
+            self._member = self._member._replace(epoch=answer.epoch)
+            self._endpoint_epoch = answer.endpoint_epoch
+            self.statuses = answer.statuses
+            if self.phase is Phase.JOINING:
+                self.phase, self._known = Phase.MEMBER, TaskLists()
+            elif beat.owned is not None:
+                self._known = beat.owned
+            if answer.tasks is not None:
+                self.target, self.is_in_doubt = answer.tasks, False
+
+    def unanswered(self, beat: Heartbeat) -> None:
+        """Takes that the group may or may not have got a heartbeat."""
+        with self._lock:
+            if self._is_current(beat) and self.phase is Phase.MEMBER:  # an answer to a join has all tasks
+                self._known, self.is_in_doubt = None, True
+
+    def assigned(self, beat: Heartbeat, tasks: TaskLists) -> None:
+        """Takes what the group has assigned, after a heartbeat in doubt."""
+        with self._lock:
+            if self._is_current(beat):
+                self.target, self.is_in_doubt = tasks, False
+
+    def fenced(self, beat: Heartbeat) -> None:
+        """Takes that the group does not have the member any more."""
+        with self._lock:
+            if self._is_current(beat):
+                self.phase, self.target, self.statuses = Phase.FENCED, None, ()
+                self.number += 1
+
+    def joins_without_instance(self) -> None:
+        """Has the member join as a dynamic one."""
+        with self._lock:
+            self._member = GroupMemberIdentity(self._new_member_id(), JOIN_EPOCH)
+
+    def failed(self, error: Exception) -> None:
+        """Takes the error by which the membership ends; the worker gets it."""
+        with self._lock:
+            self.failure = self.failure or error
+            self.phase = Phase.ENDED
+
+    def _is_current(self, beat: Heartbeat) -> bool:
+        alive = self.phase in (Phase.JOINING, Phase.MEMBER)
+        return alive and beat.member.member_id == self._member.member_id
+
+    # ------------------------------------------------------------------ for the worker
+
+    def let_go(self, number: int) -> None:
+        """Takes that the worker has closed all tasks of the lives before this one, which may begin."""
+        with self._lock:
+            if number == self.number and self.phase is Phase.FENCED:
+                self._member = GroupMemberIdentity(self._new_member_id(), JOIN_EPOCH, self._member.instance_id)
+                self._owned, self._known, self.is_in_doubt = TaskLists(), None, False
+                self._endpoint_epoch = -1
+                self.phase = Phase.JOINING
+
+    def acknowledge(self, number: int, owned: TaskLists) -> None:
+        """Takes that the worker owns these tasks and no others; of an earlier life, it is nothing to tell the group."""
+        with self._lock:
+            if number == self.number:
+                self._owned = owned
+
+    def identity(self, number: int) -> GroupMemberIdentity | None:
+        """Returns the identity by which a worker of this life commits; ``None`` if the life is over."""
+        with self._lock:
+            return self._member if number == self.number and self.phase is Phase.MEMBER else None
+
+    def end(self) -> GroupMemberIdentity | None:
+        """Ends the membership; returns the identity to leave with, if the group may have the member."""
+        with self._lock:
+            phase, self.phase = self.phase, Phase.ENDED
+            return self._member if phase in (Phase.JOINING, Phase.MEMBER) else None

@@ -1,0 +1,257 @@
+"""Membership in a group of the streams protocol (KIP-1071): the brokers know the topology, and place its tasks.
+
+The member's heartbeats run on a thread of their own (`streams.kafka.membership.group_heartbeats`), and share their
+state with the worker (`streams.kafka.membership.group_life`). The worker takes over other tasks in :meth:`poll`; its
+return from ``own`` is what the next heartbeat acknowledges. There are no control topics: the group assigns tasks
+themselves, spreads each subtopology evenly, and tells all members of a request to shut down.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from processor_api.clock import Clock
+from processor_api.errors import StreamsError, TaskMigratedError
+from processor_api.task_id import TopicPartition
+from streams.kafka.membership.group_heartbeats import PACE_S, GroupHeartbeats
+from streams.kafka.membership.group_life import GroupLife
+from streams.kafka.membership.port import GroupTopology, Owner, ShutdownRequested, Tasks
+from streams.kafka.membership.topology_gate import TopologyGate
+from streams.kafka.ports import Admin, Consumer, InstanceFenced, OffsetAndMetadata
+from streams.kafka.streams_group import (
+    LEAVE_EPOCH,
+    STATIC_LEAVE_EPOCH,
+    GroupMemberIdentity,
+    GroupStatus,
+    Heartbeat,
+    JoiningMember,
+    MemberFenced,
+    StreamsGroupRequests,
+    TaskLists,
+)
+from streams.threads import SYSTEM_THREADS, Threads
+
+log = logging.getLogger("streams.membership")
+
+LEAVE_S = 5.0
+"""How long a member tries to leave."""
+ASK_S = 5.0
+"""How long a request that all shut down may take."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamsGroupMember:
+    """The settings of one member.
+
+    ``instance_id`` is that of a static member. Brokers before Kafka 4.4 take none, so that it is left out there unless
+    ``must_be_static``. ``max_poll_s`` is the time after which a worker that does not poll loses its tasks, and within
+    which it has to give up a task.
+    """
+
+    name: str
+    """The start of the names of its threads."""
+    process_id: str
+    max_poll_s: float
+    instance_id: str | None = None
+    must_be_static: bool = False
+    endpoint: tuple[str, int] | None = None
+    rack_id: str | None = None
+    client_tags: tuple[tuple[str, str], ...] = ()
+    pace_s: float = PACE_S
+
+
+class StreamsGroupMembership:
+    """The membership of a worker in a group of the streams protocol; the text of this module describes it."""
+
+    def __init__(
+        self,
+        requests: StreamsGroupRequests,
+        member: StreamsGroupMember,
+        consumer: Consumer,
+        admin: Admin,
+        clock: Clock,
+        threads: Threads = SYSTEM_THREADS,
+    ) -> None:
+        self._requests, self._member = requests, member
+        self._consumer, self._clock, self._threads = consumer, clock, threads
+        self._gate = TopologyGate(admin, clock)
+        self._topology: GroupTopology | None = None
+        self._owner: Owner | None = None
+        self._life: GroupLife | None = None
+        self._heartbeats: GroupHeartbeats | None = None
+        self._number = 1
+        """The life that the worker is in."""
+        self._owned: TaskLists | None = None
+        """The tasks that the worker owns in that life; ``None`` before the group has given it any, or none."""
+        self._left: GroupMemberIdentity | None = None
+        """The identity of a static member that remains in the group."""
+        self._warned = False
+
+    # ------------------------------------------------------------------ joining
+
+    def join(self, topology: GroupTopology, owner: Owner) -> None:
+        """Starts the heartbeats, which join the group; tasks come with later polls."""
+        member = self._member
+        joining = JoiningMember(
+            topology=topology.subtopologies,
+            rebalance_timeout_ms=int(member.max_poll_s * 1000),
+            process_id=member.process_id,
+            endpoint=member.endpoint,
+            rack_id=member.rack_id,
+            client_tags=member.client_tags,
+        )
+        life = GroupLife(joining, self._requests.new_member_id, member.instance_id, self._threads)
+        life.polled_at = self._clock.monotonic()
+        self._topology, self._owner, self._life = topology, owner, life
+        self._heartbeats = GroupHeartbeats(
+            life,
+            self._requests,
+            self._clock,
+            self._threads,
+            member.name,
+            max_poll_s=member.max_poll_s,
+            must_be_static=member.must_be_static,
+            pace_s=member.pace_s,
+        )
+        self._heartbeats.start()
+
+    def extend(self, topology: GroupTopology) -> None:
+        """Takes over a topology with more tasks. The group sees the partitions itself, and assigns these."""
+        self._topology = topology
+
+    def may_open(self) -> bool:
+        owned = self._owned
+        if self._topology is None or owned is None:
+            return False
+        return self._gate.may_open(self._topology, owned.active)
+
+    def is_blocked(self) -> bool:
+        return self._gate.is_blocked or (self._heartbeats is not None and self._heartbeats.is_blocked)
+
+    # ------------------------------------------------------------------ for the worker
+
+    def poll(self) -> None:
+        """Takes over the tasks that the group has given; may call ``owner.own``.
+
+        :raises ShutdownRequested: if a member asked all to shut down.
+        :raises StreamsError: if the group refuses this member.
+        """
+        life, owner = self._life, self._owner
+        if life is None or owner is None:
+            return
+        life.polled_at = self._clock.monotonic()
+        if life.failure is not None:
+            raise life.failure
+        if life.number != self._number:
+            self._lose(life, owner)
+        elif life.statuses:
+            self._check_shutdown(life)
+        target = life.target
+        if target is not None and target != self._owned and life.number == self._number:
+            self._take(life, owner, target)
+
+    def _lose(self, life: GroupLife, owner: Owner) -> None:
+        """Closes the tasks of a life that is over; only then the next one begins."""
+        number, owned = life.number, self._owned
+        self._owned = None
+        try:
+            if owned is not None and owned.active:
+                self._gate.owns(frozenset())
+                owner.own(Tasks(), lost=True)
+        finally:
+            self._number = number
+            life.let_go(number)
+            self._wake()
+
+    def _take(self, life: GroupLife, owner: Owner, target: TaskLists) -> None:
+        if (target.standby or target.warmup) and not self._warned:
+            self._warned = True
+            log.warning(
+                "the group gives standby tasks, which this version does not keep: set streams.num.standby.replicas of"
+                " the group to 0"
+            )
+        self._gate.owns(target.active)
+        owner.own(Tasks(target.active), lost=False)
+        self._owned = target
+        life.acknowledge(self._number, TaskLists(target.active))
+        life.polled_at = self._clock.monotonic()
+        self._wake()
+
+    def _check_shutdown(self, life: GroupLife) -> None:
+        if life.asks_for_shutdown:
+            return
+        for status, detail in life.statuses:
+            if status is GroupStatus.SHUTDOWN_APPLICATION:
+                raise ShutdownRequested(f"a member of the application asked all of them to shut down: {detail}")
+
+    def _wake(self) -> None:
+        if self._heartbeats is not None:
+            self._heartbeats.wake()
+
+    def take(self, partition: TopicPartition, messages: Sequence[Any]) -> None:
+        """Drops records of a task that went away, which its next owner reads."""
+
+    def request_shutdown(self, reason: str) -> None:
+        """Has the group ask every member to shut down. It tells them which member asked, but not the reason."""
+        if self._life is None or self._heartbeats is None:
+            raise StreamsError(
+                "the members of the application cannot be asked to shut down: this member has not joined the group"
+            )
+        log.warning("the group is asked to shut down", extra={"reason": reason})
+        self._life.asks_for_shutdown = True
+        self._wake()
+        if not self._heartbeats.shutdown_sent.wait(ASK_S):
+            raise StreamsError(
+                "the members of the application were not asked to shut down: the group's coordinator has not answered"
+            )
+
+    def _identity(self) -> GroupMemberIdentity:
+        found = None if self._life is None else self._life.identity(self._number)
+        if found is None:
+            raise TaskMigratedError("this member is not in its group any more")
+        return found
+
+    def identity(self) -> Any:
+        return self._requests.identity(self._identity())
+
+    def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        if offsets:
+            self._requests.commit(self._identity(), offsets)
+
+    # ------------------------------------------------------------------ the end
+
+    def leave(self, *, remain: bool = False) -> None:
+        life, heartbeats, owner = self._life, self._heartbeats, self._owner
+        self._owner = None
+        try:
+            if owner is not None and self._owned is not None and self._owned.active and life is not None:
+                owner.own(Tasks(), lost=life.identity(self._number) is None)
+        finally:
+            self._owned = None
+            if heartbeats is not None and life is not None:
+                heartbeats.stop()
+                member = life.end()
+                if member is not None and not isinstance(life.failure, InstanceFenced):
+                    self._leave(member, remain=remain)
+            self._requests.close()
+            self._consumer.close()
+
+    def _leave(self, member: GroupMemberIdentity, *, remain: bool) -> None:
+        stays = remain and member.instance_id is not None
+        self._left = member if stays else None
+        epoch = STATIC_LEAVE_EPOCH if stays else LEAVE_EPOCH
+        try:
+            self._requests.heartbeat(Heartbeat(member=member._replace(epoch=epoch)), LEAVE_S)
+        except MemberFenced:
+            pass
+        except StreamsError as error:
+            log.warning("did not leave the group; its tasks wait for the session timeout", extra={"error": str(error)})
+
+    def remove_from_group(self) -> None:
+        left, self._left = self._left, None
+        if left is not None:
+            self._leave(left, remain=False)
+            self._requests.close()
