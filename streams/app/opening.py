@@ -164,6 +164,7 @@ class ApplicationResources:
             instance_id=f"{client_configs.group_instance_id(config) or own}-{number}",
             transactional_id=f"{own}-{number}",
             endpoint=endpoint,
+            process_id=str(self.identity),
         )
         return identity.thread, lambda: make_resources(self.process, identity, self.global_stores.reader)
 

@@ -15,7 +15,9 @@ from streams.config import StreamsConfig
 from streams.kafka.membership.control_topics import control_topic
 from streams.kafka.membership.port import GroupTopology
 from streams.kafka.ports import Admin, NewTopic
+from streams.kafka.streams_group import GroupSubtopology
 from streams.kafka.topics.application import DEAD_LETTERS, Use, application_topics, readable_topics
+from streams.kafka.topics.group_topology import group_subtopologies
 from streams.kafka.topics.internal import (
     DAY_MS,
     LONGEST_MS,
@@ -55,6 +57,10 @@ class TopicFitter:
     """Plans an application for the topics that exist."""
 
     def __init__(self, topology: Topology, config: StreamsConfig, settings: Mapping[str, Any], admin: Admin) -> None:
+        """Takes what it plans for.
+
+        :raises TopologyError: if a source reads by a pattern, and the group protocol does not.
+        """
         self._topology = topology
         self._config = config
         self._settings = settings
@@ -71,6 +77,10 @@ class TopicFitter:
         self._named = {topic for node in sources for topic in node.topics}
         global_topics = {store.topic for store in topology.global_stores.values()}
         self._read = (self._named | global_topics) - set(topology.repartition_topics)
+        self._by_group = config.group_protocol == "streams"
+        self._subtopologies: tuple[GroupSubtopology, ...] = ()
+        if self._by_group:
+            self._subtopologies = group_subtopologies(topology, settings, config.replication_factor)
 
     def existing(self) -> dict[str, int]:
         """Returns the partition counts of all topics of the cluster."""
@@ -126,7 +136,8 @@ class TopicFitter:
         return sorted(topic for topic in read if 0 < before.get(topic, 0) < readable.get(topic, 0))
 
     def fit(self, readable: Mapping[str, int], existing: Mapping[str, int]) -> Plans:
-        """Returns the plans; internal topics exist when it returns.
+        """Returns the plans; internal topics exist when it returns, unless the group makes them, which gives no task
+        before.
 
         :raises MissingTopicError: if a source topic does not exist.
         :raises AuthorizationError: if it may not be seen, or an internal one may not be made.
@@ -141,17 +152,18 @@ class TopicFitter:
         missing = check_existing_topics(expected, existing, self._named | self.matched(readable))
         known = internal_topics(self._topology, self._settings)
         tasks = {plan.subtopology: plan for plan in plan_tasks(self._topology, self._settings, readable)}
-        self._admin.create_topics(
-            [
-                NewTopic(
-                    name=name,
-                    partitions=expected[name],
-                    replication_factor=self._config.replication_factor,
-                    configs=known[name].created_with,
-                )
-                for name in missing
-            ]
-        )
+        if not self._by_group:  # else the group makes them
+            self._admin.create_topics(
+                [
+                    NewTopic(
+                        name=name,
+                        partitions=expected[name],
+                        replication_factor=self._config.replication_factor,
+                        configs=known[name].created_with,
+                    )
+                    for name in missing
+                ]
+            )
         self._check_tasks(tasks, existing)
         group = GroupTopology(
             application_id=self._config.application_id,
@@ -161,6 +173,7 @@ class TopicFitter:
             },  # one task at least, so that the group has a partition to assign
             hash=layout_digest(self._topology),
             growing=self.growing,
+            subtopologies=self._subtopologies,
         )
         return Plans(tasks, group)
 

@@ -149,6 +149,12 @@ def group_instance_id(config: StreamsConfig) -> str | None:
     return None if found is None else str(found)
 
 
+def client_rack(config: StreamsConfig) -> str | None:
+    """Returns the rack of this process (``client.rack``), if it is set."""
+    found = _handled(config, "client.rack", None)
+    return None if found is None else str(found)
+
+
 def _consumer(
     config: StreamsConfig, client_id: str, own: Mapping[str, Any], defaults: Mapping[str, Any] = _CONSUMER
 ) -> dict[str, Any]:

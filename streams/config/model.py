@@ -63,7 +63,8 @@ _GUARANTEE = values.one_of(
 )
 _PROTOCOL = values.one_of(
     "classic",
-    hints={"streams": "the streams rebalance protocol (KIP-1071) is not built yet", "consumer": "use classic"},
+    "streams",
+    hints={"consumer": "use classic or streams"},
 )
 
 
@@ -115,7 +116,7 @@ class StreamsConfig(BaseModel):
     http_tls_key: Annotated[Path | None, PlainValidator(values.optional(values.path))] = None
     """``None``: the key is in the file of the certificate."""
     http_max_cpu_percent: Annotated[int, PlainValidator(values.whole(1, 100))] = 5
-    group_protocol: Annotated[Literal["classic"], PlainValidator(_PROTOCOL)] = "classic"
+    group_protocol: Annotated[Literal["classic", "streams"], PlainValidator(_PROTOCOL)] = "classic"
 
     default_key_serde: AnySerde = None
     default_value_serde: AnySerde = None

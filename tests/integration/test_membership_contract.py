@@ -30,6 +30,7 @@ class TestStreamsGroupOnKafka(MembershipContract):
         from streams.kafka.confluent import ConfluentClients
 
         clients = ConfluentClients(kafka)
-        self.kit = StreamsGroupKit(clients, SystemClock(), f"membership-{uuid.uuid4().hex[:8]}", 60)
+        name = f"membership-{uuid.uuid4().hex[:8]}"
+        self.kit = StreamsGroupKit(clients, SystemClock(), name, 60, spreads_subtopologies=False)
         yield
         self.kit.close()

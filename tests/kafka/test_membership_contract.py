@@ -25,6 +25,8 @@ class TestControlTopics(MembershipContract):
 class TestStreamsGroup(MembershipContract):
     @pytest.fixture(autouse=True)
     def _kit(self) -> Iterator[None]:
-        self.kit = StreamsGroupKit(EmbeddedClients(EmbeddedBroker()), SystemClock(), "group", 30)
+        self.kit = StreamsGroupKit(
+            EmbeddedClients(EmbeddedBroker()), SystemClock(), "group", 30, spreads_subtopologies=True
+        )
         yield
         self.kit.close()

@@ -25,6 +25,7 @@ class ClientsKit:
     """`client_contracts.membership.MembershipKit` for `ControlTopicMembership`."""
 
     reasons_arrive = True
+    spreads_subtopologies = True
 
     def __init__(
         self, clients: KafkaClients, clock: Clock, let_time_pass: Callable[[float], None], name: str, patience_s: float
@@ -109,7 +110,10 @@ class StreamsGroupKit(ClientsKit):
     reasons_arrive = False
     """The group says which member asked, and not why."""
 
-    def __init__(self, clients: KafkaClients, clock: Clock, name: str, patience_s: float) -> None:
+    def __init__(
+        self, clients: KafkaClients, clock: Clock, name: str, patience_s: float, *, spreads_subtopologies: bool
+    ) -> None:
+        self.spreads_subtopologies = spreads_subtopologies
         super().__init__(clients, clock, clock.wait, name, patience_s)
         sources = {part: f"{self._name}-read-{part}" for part in COUNTS}
         self._admin.create_topics([NewTopic(name=sources[part], partitions=count) for part, count in COUNTS.items()])

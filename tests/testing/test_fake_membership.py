@@ -20,6 +20,7 @@ class FakeKit:
     """`client_contracts.membership.MembershipKit` for the group in memory."""
 
     reasons_arrive = True
+    spreads_subtopologies = True
 
     def __init__(self) -> None:
         self.history: list[tuple[Worker, frozenset[TaskId]]] = []

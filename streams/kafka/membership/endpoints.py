@@ -57,12 +57,13 @@ def read_owners(admin: Admin, topology: GroupTopology) -> OwnerMap:
     """
     topics = ControlTopics(admin, topology)
     members = admin.group_members(topology.application_id)
-    plan = _plan(admin, topics)
+    plan = SlotPlan() if any(member.tasks is not None for member in members) else _plan(admin, topics)
     endpoints: dict[TaskId, str | None] = {}
     for member in members:
         if not member.client_id.endswith(topology.hash):
             continue  # the numbers of another topology mean other tasks
-        for slot in topics.tasks(member.partitions):
+        slots = topics.tasks(member.partitions) if member.tasks is None else member.tasks
+        for slot in slots:
             endpoints[plan.task(slot)] = endpoint_of(member.client_id)
     if plan.digest not in ("-", topology.hash) and plan.tasks:
         endpoints = {}  # nobody has opened a task by such a plan

@@ -48,9 +48,14 @@ WHAT_TO_DO = {
 """How a status of a group is mended, for those that keep a member without tasks until then."""
 
 
+def is_being_mended(status: GroupStatus, detail: str) -> bool:
+    """Whether the brokers do by themselves what a status asks for: they say so when they could not create topics."""
+    return status is GroupStatus.MISSING_INTERNAL_TOPICS and "failed" not in detail
+
+
 def status_text(status: GroupStatus, detail: str) -> str:
     """Returns a status of a group as a sentence, with what to do."""
-    advice = WHAT_TO_DO.get(status)
+    advice = None if is_being_mended(status, detail) else WHAT_TO_DO.get(status)
     return f"{status.name}: {detail}" + ("" if advice is None else f" To do: {advice}")
 
 
@@ -158,7 +163,7 @@ class GroupHeartbeats:
         for status, detail in statuses:
             if (status, detail) in self._statuses:
                 continue
-            is_trouble = status in WHAT_TO_DO
+            is_trouble = status in WHAT_TO_DO and not is_being_mended(status, detail)
             log.log(
                 logging.WARNING if is_trouble else logging.INFO,
                 "the group gives no tasks yet" if is_trouble else "the group reports a status",

@@ -3,7 +3,7 @@
 The member's heartbeats run on a thread of their own (`streams.kafka.membership.group_heartbeats`), and share their
 state with the worker (`streams.kafka.membership.group_life`). The worker takes over other tasks in :meth:`poll`; its
 return from ``own`` is what the next heartbeat acknowledges. There are no control topics: the group assigns tasks
-themselves, spreads each subtopology evenly, and tells all members of a request to shut down.
+themselves, and tells all members of a request to shut down.
 """
 
 from __future__ import annotations
@@ -150,7 +150,9 @@ class StreamsGroupMembership:
         elif life.statuses:
             self._check_shutdown(life)
         target = life.target
-        if target is not None and target != self._owned and life.number == self._number:
+        if target is None or target == self._owned or life.number != self._number:
+            return
+        if self._owned is not None or any(target) or not life.statuses:  # else more is to come
             self._take(life, owner, target)
 
     def _lose(self, life: GroupLife, owner: Owner) -> None:

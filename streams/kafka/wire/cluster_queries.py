@@ -24,7 +24,7 @@ from streams.kafka.wire import error_codes
 from streams.kafka.wire.api import Api
 from streams.kafka.wire.client_settings import Address, ClientSettings
 from streams.kafka.wire.codec import AtMost, Int16, Int32, Reader, codec_of
-from streams.kafka.wire.connection import Connection, Deadline
+from streams.kafka.wire.connection import Connection, Deadline, UnsupportedRequest
 from streams.kafka.wire.connections import Connections
 from streams.kafka.wire.coordinator import Coordinator, CoordinatorAnswer
 from streams.kafka.wire.messages import (
@@ -48,6 +48,12 @@ from streams.kafka.wire.messages import (
     NamedTopic,
 )
 from streams.kafka.wire.offset_texts import fetched_offsets, offsets_request
+from streams.kafka.wire.streams_group import task_lists
+from streams.kafka.wire.streams_group_messages import (
+    STREAMS_GROUP_DESCRIBE,
+    DescribedStreamsMember,
+    StreamsGroupDescribeRequest,
+)
 
 
 @dataclass(frozen=True)
@@ -222,10 +228,27 @@ class ClusterQueries:
     # ------------------------------------------------------------------ groups
 
     def describe_group(self, group: str, timeout_s: float) -> GroupInfo:
-        """Returns a group of the classic protocol; one that does not exist is ``dead``.
+        """Returns a group of the classic or the streams protocol; one that does not exist is ``dead``.
 
         :raises RetryableError: if its coordinator does not answer within the time.
         """
+        found = self._describe_classic(group, timeout_s)
+        return found if found.state != "dead" else self._describe_streams(group, timeout_s) or found
+
+    def _describe_streams(self, group: str, timeout_s: float) -> GroupInfo | None:
+        request = StreamsGroupDescribeRequest((group,), include_authorized_operations=False)
+        try:
+            answer = self._ask_coordinator(group, STREAMS_GROUP_DESCRIBE, request, timeout_s)
+        except UnsupportedRequest:
+            return None
+        if answer.error_code == error_codes.GROUP_ID_NOT_FOUND:
+            return None
+        if answer.error_code != error_codes.NONE or len(answer.groups) != 1:
+            raise _refusal(f"group {group!r} is not described", answer.error_code)
+        (found,) = answer.groups
+        return GroupInfo(group, _state(found.group_state), "", tuple(map(_streams_member, found.members)), "streams")
+
+    def _describe_classic(self, group: str, timeout_s: float) -> GroupInfo:
         request = DescribeGroupsRequest((group,), include_authorized_operations=False)
         answer = self._ask_coordinator(group, DESCRIBE_GROUPS, request, timeout_s)
         if answer.error_code == error_codes.GROUP_ID_NOT_FOUND:
@@ -233,8 +256,7 @@ class ClusterQueries:
         if answer.error_code != error_codes.NONE or len(answer.groups) != 1:
             raise _refusal(f"group {group!r} is not described", answer.error_code)
         (found,) = answer.groups
-        state = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", found.group_state).lower()
-        return GroupInfo(group, state, found.protocol_data, tuple(map(_member, found.members)))
+        return GroupInfo(group, _state(found.group_state), found.protocol_data, tuple(map(_member, found.members)))
 
     def group_offsets(
         self, group: str, partitions: Collection[TopicPartition], timeout_s: float
@@ -317,6 +339,21 @@ def _refusal(what: str, code: int, **place: Any) -> StreamsError:
     if code in _RIGHTS:
         return AuthorizationError(f"{text}; allow {_RIGHTS[code]}", **place)
     return RetryableError(text, **place)
+
+
+def _state(name: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+
+
+def _streams_member(found: DescribedStreamsMember) -> GroupMember:
+    return GroupMember(
+        client_id=found.client_id,
+        member_id=found.member_id,
+        instance_id=found.instance_id,
+        partitions=frozenset(),
+        host=found.client_host.lstrip("/"),
+        tasks=task_lists(found.assignment).active,
+    )
 
 
 def _member(found: DescribedGroupMember) -> GroupMember:

@@ -51,6 +51,10 @@ class Deadline:
         return True
 
 
+class UnsupportedRequest(StreamsError):
+    """A broker has no version of a request that is known here."""
+
+
 Q = TypeVar("Q")
 R = TypeVar("R")
 
@@ -187,7 +191,7 @@ class Connection:
         low, high = self.versions.get(api.key, (0, -1))
         version = min(api.highest, high)
         if version < max(api.lowest, low):
-            raise StreamsError(
+            raise UnsupportedRequest(
                 f"{self.address} has no version of {api.name} from {api.lowest} to {api.highest}: it must be Kafka"
                 f" {api.needs} or later"
             )

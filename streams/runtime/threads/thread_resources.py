@@ -21,6 +21,7 @@ from streams.config import clients as client_configs
 from streams.kafka.membership.control_topic_membership import ControlTopicMembership
 from streams.kafka.membership.endpoints import thread_name_at
 from streams.kafka.membership.port import GroupTopology, Membership
+from streams.kafka.membership.streams_group_membership import StreamsGroupMember, StreamsGroupMembership
 from streams.kafka.membership.topology_gate import client_id_with_hash, other_topologies
 from streams.kafka.ports import Admin, Producer
 from streams.kafka.producing.batch_limits import ProducerBatches
@@ -71,6 +72,8 @@ class ThreadIdentity:
     transactional_id: str
     endpoint: str | None = None
     """The address at which the process answers queries, which its consumer's client id tells."""
+    process_id: str = ""
+    """The id of the process, which its threads share."""
 
     def consumer_id(self, group: GroupTopology) -> str:
         """Returns the client id of the consumer that is a member of the group."""
@@ -352,6 +355,15 @@ def _membership(
     process: ProcessResources, identity: ThreadIdentity, clients: ThreadClients, consumer_config: dict[str, Any]
 ) -> Membership:
     cluster, config = process.cluster, process.config
+    if config.group_protocol == "streams":
+        return StreamsGroupMembership(
+            cluster.clients.streams_group(consumer_config),
+            _group_member(process, identity),
+            clients.consumer,
+            clients.admin,
+            process.platform.clock,
+            process.platform.threads,
+        )
     leave = partial(cluster.clients.leave_group, consumer_config, config.application_id, identity.instance_id)
     return ControlTopicMembership(
         clients.consumer,
@@ -359,6 +371,21 @@ def _membership(
         process.platform.clock,
         leave_static=leave,
         requests=cluster.shutdown_requests,
+    )
+
+
+def _group_member(process: ProcessResources, identity: ThreadIdentity) -> StreamsGroupMember:
+    config = process.config
+    host, _, port = (identity.endpoint or "").partition("/")[0].rpartition(":")
+    return StreamsGroupMember(
+        name=identity.thread,
+        process_id=identity.process_id,
+        max_poll_s=client_configs.max_poll_interval_ms(config) / 1000,
+        instance_id=identity.instance_id,
+        must_be_static=client_configs.group_instance_id(config) is not None,
+        endpoint=(host.strip("[]"), int(port)) if port else None,
+        rack_id=client_configs.client_rack(config),
+        client_tags=tuple(sorted(config.client_tag.items())),
     )
 
 

@@ -76,6 +76,8 @@ class MembershipKit(Protocol):
 
     reasons_arrive: bool
     """Whether a request to shut down carries its reason to the other members."""
+    spreads_subtopologies: bool
+    """Whether each subtopology is spread evenly, and not only all tasks together."""
 
     def committed(self) -> OffsetAndMetadata | None:
         """Returns the offset that the group has committed for `input`."""
@@ -157,6 +159,8 @@ class MembershipContract:
             owned = [worker.owned for worker in workers]
             by_part = [[sum(task.subtopology == part for task in one) for one in owned] for part in COUNTS]
             whole = sum(map(len, owned)) == len(ALL) and frozenset().union(*owned) == ALL
+            if not self.kit.spreads_subtopologies:
+                by_part = [[len(one) for one in owned]]
             return whole and all(max(counts) - min(counts) <= 1 for counts in by_part)
 
         self.kit.until(even, workers, "every subtopology is spread evenly")

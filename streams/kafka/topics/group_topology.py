@@ -1,0 +1,76 @@
+"""The subtopologies of an application with their topics, as a group of the streams protocol has to know them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from processor_api.errors import TopologyError
+from processor_api.topology.data import TopologyData
+from processor_api.topology.nodes import SourceNode
+from processor_api.topology.subtopology import Subtopology, task_subtopologies
+from streams.kafka.streams_group import GroupSubtopology, GroupTopic
+from streams.kafka.topics.internal import InternalTopic, TopicRole, full_name, internal_topics, topic_prefix
+
+
+def group_subtopologies(
+    topology: TopologyData, settings: Mapping[str, Any], replication_factor: int
+) -> tuple[GroupSubtopology, ...]:
+    """Returns the subtopologies that have tasks. Every worker of the application gives the same, so they depend on
+    nothing but the program and its settings: a partition count that the topology leaves open is left to the group.
+
+    :param settings: those of the application, under Kafka's names.
+    :param replication_factor: of internal topics; -1 is the default of the brokers.
+    :raises TopologyError: if a source reads by a pattern, which groups of this protocol cannot.
+    """
+    for node in topology.nodes.values():
+        if isinstance(node, SourceNode) and node.pattern is not None and node.name not in topology.global_nodes:
+            raise TopologyError(
+                f"source {node.name!r} reads topics by a pattern ({node.pattern.pattern!r}), which does not work with"
+                " group.protocol=streams: name the topics, or set group.protocol to classic",
+                node=node.name,
+            )
+    internal = internal_topics(topology, settings)
+    replicas = max(0, replication_factor)
+    return tuple(_part(topology, part, settings, internal, replicas) for part in task_subtopologies(topology))
+
+
+def _part(
+    topology: TopologyData,
+    part: Subtopology,
+    settings: Mapping[str, Any],
+    internal: Mapping[str, InternalTopic],
+    replicas: int,
+) -> GroupSubtopology:
+    prefix = topic_prefix(settings)
+    own = sorted((one for one in internal.values() if one.subtopology == part.id), key=lambda one: one.name)
+    return GroupSubtopology(
+        id=part.id,
+        sources=tuple(sorted({name for name in part.topics if name not in topology.repartition_topics})),
+        changelogs=tuple(_topic(one, replicas) for one in own if one.role is TopicRole.CHANGELOG),
+        repartition_sinks=tuple(
+            sorted(f"{prefix}-{name}" for name in part.sink_topics if name in topology.repartition_topics)
+        ),
+        repartition_sources=tuple(_topic(one, replicas) for one in own if one.role is TopicRole.REPARTITION),
+        copartitions=_copartitions(topology, part, prefix),
+    )
+
+
+def _topic(topic: InternalTopic, replicas: int) -> GroupTopic:
+    configs = tuple(sorted(topic.created_with.items()))
+    return GroupTopic(topic.name, topic.partitions or 0, replicas, configs)
+
+
+def _copartitions(topology: TopologyData, part: Subtopology, prefix: str) -> tuple[tuple[str, ...], ...]:
+    found = set()
+    for group in topology.copartition_groups:
+        nodes = [topology.nodes[name] for name in group if name in part.sources]
+        topics = {
+            full_name(topology, prefix, topic)
+            for node in nodes
+            if isinstance(node, SourceNode)
+            for topic in node.topics
+        }
+        if len(topics) > 1:
+            found.add(tuple(sorted(topics)))
+    return tuple(sorted(found))
