@@ -10,17 +10,30 @@ import math
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
-from processor_api.errors import TaskMigratedError
+from processor_api.errors import RetryableError, TaskMigratedError
 from processor_api.task_id import TopicPartition
-from streams.kafka.ports import GroupMember, NewTopic, OffsetAndMetadata, RebalanceListener, TopicInfo
+from streams.kafka.ports import (
+    ClientUnusable,
+    CommitAgain,
+    GroupMember,
+    NewTopic,
+    OffsetAndMetadata,
+    RebalanceListener,
+    TopicInfo,
+)
+from streams.kafka.streams_group import GroupMemberIdentity, Heartbeat, HeartbeatAnswer, TaskLists
 from streams.testing.broker import EmbeddedBroker, EmbeddedClients
 from streams.testing.broker.consumer import EmbeddedConsumer
 from streams.testing.broker.messages import PARTITION_EOF, ErrorInfo, PartitionEvent
 from streams.testing.broker.producer import EmbeddedProducer
+from streams.testing.broker.streams_requests import EmbeddedStreamsGroup
 from streams.testing.simulation.network import ClientGivenUp, GivenUpNetwork, Network
 from streams.testing.simulation.scheduler import Scheduler, SimulatedProcess
 
 R = TypeVar("R")
+
+HEARTBEAT_FAULTS = 24
+"""One heartbeat in so many is lost, as many answers, and as many arrive twice."""
 
 
 class ClientsOfSimulation:
@@ -33,6 +46,8 @@ class ClientsOfSimulation:
         self._network = network
         self.consumers: list[SimulatedConsumer] = []
         """The consumers that joined a group and were not closed."""
+        self.members: list[SimulatedStreamsGroup] = []
+        """The members of a group of the streams protocol, also those that have left."""
         self.producers: list[SimulatedProducer] = []
         broker.before_expiry = self._heartbeats
 
@@ -53,6 +68,11 @@ class ClientsOfSimulation:
 
     def leave_group(self, config: Mapping[str, Any], group: str, instance_id: str) -> None:
         self._network.call("leave_group", lambda: self._inner.leave_group(config, group, instance_id))
+
+    def streams_group(self, config: Mapping[str, Any]) -> SimulatedStreamsGroup:
+        made = SimulatedStreamsGroup(self._inner.streams_group(config), self._network, self._scheduler.process())
+        self.members.append(made)
+        return made
 
     def _heartbeats(self) -> None:
         """Sends the heartbeats of the threads inside the clients, which go on while the process runs and its user's
@@ -88,6 +108,7 @@ class ClientsOfSimulation:
                 producer.inner.deliver_some(lambda count: self._scheduler.draw() % (count + 1))
             self.producers.remove(producer)
         self.consumers = [one for one in self.consumers if one.process is not process]
+        self.members = [one for one in self.members if one.process is not process]
 
 
 class SimulatedConsumer:
@@ -233,6 +254,53 @@ class SimulatedConsumer:
     def __getattr__(self, name: str) -> Any:
         """Passes on calls that the port gets later; they are no steps."""
         return getattr(self.inner, name)
+
+
+class SimulatedStreamsGroup:
+    """Implements `streams.kafka.streams_group.StreamsGroupRequests`. Heartbeats meet faults of their own now and
+    then, as long as the schedule acts: theirs is the only request whose answer is not given twice."""
+
+    def __init__(self, inner: EmbeddedStreamsGroup, network: Network, process: SimulatedProcess) -> None:
+        self.inner = inner
+        self.process = process
+        self._network = network
+
+    def new_member_id(self) -> str:
+        return self.inner.new_member_id()
+
+    def heartbeat(self, beat: Heartbeat, timeout_s: float) -> HeartbeatAnswer:
+        network = self._network
+        fault = network.scheduler.draw() % HEARTBEAT_FAULTS if network.acts else HEARTBEAT_FAULTS
+        if fault == 0:
+            network.scheduler.sleep(timeout_s)
+            raise RetryableError("simulated: a heartbeat was lost")
+        answer = network.call("heartbeat", lambda: self.inner.heartbeat(beat, timeout_s), timeout_s)
+        if fault == 1:
+            raise RetryableError("simulated: the answer to a heartbeat was lost")
+        return self.inner.heartbeat(beat, timeout_s) if fault == 2 else answer
+
+    def assigned(self, member_id: str, timeout_s: float) -> TaskLists | None:
+        return self._network.call("group_members", lambda: self.inner.assigned(member_id, timeout_s), timeout_s)
+
+    def commit(self, member: GroupMemberIdentity, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        network = self._network
+        try:
+            network.call("commit", lambda: network.note_commit(self, lambda: self.inner.commit(member, offsets)))
+        except (CommitAgain, ClientUnusable):
+            raise
+        except TaskMigratedError:
+            raise
+        except RetryableError as error:
+            raise ClientUnusable(error.message) from error
+
+    def identity(self, member: GroupMemberIdentity) -> Any:
+        return self.inner.identity(member)
+
+    def close_heartbeats(self) -> None:
+        self._network.step("close heartbeats")
+
+    def close(self) -> None:
+        self._network.step("close member")
 
 
 class SimulatedProducer:

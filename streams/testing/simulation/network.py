@@ -83,6 +83,8 @@ class Network:
         self.faults: list[Fault] = []
         self.has_events = False
         """Whether there are events for the consumers."""
+        self.acts = True
+        """Whether requests may meet faults that no schedule has."""
         self._broken = broken
         self._down_until = 0.0
         self._events: list[str] = []
@@ -110,6 +112,7 @@ class Network:
         """Ends all faults."""
         self._down_until = 0.0
         self.faults.clear()
+        self.acts = False
 
     def is_down(self) -> bool:
         return self.scheduler.now < self._down_until

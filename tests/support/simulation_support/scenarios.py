@@ -559,7 +559,18 @@ SCENARIOS: dict[str, Callable[[Random], Scenario]] = {
 }
 
 
-BY_NAME: dict[str, Callable[[Random], Scenario]] = {**SCENARIOS, **GRAPH_SCENARIOS, **SHARED_SCENARIOS}
+def streams_group(chance: Random) -> Scenario:
+    """Any of several applications, in a group of the streams protocol."""
+    made = chance.choice((stateless, count, numbered, in_memory, merged, punctuated, windows, init_forwards))(chance)
+    return replace(made, settings={**made.settings, "group.protocol": "streams"})
+
+
+BY_NAME: dict[str, Callable[[Random], Scenario]] = {
+    **SCENARIOS,
+    **GRAPH_SCENARIOS,
+    **SHARED_SCENARIOS,
+    "streams-group": streams_group,
+}
 """Those that the seeds take in turn, and those that are run only by their names."""
 
 
