@@ -66,6 +66,10 @@ class NotDelivered(TransactionAborted):
     """All tasks of which records were lost until this was raised; ``None`` stands for one that is not known."""
 
 
+class GroupHasMembers(StreamsError):
+    """A group cannot be deleted as long as it has members."""
+
+
 class UnknownTopicError(StreamsError):
     """The cluster has no topic of that name."""
 
@@ -424,6 +428,14 @@ class Admin(Protocol):
     def describe_group(self, group: str) -> GroupInfo:
         """Returns a group; one that does not exist is without members, and ``dead``.
 
+        :raises RetryableError: if its coordinator does not answer.
+        """
+        ...
+
+    def delete_group(self, group: str) -> None:
+        """Deletes a group with its committed offsets; one that does not exist is passed over.
+
+        :raises GroupHasMembers: if it has members.
         :raises RetryableError: if its coordinator does not answer.
         """
         ...

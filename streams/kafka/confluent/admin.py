@@ -25,7 +25,15 @@ from streams.kafka.confluent.callbacks import ClientLog, weakly
 from streams.kafka.confluent.errors import AUTHENTICATION, Resources, kafka_error, mapped, mapping, offsets_error
 from streams.kafka.confluent.group_offsets import GroupReader
 from streams.kafka.confluent.outage import ClusterOutage, OutageNotice, plain_reason
-from streams.kafka.ports import GroupInfo, GroupMember, NewTopic, OffsetAndMetadata, TopicInfo, UnknownPartitionError
+from streams.kafka.ports import (
+    GroupHasMembers,
+    GroupInfo,
+    GroupMember,
+    NewTopic,
+    OffsetAndMetadata,
+    TopicInfo,
+    UnknownPartitionError,
+)
 from streams.kafka.wire.cluster_queries import ClusterQueries
 
 T = TypeVar("T")
@@ -341,8 +349,11 @@ class ConfluentAdmin:
                 place = {"topic": name.topic, "partition": name.partition}
                 raise mapped(error, "delete records", Resources("DELETE"), **place) from error
 
-    @mapping("list the groups")
     def groups(self) -> list[str]:
+        return self._ask("list the groups", lambda queries, limit_s: queries.groups(limit_s), self._groups_by_client)
+
+    @mapping("list the groups")
+    def _groups_by_client(self) -> list[str]:
         future = self._client.for_request().list_consumer_groups(request_timeout=DESCRIBE_S)
         found = self._result(future, "list the groups")
         if found.errors and not found.valid:
@@ -378,6 +389,26 @@ class ConfluentAdmin:
             raise mapped(error, "describe the group", Resources(group=group)) from error
         members = tuple(map(_member, found.members))
         return GroupInfo(group, found.state.name.lower(), found.partition_assignor or "", members)
+
+    def delete_group(self, group: str) -> None:
+        self._ask(
+            "delete the group",
+            lambda queries, limit_s: queries.delete_group(group, limit_s),
+            lambda: self._delete_by_client(group),
+        )
+
+    @mapping("delete the group")
+    def _delete_by_client(self, group: str) -> None:
+        future = self._client.for_request().delete_consumer_groups([group], request_timeout=DESCRIBE_S)[group]
+        try:
+            self._result(future, "delete the group")
+        except KafkaException as error:
+            reason = kafka_error(error)
+            name = None if reason is None else reason.name()
+            if name == "NON_EMPTY_GROUP":
+                raise GroupHasMembers(f"group {group!r} has members: stop its workers first") from error
+            if name != "GROUP_ID_NOT_FOUND":
+                raise
 
     def remove_members(self, group: str, members: Collection[GroupMember]) -> None:
         from streams.kafka.wire.leave import remove_members

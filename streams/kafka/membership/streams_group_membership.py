@@ -247,8 +247,8 @@ class StreamsGroupMembership:
         epoch = STATIC_LEAVE_EPOCH if stays else LEAVE_EPOCH
         try:
             self._requests.heartbeat(Heartbeat(member=member._replace(epoch=epoch)), LEAVE_S)
-        except MemberFenced:
-            pass
+        except (MemberFenced, InstanceFenced):
+            pass  # it is not in the group, or another one has its place
         except StreamsError as error:
             log.warning("did not leave the group; its tasks wait for the session timeout", extra={"error": str(error)})
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import threading
 from base64 import urlsafe_b64encode
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
@@ -19,7 +19,13 @@ from typing import Annotated, Any, TypeVar
 from processor_api.clock import Clock, SystemClock
 from processor_api.errors import AuthorizationError, RetryableError, StreamsError
 from processor_api.task_id import TopicPartition
-from streams.kafka.ports import GroupInfo, GroupMember, OffsetAndMetadata, UnknownPartitionError
+from streams.kafka.ports import (
+    GroupHasMembers,
+    GroupInfo,
+    GroupMember,
+    OffsetAndMetadata,
+    UnknownPartitionError,
+)
 from streams.kafka.wire import error_codes
 from streams.kafka.wire.api import Api
 from streams.kafka.wire.client_settings import Address, ClientSettings
@@ -28,17 +34,21 @@ from streams.kafka.wire.connection import Connection, Deadline, UnsupportedReque
 from streams.kafka.wire.connections import Connections
 from streams.kafka.wire.coordinator import Coordinator, CoordinatorAnswer
 from streams.kafka.wire.messages import (
+    DELETE_GROUPS,
     DESCRIBE_GROUPS,
     INIT_PRODUCER_ID,
     LATEST,
+    LIST_GROUPS,
     LIST_OFFSETS,
     LIST_TRANSACTIONS,
     METADATA,
     READ_UNCOMMITTED,
     TRANSACTION_KEY,
+    DeleteGroupsRequest,
     DescribedGroupMember,
     DescribeGroupsRequest,
     InitProducerIdRequest,
+    ListGroupsRequest,
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
@@ -87,6 +97,8 @@ FENCED_TIMEOUT_MS = 10_000
 """The timeout of the next transaction of a fenced id; its next producer gives its own."""
 _PAUSE_S = 0.1
 _NO_ID = bytes(16)
+_PROTOCOL_TYPES = frozenset(("", "consumer", "streams"))
+"""Those of groups without members, of consumers and of applications; there are groups of other programs, too."""
 _NO_EPOCH = -1
 _NOT_SHOWN = frozenset((error_codes.UNKNOWN_TOPIC_OR_PARTITION, error_codes.TOPIC_AUTHORIZATION_FAILED))
 _RIGHTS = {
@@ -202,17 +214,22 @@ class ClusterQueries:
 
         :raises RetryableError: if not all brokers have answered within the time.
         """
-        deadline = Deadline(timeout_s, self._clock)
-        brokers = self._metadata((), deadline).brokers
         found: set[str] = set()
-        for left, broker in zip(range(len(brokers), 0, -1), brokers, strict=True):
-            part = deadline.share(left)
-            with self._connections.to(Address(broker.host, broker.port), part) as connection:
-                answer = connection.call(LIST_TRANSACTIONS, ListTransactionsRequest((ONGOING,), ()), part)
+        for answer in self._ask_all(LIST_TRANSACTIONS, ListTransactionsRequest((ONGOING,), ()), timeout_s):
             if answer.error_code != error_codes.NONE:
                 raise _refusal("open transactions cannot be listed", answer.error_code)
             found.update(one.transactional_id for one in answer.transaction_states)
         return sorted(found)
+
+    def _ask_all(self, api: Api[Q, R], request: Q, timeout_s: float) -> Iterator[R]:
+        """Yields the answer of each broker."""
+        deadline = Deadline(timeout_s, self._clock)
+        brokers = self._metadata((), deadline).brokers
+        for left, broker in zip(range(len(brokers), 0, -1), brokers, strict=True):
+            part = deadline.share(left)
+            with self._connections.to(Address(broker.host, broker.port), part) as connection:
+                answer = connection.call(api, request, part)
+            yield answer
 
     def fence_producer(self, transactional_id: str, timeout_s: float) -> None:
         """Ends the open transaction of a transactional id, and fences its producer.
@@ -226,6 +243,30 @@ class ClusterQueries:
             raise _refusal(f"transactional id {transactional_id!r} cannot be fenced", answer.error_code)
 
     # ------------------------------------------------------------------ groups
+
+    def groups(self, timeout_s: float) -> list[str]:
+        """Returns the names of the groups of consumers and of applications that may be seen, in order.
+
+        :raises RetryableError: if not all brokers answer within the time.
+        """
+        found: set[str] = set()
+        for answer in self._ask_all(LIST_GROUPS, ListGroupsRequest(()), timeout_s):
+            if answer.error_code != error_codes.NONE:
+                raise _refusal("groups cannot be listed", answer.error_code)
+            found.update(one.group_id for one in answer.groups if one.protocol_type in _PROTOCOL_TYPES)
+        return sorted(found)
+
+    def delete_group(self, group: str, timeout_s: float) -> None:
+        """Deletes a group with its offsets; one that does not exist is passed over.
+
+        :raises RetryableError: if its coordinator does not answer within the time.
+        :raises StreamsError: if the group has members.
+        """
+        answer = self._ask_coordinator(group, DELETE_GROUPS, DeleteGroupsRequest((group,)), timeout_s)
+        if answer.error_code == error_codes.NON_EMPTY_GROUP:
+            raise GroupHasMembers(f"group {group!r} has members: stop its workers first")
+        if answer.error_code not in (error_codes.NONE, error_codes.GROUP_ID_NOT_FOUND):
+            raise _refusal(f"group {group!r} cannot be deleted", answer.error_code)
 
     def describe_group(self, group: str, timeout_s: float) -> GroupInfo:
         """Returns a group of the classic or the streams protocol; one that does not exist is ``dead``.

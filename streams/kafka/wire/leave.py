@@ -7,15 +7,24 @@ librdkafka sends no LeaveGroup for a consumer with a ``group.instance.id``, so t
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from contextlib import closing, suppress
 from typing import Any
 
 from processor_api.clock import Clock
 from processor_api.errors import StreamsError
-from streams.kafka.ports import GroupMember
+from streams.kafka.ports import GroupMember, InstanceFenced
+from streams.kafka.streams_group import (
+    LEAVE_EPOCH,
+    GroupMemberIdentity,
+    GroupOfOtherProtocol,
+    Heartbeat,
+    MemberFenced,
+)
 from streams.kafka.wire import error_codes
 from streams.kafka.wire.client_settings import ClientSettings
 from streams.kafka.wire.coordinator import Coordinator
 from streams.kafka.wire.messages import LEAVE_GROUP, LeaveGroupRequest, LeavingMember
+from streams.kafka.wire.streams_group import StreamsGroupHeartbeats
 
 _GONE = frozenset(
     (
@@ -76,9 +85,13 @@ def remove_members(
     :raises RetryableError: if no coordinator was ready within the time.
     :raises StreamsError: if it cannot be done, as for :func:`leave_group`.
     """
-    leaving = tuple(LeavingMember(one.member_id, one.instance_id, _REMOVED) for one in members)
+    classic = tuple(LeavingMember(one.member_id, one.instance_id, _REMOVED) for one in members if one.tasks is None)
     try:
-        _leave(settings, group, leaving, timeout_s, clock)
+        for one in members:
+            if one.tasks is not None:
+                _leave_streams_group(settings, group, one, timeout_s, clock)
+        if classic:
+            _leave(settings, group, classic, timeout_s, clock)
     except StreamsError as error:
         raise type(error)(f"members could not be removed from group {group!r}: {error.message}") from error
 
@@ -91,3 +104,13 @@ def _leave(
     for code in (answer.error_code, *(one.error_code for one in answer.members)):
         if code not in _GONE:
             raise StreamsError(error_codes.described(code))
+
+
+def _leave_streams_group(
+    settings: Mapping[str, Any], group: str, member: GroupMember, timeout_s: float, clock: Clock | None
+) -> None:
+    """Sends the heartbeat with which a member of a group of the streams protocol leaves."""
+    beat = Heartbeat(member=GroupMemberIdentity(member.member_id, LEAVE_EPOCH, member.instance_id))
+    with closing(StreamsGroupHeartbeats(ClientSettings.of(settings), group, clock)) as heartbeats:
+        with suppress(MemberFenced, GroupOfOtherProtocol, InstanceFenced):  # it is gone
+            heartbeats.send(beat, timeout_s)

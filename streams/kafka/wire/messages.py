@@ -172,6 +172,50 @@ class DescribeGroupsResponse:
 
 
 @dataclass(frozen=True)
+class ListGroupsRequest:
+    """Empty filters let everything pass."""
+
+    states_filter: tuple[str, ...]
+    types_filter: Annotated[tuple[str, ...], Since(5)] = ()
+
+
+@dataclass(frozen=True)
+class ListedGroup:
+    group_id: str
+    protocol_type: str
+    group_state: str
+    group_type: Annotated[str, Since(5)] = ""
+
+
+@dataclass(frozen=True)
+class ListGroupsResponse:
+    throttle_time_ms: Int32
+    error_code: Int16
+    groups: Annotated[tuple[ListedGroup, ...], AtMost(1_000_000)]
+
+
+@dataclass(frozen=True)
+class DeleteGroupsRequest:
+    groups_names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class DeletedGroup:
+    group_id: str
+    error_code: Int16
+
+
+@dataclass(frozen=True)
+class DeleteGroupsResponse:
+    throttle_time_ms: Int32
+    results: tuple[DeletedGroup, ...]
+
+    @property
+    def error_code(self) -> int:
+        return next((group.error_code for group in self.results if group.error_code != NONE), NONE)
+
+
+@dataclass(frozen=True)
 class DescribeClusterRequest:
     include_cluster_authorized_operations: bool
 
@@ -433,6 +477,27 @@ DESCRIBE_GROUPS = Api(
     response=DescribeGroupsResponse,
     needs="2.4",
     most_answer_bytes=16 * 1024 * 1024,  # metadata and assignments of all members
+)
+LIST_GROUPS = Api(
+    name="ListGroups",
+    key=16,
+    lowest=4,
+    highest=5,
+    flexible_from=3,
+    request=ListGroupsRequest,
+    response=ListGroupsResponse,
+    needs="2.6",
+    most_answer_bytes=64 * 1024 * 1024,
+)
+DELETE_GROUPS = Api(
+    name="DeleteGroups",
+    key=42,
+    lowest=2,
+    highest=2,
+    flexible_from=2,
+    request=DeleteGroupsRequest,
+    response=DeleteGroupsResponse,
+    needs="2.4",
 )
 OFFSET_FETCH = Api(
     name="OffsetFetch",

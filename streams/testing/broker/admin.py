@@ -6,7 +6,15 @@ from collections.abc import Collection, Mapping
 
 from processor_api.errors import StreamsError
 from processor_api.task_id import TopicPartition
-from streams.kafka.ports import GroupInfo, GroupMember, NewTopic, OffsetAndMetadata, TopicInfo, UnknownPartitionError
+from streams.kafka.ports import (
+    GroupHasMembers,
+    GroupInfo,
+    GroupMember,
+    NewTopic,
+    OffsetAndMetadata,
+    TopicInfo,
+    UnknownPartitionError,
+)
 from streams.testing.broker.broker import EmbeddedBroker
 
 
@@ -101,6 +109,12 @@ class EmbeddedAdmin:
             if found.streams is not None:
                 return GroupInfo(group, "stable" if found.streams.at_rest else "reconciling", "", members, "streams")
             return GroupInfo(group, "stable" if found.at_rest else "preparing_rebalance", "cooperative-sticky", members)
+
+    def delete_group(self, group: str) -> None:
+        with self._broker.lock:
+            if self._broker.groups.group(group).has_members:
+                raise GroupHasMembers(f"group {group!r} has members: stop its workers first")
+            self._broker.groups.delete(group)
 
     def remove_members(self, group: str, members: Collection[GroupMember]) -> None:
         with self._broker.lock:

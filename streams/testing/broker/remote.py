@@ -322,6 +322,9 @@ class RemoteAdmin(_RemoteClient):
     def describe_group(self, group: str) -> GroupInfo:
         return self._call("describe_group", group)  # type: ignore[no-any-return]
 
+    def delete_group(self, group: str) -> None:
+        self._call("delete_group", group)
+
     def remove_members(self, group: str, members: Collection[GroupMember]) -> None:
         self._call("remove_members", group, list(members))
 
