@@ -69,6 +69,12 @@ def _of_worker(status: WorkerStatus) -> Iterator[NoOutputReason]:
             text="workers of the application run another topology, and this one waits until they have left",
             remedy="Stop them; if they are another application, give this one an application.id of its own.",
         )
+    elif (said := next((one.group_status for one in status.threads if one.group_status), None)) and not status.tasks:
+        yield NoOutputReason(
+            cause="group-status",
+            text=f"the group gives no tasks: {said.partition(' To do: ')[0]}",
+            remedy=said.partition(" To do: ")[2] or "Wait for the brokers.",
+        )
     elif not status.tasks and status.state == "REBALANCING":
         yield NoOutputReason(
             cause="no-member",

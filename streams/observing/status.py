@@ -170,6 +170,8 @@ class ThreadStatus:
     """The mean time of a commit, in the windows of the metrics; ``None`` if there was none."""
     waits_for_topology: bool = False
     """Whether it waits until the workers of another topology have left the group."""
+    group_status: str | None = None
+    """The reason for which the group gives it no tasks, with what to do; ``None`` if it says nothing of the kind."""
 
 
 @dataclass(frozen=True, kw_only=True)

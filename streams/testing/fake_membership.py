@@ -166,6 +166,9 @@ class FakeMembership:
     def is_blocked(self) -> bool:
         return self._blocked
 
+    def group_status(self) -> str | None:
+        return None
+
     def extend(self, topology: GroupTopology) -> None:
         self._group.extend(topology)
 

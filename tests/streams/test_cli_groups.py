@@ -57,3 +57,57 @@ def test_a_lag_that_is_not_known_makes_the_total_a_lower_bound(cli: ClusterComma
     cli.kafka.create_topics("in", "out")
     send(EmbeddedClients(cli.kafka.broker).producer({}), b"1")
     assert "total lag: at least 0; nothing is committed for 1 partition" in cli.run("groups", app).lines
+
+
+STREAMS_GROUP = """
+builder = StreamsBuilder(key_serde="string", value_serde="string")
+builder.stream("{topic}").to("out")
+"""
+
+
+def streams_group(cli: ClusterCommands, topic: str = "in") -> str:
+    return cli.app(STREAMS_GROUP.format(topic=topic), after="settings['group.protocol'] = 'streams'")
+
+
+def test_a_group_of_the_streams_protocol_is_shown(cli: ClusterCommands) -> None:
+    app = streams_group(cli)
+    cli.kafka.create_topics("in", "out")
+    cli.start(app)
+    wait_until("its tasks are shown", lambda: " 0_0" in cli.run("groups", app).out)
+    assert cli.run("groups", app).lines[0] == "group shop (protocol streams) is stable; 1 member"
+    assert json.loads(cli.run("groups", app, "--json").out)["protocol"] == "streams"
+    assert "streams" in cli.run("groups", "--bootstrap-servers", "localhost:9092").out
+
+
+def test_a_group_gets_another_topology_and_keeps_its_offsets(cli: ClusterCommands) -> None:
+    app, changed = streams_group(cli), streams_group(cli, "other")
+    cli.kafka.create_topics("in", "out", "other")
+    send(EmbeddedClients(cli.kafka.broker).producer({}), b"1", b"2")
+    running = cli.start(app)
+    wait_until("it has committed", lambda: "total lag: 0" in cli.run("groups", app).out)
+    file = cli.folder / "kept.csv"
+    words = ("groups", "upgrade-topology", changed, "--offsets-file", str(file))
+    refused = cli.run(*words, "--yes")
+    assert refused.status == 1
+    assert "stop its workers first; nothing was changed" in refused.err
+    running.close()
+    assert cli.run(*words, "--dry-run").lines[-1] == "nothing was changed (--dry-run)"
+    assert cli.kafka.broker.groups.group("shop").streams is not None
+    assert cli.run(*words).status == 2
+    assert cli.run(*words, stdin="n\n", terminal=True).lines[-1].endswith("[y/N] nothing was changed")
+    done = cli.run(*words, "--yes")
+    assert done.status == 0, done.err
+    assert file.read_text() == "in,0,2\n"
+    assert cli.kafka.broker.groups.group("shop").streams is None
+    assert "2          2    0" in cli.run("groups", app).out
+    cli.start(changed)
+    again = cli.run("groups", "upgrade-topology", app, "--yes")
+    assert again.status == 1
+
+
+def test_a_classic_group_has_no_topology_to_replace(cli: ClusterCommands) -> None:
+    app = cli.app(APP.format(options=""))
+    cli.kafka.create_topics("in", "out")
+    printed = cli.run("groups", "upgrade-topology", app, "--yes")
+    assert "is none of the streams protocol" in printed.out
+    assert cli.run("groups", app, "more").status == 2

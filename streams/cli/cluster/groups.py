@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from processor_api.errors import StreamsError
@@ -13,8 +15,8 @@ from processor_api.task_id import TaskId, TopicPartition
 from processor_api.topology.nodes import SourceNode
 from streams.cli.cluster.connection import ClusterConnection, Target, partitions_of, target_of
 from streams.cli.command_parser import add_with_examples
-from streams.cli.output.failures import CLEAN, FAILED
-from streams.cli.output.terminal import counted, json_text, say, say_error, table
+from streams.cli.output.failures import CLEAN, FAILED, CannotRun
+from streams.cli.output.terminal import ask, counted, json_text, say, say_error, table
 from streams.cli.settings_options import add_settings_options
 from streams.cli.topology_function import APP_HELP
 from streams.kafka.membership.control_topics import control_topic
@@ -30,8 +32,10 @@ examples:
   streams groups
   streams groups app.py
   streams groups --application-id orders --json | jq .total_lag
+  streams groups upgrade-topology app.py --dry-run
 """
 _CLIENT = re.compile(r"(?P<process>.*?)(?:-StreamThread-(?P<thread>\d+))?(?:-consumer)?(?:-topology-[0-9a-f]{8})?")
+UPGRADE = "upgrade-topology"
 MOST_PARTITIONS = 10_000
 """Partitions of which the offsets of a group without a topology are asked for at most."""
 
@@ -46,9 +50,20 @@ def add_parser(commands: Any, help_text: str) -> None:
         " each partition that it reads the committed offset and the lag, which is the number of offsets behind it, or"
         " behind the first record where nothing is committed. Records of transactions that are open count as lag, and"
         " are named."
-        " Without either it lists the groups of the cluster. Exit status: 1 if the group does not exist, else 0.",
+        " Without either it lists the groups of the cluster. Exit status: 1 if the group does not exist, else 0."
+        f" With {UPGRADE!r} before APP it replaces a group of the streams protocol, whose workers are stopped, by one"
+        " without a topology: the next worker that joins gives it its own. The offsets stay.",
     )
-    parser.add_argument("topology", metavar="APP", nargs="?", help=APP_HELP)
+    parser.add_argument("topology", metavar=f"[{UPGRADE}] APP", nargs="?", help=APP_HELP)
+    parser.add_argument("app", nargs="?", help=argparse.SUPPRESS)
+    parser.add_argument("--dry-run", action="store_true", help=f"{UPGRADE}: show what would happen, and change nothing")
+    parser.add_argument("--yes", action="store_true", help=f"{UPGRADE}: do not ask")
+    parser.add_argument(
+        "--offsets-file",
+        metavar="FILE",
+        type=Path,
+        help=f"{UPGRADE}: where the offsets are written down first (default: GROUP-offsets.csv)",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     add_settings_options(parser)
     parser.set_defaults(command=run)
@@ -102,9 +117,17 @@ class GroupLag:
 
 def run(arguments: argparse.Namespace, *, clients: KafkaClients | None = None) -> int:
     """Prints the group, or the groups; returns the exit status."""
+    upgrades = arguments.topology == UPGRADE
+    if upgrades:
+        arguments.topology = arguments.app
+    elif arguments.app is not None:
+        raise CannotRun(f"one APP is expected, or {UPGRADE!r} before it; got {arguments.topology!r} and more")
     target = target_of(arguments)
     connection = ClusterConnection(target.config, clients)
     with connection.admin() as admin:
+        if upgrades:
+            with connection.consumer() as consumer:
+                return _upgrade(arguments, target, admin, consumer)
         if not target.has_id:
             return _list(admin, as_json=arguments.json)
         group = admin.describe_group(target.config.application_id)
@@ -127,11 +150,20 @@ def _list(admin: Admin, *, as_json: bool) -> int:
         except StreamsError as error:
             say_error(f"group {name!r} cannot be described: {error.message}")
     if as_json:
-        groups = [{"name": g.name, "state": g.state, "assignor": g.assignor, "members": len(g.members)} for g in found]
+        groups = [
+            {
+                "name": g.name,
+                "state": g.state,
+                "assignor": g.assignor,
+                "protocol": g.protocol,
+                "members": len(g.members),
+            }
+            for g in found
+        ]
         say(json_text({"groups": groups}))
     else:
-        rows = [(one.name, one.state, str(len(one.members)), one.assignor) for one in found]
-        table(("GROUP", "STATE", "MEMBERS", "ASSIGNOR"), rows)
+        rows = [(one.name, one.state, str(len(one.members)), one.protocol, one.assignor) for one in found]
+        table(("GROUP", "STATE", "MEMBERS", "PROTOCOL", "ASSIGNOR"), rows)
     return CLEAN
 
 
@@ -153,7 +185,8 @@ def _members(target: Target, admin: Admin, group: GroupInfo, existing: Mapping[s
     found = []
     for member in sorted(group.members, key=lambda one: (one.client_id, one.member_id)):
         slots = [TaskId(subtopologies[topic], n) for topic, n in member.partitions if topic in subtopologies]
-        found.append(_Member(member, tuple(sorted(map(plan.task, slots)))))
+        tasks = map(plan.task, slots) if member.tasks is None else member.tasks
+        found.append(_Member(member, tuple(sorted(tasks))))
     return found
 
 
@@ -218,13 +251,72 @@ def _committed(group: str, admin: Admin, places: Collection[TopicPartition]) -> 
     return found
 
 
+# ------------------------------------------------------------------ another topology
+
+
+def _upgrade(arguments: argparse.Namespace, target: Target, admin: Admin, consumer: Consumer) -> int:
+    """Replaces a group of the streams protocol by one without a topology; returns the exit status.
+
+    The offsets are written to a file first, since between the two requests only that has them.
+    """
+    if not target.has_id:
+        raise CannotRun(f"{UPGRADE} needs an application: name APP, or --application-id")
+    name = target.config.application_id
+    group = admin.describe_group(name)
+    if group.protocol != "streams":
+        say(f"group {name!r} is none of the streams protocol: it has no topology, and nothing was changed")
+        return CLEAN
+    if group.members:
+        clients = ", ".join(sorted(member.client_id for member in group.members)[:3])
+        raise StreamsError(f"group {name!r} has members ({clients}): stop its workers first; nothing was changed")
+    existing = admin.topics()
+    places = partitions_of([topic for topic in existing if not topic.startswith("__")], existing)
+    offsets = consumer.committed(places)  # waits for transactions that are open
+    say(f"group {name} keeps its offsets of {counted(len(offsets), 'partition')}, and gets another topology")
+    table(
+        ("TOPIC", "PARTITION", "OFFSET"), ((p.topic, str(p.partition), str(offsets[p].offset)) for p in sorted(offsets))
+    )
+    if arguments.dry_run:
+        say("nothing was changed (--dry-run)")
+        return CLEAN
+    if not arguments.yes:
+        if not sys.stdin.isatty():
+            raise CannotRun("nothing was changed: --yes is needed where there is no terminal to ask on")
+        if not ask(f"replace group {name!r}?"):
+            say("nothing was changed")
+            return CLEAN
+    file = arguments.offsets_file or Path(f"{name}-offsets.csv")
+    try:
+        file.write_text("".join(f"{p.topic},{p.partition},{offsets[p].offset}\n" for p in sorted(offsets)), "utf-8")
+    except OSError as error:
+        raise CannotRun(f"nothing was changed: {file} cannot be written: {error.strerror or error}") from error
+    admin.delete_group(name)
+    try:
+        consumer.commit(offsets)
+        if (found := consumer.committed(places)) != offsets:
+            raise StreamsError(f"{len(found)} partitions have offsets now")
+    except StreamsError as error:
+        raise StreamsError(
+            f"group {name!r} was deleted, and its offsets are not those of before ({error.message}): commit them with"
+            f" `streams reset APP --offsets-only --from-file {file}`, before a worker starts"
+        ) from error
+    say(f"done: the next worker that starts gives the group its topology; the offsets are in {file}, too")
+    return CLEAN
+
+
 # ------------------------------------------------------------------ printing
 
 
 def _print(group: GroupInfo, members: list[_Member], lags: list[GroupLag]) -> None:
     assignor = f", assignor {group.assignor}" if group.assignor else ""
     state = "does not exist" if group.state == "dead" else f"is {group.state}"
-    say(f"group {group.name} {state}{assignor}; {counted(len(members), 'member')}")
+    protocol = "" if group.protocol == "classic" else f" (protocol {group.protocol})"
+    say(f"group {group.name}{protocol} {state}{assignor}; {counted(len(members), 'member')}")
+    if group.state == "not_ready":
+        say(
+            "its members get no tasks: topics are missing, or have other partitions; the log and the status of a"
+            " worker say which"
+        )
     if members:
         say()
         rows = [(one.process, one.thread, one.info.host, ", ".join(map(str, one.tasks)) or "none") for one in members]
@@ -261,6 +353,7 @@ def _as_json(group: GroupInfo, members: list[_Member], lags: list[GroupLag]) -> 
         "group": group.name,
         "state": group.state,
         "assignor": group.assignor or None,
+        "protocol": group.protocol,
         "members": [
             {
                 "client_id": one.info.client_id,

@@ -16,7 +16,13 @@ from streams.cli.output.findings import Finding, Verdict, fail, fails, ok, warn
 from streams.kafka.membership.control_topics import control_topic
 from streams.kafka.ports import Admin, Consumer
 from streams.kafka.producing.key_places import PlacedKeys, disagreeing
-from streams.kafka.topics.application import DEAD_LETTERS, Use, application_topics, topology_sources
+from streams.kafka.topics.application import (
+    DEAD_LETTERS,
+    Use,
+    application_topics,
+    needs_control_topics,
+    topology_sources,
+)
 from streams.kafka.topics.internal import (
     TopicRole,
     check_existing_topics,
@@ -73,7 +79,7 @@ def needed_rights(
             needed.setdefault(name, set()).update(_OF_ROLE[topic.role])
         if topic.is_cut_by_tasks:
             needed[name].add("DELETE")  # rows of windows that have expired are deleted from it
-    control = _control_topics(topology, prefix)
+    control = _control_topics(topology, prefix) if needs_control_topics(settings) else {}
     needed |= control
     own = [name for name, topic in internal.items() if topic.role in _OF_ROLE] + list(control)
     return needed, sorted(name for name in own if name not in existing)
@@ -191,7 +197,8 @@ def _group(cluster: CheckedCluster) -> Iterable[Finding]:
     if group is None:
         return []
     try:
-        return [group_finding(group, describe_group(cluster.consumer, group, timeout_s=cluster.timeout_s))]
+        found = describe_group(cluster.consumer, group, timeout_s=cluster.timeout_s)
+        return [group_finding(group, found, str(cluster.settings.get("group.protocol", "classic")))]
     except StreamsError as error:
         refused = error_codes.described(error_codes.GROUP_AUTHORIZATION_FAILED) in str(error)
         return [fail("group", f"{error}; allow READ and DESCRIBE on group {group!r}" if refused else str(error))]
@@ -211,8 +218,30 @@ def _transactions(cluster: CheckedCluster) -> Iterable[Finding]:
     return [ok("transactions", f"transactional ids with the prefix {own!r} may be used")]
 
 
-def group_finding(group: str, found: GroupDescription) -> Finding:
-    """Checks whether an application may join its group as it is."""
+def group_finding(group: str, found: GroupDescription, protocol: str = "classic") -> Finding:
+    """Checks whether an application may join its group as it is.
+
+    :param protocol: the group protocol of the application.
+    """
+    if not found.knows_streams and protocol == "streams":
+        return fail(
+            "group",
+            "the brokers do not take part in the streams protocol: they must be Kafka 4.2 or later, with the feature"
+            " streams.version at 1; or set group.protocol to classic",
+        )
+    if found.kind != protocol and (found.members or found.kind == "streams"):
+        way = "stop its workers" if found.members else "run `streams groups upgrade-topology`, which keeps its offsets"
+        return fail(
+            "group",
+            f"{group!r} is a group of the {found.kind} protocol with {found.members} members, and group.protocol is"
+            f" {protocol}: {way}",
+        )
+    if found.state == "NotReady":
+        return warn(
+            "group",
+            f"{group!r} gives its {found.members} members no tasks: topics are missing, or have other partitions; the"
+            " log of a worker, and its status, say which",
+        )
     if found.may_read is False:
         return fail("group", f"{group!r} may be described but not joined: allow READ on it")
     if found.members and found.protocol not in OWN_PROTOCOLS:

@@ -81,6 +81,10 @@ class ControlTopicMembership:
     def is_blocked(self) -> bool:
         return self._gate.is_blocked
 
+    def group_status(self) -> str | None:
+        """Returns ``None``: the group knows nothing of topologies."""
+        return None
+
     # ------------------------------------------------------------------ called by the consumer
 
     def on_assigned(self, partitions: Collection[TopicPartition]) -> None:

@@ -87,6 +87,11 @@ class Membership(Protocol):
         call it."""
         ...
 
+    def group_status(self) -> str | None:
+        """Returns why the group gives this member no tasks, with what to do; ``None`` if it says nothing of the kind.
+        Any thread may call it."""
+        ...
+
     def extend(self, topology: GroupTopology) -> None:
         """Adds the tasks that the topology has got since the worker joined."""
         ...

@@ -16,7 +16,7 @@ from typing import Any
 from processor_api.clock import Clock
 from processor_api.errors import StreamsError, TaskMigratedError
 from processor_api.task_id import TopicPartition
-from streams.kafka.membership.group_heartbeats import PACE_S, GroupHeartbeats
+from streams.kafka.membership.group_heartbeats import PACE_S, WHAT_TO_DO, GroupHeartbeats, status_text
 from streams.kafka.membership.group_life import GroupLife
 from streams.kafka.membership.port import GroupTopology, Owner, ShutdownRequested, Tasks
 from streams.kafka.membership.topology_gate import TopologyGate
@@ -127,6 +127,11 @@ class StreamsGroupMembership:
         if self._topology is None or owned is None:
             return False
         return self._gate.may_open(self._topology, owned.active)
+
+    def group_status(self) -> str | None:
+        life = self._life
+        found = () if life is None else life.statuses
+        return next((status_text(status, detail) for status, detail in found if status in WHAT_TO_DO), None)
 
     def is_blocked(self) -> bool:
         return self._gate.is_blocked or (self._heartbeats is not None and self._heartbeats.is_blocked)

@@ -107,7 +107,12 @@ def application_topics(
         )
         for name, by_use in sorted(uses.items(), key=lambda one: (min(map(order.index, one[1])), one[0]))
     ]
-    return [*external, *_internal(topology, settings, readable)]
+    return [*external, *_internal(topology, settings, readable, counts)]
+
+
+def needs_control_topics(settings: Mapping[str, Any]) -> bool:
+    """Whether the members of the application's group share their tasks by control topics."""
+    return str(settings.get("group.protocol", "classic")) != "streams"
 
 
 def readable_topics(topology: TopologyData, settings: Mapping[str, Any], counts: Mapping[str, int]) -> dict[str, int]:
@@ -127,7 +132,7 @@ def topology_sources(topology: TopologyData) -> set[str]:
 
 
 def _internal(
-    topology: TopologyData, settings: Mapping[str, Any], readable: Mapping[str, int]
+    topology: TopologyData, settings: Mapping[str, Any], readable: Mapping[str, int], counts: Mapping[str, int]
 ) -> list[ApplicationTopic]:
     prefix = topic_prefix(settings)
     try:
@@ -141,5 +146,7 @@ def _internal(
             by = (topic.store,) if topic.store is not None else ()
             found.append(ApplicationTopic(name=name, uses=(use,), by=by, expected=expected.get(name, topic.partitions)))
     for part in task_subtopologies(topology):
-        found.append(ApplicationTopic(name=control_topic(prefix, part.id), uses=(Use.TASKS,), by=()))
+        name = control_topic(prefix, part.id)
+        if needs_control_topics(settings) or name in counts:  # they may be left of another group protocol
+            found.append(ApplicationTopic(name=name, uses=(Use.TASKS,), by=()))
     return found

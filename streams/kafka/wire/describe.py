@@ -10,7 +10,7 @@ from processor_api.clock import Clock, SystemClock
 from processor_api.errors import StreamsError
 from streams.kafka.wire import error_codes
 from streams.kafka.wire.client_settings import Address, ClientSettings
-from streams.kafka.wire.connection import Connection, Deadline
+from streams.kafka.wire.connection import Connection, Deadline, UnsupportedRequest
 from streams.kafka.wire.coordinator import LATER, Coordinator, through_any_server
 from streams.kafka.wire.messages import (
     DESCRIBE_CLUSTER,
@@ -22,6 +22,7 @@ from streams.kafka.wire.messages import (
     DescribeGroupsRequest,
     FindCoordinatorRequest,
 )
+from streams.kafka.wire.streams_group import described
 
 _RELEASES = {
     7: "3.3",
@@ -66,6 +67,10 @@ class GroupDescription:
     members: int
     may_read: bool | None
     """Whether we may join it; ``None`` if the coordinator does not report them."""
+    kind: str = "classic"
+    """The protocol of the group: ``classic`` or ``streams``."""
+    knows_streams: bool = True
+    """Whether the coordinator takes part in the streams protocol (KIP-1071)."""
 
 
 def describe_cluster(
@@ -111,12 +116,20 @@ def describe_group(
     request = DescribeGroupsRequest((group,), include_authorized_operations=True)
     with Coordinator(ClientSettings.of(settings), group, clock) as coordinator:
         answer = coordinator.call(DESCRIBE_GROUPS, request, timeout_s)
+        try:
+            streams = described(coordinator, group, timeout_s)
+            knows_streams = True
+        except UnsupportedRequest:
+            streams, knows_streams = None, False
+    if streams is not None:
+        return GroupDescription(streams.group_state, "", len(streams.members), None, "streams")
     if answer.error_code != error_codes.NONE or len(answer.groups) != 1:
         raise StreamsError(f"group {group!r} is not described: {error_codes.described(answer.error_code)}")
     (found,) = answer.groups
     operations = found.authorized_operations
     may_read = None if operations == UNKNOWN_OPERATIONS else bool(operations & 1 << _READ)
-    return GroupDescription(found.group_state, found.protocol_data, len(found.members), may_read)
+    members = len(found.members)
+    return GroupDescription(found.group_state, found.protocol_data, members, may_read, knows_streams=knows_streams)
 
 
 def find_transaction_coordinator(

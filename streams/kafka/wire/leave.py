@@ -111,6 +111,6 @@ def _leave_streams_group(
 ) -> None:
     """Sends the heartbeat with which a member of a group of the streams protocol leaves."""
     beat = Heartbeat(member=GroupMemberIdentity(member.member_id, LEAVE_EPOCH, member.instance_id))
-    with closing(StreamsGroupHeartbeats(ClientSettings.of(settings), group, clock)) as heartbeats:
-        with suppress(MemberFenced, GroupOfOtherProtocol, InstanceFenced):  # it is gone
-            heartbeats.send(beat, timeout_s)
+    gone = suppress(MemberFenced, GroupOfOtherProtocol, InstanceFenced)
+    with gone, closing(StreamsGroupHeartbeats(ClientSettings.of(settings), group, clock)) as heartbeats:
+        heartbeats.send(beat, timeout_s)

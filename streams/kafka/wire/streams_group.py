@@ -72,7 +72,7 @@ class StreamsGroupHeartbeats:
 
     def send(self, beat: Heartbeat, timeout_s: float) -> HeartbeatAnswer:
         """Sends a heartbeat, once; raises as `streams.kafka.streams_group.StreamsGroupRequests.heartbeat`."""
-        answer = self._coordinator.call_once(STREAMS_GROUP_HEARTBEAT, _request(self._group, beat), timeout_s)
+        answer = self._coordinator.call_once(STREAMS_GROUP_HEARTBEAT, heartbeat_request(self._group, beat), timeout_s)
         if answer.error_code != error_codes.NONE:
             _raise(self._group, beat, answer)
         tasks = None
@@ -140,7 +140,8 @@ def _ids(tasks: Collection[TaskId]) -> tuple[TaskIds, ...]:
     return tuple(TaskIds(str(part), tuple(numbers)) for part, numbers in by_part.items())
 
 
-def _request(group: str, beat: Heartbeat) -> StreamsGroupHeartbeatRequest:
+def heartbeat_request(group: str, beat: Heartbeat) -> StreamsGroupHeartbeatRequest:
+    """Returns the message of a heartbeat."""
     joining, owned = beat.joining, beat.owned
     endpoint = None if joining is None else joining.endpoint
     return StreamsGroupHeartbeatRequest(

@@ -141,6 +141,12 @@ class StreamThread:
         resources = self._resources
         return resources is not None and resources.waits_for_another_topology()
 
+    def group_status(self) -> str | None:
+        """Returns why the group gives the thread no tasks, with what to do; ``None`` if it says nothing of the kind.
+        Any thread may call it."""
+        resources = self._resources
+        return None if resources is None else resources.membership.group_status()
+
     def owned_tasks(self) -> list[TaskId]:
         """Lists the ids of the tasks that the thread owns now; any thread may call it."""
         resources = self._resources

@@ -8,10 +8,11 @@ import struct
 import threading
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from streams.kafka.wire import messages
+from streams.kafka.wire import messages, streams_group_messages
 from streams.kafka.wire.api import Api
 from streams.kafka.wire.client_settings import Address
 from streams.kafka.wire.codec import Reader, codec_of
@@ -33,6 +34,12 @@ APIS: dict[int, Api[Any, Any]] = {
     api.key: api for api in (*vars(messages).values(), OFFSET_COMMIT) if isinstance(api, Api)
 }
 VERSIONS = ApiVersionsResponse(0, tuple(SupportedApi(api.key, 0, api.highest) for api in APIS.values()), 0)
+STREAMS_APIS = {api.key: api for api in vars(streams_group_messages).values() if isinstance(api, Api)}
+STREAMS_VERSIONS = replace(
+    VERSIONS, api_keys=(*VERSIONS.api_keys, *(SupportedApi(key, 0, api.highest) for key, api in STREAMS_APIS.items()))
+)
+"""The versions of a broker that takes part in the streams protocol."""
+APIS |= STREAMS_APIS
 
 
 class Request(NamedTuple):
