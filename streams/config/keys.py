@@ -198,7 +198,13 @@ KEYS: tuple[Key, ...] = (
         WORKS,
         "topic to which the built-in handlers send records that failed (KIP-1034); it has to exist",
     ),
-    Key("group.protocol", "group_protocol", "classic", WORKS, "`classic`; the streams protocol (KIP-1071) comes later"),
+    Key(
+        "group.protocol",
+        "group_protocol",
+        "classic",
+        WORKS,
+        "`classic`, or `streams`: the brokers place the tasks (KIP-1071; Kafka 4.2 or later)",
+    ),
     Key(
         "final.results.part.rows",
         "final_results_part_rows",
@@ -552,7 +558,12 @@ PREFIXES: tuple[Prefix, ...] = (
     Prefix("producer.", "producer", "P", "every producer"),
     Prefix("admin.", "admin", "A", "the admin client"),
     Prefix("topic.", "topic", "T", "internal topics when they are created"),
-    Prefix("client.tag.", "client_tag", "-", "has no effect: " + _RACK),
+    Prefix(
+        "client.tag.",
+        "client_tag",
+        "-",
+        "has no effect: " + _RACK + ". With `group.protocol=streams` the group gets them",
+    ),
 )
 
 BY_NAME: dict[str, Key] = {key.name: key for key in KEYS}

@@ -60,6 +60,12 @@ CLIENTS = "clients"
 """The field of client settings without a prefix: each client takes those it has."""
 
 _EXACTLY_ONCE = "exactly_once_v2"
+_PROTOCOL = "group.protocol"
+_AT_BROKER = {
+    "session.timeout.ms": "streams.session.timeout.ms",
+    "heartbeat.interval.ms": "streams.heartbeat.interval.ms",
+}
+"""The settings of consumers in place of which groups of the streams protocol have some at the brokers."""
 _OLDER_CACHE_NAME = "cache.max.bytes.buffering"
 _CACHE_NAME = "statestore.cache.max.bytes"
 _OTHER_NAMES = {"default.state.isolation.level": "default.interactive.query.isolation.level"}
@@ -89,6 +95,8 @@ class SortedSettings:
         self.fields: dict[str, Any] = {}
         self.problems: list[str] = []
         self.remarks: list[str] = []
+        self.of_streams_groups: list[str] = []
+        """Remarks about settings that groups of the streams protocol alone use."""
 
 
 def kafka_name(name: str) -> str:
@@ -124,7 +132,19 @@ def sort_settings(given: Mapping[str, Any]) -> SortedSettings:
             _sort_key(result, place.key, value, also_given=places)
         else:
             _sort_prefixed(result, name, place, value, exactly_once)
+    protocols = (plain_str(value).strip() for _, place, value in places.values() if place.kafka_name == _PROTOCOL)
+    if next(protocols, "") == "streams":
+        result.remarks += _of_the_broker(places.values())
+    else:
+        result.remarks += result.of_streams_groups
     return result
+
+
+def _of_the_broker(given: Iterable[tuple[str, SettingPlace, Any]]) -> Iterator[str]:
+    """Yields a remark for each setting that brokers have for groups of the streams protocol, and members do not."""
+    for name, place, _ in given:
+        if place.key is None and (at_broker := _AT_BROKER.get(place.name)) is not None:
+            yield f"{name} has no effect with group.protocol=streams: the group's setting {at_broker} holds"
 
 
 def _flat(given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -186,7 +206,7 @@ def _sort_prefixed(result: SortedSettings, name: str, place: SettingPlace, value
     prefix = place.prefix
     field = prefix.field if prefix else CLIENTS
     if prefix is not None and prefix.scope == "-":
-        result.remarks.append(f"{place.kafka_name} {prefix.note}")
+        result.of_streams_groups.append(f"{place.kafka_name} {prefix.note}")
     elif prefix is not None and prefix.scope == "T":
         if place.name not in TOPIC_SETTINGS and (near := _nearest(place.name, TOPIC_SETTINGS, cutoff=0.8)):
             result.problems.append(f"{name} is not a setting of topics, did you mean {prefix.name}{near}?")

@@ -185,7 +185,7 @@ def test_each_wrong_setting_has_its_sentence() -> None:
             "processing.guarantee cannot be exactly_once: Kafka Streams removed",
         ),
         ({"processing.guarantee": "maybe"}, "processing.guarantee must be one of at_least_once, exactly_once_v2; got"),
-        ({"group.protocol": "streams"}, "group.protocol cannot be streams: the streams rebalance protocol (KIP-1071)"),
+        ({"group.protocol": "consumer"}, "group.protocol cannot be consumer: use classic or streams"),
         ({"topology.optimization": "fast"}, "topology.optimization must be none, all, or some of reuse.ktable.source"),
         ({"dsl.store.format": "PLAIN"}, "dsl.store.format must be one of DEFAULT, HEADERS; got 'PLAIN'"),
         ({"enable.metrics.push": "yes"}, "enable.metrics.push must be true or false, got 'yes'"),
@@ -237,6 +237,20 @@ def test_a_setting_without_effect_is_accepted_with_one_warning(caplog: pytest.Lo
     config(num_stream_threads=2)
     config(**{"client.tag.zone_a": "x"})
     assert [record.getMessage().partition(":")[0] for record in caplog.records] == ["client.tag.zone_a has no effect"]
+
+
+def test_a_setting_that_the_brokers_have_for_streams_groups_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    streams = {"group.protocol": "streams", "client.tag.zone": "a"}
+    made = config(**streams, **{"consumer.session.timeout.ms": 9000, "heartbeat.interval.ms": 3000})
+    assert made.group_protocol == "streams"
+    assert made.client_tag == {"zone": "a"}
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{name} has no effect with group.protocol=streams: the group's setting streams.{setting} holds"
+        for name, setting in [
+            ("consumer.session.timeout.ms", "session.timeout.ms"),
+            ("heartbeat.interval.ms", "heartbeat.interval.ms"),
+        ]
+    ]
 
 
 def test_the_older_name_of_the_cache_size_gives_way_to_the_newer() -> None:

@@ -1,0 +1,102 @@
+"""Applications in a group of the streams protocol (KIP-1071), on a real Apache Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from integration_support.counting import Counting
+from integration_support.topics import Topics
+from integration_support.workers import Workers
+from tools.kafka.broker import Broker
+
+SHORT_SESSIONS = {
+    "group.streams.min.session.timeout.ms": "6000",
+    "group.streams.session.timeout.ms": "6000",
+    "group.streams.min.heartbeat.interval.ms": "1000",
+    "group.streams.heartbeat.interval.ms": "1000",
+}
+GUARANTEES = ["exactly_once_v2", pytest.param("at_least_once", marks=pytest.mark.slow)]
+
+
+def streams_group(topics: Topics, workers: Workers, guarantee: str = "exactly_once_v2") -> Counting:
+    return Counting(topics, workers, guarantee, group_protocol="streams")
+
+
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+def test_two_workers_share_the_tasks_and_one_takes_over(topics: Topics, workers: Workers, guarantee: str) -> None:
+    """Each word is counted once a round, while a second worker joins and the first one leaves."""
+    counting = streams_group(topics, workers, guarantee)
+    counting.send()
+    first = counting.start().wait_running()
+    with topics.reader(counting.output) as reader:
+        counting.read_round(reader)
+        second = counting.start().wait_running()
+        second.wait_for("task runs")
+        counting.send()
+        counting.read_round(reader)
+        first.stop()
+        counting.send()
+        counting.read_round(reader)
+        second.stop()
+        counting.check(reader)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
+def test_the_tasks_of_a_killed_worker_go_to_the_other(
+    start_broker: Callable[..., Broker], tmp_path: Path, unique_name: Callable[[str], str], guarantee: str
+) -> None:
+    """They come with the end of its session; then the broker is killed and comes back, and no task moves."""
+    broker = start_broker(SHORT_SESSIONS)
+    topics, workers = Topics(broker.bootstrap, unique_name), Workers(tmp_path, broker.bootstrap, unique_name("app"))
+    try:
+        counting = streams_group(topics, workers, guarantee)
+        counting.send()
+        first, second = counting.start().wait_running(), counting.start().wait_running()
+        second.wait_for("task runs")
+        read = counting.read_round if guarantee == "exactly_once_v2" else counting.read_round_or_more
+        with topics.reader(counting.output) as reader:
+            read(reader)
+            first.kill()
+            counting.send()
+            read(reader)
+            assigned = len(second.events("assignment"))
+            broker.kill()
+            broker.start()
+            counting.send()
+            read(reader)
+            assert len(second.events("assignment")) == assigned
+            second.stop()
+    finally:
+        workers.close()
+
+
+@pytest.mark.slow
+def test_from_classic_to_streams_and_back(topics: Topics, workers: Workers, tmp_path: Path) -> None:
+    """Offsets and state stay; the way back needs a group without a topology."""
+    from streams.cli.main import main
+
+    classic = Counting(topics, workers)
+    classic.send()
+    worker = classic.start().wait_running()
+    with topics.reader(classic.output) as reader:
+        classic.read_round(reader)
+        classic._settings["group.protocol"] = "streams"
+        waiting = classic.start()
+        waiting.wait_for("waiting to join the group")
+        worker.stop()
+        classic.send()
+        classic.read_round(reader)
+        waiting.stop()
+        name = ["--application-id", workers.application, "--bootstrap-servers", topics.bootstrap]
+        words = ["groups", "upgrade-topology", *name, "--yes", "--offsets-file", str(tmp_path / "kept.csv")]
+        assert main(words) == 0
+        classic._settings["group.protocol"] = "classic"
+        worker = classic.start().wait_running()
+        classic.send()
+        classic.read_round(reader)
+        worker.stop()
+        classic.check(reader)
