@@ -93,7 +93,7 @@ def test_the_next_life_has_another_member_id() -> None:
     member = Member.owning(A)
     before = member.beat()
     member.life.fenced(before)
-    member.life.let_go(2)
+    member.life.begin_next(2)
     assert member.beat().member.member_id != before.member.member_id
     assert member.beat().owned == tasks()
 
@@ -102,7 +102,7 @@ def test_a_late_acknowledgement_of_an_earlier_life_is_ignored() -> None:
     """A worker that was closing tasks while its member was fenced told the group that it owned them."""
     member = Member.owning(A)
     member.life.fenced(member.beat())
-    member.life.let_go(2)
+    member.life.begin_next(2)
     member.exchange(5, tasks())
     member.life.acknowledge(1, tasks(A))
     assert member.exchange(5).owned is None
@@ -112,14 +112,14 @@ def test_a_late_answer_of_an_earlier_life_is_ignored() -> None:
     member = Member.owning(A)
     late = member.beat()
     member.life.fenced(late)
-    member.life.let_go(2)
+    member.life.begin_next(2)
     member.life.answered(late, HeartbeatAnswer(epoch=9, interval_s=5.0, tasks=tasks(A)))
     assert member.life.phase is Phase.JOINING
     assert member.life.target is None
 
 
-def test_letting_go_of_an_earlier_life_begins_none() -> None:
+def test_a_worker_of_an_earlier_life_begins_none() -> None:
     member = Member.owning(A)
     member.life.fenced(member.beat())
-    member.life.let_go(1)
+    member.life.begin_next(1)
     assert member.life.phase is Phase.FENCED

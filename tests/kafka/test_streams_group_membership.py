@@ -12,8 +12,9 @@ import pytest
 from processor_api.clock import SystemClock
 from processor_api.errors import ConfigError, RetryableError, StreamsError, TaskMigratedError
 from processor_api.task_id import TaskId, TopicPartition
+from streams.kafka.membership.group_heartbeats import StreamsGroupMember
 from streams.kafka.membership.port import GroupTopology, Tasks
-from streams.kafka.membership.streams_group_membership import StreamsGroupMember, StreamsGroupMembership
+from streams.kafka.membership.streams_group_membership import StreamsGroupMembership
 from streams.kafka.ports import OffsetAndMetadata
 from streams.kafka.streams_group import (
     GroupSubtopology,
@@ -23,7 +24,7 @@ from streams.kafka.streams_group import (
     TopologyRefused,
 )
 from streams.testing.broker import EmbeddedBroker, EmbeddedClients
-from streams.testing.broker.streams_requests import EmbeddedStreamsGroup
+from streams.testing.broker.clients import EmbeddedStreamsGroup
 from waiting import wait_until
 
 CLOCK = SystemClock()

@@ -43,8 +43,8 @@ from streams.kafka.wire.offset_commits import (
     CommittedTopic,
     OffsetCommitRequest,
 )
-from streams.kafka.wire.streams_group import StreamsGroupHeartbeats, heartbeat_request, task_lists
-from streams.kafka.wire.streams_group_messages import (
+from streams.kafka.wire.streams_groups.heartbeats import StreamsGroupHeartbeats, heartbeat_request, task_lists
+from streams.kafka.wire.streams_groups.messages import (
     STREAMS_GROUP_DESCRIBE,
     STREAMS_GROUP_HEARTBEAT,
     StreamsGroupHeartbeatResponse,

@@ -10,9 +10,10 @@ from client_contracts.membership import COUNTS, GROWING, Worker
 from processor_api.clock import Clock
 from processor_api.task_id import TaskId, TopicPartition
 from streams.kafka.membership.control_topic_membership import ControlTopicMembership
+from streams.kafka.membership.group_heartbeats import StreamsGroupMember
 from streams.kafka.membership.port import GroupTopology, Membership
 from streams.kafka.membership.shutdown_requests import ShutdownRequests
-from streams.kafka.membership.streams_group_membership import StreamsGroupMember, StreamsGroupMembership
+from streams.kafka.membership.streams_group_membership import StreamsGroupMembership
 from streams.kafka.membership.topology_gate import client_id_with_hash
 from streams.kafka.ports import KafkaClients, NewTopic, OffsetAndMetadata
 from streams.kafka.streams_group import GroupSubtopology

@@ -55,6 +55,7 @@ NAVIGATION: tuple[tuple[str, tuple[str, ...]], ...] = (
             "docs/timestamps.md",
             "docs/partitioning.md",
             "docs/deployment.md",
+            "docs/streams-groups.md",
             "docs/troubleshooting.md",
         ),
     ),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from processor_api.errors import StreamsError
 from processor_api.task_id import TaskId, TopicPartition
+from processor_api.texts import repr_of
 from processor_api.topology.nodes import SourceNode
 from streams.cli.cluster.connection import ClusterConnection, Target, partitions_of, target_of
 from streams.cli.command_parser import add_with_examples
@@ -121,7 +122,7 @@ def run(arguments: argparse.Namespace, *, clients: KafkaClients | None = None) -
     if upgrades:
         arguments.topology = arguments.app
     elif arguments.app is not None:
-        raise CannotRun(f"one APP is expected, or {UPGRADE!r} before it; got {arguments.topology!r} and more")
+        raise CannotRun(f"one APP is expected, or {UPGRADE!r} before it; got {repr_of(arguments.topology)} and more")
     target = target_of(arguments)
     connection = ClusterConnection(target.config, clients)
     with connection.admin() as admin:

@@ -11,6 +11,7 @@ import confluent_kafka
 from processor_api.clock import Clock, SystemClock
 from streams.kafka.confluent.admin import ConfluentAdmin
 from streams.kafka.confluent.consumer import ConfluentConsumer
+from streams.kafka.confluent.group_place import check_metadata_form, group_metadata
 from streams.kafka.confluent.outage import ClusterOutage
 from streams.kafka.confluent.producer import ConfluentProducer
 from streams.kafka.ports import Admin, Consumer, Producer
@@ -57,9 +58,11 @@ class ConfluentClients:
         leave_group(settings, group, instance_id, timeout_s=timeout_s, clock=self._clock)
 
     def streams_group(self, config: Mapping[str, Any]) -> StreamsGroupRequests:
-        from streams.kafka.confluent.streams_group import ConfluentStreamsGroup
+        from streams.kafka.wire.streams_groups.requests import WireStreamsGroup
 
-        return ConfluentStreamsGroup({**self._defaults, **config}, self._clock)
+        settings = {**self._defaults, **config}
+        check_metadata_form(settings)
+        return WireStreamsGroup(settings, group_metadata, self._clock)
 
     def _outage(self, config: Mapping[str, Any]) -> ClusterOutage:
         """Returns that of the cluster of a configuration."""

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from confluent_kafka import Consumer as Client
 from confluent_kafka import KafkaError
 from confluent_kafka import TopicPartition as ClientPartition
 
-from processor_api.errors import StreamsError, TaskMigratedError
+from processor_api.errors import InternalError, StreamsError, TaskMigratedError
 from processor_api.task_id import TopicPartition
+from streams.kafka.confluent.callbacks import ClientLog
 from streams.kafka.confluent.errors import fatal_error, instance_fenced, session_ended
 from streams.kafka.confluent.outage import ClientOutage
 from streams.kafka.ports import RebalanceListener
@@ -37,6 +38,27 @@ def group_metadata(group: str, epoch: int, member: str, instance: str | None = N
     """Returns the metadata of a member of a group, in the form in which librdkafka writes them."""
     head = _METADATA + struct.pack("=i", epoch) + group.encode() + b"\0" + member.encode() + b"\0"
     return head + (b"\x01" if instance is None else b"\0" + instance.encode() + b"\0")
+
+
+def check_metadata_form(config: Mapping[str, Any]) -> None:
+    """Compares the metadata that :func:`group_metadata` writes with those of a client.
+
+    Their form is not documented, and a producer that is given another one would commit without any member being checked.
+
+    :raises InternalError: if the forms differ.
+    """
+    group = str(config["group.id"])
+    settings = {"bootstrap.servers": config["bootstrap.servers"], "group.id": group}
+    client = Client(settings, logger=ClientLog())
+    try:
+        written = client.consumer_group_metadata()
+    finally:
+        client.close()
+    if written != group_metadata(group, -1, ""):
+        raise InternalError(
+            "this version of librdkafka writes the metadata of groups in a form that is not known here, so that commits"
+            " could not be fenced: set group.protocol to classic, or use another version of confluent-kafka"
+        )
 
 
 def member_of(metadata: bytes) -> bytes | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
+from dataclasses import dataclass
 
 from processor_api.clock import Clock
 from processor_api.errors import ConfigError, RetryableError, StreamsError
@@ -33,6 +34,8 @@ REQUEST_S = 10.0
 OTHER_PROTOCOL_S = 0.5
 FIRST_RETRY_S, LAST_RETRY_S, MOST_DOUBLINGS = 0.05, 1.0, 10
 
+Statuses = tuple[tuple[GroupStatus, str], ...]
+
 WHAT_TO_DO = {
     GroupStatus.STALE_TOPOLOGY: "the group has a newer topology: deploy this worker's program again",
     GroupStatus.MISSING_SOURCE_TOPICS: "create them; tasks come by themselves then",
@@ -55,36 +58,53 @@ def is_being_mended(status: GroupStatus, detail: str) -> bool:
 
 def status_text(status: GroupStatus, detail: str) -> str:
     """Returns a status of a group as a sentence, with what to do."""
-    advice = None if is_being_mended(status, detail) else WHAT_TO_DO.get(status)
-    return f"{status.name}: {detail}" + ("" if advice is None else f" To do: {advice}")
+    what_to_do = None if is_being_mended(status, detail) else WHAT_TO_DO.get(status)
+    return f"{status.name}: {detail}" + ("" if what_to_do is None else f" To do: {what_to_do}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamsGroupMember:
+    """The settings of one member.
+
+    ``instance_id`` is that of a static member. Brokers before Kafka 4.4 take none, so that it is left out there unless
+    ``must_be_static``. ``max_poll_s`` is the time after which a worker that does not poll loses its tasks, and within
+    which it has to give up a task.
+    """
+
+    name: str
+    """The start of the names of its threads."""
+    process_id: str
+    max_poll_s: float
+    instance_id: str | None = None
+    must_be_static: bool = False
+    endpoint: tuple[str, int] | None = None
+    rack_id: str | None = None
+    client_tags: tuple[tuple[str, str], ...] = ()
+    pace_s: float = PACE_S
+    """The longest time between two heartbeats."""
 
 
 class GroupHeartbeats:
-    """Sends the heartbeats of a member, and writes down what the group answers.
-
-    :param must_be_static: whether the user has set an instance id, so that the member may not join without.
-    :param max_poll_s: the time after which a worker that does not poll is taken out of the group.
-    """
+    """Sends the heartbeats of a member, and writes down what the group answers."""
 
     def __init__(
         self,
         life: GroupLife,
         requests: StreamsGroupRequests,
+        member: StreamsGroupMember,
         clock: Clock,
         threads: Threads,
-        name: str,
-        *,
-        max_poll_s: float,
-        must_be_static: bool,
-        pace_s: float = PACE_S,
     ) -> None:
-        self._life, self._requests, self._clock = life, requests, clock
-        self._max_poll_s, self._must_be_static, self._pace_s = max_poll_s, must_be_static, pace_s
+        self.life = life
+        self._requests, self._member, self._clock = requests, member, clock
         self._repeated = RepeatedLines(log, clock)
         self._wake = threads.event()
-        self._thread = StoppableThread(threads, self._run, f"{name}-heartbeat")
-        self._statuses: tuple[tuple[GroupStatus, str], ...] = ()
+        self._thread = StoppableThread(threads, self._run, f"{member.name}-heartbeat")
         self._failures = 0
+        self.polled_at = clock.monotonic()
+        """When the worker gave its last sign of life."""
+        self.failure: Exception | None = None
+        """The error by which the membership has ended."""
         self.is_blocked = False
         """Whether members of another protocol are why it has not joined; any thread may read it."""
         self.shutdown_sent = threads.event()
@@ -114,19 +134,23 @@ class GroupHeartbeats:
             if passes(error):
                 raise
             log.error("heartbeats end", extra={"error": str(error)}, exc_info=error)
-            self._life.failed(as_error(error, "in the heartbeats of a member"))
+            self._fail(as_error(error, "in the heartbeats of a member"))
         finally:
             with suppress(StreamsError):
                 self._requests.close_heartbeats()
 
+    def _fail(self, error: Exception) -> None:
+        self.failure = self.failure or error
+        self.life.end()
+
     def _step(self) -> float:
         """Sends the next heartbeat; returns how long to wait for the one after that."""
-        beat = self._life.next_beat()
+        beat = self.life.next_beat()
         if beat is None:
-            return self._pace_s
+            return self._member.pace_s
         if self._is_stuck():
             self._give_up(beat)
-            return self._pace_s
+            return self._member.pace_s
         try:
             answer = self._requests.heartbeat(beat, REQUEST_S)
             self._take(beat, answer)
@@ -138,40 +162,41 @@ class GroupHeartbeats:
             self._fenced(beat, error)
             return self._retry_s()
         except RetryableError as error:
-            self._life.unanswered(beat)
+            self.life.unanswered(beat)
             self._repeated.log("the group does not answer; heartbeats go on", error=str(error))
             return self._retry_s()
         except StreamsError as error:
-            self._life.failed(error)
-            return self._pace_s
+            self._fail(error)
+            return self._member.pace_s
         self._failures, self.is_blocked = 0, False
-        return min(answer.interval_s, self._pace_s)
+        return min(answer.interval_s, self._member.pace_s)
 
     def _take(self, beat: Heartbeat, answer: HeartbeatAnswer) -> None:
-        self._life.answered(beat, answer)
+        before = self.life.statuses
+        self.life.answered(beat, answer)
         if beat.asks_for_shutdown:
             self.shutdown_sent.set()
-        self._log_statuses(answer.statuses)
-        if not self._life.is_in_doubt:
+        self._log_statuses(before, answer.statuses)
+        if not self.life.is_in_doubt:
             return
         tasks = self._requests.assigned(beat.member.member_id, REQUEST_S)
         if tasks is None:
             raise MemberFenced("the group does not have this member any more")
-        self._life.assigned(beat, tasks)
+        self.life.assigned(beat, tasks)
 
-    def _log_statuses(self, statuses: tuple[tuple[GroupStatus, str], ...]) -> None:
+    @staticmethod
+    def _log_statuses(before: Statuses, statuses: Statuses) -> None:
         for status, detail in statuses:
-            if (status, detail) in self._statuses:
+            if (status, detail) in before:
                 continue
-            is_trouble = status in WHAT_TO_DO and not is_being_mended(status, detail)
+            is_wrong = status in WHAT_TO_DO and not is_being_mended(status, detail)
             log.log(
-                logging.WARNING if is_trouble else logging.INFO,
-                "the group gives no tasks yet" if is_trouble else "the group reports a status",
+                logging.WARNING if is_wrong else logging.INFO,
+                "the group gives no tasks yet" if is_wrong else "the group reports a status",
                 extra={"status": status_text(status, detail)},
             )
-        if self._statuses and not statuses:
+        if before and not statuses:
             log.info("the group has no more to report")
-        self._statuses = statuses
 
     def _retry_s(self) -> float:
         self._failures += 1
@@ -186,35 +211,35 @@ class GroupHeartbeats:
         return OTHER_PROTOCOL_S
 
     def _dynamic(self, error: StreamsError) -> float:
-        if self._must_be_static:
-            self._life.failed(
+        if self._member.must_be_static:
+            self._fail(
                 ConfigError(
                     f"group.instance.id does not work with group.protocol=streams on these brokers: {error.message}."
                     " Static members need Kafka 4.4 or later: leave group.instance.id out, or set group.protocol to"
                     " classic"
                 )
             )
-            return self._pace_s
+            return self._member.pace_s
         log.info("the brokers take no static members in groups of this protocol: joining as a dynamic one")
-        self._life.joins_without_instance()
+        self.life.joins_without_instance()
         return 0.0
 
     def _fenced(self, beat: Heartbeat, error: StreamsError) -> None:
         self._repeated.log("the group does not have this member any more", level=logging.WARNING, error=str(error))
         self._leave(beat.member)  # a member whose epoch alone was refused is still there
-        self._life.fenced(beat)
+        self.life.fenced(beat)
 
     def _is_stuck(self) -> bool:
-        return self._clock.monotonic() > self._life.polled_at + self._max_poll_s
+        return self._clock.monotonic() > self.polled_at + self._member.max_poll_s
 
     def _give_up(self, beat: Heartbeat) -> None:
         """Leaves the group for a worker that does not poll, since heartbeats alone would keep its tasks for ever."""
         log.warning(
             "leaving the group: the worker has not polled for max.poll.interval.ms, and other members get its tasks",
-            extra={"max_poll_interval_s": self._max_poll_s},
+            extra={"max_poll_interval_s": self._member.max_poll_s},
         )
         self._leave(beat.member)
-        self._life.fenced(beat)
+        self.life.fenced(beat)
 
     def _leave(self, member: GroupMemberIdentity) -> None:
         try:

@@ -1,11 +1,11 @@
 """The state of a member of a group of the streams protocol, which its heartbeats and its worker share.
 
-A member lives from a join until the group does not have it any more; then the next life begins, with another member id,
-but only after the worker has closed what it owned in the one before (`let_go`). So an identity of an earlier life never
-becomes valid again while its tasks are open, and a commit that is still on its way is refused.
+A member lives from a join until the group does not have it any more. Then the next life begins, with another member id,
+but only after the worker has closed what it owned in the one before (`begin_next`). So an identity of an earlier life
+never becomes valid again while its tasks are open, and a commit that is still on its way is refused.
 
 Within a life the group gives the tasks to own, in two steps where some are to be given up: first what the member keeps,
-and after its acknowledgement the rest, when others have let go of it. So it owns exactly what was given last. After a
+and after its acknowledgement the rest, when others have given it up. So it owns exactly what was given last. After a
 heartbeat without an answer the group is sent all that is owned, and asked what it has assigned: the answer that was
 lost may have had other tasks, which it does not repeat.
 """
@@ -51,7 +51,8 @@ class GroupLife:
         self._new_member_id = new_member_id
         self._lock = threads.lock()
         self._member = GroupMemberIdentity(new_member_id(), JOIN_EPOCH, instance_id)
-        self._endpoint_epoch = -1
+        self._answer: HeartbeatAnswer | None = None
+        """The last answer of the group in this life."""
         self._known: TaskLists | None = None
         """The owned tasks that the group knows of; ``None`` if that is in doubt."""
         self._owned = TaskLists()
@@ -63,11 +64,12 @@ class GroupLife:
         self.is_in_doubt = False
         """Whether an answer with other tasks may have been lost."""
         self.asks_for_shutdown = False
-        self.statuses: tuple[tuple[GroupStatus, str], ...] = ()
-        self.failure: Exception | None = None
-        """The error by which the membership has ended."""
-        self.polled_at = 0.0
-        """When the worker gave its last sign of life."""
+
+    @property
+    def statuses(self) -> tuple[tuple[GroupStatus, str], ...]:
+        """The group's statuses for this member, each with its text. Any thread may read them."""
+        answer = self._answer
+        return () if answer is None else answer.statuses
 
     # ------------------------------------------------------------------ for the heartbeats
 
@@ -83,7 +85,7 @@ class GroupLife:
                 member=self._member,
                 owned=owned,
                 asks_for_shutdown=self.asks_for_shutdown,
-                endpoint_epoch=self._endpoint_epoch,
+                endpoint_epoch=-1 if self._answer is None else self._answer.endpoint_epoch,
             )
 
     def answered(self, beat: Heartbeat, answer: HeartbeatAnswer) -> None:
@@ -92,8 +94,7 @@ class GroupLife:
             if not self._is_current(beat):
                 return
             self._member = self._member._replace(epoch=answer.epoch)
-            self._endpoint_epoch = answer.endpoint_epoch
-            self.statuses = answer.statuses
+            self._answer = answer
             if self.phase is Phase.JOINING:
                 self.phase, self._known = Phase.MEMBER, TaskLists()
             elif beat.owned is not None:
@@ -117,7 +118,7 @@ class GroupLife:
         """Takes that the group does not have the member any more."""
         with self._lock:
             if self._is_current(beat):
-                self.phase, self.target, self.statuses = Phase.FENCED, None, ()
+                self.phase, self.target, self._answer = Phase.FENCED, None, None
                 self.number += 1
 
     def joins_without_instance(self) -> None:
@@ -125,25 +126,18 @@ class GroupLife:
         with self._lock:
             self._member = GroupMemberIdentity(self._new_member_id(), JOIN_EPOCH)
 
-    def failed(self, error: Exception) -> None:
-        """Takes the error by which the membership ends; the worker gets it."""
-        with self._lock:
-            self.failure = self.failure or error
-            self.phase = Phase.ENDED
-
     def _is_current(self, beat: Heartbeat) -> bool:
         alive = self.phase in (Phase.JOINING, Phase.MEMBER)
         return alive and beat.member.member_id == self._member.member_id
 
     # ------------------------------------------------------------------ for the worker
 
-    def let_go(self, number: int) -> None:
+    def begin_next(self, number: int) -> None:
         """Takes that the worker has closed all tasks of the lives before this one, which may begin."""
         with self._lock:
             if number == self.number and self.phase is Phase.FENCED:
                 self._member = GroupMemberIdentity(self._new_member_id(), JOIN_EPOCH, self._member.instance_id)
                 self._owned, self._known, self.is_in_doubt = TaskLists(), None, False
-                self._endpoint_epoch = -1
                 self.phase = Phase.JOINING
 
     def acknowledge(self, number: int, owned: TaskLists) -> None:

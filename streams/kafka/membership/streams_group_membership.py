@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from processor_api.clock import Clock
 from processor_api.errors import StreamsError, TaskMigratedError
 from processor_api.task_id import TopicPartition
-from streams.kafka.membership.group_heartbeats import PACE_S, WHAT_TO_DO, GroupHeartbeats, status_text
+from streams.kafka.membership.group_heartbeats import WHAT_TO_DO, GroupHeartbeats, StreamsGroupMember, status_text
 from streams.kafka.membership.group_life import GroupLife
 from streams.kafka.membership.port import GroupTopology, Owner, ShutdownRequested, Tasks
 from streams.kafka.membership.topology_gate import TopologyGate
@@ -42,27 +41,6 @@ ASK_S = 5.0
 """How long a request that all shut down may take."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class StreamsGroupMember:
-    """The settings of one member.
-
-    ``instance_id`` is that of a static member. Brokers before Kafka 4.4 take none, so that it is left out there unless
-    ``must_be_static``. ``max_poll_s`` is the time after which a worker that does not poll loses its tasks, and within
-    which it has to give up a task.
-    """
-
-    name: str
-    """The start of the names of its threads."""
-    process_id: str
-    max_poll_s: float
-    instance_id: str | None = None
-    must_be_static: bool = False
-    endpoint: tuple[str, int] | None = None
-    rack_id: str | None = None
-    client_tags: tuple[tuple[str, str], ...] = ()
-    pace_s: float = PACE_S
-
-
 class StreamsGroupMembership:
     """The membership of a worker in a group of the streams protocol; the text of this module describes it."""
 
@@ -80,7 +58,6 @@ class StreamsGroupMembership:
         self._gate = TopologyGate(admin, clock)
         self._topology: GroupTopology | None = None
         self._owner: Owner | None = None
-        self._life: GroupLife | None = None
         self._heartbeats: GroupHeartbeats | None = None
         self._number = 1
         """The life that the worker is in."""
@@ -88,7 +65,6 @@ class StreamsGroupMembership:
         """The tasks that the worker owns in that life; ``None`` before the group has given it any, or none."""
         self._left: GroupMemberIdentity | None = None
         """The identity of a static member that remains in the group."""
-        self._warned = False
 
     # ------------------------------------------------------------------ joining
 
@@ -104,18 +80,8 @@ class StreamsGroupMembership:
             client_tags=member.client_tags,
         )
         life = GroupLife(joining, self._requests.new_member_id, member.instance_id, self._threads)
-        life.polled_at = self._clock.monotonic()
-        self._topology, self._owner, self._life = topology, owner, life
-        self._heartbeats = GroupHeartbeats(
-            life,
-            self._requests,
-            self._clock,
-            self._threads,
-            member.name,
-            max_poll_s=member.max_poll_s,
-            must_be_static=member.must_be_static,
-            pace_s=member.pace_s,
-        )
+        self._topology, self._owner = topology, owner
+        self._heartbeats = GroupHeartbeats(life, self._requests, member, self._clock, self._threads)
         self._heartbeats.start()
 
     def extend(self, topology: GroupTopology) -> None:
@@ -129,8 +95,7 @@ class StreamsGroupMembership:
         return self._gate.may_open(self._topology, owned.active)
 
     def group_status(self) -> str | None:
-        life = self._life
-        found = () if life is None else life.statuses
+        found = () if self._heartbeats is None else self._heartbeats.life.statuses
         return next((status_text(status, detail) for status, detail in found if status in WHAT_TO_DO), None)
 
     def is_blocked(self) -> bool:
@@ -144,12 +109,13 @@ class StreamsGroupMembership:
         :raises ShutdownRequested: if a member asked all to shut down.
         :raises StreamsError: if the group refuses this member.
         """
-        life, owner = self._life, self._owner
-        if life is None or owner is None:
+        heartbeats, owner = self._heartbeats, self._owner
+        if heartbeats is None or owner is None:
             return
-        life.polled_at = self._clock.monotonic()
-        if life.failure is not None:
-            raise life.failure
+        heartbeats.polled_at = self._clock.monotonic()
+        if heartbeats.failure is not None:
+            raise heartbeats.failure
+        life = heartbeats.life
         if life.number != self._number:
             self._lose(life, owner)
         elif life.statuses:
@@ -170,12 +136,12 @@ class StreamsGroupMembership:
                 owner.own(Tasks(), lost=True)
         finally:
             self._number = number
-            life.let_go(number)
+            life.begin_next(number)
             self._wake()
 
     def _take(self, life: GroupLife, owner: Owner, target: TaskLists) -> None:
-        if (target.standby or target.warmup) and not self._warned:
-            self._warned = True
+        before = self._owned
+        if (target.standby or target.warmup) and not (before is not None and (before.standby or before.warmup)):
             log.warning(
                 "the group gives standby tasks, which this version does not keep: set streams.num.standby.replicas of"
                 " the group to 0"
@@ -184,7 +150,8 @@ class StreamsGroupMembership:
         owner.own(Tasks(target.active), lost=False)
         self._owned = target
         life.acknowledge(self._number, TaskLists(target.active))
-        life.polled_at = self._clock.monotonic()
+        if self._heartbeats is not None:
+            self._heartbeats.polled_at = self._clock.monotonic()
         self._wake()
 
     def _check_shutdown(self, life: GroupLife) -> None:
@@ -203,12 +170,12 @@ class StreamsGroupMembership:
 
     def request_shutdown(self, reason: str) -> None:
         """Has the group ask every member to shut down. It tells them which member asked, but not the reason."""
-        if self._life is None or self._heartbeats is None:
+        if self._heartbeats is None:
             raise StreamsError(
                 "the members of the application cannot be asked to shut down: this member has not joined the group"
             )
         log.warning("the group is asked to shut down", extra={"reason": reason})
-        self._life.asks_for_shutdown = True
+        self._heartbeats.life.asks_for_shutdown = True
         self._wake()
         if not self._heartbeats.shutdown_sent.wait(ASK_S):
             raise StreamsError(
@@ -216,7 +183,7 @@ class StreamsGroupMembership:
             )
 
     def _identity(self) -> GroupMemberIdentity:
-        found = None if self._life is None else self._life.identity(self._number)
+        found = None if self._heartbeats is None else self._heartbeats.life.identity(self._number)
         if found is None:
             raise TaskMigratedError("this member is not in its group any more")
         return found
@@ -231,17 +198,17 @@ class StreamsGroupMembership:
     # ------------------------------------------------------------------ the end
 
     def leave(self, *, remain: bool = False) -> None:
-        life, heartbeats, owner = self._life, self._heartbeats, self._owner
+        heartbeats, owner = self._heartbeats, self._owner
         self._owner = None
         try:
-            if owner is not None and self._owned is not None and self._owned.active and life is not None:
-                owner.own(Tasks(), lost=life.identity(self._number) is None)
+            if owner is not None and self._owned is not None and self._owned.active and heartbeats is not None:
+                owner.own(Tasks(), lost=heartbeats.life.identity(self._number) is None)
         finally:
             self._owned = None
-            if heartbeats is not None and life is not None:
+            if heartbeats is not None:
                 heartbeats.stop()
-                member = life.end()
-                if member is not None and not isinstance(life.failure, InstanceFenced):
+                member = heartbeats.life.end()
+                if member is not None:
                     self._leave(member, remain=remain)
             self._requests.close()
             self._consumer.close()

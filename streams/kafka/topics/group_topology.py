@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from processor_api.errors import TopologyError
+from processor_api.texts import repr_of
 from processor_api.topology.data import TopologyData
 from processor_api.topology.nodes import SourceNode
 from processor_api.topology.subtopology import Subtopology, task_subtopologies
@@ -26,8 +27,8 @@ def group_subtopologies(
     for node in topology.nodes.values():
         if isinstance(node, SourceNode) and node.pattern is not None and node.name not in topology.global_nodes:
             raise TopologyError(
-                f"source {node.name!r} reads topics by a pattern ({node.pattern.pattern!r}), which does not work with"
-                " group.protocol=streams: name the topics, or set group.protocol to classic",
+                f"source {node.name!r} reads topics by a pattern ({repr_of(node.pattern.pattern)}), which does not work"
+                " with group.protocol=streams: name the topics, or set group.protocol to classic",
                 node=node.name,
             )
     internal = internal_topics(topology, settings)

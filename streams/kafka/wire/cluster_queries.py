@@ -58,8 +58,8 @@ from streams.kafka.wire.messages import (
     NamedTopic,
 )
 from streams.kafka.wire.offset_texts import fetched_offsets, offsets_request
-from streams.kafka.wire.streams_group import task_lists
-from streams.kafka.wire.streams_group_messages import (
+from streams.kafka.wire.streams_groups.heartbeats import task_lists
+from streams.kafka.wire.streams_groups.messages import (
     STREAMS_GROUP_DESCRIBE,
     DescribedStreamsMember,
     StreamsGroupDescribeRequest,

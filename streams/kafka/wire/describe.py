@@ -22,7 +22,7 @@ from streams.kafka.wire.messages import (
     DescribeGroupsRequest,
     FindCoordinatorRequest,
 )
-from streams.kafka.wire.streams_group import described
+from streams.kafka.wire.streams_groups.heartbeats import described
 
 _RELEASES = {
     7: "3.3",

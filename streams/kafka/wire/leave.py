@@ -24,7 +24,7 @@ from streams.kafka.wire import error_codes
 from streams.kafka.wire.client_settings import ClientSettings
 from streams.kafka.wire.coordinator import Coordinator
 from streams.kafka.wire.messages import LEAVE_GROUP, LeaveGroupRequest, LeavingMember
-from streams.kafka.wire.streams_group import StreamsGroupHeartbeats
+from streams.kafka.wire.streams_groups.heartbeats import StreamsGroupHeartbeats
 
 _GONE = frozenset(
     (

@@ -20,8 +20,9 @@ from state.write_buffer.memory_budget import Budget
 from streams.config import clients as client_configs
 from streams.kafka.membership.control_topic_membership import ControlTopicMembership
 from streams.kafka.membership.endpoints import thread_name_at
+from streams.kafka.membership.group_heartbeats import StreamsGroupMember
 from streams.kafka.membership.port import GroupTopology, Membership
-from streams.kafka.membership.streams_group_membership import StreamsGroupMember, StreamsGroupMembership
+from streams.kafka.membership.streams_group_membership import StreamsGroupMembership
 from streams.kafka.membership.topology_gate import client_id_with_hash, other_topologies
 from streams.kafka.ports import Admin, Producer
 from streams.kafka.producing.batch_limits import ProducerBatches

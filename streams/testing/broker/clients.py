@@ -5,11 +5,82 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from processor_api.errors import StreamsError, TaskMigratedError
+from processor_api.task_id import TopicPartition
+from streams.kafka.ports import CommitAgain, OffsetAndMetadata
+from streams.kafka.streams_group import GroupMemberIdentity, Heartbeat, HeartbeatAnswer, TaskLists
 from streams.testing.broker.admin import EmbeddedAdmin
 from streams.testing.broker.broker import EmbeddedBroker
 from streams.testing.broker.consumer import EmbeddedConsumer
+from streams.testing.broker.groups import GroupIdentity
 from streams.testing.broker.producer import EmbeddedProducer
-from streams.testing.broker.streams_requests import EmbeddedStreamsGroup
+
+
+class EmbeddedStreamsGroup:
+    """Implements `streams.kafka.streams_group.StreamsGroupRequests`.
+
+    Settings: ``group.id`` and ``client.id``.
+    """
+
+    def __init__(self, broker: EmbeddedBroker, config: Mapping[str, Any]) -> None:
+        self._broker = broker
+        self._group_name = str(config["group.id"])
+        self._client_id = str(config.get("client.id") or "member")
+        self._member_id: str | None = None
+
+    def new_member_id(self) -> str:
+        with self._broker.lock:
+            return self._broker.groups.new_member_id(self._client_id)
+
+    def heartbeat(self, beat: Heartbeat, timeout_s: float) -> HeartbeatAnswer:
+        broker = self._broker
+        with broker.lock:
+            broker.expire()
+            self._member_id = beat.member.member_id
+            now_s = broker.clock.monotonic()
+            answer = broker.groups.group(self._group_name).heartbeat(beat, self._client_id, now_s, broker.create_for)
+            broker.expect(broker.groups.next_deadline_s())
+            broker.changes.notify()
+            return answer
+
+    def assigned(self, member_id: str, timeout_s: float) -> TaskLists | None:
+        with self._broker.lock:
+            self._broker.expire()
+            streams = self._broker.groups.group(self._group_name).streams
+            member = None if streams is None else streams.members.get(member_id)
+            return None if member is None else TaskLists(member.assigned)
+
+    def commit(self, member: GroupMemberIdentity, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        with self._broker.lock:
+            self._broker.expire()
+            group = self._broker.groups.group(self._group_name)
+            refusal = group.refusal(self.identity(member), offsets)
+            if refusal == "ILLEGAL_GENERATION":
+                raise CommitAgain(f"group {group.name!r} has another epoch: poll, then commit again")
+            if refusal is not None:
+                raise TaskMigratedError(f"this member is not in group {group.name!r} any more: {refusal}")
+            for partition, committed in offsets.items():
+                self._broker.log(partition)
+                if committed.offset < 0:
+                    raise StreamsError(f"offset {committed.offset} of {partition} cannot be committed: it is negative")
+            group.offsets.update(offsets)
+
+    def identity(self, member: GroupMemberIdentity) -> GroupIdentity:
+        return GroupIdentity(self._group_name, member.epoch, member.member_id, member.instance_id)
+
+    def evict(self) -> None:
+        """Removes the member from its group, as the end of its session does."""
+        with self._broker.lock:
+            streams = self._broker.groups.group(self._group_name).streams
+            if streams is not None and self._member_id is not None:
+                streams.remove(self._member_id)
+                self._broker.changes.notify()
+
+    def close_heartbeats(self) -> None:
+        """Does nothing: there is no connection."""
+
+    def close(self) -> None:
+        """Does nothing: there is no connection."""
 
 
 class EmbeddedClients:

@@ -26,7 +26,7 @@ from streams.kafka.streams_group import (
     HeartbeatAnswer,
     StaticMembersRefused,
 )
-from streams.testing.broker.streams_groups import StreamsMembers
+from streams.testing.streams_groups import StreamsMembers
 
 
 class MemberState(NamedTuple):

@@ -20,9 +20,8 @@ from typing import Any
 
 from processor_api.task_id import TopicPartition
 from streams.testing.broker.broker import EmbeddedBroker
-from streams.testing.broker.clients import EmbeddedClients
+from streams.testing.broker.clients import EmbeddedClients, EmbeddedStreamsGroup
 from streams.testing.broker.consumer import EmbeddedConsumer
-from streams.testing.broker.streams_requests import EmbeddedStreamsGroup
 from streams.threads import SYSTEM_THREADS, Threads
 
 Answer = tuple[str, Any, list[tuple[int, Any, Any]]]

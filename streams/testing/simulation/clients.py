@@ -23,10 +23,10 @@ from streams.kafka.ports import (
 )
 from streams.kafka.streams_group import GroupMemberIdentity, Heartbeat, HeartbeatAnswer, TaskLists
 from streams.testing.broker import EmbeddedBroker, EmbeddedClients
+from streams.testing.broker.clients import EmbeddedStreamsGroup
 from streams.testing.broker.consumer import EmbeddedConsumer
 from streams.testing.broker.messages import PARTITION_EOF, ErrorInfo, PartitionEvent
 from streams.testing.broker.producer import EmbeddedProducer
-from streams.testing.broker.streams_requests import EmbeddedStreamsGroup
 from streams.testing.simulation.network import ClientGivenUp, GivenUpNetwork, Network
 from streams.testing.simulation.scheduler import Scheduler, SimulatedProcess
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from streams.kafka.wire import messages, streams_group_messages
+from streams.kafka.wire import messages
 from streams.kafka.wire.api import Api
 from streams.kafka.wire.client_settings import Address
 from streams.kafka.wire.codec import Reader, codec_of
@@ -26,6 +26,7 @@ from streams.kafka.wire.messages import (
     SupportedApi,
 )
 from streams.kafka.wire.offset_commits import OFFSET_COMMIT
+from streams.kafka.wire.streams_groups import messages as streams_messages
 
 HOST = "127.0.0.1"
 MOST_REQUEST_BYTES = 100_000
@@ -34,7 +35,7 @@ APIS: dict[int, Api[Any, Any]] = {
     api.key: api for api in (*vars(messages).values(), OFFSET_COMMIT) if isinstance(api, Api)
 }
 VERSIONS = ApiVersionsResponse(0, tuple(SupportedApi(api.key, 0, api.highest) for api in APIS.values()), 0)
-STREAMS_APIS = {api.key: api for api in vars(streams_group_messages).values() if isinstance(api, Api)}
+STREAMS_APIS = {api.key: api for api in vars(streams_messages).values() if isinstance(api, Api)}
 STREAMS_VERSIONS = replace(
     VERSIONS, api_keys=(*VERSIONS.api_keys, *(SupportedApi(key, 0, api.highest) for key, api in STREAMS_APIS.items()))
 )

@@ -1,64 +1,44 @@
-"""A member of a group of the streams protocol (KIP-1071): heartbeats and commits by the wire client, and the group's
-metadata in the form in which librdkafka's producer takes it."""
+"""The requests of a member of a group of the streams protocol: heartbeats and commits, each by its own connection."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException
-
 from processor_api.clock import Clock
-from processor_api.errors import AuthorizationError, InternalError, RetryableError, StreamsError, TaskMigratedError
+from processor_api.errors import AuthorizationError, RetryableError, StreamsError, TaskMigratedError
 from processor_api.task_id import TopicPartition
 from streams.kafka.client_errors import error_of
-from streams.kafka.confluent.callbacks import ClientLog
-from streams.kafka.confluent.errors import mapped
-from streams.kafka.confluent.group_place import group_metadata
 from streams.kafka.ports import ClientUnusable, CommitAgain, OffsetAndMetadata
 from streams.kafka.streams_group import GroupMemberIdentity, Heartbeat, HeartbeatAnswer, TaskLists
 from streams.kafka.wire import error_codes
 from streams.kafka.wire.client_settings import ClientSettings
 from streams.kafka.wire.offset_commits import STREAMS_OFFSET_COMMIT, CommittingMember, OffsetCommits
-from streams.kafka.wire.streams_group import StreamsGroupHeartbeats
+from streams.kafka.wire.streams_groups.heartbeats import StreamsGroupHeartbeats
 
 COMMIT_S = 30.0
 """How long a commit may take."""
 
 
-class ConfluentStreamsGroup:
+class WireStreamsGroup:
     """Implements `streams.kafka.streams_group.StreamsGroupRequests`.
 
     :param config: of the consumer, under librdkafka's names.
+    :param metadata: returns the group's metadata as the producer takes them, by group, epoch, member and instance id.
     :raises ConfigError: if it needs what only librdkafka has, such as a login by Kerberos.
-    :raises InternalError: if librdkafka writes the metadata of groups in another form than this version knows.
     """
 
-    def __init__(self, config: Mapping[str, Any], clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        metadata: Callable[[str, int, str, str | None], Any],
+        clock: Clock | None = None,
+    ) -> None:
         self._group = str(config["group.id"])
         self._heartbeats = StreamsGroupHeartbeats(ClientSettings.of(config), self._group, clock)
         self._commits = OffsetCommits(config, self._group, clock, STREAMS_OFFSET_COMMIT)
-        self._check_metadata(config)
-
-    def _check_metadata(self, config: Mapping[str, Any]) -> None:
-        """Compares the metadata that we write with those of a client. The form is not documented, and a producer that
-        is given another one would commit without any member being checked."""
-        try:
-            client = Consumer(
-                {"bootstrap.servers": config["bootstrap.servers"], "group.id": self._group}, logger=ClientLog()
-            )
-        except KafkaException as error:
-            raise mapped(error, "make a consumer") from error
-        try:
-            written = client.consumer_group_metadata()
-        finally:
-            client.close()
-        if written != group_metadata(self._group, -1, ""):
-            raise InternalError(
-                "this version of librdkafka writes the metadata of groups in a form that is not known here, so that"
-                " commits could not be fenced: set group.protocol to classic, or use another version of confluent-kafka"
-            )
+        self._metadata = metadata
 
     def new_member_id(self) -> str:
         return str(uuid.uuid4())
@@ -94,7 +74,7 @@ class ConfluentStreamsGroup:
         return error_of(name, text)
 
     def identity(self, member: GroupMemberIdentity) -> Any:
-        return group_metadata(self._group, member.epoch, member.member_id, member.instance_id)
+        return self._metadata(self._group, member.epoch, member.member_id, member.instance_id)
 
     def close_heartbeats(self) -> None:
         self._heartbeats.close()

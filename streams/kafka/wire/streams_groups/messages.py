@@ -17,7 +17,7 @@ class KeyValue:
 
 
 @dataclass(frozen=True)
-class TopicInfo:
+class SentTopic:
     name: str
     partitions: Int32
     replication_factor: Int16
@@ -34,20 +34,20 @@ class CopartitionGroup:
 
 
 @dataclass(frozen=True)
-class Subtopology:
+class SentSubtopology:
     subtopology_id: str
     source_topics: Annotated[tuple[str, ...], AtMost(32_767)]
     source_topic_regex: tuple[str, ...]
-    state_changelog_topics: Annotated[tuple[TopicInfo, ...], AtMost(32_767)]
+    state_changelog_topics: Annotated[tuple[SentTopic, ...], AtMost(32_767)]
     repartition_sink_topics: Annotated[tuple[str, ...], AtMost(32_767)]
-    repartition_source_topics: Annotated[tuple[TopicInfo, ...], AtMost(32_767)]
+    repartition_source_topics: Annotated[tuple[SentTopic, ...], AtMost(32_767)]
     copartition_groups: Annotated[tuple[CopartitionGroup, ...], AtMost(32_767)]
 
 
 @dataclass(frozen=True)
 class SentTopology:
     epoch: Int32
-    subtopologies: Annotated[tuple[Subtopology, ...], AtMost(32_767)]
+    subtopologies: Annotated[tuple[SentSubtopology, ...], AtMost(32_767)]
 
 
 @dataclass(frozen=True)
@@ -140,8 +140,8 @@ class DescribedSubtopology:
     subtopology_id: str
     source_topics: Annotated[tuple[str, ...], AtMost(32_767)]
     repartition_sink_topics: Annotated[tuple[str, ...], AtMost(32_767)]
-    state_changelog_topics: Annotated[tuple[TopicInfo, ...], AtMost(32_767)]
-    repartition_source_topics: Annotated[tuple[TopicInfo, ...], AtMost(32_767)]
+    state_changelog_topics: Annotated[tuple[SentTopic, ...], AtMost(32_767)]
+    repartition_source_topics: Annotated[tuple[SentTopic, ...], AtMost(32_767)]
 
 
 @dataclass(frozen=True)

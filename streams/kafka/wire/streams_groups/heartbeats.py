@@ -24,7 +24,7 @@ from streams.kafka.streams_group import (
 from streams.kafka.wire import error_codes
 from streams.kafka.wire.client_settings import ClientSettings
 from streams.kafka.wire.coordinator import Coordinator
-from streams.kafka.wire.streams_group_messages import (
+from streams.kafka.wire.streams_groups.messages import (
     STREAMS_GROUP_DESCRIBE,
     STREAMS_GROUP_HEARTBEAT,
     AssignedTasks,
@@ -32,13 +32,13 @@ from streams.kafka.wire.streams_group_messages import (
     DescribedStreamsGroup,
     Endpoint,
     KeyValue,
+    SentSubtopology,
+    SentTopic,
     SentTopology,
     StreamsGroupDescribeRequest,
     StreamsGroupHeartbeatRequest,
     StreamsGroupHeartbeatResponse,
-    Subtopology,
     TaskIds,
-    TopicInfo,
 )
 
 _SAME = -1
@@ -165,9 +165,9 @@ def heartbeat_request(group: str, beat: Heartbeat) -> StreamsGroupHeartbeatReque
     )
 
 
-def _subtopology(part: GroupSubtopology) -> Subtopology:
+def _subtopology(part: GroupSubtopology) -> SentSubtopology:
     repartition = [one.name for one in part.repartition_sources]
-    return Subtopology(
+    return SentSubtopology(
         subtopology_id=str(part.id),
         source_topics=part.sources,
         source_topic_regex=(),
@@ -185,9 +185,9 @@ def _subtopology(part: GroupSubtopology) -> Subtopology:
     )
 
 
-def _topic(topic: GroupTopic) -> TopicInfo:
+def _topic(topic: GroupTopic) -> SentTopic:
     configs = tuple(KeyValue(*one) for one in topic.configs)
-    return TopicInfo(topic.name, topic.partitions, topic.replication_factor, configs)
+    return SentTopic(topic.name, topic.partitions, topic.replication_factor, configs)
 
 
 def _raise(group: str, beat: Heartbeat, answer: StreamsGroupHeartbeatResponse) -> NoReturn:

@@ -35,21 +35,18 @@ SESSION_S = 45.0
 Statuses = tuple[tuple[GroupStatus, str], ...]
 
 
-@dataclass
 class StreamsMember:
     """A member as the group knows it."""
 
-    member_id: str
-    client_id: str
-    rebalance_timeout_s: float
-    epoch: int = JOIN_EPOCH
-    previous_epoch: int = JOIN_EPOCH
-    assigned: frozenset[TaskId] = frozenset()
-    pending: frozenset[TaskId] = frozenset()
-    """Tasks that it has to give up, and has not yet."""
-    target: frozenset[TaskId] = frozenset()
-    seen_s: float = 0.0
-    revoke_by_s: float = float("inf")
+    def __init__(self, member_id: str, client_id: str, rebalance_timeout_s: float) -> None:
+        self.member_id, self.client_id, self.rebalance_timeout_s = member_id, client_id, rebalance_timeout_s
+        self.epoch = self.previous_epoch = JOIN_EPOCH
+        self.assigned: frozenset[TaskId] = frozenset()
+        self.pending: frozenset[TaskId] = frozenset()
+        """Tasks that it has to give up, and has not yet."""
+        self.target: frozenset[TaskId] = frozenset()
+        self.seen_s = 0.0
+        self.revoke_by_s = float("inf")
 
     @property
     def held(self) -> frozenset[TaskId]:
