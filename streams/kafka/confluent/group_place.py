@@ -43,7 +43,7 @@ def group_metadata(group: str, epoch: int, member: str, instance: str | None = N
 def check_metadata_form(config: Mapping[str, Any]) -> None:
     """Compares the metadata that :func:`group_metadata` writes with those of a client.
 
-    Their form is not documented, and a producer that is given another one would commit without any member being checked.
+    Their form is not documented, and a producer that is given another one would commit without a check of any member.
 
     :raises InternalError: if the forms differ.
     """

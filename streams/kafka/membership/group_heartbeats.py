@@ -31,6 +31,7 @@ PACE_S = 1.0
 """Time between heartbeats, where the group allows for more: a member learns of its tasks by them alone."""
 REQUEST_S = 10.0
 """How long one heartbeat may take; less than a third of the shortest session that brokers have by default."""
+STOP_S = 5.0
 OTHER_PROTOCOL_S = 0.5
 FIRST_RETRY_S, LAST_RETRY_S, MOST_DOUBLINGS = 0.05, 1.0, 10
 
@@ -118,11 +119,12 @@ class GroupHeartbeats:
         """Has the next heartbeat sent at once."""
         self._wake.set()
 
-    def stop(self) -> None:
-        """Ends the thread; returns when it has ended, which takes as long as a request."""
+    def stop(self) -> bool:
+        """Ends the thread, and waits for that a while; returns whether it has ended. It may be inside of a request to a
+        coordinator that does not answer."""
         self._thread.stopping.set()
         self._wake.set()
-        self._thread.join(2 * REQUEST_S)
+        return self._thread.join(STOP_S)
 
     def _run(self) -> None:
         try:

@@ -24,6 +24,7 @@ from streams.kafka.streams_group import (
     LEAVE_EPOCH,
     STATIC_LEAVE_EPOCH,
     GroupMemberIdentity,
+    GroupOfOtherProtocol,
     GroupStatus,
     Heartbeat,
     JoiningMember,
@@ -206,10 +207,11 @@ class StreamsGroupMembership:
         finally:
             self._owned = None
             if heartbeats is not None:
-                heartbeats.stop()
-                member = heartbeats.life.end()
-                if member is not None:
+                ended, member = heartbeats.stop(), heartbeats.life.end()
+                if member is not None and ended:
                     self._leave(member, remain=remain)
+                elif member is not None:
+                    self._log_stay("the coordinator does not answer")
             self._requests.close()
             self._consumer.close()
 
@@ -219,10 +221,14 @@ class StreamsGroupMembership:
         epoch = STATIC_LEAVE_EPOCH if stays else LEAVE_EPOCH
         try:
             self._requests.heartbeat(Heartbeat(member=member._replace(epoch=epoch)), LEAVE_S)
-        except (MemberFenced, InstanceFenced):
+        except (MemberFenced, InstanceFenced, GroupOfOtherProtocol):
             pass  # it is not in the group, or another one has its place
         except StreamsError as error:
-            log.warning("did not leave the group; its tasks wait for the session timeout", extra={"error": str(error)})
+            self._log_stay(str(error))
+
+    @staticmethod
+    def _log_stay(reason: str) -> None:
+        log.warning("did not leave the group; its tasks wait for the session timeout", extra={"error": reason})
 
     def remove_from_group(self) -> None:
         left, self._left = self._left, None
