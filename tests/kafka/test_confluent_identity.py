@@ -6,7 +6,12 @@ import struct
 
 import pytest
 
-from streams.kafka.confluent.group_place import member_of, names_no_member
+from streams.kafka.confluent.group_place import (
+    check_metadata_form,
+    group_metadata,
+    member_of,
+    names_no_member,
+)
 
 
 def metadata(generation: int, member: str, instance: str | None = None) -> bytes:
@@ -23,6 +28,13 @@ def test_a_member_that_was_thrown_out_is_known(instance: str | None) -> None:
     assert names_no_member(metadata(3, "", instance))
     assert not names_no_member(metadata(0, "one-1234", instance))
     assert not names_no_member(metadata(256, "one-1234", instance))
+
+
+@pytest.mark.parametrize("instance", [None, "one"])
+def test_metadata_are_written_as_the_client_does(instance: str | None) -> None:
+    """A producer takes any bytes; the broker checks no member where they name none."""
+    assert group_metadata("group", 3, "one-1234", instance) == metadata(3, "one-1234", instance)
+    check_metadata_form({"bootstrap.servers": "127.0.0.1:1", "group.id": "group"})
 
 
 def test_the_member_is_found_beside_the_instance() -> None:

@@ -31,7 +31,12 @@ from streams.kafka.wire.messages import (
     SupportedApi,
     SupportedFeature,
 )
-from wire_support.fake_broker import VERSIONS, FakeBroker, coordinator_at, here
+from streams.kafka.wire.streams_groups.messages import (
+    STREAMS_GROUP_DESCRIBE,
+    DescribedStreamsGroup,
+    StreamsGroupDescribeResponse,
+)
+from wire_support.fake_broker import STREAMS_VERSIONS, VERSIONS, FakeBroker, coordinator_at, here
 
 
 def settings(broker: FakeBroker) -> dict[str, Any]:
@@ -115,9 +120,23 @@ def test_a_group_is_described(operations: int, may_read: bool | None) -> None:
     answer = described(authorized_operations=operations)
     with FakeBroker({FIND_COORDINATOR: here, DESCRIBE_GROUPS: answer}) as broker:
         found = describe_group(settings(broker), "g", clock=ManualClock())
-        assert found == GroupDescription("Stable", "cooperative-sticky", 1, may_read)
+        assert found == GroupDescription("Stable", "cooperative-sticky", 1, may_read, knows_streams=False)
         assert broker.asked(DESCRIBE_GROUPS)[0].groups == ("g",)
         assert broker.asked(DESCRIBE_GROUPS)[0].include_authorized_operations
+
+
+def test_a_group_of_the_streams_protocol_is_described() -> None:
+    """To a request for classic groups it is dead."""
+    group = DescribedStreamsGroup(0, None, "g", "NotReady", 3, 2, None, (), 0)
+    answers = {
+        API_VERSIONS: STREAMS_VERSIONS,
+        FIND_COORDINATOR: here,
+        DESCRIBE_GROUPS: described(group_state="Dead", members=()),
+        STREAMS_GROUP_DESCRIBE: StreamsGroupDescribeResponse(0, (group,)),
+    }
+    with FakeBroker(answers) as broker:
+        found = describe_group(settings(broker), "g", clock=ManualClock())
+        assert found == GroupDescription("NotReady", "", 0, None, "streams")
 
 
 def test_a_group_that_may_not_be_described_is_told() -> None:

@@ -246,6 +246,32 @@ def test_groups(protocol: str, members: int, may_read: bool | None, finding: obj
     assert group_finding("g", GroupDescription("Stable", protocol, members, may_read)) == finding
 
 
+@pytest.mark.parametrize(
+    ("found", "protocol", "says"),
+    [
+        (
+            GroupDescription("Stable", "", 2, True, "streams"),
+            "classic",
+            "is a group of the streams protocol with 2 mem",
+        ),
+        (GroupDescription("Empty", "", 0, True, "streams"), "classic", "run `streams groups upgrade-topology`"),
+        (GroupDescription("Stable", "cooperative-sticky", 2, True), "streams", "group.protocol is streams: stop its"),
+        (GroupDescription("NotReady", "", 2, None, "streams"), "streams", "gives its 2 members no tasks"),
+        (GroupDescription("Empty", "", 0, True, knows_streams=False), "streams", "must be Kafka 4.2 or later"),
+    ],
+)
+def test_groups_of_the_streams_protocol(found: GroupDescription, protocol: str, says: str) -> None:
+    finding = group_finding("g", found, protocol)
+    assert not finding.text.startswith("'g' may be joined")
+    assert says in finding.text
+
+
+@pytest.mark.parametrize("kind", ["classic", "streams"])
+def test_an_empty_or_a_fitting_group_may_be_joined(kind: str) -> None:
+    fits = ok("group", "'g' may be joined and described; 0 members")
+    assert group_finding("g", GroupDescription("Empty", "", 0, True, kind), "streams") == fits
+
+
 def counts() -> Topology:
     builder = StreamsBuilder()
     grouped = builder.stream("in").group_by(lambda key, value: value)

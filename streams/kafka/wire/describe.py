@@ -116,15 +116,15 @@ def describe_group(
     request = DescribeGroupsRequest((group,), include_authorized_operations=True)
     with Coordinator(ClientSettings.of(settings), group, clock) as coordinator:
         answer = coordinator.call(DESCRIBE_GROUPS, request, timeout_s)
+        refused = answer.error_code not in (error_codes.NONE, error_codes.GROUP_ID_NOT_FOUND)
+        if refused or len(answer.groups) != 1:
+            raise StreamsError(f"group {group!r} is not described: {error_codes.described(answer.error_code)}")
         try:
-            streams = described(coordinator, group, timeout_s)
-            knows_streams = True
+            streams, knows_streams = described(coordinator, group, timeout_s), True
         except UnsupportedRequest:
             streams, knows_streams = None, False
     if streams is not None:
         return GroupDescription(streams.group_state, "", len(streams.members), None, "streams")
-    if answer.error_code != error_codes.NONE or len(answer.groups) != 1:
-        raise StreamsError(f"group {group!r} is not described: {error_codes.described(answer.error_code)}")
     (found,) = answer.groups
     operations = found.authorized_operations
     may_read = None if operations == UNKNOWN_OPERATIONS else bool(operations & 1 << _READ)
