@@ -139,10 +139,19 @@ class HeartbeatAnswer:
 
 
 class StreamsGroupRequests(Protocol):
-    """Sends the requests of one member. `heartbeat` and `assigned` are called by one thread, the others by another."""
+    """Sends the requests of one member. `heartbeat` and `assigned` are called by one thread, the others by another, and
+    `topology` before the first heartbeat."""
 
     def new_member_id(self) -> str:
         """Returns an id that no member has had."""
+        ...
+
+    def topology(self, timeout_s: float) -> tuple[GroupSubtopology, ...] | None:
+        """Returns the topology that the group has, without what must have as many partitions as what; ``None`` if it
+        has none.
+
+        :raises StreamsError: if the group cannot be described.
+        """
         ...
 
     def heartbeat(self, beat: Heartbeat, timeout_s: float) -> HeartbeatAnswer:

@@ -111,6 +111,9 @@ class FakeMembership:
         self._checked: frozenset[TaskId] = frozenset()
         self._blocked = False
 
+    def check(self, topology: GroupTopology) -> None:
+        """Does nothing: a group takes any topology."""
+
     def join(self, topology: GroupTopology, owner: Owner) -> None:
         group = self._group
         with group.lock:

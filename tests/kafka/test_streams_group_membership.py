@@ -110,6 +110,15 @@ def test_another_topology_is_refused_even_when_the_group_is_empty(group: Group) 
     assert "streams groups upgrade-topology" in str(error)
 
 
+def test_another_topology_is_found_before_its_members_are_waited_for(group: Group) -> None:
+    """New workers waited, were ready, and so had all former ones replaced; then the group refused them."""
+    first, owner = group.join()
+    group.owns(first, owner)
+    first.check(topology(GroupSubtopology(0, ("in",), copartitions=(("in", "out"),))))
+    with pytest.raises(TopologyRefused, match="was made for another topology"):
+        first.check(topology(GroupSubtopology(0, ("other",))))
+
+
 @pytest.mark.parametrize(
     ("parts", "says"),
     [

@@ -118,6 +118,18 @@ def test_a_description_is_read() -> None:
     assert task_lists(group.members[0].assignment).active == {TaskId(1, 0), TaskId(1, 3)}
 
 
+def test_the_topology_of_a_group_is_that_which_was_sent() -> None:
+    answers = {
+        API_VERSIONS: STREAMS_VERSIONS,
+        FIND_COORDINATOR: here,
+        STREAMS_GROUP_DESCRIBE: read(STREAMS_GROUP_DESCRIBE, "described"),
+    }
+    with FakeBroker(answers) as broker:
+        settings = ClientSettings.of({"bootstrap.servers": str(broker.address)})
+        with closing(StreamsGroupHeartbeats(settings, "app")) as heartbeats:
+            assert heartbeats.topology(5.0) == (GroupSubtopology(1, ("in",)),)
+
+
 def test_commits_and_groups_have_kafkas_bytes() -> None:
     topics = (CommittedTopic("in", (CommittedPartition(2, 42, -1, "t"),)),)
     assert written(STREAMS_OFFSET_COMMIT, OffsetCommitRequest("app", 8, "m-1", None, topics)) == RECORDED["commit"]

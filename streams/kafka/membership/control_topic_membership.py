@@ -58,6 +58,9 @@ class ControlTopicMembership:
 
     # ------------------------------------------------------------------ joining
 
+    def check(self, topology: GroupTopology) -> None:
+        """Does nothing: a group takes any topology when the members of another one have left."""
+
     def join(self, topology: GroupTopology, owner: Owner) -> None:
         """Creates the control topics and joins the group; tasks come with the consumer's polls.
 

@@ -60,6 +60,13 @@ class Owner(Protocol):
 class Membership(Protocol):
     """The membership of a worker in its group, by which it gets its tasks."""
 
+    def check(self, topology: GroupTopology) -> None:
+        """Checks whether the group can take this topology at all, before members of another one are waited for.
+
+        :raises TopologyError: if it never will, as it is.
+        """
+        ...
+
     def join(self, topology: GroupTopology, owner: Owner) -> None: ...
 
     def poll(self) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from processor_api.clock import Clock
@@ -31,6 +32,7 @@ from streams.kafka.streams_group import (
     MemberFenced,
     StreamsGroupRequests,
     TaskLists,
+    TopologyRefused,
 )
 from streams.threads import SYSTEM_THREADS, Threads
 
@@ -38,6 +40,7 @@ log = logging.getLogger("streams.membership")
 
 LEAVE_S = 5.0
 """How long a member tries to leave."""
+CHECK_S = 5.0
 ASK_S = 5.0
 """How long a request that all shut down may take."""
 
@@ -68,6 +71,24 @@ class StreamsGroupMembership:
         """The identity of a static member that remains in the group."""
 
     # ------------------------------------------------------------------ joining
+
+    def check(self, topology: GroupTopology) -> None:
+        """Compares the topology with that of the group. Without this, new workers of a rolling update would wait until
+        the last former one has ended, and then all be refused.
+
+        :raises TopologyRefused: if the group was made for another one.
+        """
+        try:
+            known = self._requests.topology(CHECK_S)
+        except StreamsError as error:  # the join finds out
+            log.debug("the topology of the group is not known yet", extra={"error": str(error)})
+            return
+        own = tuple(replace(part, copartitions=()) for part in topology.subtopologies)
+        if known is not None and known != own:
+            raise TopologyRefused(
+                f"group {topology.application_id!r} was made for another topology, which the brokers do not replace."
+                " Stop every worker, run `streams groups upgrade-topology`, and start again"
+            )
 
     def join(self, topology: GroupTopology, owner: Owner) -> None:
         """Starts the heartbeats, which join the group; tasks come with later polls."""

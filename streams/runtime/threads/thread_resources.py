@@ -194,6 +194,7 @@ class ThreadResources:
             # ends what a former producer of this id left open, before offsets are read
             self.clients.producer.init_transactions()
         group = self.plans.current.group
+        self.membership.check(group)
         self.entry.wait(group, stopping)
         if not stopping.is_set():
             self.process.deploy_check.run(self.clients.restore_consumer)

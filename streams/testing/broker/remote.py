@@ -22,7 +22,7 @@ from streams.kafka.ports import (
     RebalanceListener,
     TopicInfo,
 )
-from streams.kafka.streams_group import GroupMemberIdentity, Heartbeat, HeartbeatAnswer, TaskLists
+from streams.kafka.streams_group import GroupMemberIdentity, GroupSubtopology, Heartbeat, HeartbeatAnswer, TaskLists
 from streams.testing.broker.messages import PARTITION_EOF, as_bytes
 from streams.testing.broker.producer import EmbeddedProducer
 from streams.threads import SYSTEM_THREADS, Threads
@@ -355,6 +355,10 @@ class RemoteStreamsGroup:
 
     def new_member_id(self) -> str:
         return str(uuid.uuid4())
+
+    def topology(self, timeout_s: float) -> tuple[GroupSubtopology, ...] | None:
+        found: tuple[GroupSubtopology, ...] | None = self._call("topology", timeout_s)
+        return found
 
     def heartbeat(self, beat: Heartbeat, timeout_s: float) -> HeartbeatAnswer:
         answer: HeartbeatAnswer = self._beat("heartbeat", beat, timeout_s)

@@ -21,7 +21,7 @@ from streams.kafka.ports import (
     RebalanceListener,
     TopicInfo,
 )
-from streams.kafka.streams_group import GroupMemberIdentity, Heartbeat, HeartbeatAnswer, TaskLists
+from streams.kafka.streams_group import GroupMemberIdentity, GroupSubtopology, Heartbeat, HeartbeatAnswer, TaskLists
 from streams.testing.broker import EmbeddedBroker, EmbeddedClients
 from streams.testing.broker.clients import EmbeddedStreamsGroup
 from streams.testing.broker.consumer import EmbeddedConsumer
@@ -267,6 +267,9 @@ class SimulatedStreamsGroup:
 
     def new_member_id(self) -> str:
         return self.inner.new_member_id()
+
+    def topology(self, timeout_s: float) -> tuple[GroupSubtopology, ...] | None:
+        return self._network.call("group_members", lambda: self.inner.topology(timeout_s), timeout_s)
 
     def heartbeat(self, beat: Heartbeat, timeout_s: float) -> HeartbeatAnswer:
         network = self._network

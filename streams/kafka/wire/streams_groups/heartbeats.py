@@ -30,6 +30,7 @@ from streams.kafka.wire.streams_groups.messages import (
     AssignedTasks,
     CopartitionGroup,
     DescribedStreamsGroup,
+    DescribedSubtopology,
     Endpoint,
     KeyValue,
     SentSubtopology,
@@ -87,6 +88,17 @@ class StreamsGroupHeartbeats:
             statuses=tuple((GroupStatus(one.status_code), one.status_detail) for one in answer.status or ()),
             endpoint_epoch=answer.endpoint_information_epoch,
         )
+
+    def topology(self, timeout_s: float) -> tuple[GroupSubtopology, ...] | None:
+        """Returns the topology that the group has, without what must have as many partitions as what; ``None`` if it
+        has none.
+
+        :raises StreamsError: if the group cannot be described.
+        """
+        group = described(self._coordinator, self._group, timeout_s)
+        if group is None or group.topology is None or group.topology.subtopologies is None:
+            return None
+        return tuple(sorted(map(_known_subtopology, group.topology.subtopologies), key=lambda part: part.id))
 
     def assigned(self, member_id: str, timeout_s: float) -> TaskLists | None:
         """Returns the tasks that a member is to own now; ``None`` if the group does not have it.
@@ -183,6 +195,21 @@ def _subtopology(part: GroupSubtopology) -> SentSubtopology:
             for group in part.copartitions
         ),
     )
+
+
+def _known_subtopology(part: DescribedSubtopology) -> GroupSubtopology:
+    return GroupSubtopology(
+        int(part.subtopology_id) if part.subtopology_id.isdecimal() else -1,
+        tuple(sorted(part.source_topics)),
+        tuple(sorted(map(_known_topic, part.state_changelog_topics), key=lambda topic: topic.name)),
+        tuple(sorted(part.repartition_sink_topics)),
+        tuple(sorted(map(_known_topic, part.repartition_source_topics), key=lambda topic: topic.name)),
+    )
+
+
+def _known_topic(topic: SentTopic) -> GroupTopic:
+    configs = tuple(sorted((one.key, one.value) for one in topic.topic_configs))
+    return GroupTopic(topic.name, topic.partitions, topic.replication_factor, configs)
 
 
 def _topic(topic: GroupTopic) -> SentTopic:

@@ -11,7 +11,13 @@ from processor_api.errors import AuthorizationError, RetryableError, StreamsErro
 from processor_api.task_id import TopicPartition
 from streams.kafka.client_errors import error_of
 from streams.kafka.ports import ClientUnusable, CommitAgain, OffsetAndMetadata
-from streams.kafka.streams_group import GroupMemberIdentity, Heartbeat, HeartbeatAnswer, TaskLists
+from streams.kafka.streams_group import (
+    GroupMemberIdentity,
+    GroupSubtopology,
+    Heartbeat,
+    HeartbeatAnswer,
+    TaskLists,
+)
 from streams.kafka.wire import error_codes
 from streams.kafka.wire.client_settings import ClientSettings
 from streams.kafka.wire.offset_commits import STREAMS_OFFSET_COMMIT, CommittingMember, OffsetCommits
@@ -42,6 +48,9 @@ class WireStreamsGroup:
 
     def new_member_id(self) -> str:
         return str(uuid.uuid4())
+
+    def topology(self, timeout_s: float) -> tuple[GroupSubtopology, ...] | None:
+        return self._heartbeats.topology(timeout_s)
 
     def heartbeat(self, beat: Heartbeat, timeout_s: float) -> HeartbeatAnswer:
         return self._heartbeats.send(beat, timeout_s)
