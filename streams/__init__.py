@@ -127,6 +127,7 @@ _HOMES = {
     "streams.queries.request": "StateQueryRequest",
     "streams.queries.results": "FailureReason QueryResult StateQueryResult",
     "streams.queries.store_types": "QueryableStoreType QueryableStoreTypes StoreQueryParameters",
+    "streams.restore.follower": "StandbyUpdateListener SuspendReason",
     "streams.restore.reports": "StateRestoreListener",
     "streams.runtime.threads.metadata": "TaskMetadata ThreadMetadata",
     "streams.serdes": "json_serde list_serde pydantic_serde serde_of",

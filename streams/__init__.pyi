@@ -214,6 +214,8 @@ from streams.queries.results import StateQueryResult as StateQueryResult
 from streams.queries.store_types import QueryableStoreType as QueryableStoreType
 from streams.queries.store_types import QueryableStoreTypes as QueryableStoreTypes
 from streams.queries.store_types import StoreQueryParameters as StoreQueryParameters
+from streams.restore.follower import StandbyUpdateListener as StandbyUpdateListener
+from streams.restore.follower import SuspendReason as SuspendReason
 from streams.restore.reports import StateRestoreListener as StateRestoreListener
 from streams.runtime.threads.metadata import TaskMetadata as TaskMetadata
 from streams.runtime.threads.metadata import ThreadMetadata as ThreadMetadata

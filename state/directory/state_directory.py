@@ -5,6 +5,7 @@
 * ``streams-metadata.json``: format, application and the id that names its clients across restarts;
 * ``slots/<n>.lock``: held by the n-th process that runs, as long as it lives;
 * ``locks/<task>.lock``: held by the process that has the task open;
+* ``locks/<task>.wanted``: touched by who waits for that lock to run the task; who only keeps a copy releases it then;
 * ``<subtopology>_<partition>/``: the state of a task;
 * ``global/<slot>/``: the global stores of a process.
 
@@ -39,7 +40,7 @@ from state.directory.metadata import (
     refuse_java,
     task_ids,
 )
-from state.directory.own_files import make_own_directory, refuse_link, write_own
+from state.directory.own_files import make_own_directory, open_own, refuse_link, write_own
 
 log = logging.getLogger("streams.state")
 
@@ -204,6 +205,23 @@ class StateDirectory:
             raise
         return task_lock
 
+    def want_task(self, task: TaskId) -> None:
+        """Asks for a task whose lock could not be had. Who runs the task goes on; who keeps a copy of it releases it.
+
+        :raises StateDirectoryError: if the directory cannot be written.
+        """
+        path = self._task_request(task)
+        with explained(path):
+            os.close(open_own(path, os.O_WRONLY | os.O_CREAT, self._mode & 0o666))
+            os.utime(path)
+
+    def wanted_mark(self, task: TaskId) -> int:
+        """Returns a number that is another one after each call of :meth:`want_task` by anyone."""
+        try:
+            return os.stat(self._task_request(task)).st_mtime_ns
+        except OSError:
+            return 0
+
     def holder_of_task(self, task: TaskId) -> str:
         """Returns in words who has a task open whose lock could not be had."""
         return self._locks.holder(self._task_lock(task))
@@ -336,6 +354,9 @@ class StateDirectory:
 
     def _task_lock(self, task: TaskId) -> Path:
         return self.path / "locks" / f"{task}.lock"
+
+    def _task_request(self, task: TaskId) -> Path:
+        return self.path / "locks" / f"{task}.wanted"
 
     def _slot_lock(self, number: int) -> Path:
         return self.path / "slots" / f"{number}.lock"

@@ -15,11 +15,11 @@ from streams.app.states import ENDED, ClientState, StateMachine
 from streams.app.uncaught import StreamsUncaughtExceptionHandler, StreamThreadExceptionResponse, verdict
 from streams.config import StreamsConfig
 from streams.config import clients as client_configs
-from streams.restore.reports import StateRestoreListener
 from streams.runtime.engines.memory import BufferMemory
 from streams.runtime.tasks.full_disk import FullDisk
 from streams.runtime.threads.gc_tuning import relax_collector, restore_collector
 from streams.runtime.threads.metadata import ThreadMetadata
+from streams.runtime.threads.process_resources import StateListeners
 from streams.runtime.threads.stream_thread import StreamThread, ThreadCallbacks
 from streams.runtime.threads.thread_state import ThreadState
 from streams.runtime.tracing.tracer import warn_if_unseen
@@ -130,7 +130,7 @@ class ApplicationRun:
         self.parts = parts
         self.states = StateMachine(threads)
         self.handler: StreamsUncaughtExceptionHandler | None = None
-        self.restore_listeners: list[StateRestoreListener] = []
+        self.listeners = StateListeners()
         self.paused = self.has_run = False
         self.failure: Exception | None = None
         """The error that ended the application, or the close; ``None`` if there was none."""
@@ -185,7 +185,7 @@ class ApplicationRun:
 
     def _open(self) -> ApplicationResources | None:
         def open_all() -> ApplicationResources:
-            return open_application(self.parts, self.restore_listeners, self._global_thread_failed, self.unfinished)
+            return open_application(self.parts, self.listeners, self._global_thread_failed, self.unfinished)
 
         def ends(seconds: float) -> bool:
             self.states.wait(seconds, ClientState.PENDING_SHUTDOWN)

@@ -19,13 +19,14 @@ from processor_api.user_code.durations import Duration, to_ms
 from state.directory.state_directory import StateDirectory
 from streams.app.application_run import ApplicationRun
 from streams.app.builtin_metrics import client_metrics, global_metrics, thread_metrics
-from streams.app.listeners import GuardedRestoreListener
+from streams.app.listeners import GuardedRestoreListener, GuardedStandbyListener
 from streams.app.opening import ApplicationParts, thread_metrics_registry
 from streams.app.states import ENDED, ClientState, StateListener
 from streams.app.uncaught import StreamsUncaughtExceptionHandler
 from streams.config import StreamsConfig
 from streams.kafka.ports import KafkaClients
 from streams.platform import Platform
+from streams.restore.follower import StandbyUpdateListener
 from streams.restore.reports import StateRestoreListener
 from streams.runtime.tasks.assembly import topology_to_run
 from streams.runtime.threads.metadata import ThreadMetadata
@@ -156,7 +157,25 @@ class KafkaStreams:
         :raises StreamsError: after the start.
         """
         self._require_created("a restore listener")
-        self._run.restore_listeners[:] = [GuardedRestoreListener(listener)]
+        self._run.listeners = replace(self._run.listeners, restores=(GuardedRestoreListener(listener),))
+
+    def set_standby_update_listener(self, listener: StandbyUpdateListener) -> None:
+        """Has ``listener`` called when standby tasks follow changelogs (KIP-988); it takes the place of an earlier one.
+
+        What it raises is logged, and the tasks go on.
+
+        ::
+
+            class Copies(StandbyUpdateListener):
+                def on_update_start(self, partition, store, starting_offset):
+                    print(f"a copy of {store} follows {partition} from {starting_offset}")
+
+            app.set_standby_update_listener(Copies())
+
+        :raises StreamsError: after the start.
+        """
+        self._require_created("a standby update listener")
+        self._run.listeners = replace(self._run.listeners, standbys=(GuardedStandbyListener(listener),))
 
     def set_uncaught_exception_handler(self, handler: StreamsUncaughtExceptionHandler) -> None:
         """Has ``handler(error)`` decide what to do when a stream thread fails (KIP-671).

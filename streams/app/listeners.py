@@ -1,4 +1,4 @@
-"""Restore listeners of the user: what they raise is logged, and the application goes on."""
+"""Listeners of the user to restores and standby tasks: what they raise is logged, and the application goes on."""
 
 from __future__ import annotations
 
@@ -6,20 +6,58 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from processor_api.task_id import TopicPartition
+from processor_api.task_id import TaskId, TopicPartition
 from processor_api.texts import plain_str
+from streams.restore.follower import StandbyUpdateListener, SuspendReason
 from streams.restore.reports import StateRestoreListener
 from streams.user_exits import passes
 
 log = logging.getLogger("streams.client")
 
 
+class _GuardedCalls:
+    """Calls methods of a listener, and logs the first error of each.
+
+    :param kind: the kind of listener, for the log.
+    :param work: what goes on after an error, for the log.
+    """
+
+    def __init__(self, listener: object, kind: str, work: str) -> None:
+        self._listener = listener
+        self._kind, self._work = kind, work
+        self._logged: set[str] = set()
+
+    def __call__(self, name: str, partition: TopicPartition, store: str, *values: object) -> None:
+        call: Callable[..., Any] | None = getattr(self._listener, name, None)
+        if call is None:  # a listener need not have them all
+            return
+        try:
+            call(partition, store, *values)
+        except BaseException as error:
+            if passes(error):
+                raise
+            if name in self._logged:
+                return
+            self._logged.add(name)
+            log.error(
+                "%s of the %s listener %s raised %s for store %r; %s goes on, and further errors of this call are not"
+                " logged",
+                name,
+                self._kind,
+                type(self._listener).__qualname__,
+                type(error).__name__,
+                store,
+                self._work,
+                extra={"error": plain_str(error)},
+                exc_info=error,
+            )
+
+
 class GuardedRestoreListener:
-    """Passes calls on to a listener, and logs the first error of each kind of call."""
+    """Passes calls on to a listener of restores."""
 
     def __init__(self, listener: StateRestoreListener) -> None:
-        self._listener = listener
-        self._logged: set[str] = set()
+        self._call = _GuardedCalls(listener, "restore", "restoring")
 
     def on_restore_start(self, partition: TopicPartition, store: str, start: int, end: int) -> None:
         """Passes the call on."""
@@ -37,25 +75,31 @@ class GuardedRestoreListener:
         """Passes the call on."""
         self._call("on_restore_suspended", partition, store, restored)
 
-    def _call(self, name: str, partition: TopicPartition, store: str, *numbers: int) -> None:
-        call: Callable[..., Any] | None = getattr(self._listener, name, None)
-        if call is None:  # a listener need not have them all
-            return
-        try:
-            call(partition, store, *numbers)
-        except BaseException as error:
-            if passes(error):
-                raise
-            if name in self._logged:
-                return
-            self._logged.add(name)
-            log.error(
-                "%s of the restore listener %s raised %s for store %r; restoring goes on, and further errors of this"
-                " call are not logged",
-                name,
-                type(self._listener).__qualname__,
-                type(error).__name__,
-                store,
-                extra={"error": plain_str(error)},
-                exc_info=error,
-            )
+
+class GuardedStandbyListener:
+    """Passes calls on to a listener of standby tasks."""
+
+    def __init__(self, listener: StandbyUpdateListener) -> None:
+        self._call = _GuardedCalls(listener, "standby update", "the standby task")
+
+    def on_update_start(self, partition: TopicPartition, store: str, starting_offset: int) -> None:
+        """Passes the call on."""
+        self._call("on_update_start", partition, store, starting_offset)
+
+    def on_batch_loaded(
+        self,
+        partition: TopicPartition,
+        store: str,
+        task_id: TaskId,
+        batch_end_offset: int,
+        batch_size: int,
+        current_end_offset: int,
+    ) -> None:
+        """Passes the call on."""
+        self._call("on_batch_loaded", partition, store, task_id, batch_end_offset, batch_size, current_end_offset)
+
+    def on_update_suspended(
+        self, partition: TopicPartition, store: str, store_offset: int, current_end_offset: int, reason: SuspendReason
+    ) -> None:
+        """Passes the call on."""
+        self._call("on_update_suspended", partition, store, store_offset, current_end_offset, reason)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -25,13 +25,12 @@ from streams.kafka.producing.batch_limits import TopicBatchLimits
 from streams.kafka.topics.left_behind import DeployCheck
 from streams.metrics.registry import Metrics
 from streams.platform import Platform
-from streams.restore.reports import StateRestoreListener
 from streams.runtime.engines.memory import BufferMemory
 from streams.runtime.engines.opener import Engines
 from streams.runtime.engines.state_recovery import StateRecovery
 from streams.runtime.plan.plans import PlanBook
 from streams.runtime.tasks.full_disk import FullDisk, Waiting
-from streams.runtime.threads.process_resources import ClusterAccess, LocalState, ProcessResources
+from streams.runtime.threads.process_resources import ClusterAccess, LocalState, ProcessResources, StateListeners
 from streams.runtime.threads.thread_resources import ThreadIdentity, ThreadResources, make_resources
 from streams.telemetry import spans_by
 from streams.threads import SYSTEM_THREADS, Event, StoppableThread, Threads
@@ -165,6 +164,11 @@ class ApplicationResources:
             transactional_id=f"{own}-{number}",
             endpoint=endpoint,
             process_id=str(self.identity),
+            tags={
+                name: str(value)
+                for name, value in config.client_tag.items()
+                if config.num_standby_replicas and name in config.rack_aware_assignment_tags
+            },
         )
         return identity.thread, lambda: make_resources(self.process, identity, self.global_stores.reader)
 
@@ -187,7 +191,7 @@ class ApplicationResources:
 
 def open_application(
     parts: ApplicationParts,
-    restore_listeners: Collection[StateRestoreListener],
+    listeners: StateListeners,
     on_global_failure: Callable[[Exception], None],
     made: ExitStack,
 ) -> ApplicationResources:
@@ -212,7 +216,7 @@ def open_application(
             _remove_obsolete(directory, clock, config.state_cleanup_dir_max_age_ms)
         cluster = _open_cluster(config, parts.clients, platform, client_id)
         closing.callback(cluster.admin.close)
-        process, watch = _process(parts, cluster, directory, restore_listeners)
+        process, watch = _process(parts, cluster, directory, listeners)
         global_stores = GlobalStoresLifecycle(topology, process, slot, client_id, on_global_failure)
         closing.callback(global_stores.close)
         global_stores.open()
@@ -256,7 +260,7 @@ def _process(
     parts: ApplicationParts,
     cluster: ClusterAccess,
     directory: StateDirectory,
-    restore_listeners: Collection[StateRestoreListener],
+    listeners: StateListeners,
 ) -> tuple[ProcessResources, TopicWatch | None]:
     """Plans the tasks on the topics that exist; returns what the threads share, and what looks for other topics."""
     topology, config, platform = parts.topology, parts.config, parts.platform
@@ -275,7 +279,7 @@ def _process(
         platform=platform,
         metrics=parts.metrics,
         deploy_check=DeployCheck(topology, settings, existing, cluster.admin, platform.clock, threads),
-        restore_listeners=tuple(restore_listeners),
+        listeners=listeners,
         watch=spans_by(config),
     )
     return process, TopicWatch(fitter, readable, plans) if fitter.growing else None

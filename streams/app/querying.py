@@ -58,7 +58,7 @@ def make_owners(parts: ApplicationParts, resources: Callable[[], ApplicationReso
         plans = opened.process.plans.current
         return opened.process.cluster.admin, plans.group, plans.tasks
 
-    return Owners(parts.topology, parts.endpoint, group, parts.platform.clock)
+    return Owners(parts.topology, parts.endpoint, group, parts.platform.clock, parts.config)
 
 
 def _refusal(state: ClientState) -> InvalidStateStoreError | None:

@@ -174,6 +174,7 @@ class TopicFitter:
             hash=layout_digest(self._topology),
             growing=self.growing,
             subtopologies=self._subtopologies,
+            logged=frozenset(number for number, plan in tasks.items() if plan.changelogs),
         )
         return Plans(tasks, group)
 

@@ -77,6 +77,13 @@ def restore_consumer(config: StreamsConfig, client_id: str) -> dict[str, Any]:
     return {**_consumer(config, client_id, config.restore_consumer, defaults), "auto.offset.reset": "error"}
 
 
+def standby_consumer(config: StreamsConfig, client_id: str) -> dict[str, Any]:
+    """Returns the settings of the consumer that follows the changelogs of standby tasks: those of the consumer that
+    restores, with answers that gather more records and buffers that hold fewer. It joins no group."""
+    defaults = _CONSUMER | {"fetch.wait.max.ms": 200, "fetch.min.bytes": 65_536}
+    return {**_consumer(config, client_id, config.restore_consumer, defaults), "auto.offset.reset": "error"}
+
+
 def global_consumer(config: StreamsConfig, client_id: str) -> dict[str, Any]:
     """Returns the settings of the consumer of global stores. It joins no group; the client wants a group id all the
     same."""

@@ -14,7 +14,9 @@ IGNORED: Status = "ignored"
 REFUSED: Status = "refused"
 
 _CLIENTS = "passed to every client"
-_STANDBY = "there are no standby and warm-up tasks yet: a moved task restores from its changelog"
+_STANDBY = "copies of a task that processes with other state directories keep ([standby tasks](standby-tasks.md))"
+_TAGS = "the tags (`client.tag.`) in which a standby copy and its task differ where that is possible"
+_WARM_UP = "there are no warm-up tasks yet: a task moves at once, and restores what its new worker lacks"
 _RACK = "tasks are assigned by librdkafka's assignor, which does not know racks"
 _METRICS = "of sensors that processors add with `context.metrics()`, and of the rates of the runtime's own: {}"
 
@@ -41,7 +43,7 @@ class Prefix(NamedTuple):
 
 
 KEYS: tuple[Key, ...] = (
-    Key("acceptable.recovery.lag", "acceptable_recovery_lag", "10000", IGNORED, _STANDBY),
+    Key("acceptable.recovery.lag", "acceptable_recovery_lag", "10000", IGNORED, _WARM_UP),
     Key(
         "allow.os.group.write.access",
         "allow_os_group_write_access",
@@ -250,7 +252,7 @@ KEYS: tuple[Key, ...] = (
         WORKS,
         "how long a task waits for a partition without records; -1 does not wait",
     ),
-    Key("max.warmup.replicas", "max_warmup_replicas", "2", IGNORED, _STANDBY),
+    Key("max.warmup.replicas", "max_warmup_replicas", "2", IGNORED, _WARM_UP),
     Key(
         "metadata.max.age.ms",
         None,
@@ -279,7 +281,7 @@ KEYS: tuple[Key, ...] = (
         WORKS,
         _METRICS.format("the length of a window"),
     ),
-    Key("num.standby.replicas", "num_standby_replicas", "0", IGNORED, _STANDBY),
+    Key("num.standby.replicas", "num_standby_replicas", "0", WORKS, _STANDBY),
     Key("num.stream.threads", "num_stream_threads", "1", WORKS, "threads of one process; for cores use more workers"),
     Key("otel.traces", "otel_traces", "", WORKS, "share of records with [spans](tracing.md); this library's own"),
     Key(
@@ -290,7 +292,7 @@ KEYS: tuple[Key, ...] = (
         "how long the next records may gather after few came, so that they share a turn of the thread; 0 is not at all",
     ),
     Key("poll.ms", "poll_ms", "100", WORKS, "how long to wait for records"),
-    Key("probing.rebalance.interval.ms", "probing_rebalance_interval_ms", "600000", IGNORED, _STANDBY),
+    Key("probing.rebalance.interval.ms", "probing_rebalance_interval_ms", "600000", IGNORED, _WARM_UP),
     Key(
         "processing.exception.handler",
         "processing_exception_handler",
@@ -324,7 +326,7 @@ KEYS: tuple[Key, ...] = (
     ),
     Key("rack.aware.assignment.non_overlap_cost", "rack_aware_assignment_non_overlap_cost", "", IGNORED, _RACK),
     Key("rack.aware.assignment.strategy", "rack_aware_assignment_strategy", "none", IGNORED, _RACK),
-    Key("rack.aware.assignment.tags", "rack_aware_assignment_tags", "", IGNORED, _RACK),
+    Key("rack.aware.assignment.tags", "rack_aware_assignment_tags", "", WORKS, _TAGS),
     Key("rack.aware.assignment.traffic_cost", "rack_aware_assignment_traffic_cost", "", IGNORED, _RACK),
     Key("receive.buffer.bytes", None, "", WORKS, _CLIENTS + ", as `socket.receive.buffer.bytes`"),
     Key("reconnect.backoff.max.ms", None, "1000", WORKS, _CLIENTS),
@@ -559,10 +561,7 @@ PREFIXES: tuple[Prefix, ...] = (
     Prefix("admin.", "admin", "A", "the admin client"),
     Prefix("topic.", "topic", "T", "internal topics when they are created"),
     Prefix(
-        "client.tag.",
-        "client_tag",
-        "-",
-        "has no effect: " + _RACK + ". With `group.protocol=streams` the group gets them",
+        "client.tag.", "client_tag", "-", "tags of this process, such as its zone, for `rack.aware.assignment.tags`"
     ),
 )
 

@@ -55,6 +55,7 @@ Settings = Annotated[
 ]
 
 _INT = (1 << 31) - 1
+_TAG_NAME_MAX, _TAG_VALUE_MAX = 20, 30
 _TRANSACTION_TIMEOUT_MS = 10_000
 _GUARANTEE = values.one_of(
     "at_least_once",
@@ -212,6 +213,8 @@ class StreamsConfig(BaseModel):
     """Source topics whose records are followed; none means all of them."""
     otel_traces: Annotated[float | None, PlainValidator(values.optional(values.share))] = None
     """The share of records without a trace of their own that get spans; ``None`` makes no spans at all."""
+    num_standby_replicas: Count = 0
+    rack_aware_assignment_tags: Annotated[tuple[str, ...], PlainValidator(values.tags)] = ()
     upgrade_from: Annotated[str | None, PlainValidator(values.optional(values.text))] = None
 
     # Accepted, and without effect for the reason given in streams.config.keys.
@@ -219,7 +222,6 @@ class StreamsConfig(BaseModel):
     built_in_metrics_version: Annotated[str, PlainValidator(values.one_of("latest"))] = "latest"
     enable_transactional_statestores: Flag = True
     max_warmup_replicas: PositiveCount = 2
-    num_standby_replicas: Count = 0
     probing_rebalance_interval_ms: Annotated[int, PlainValidator(values.duration_ms(60_000))] = 600_000
     rack_aware_assignment_non_overlap_cost: Annotated[int | None, PlainValidator(values.optional(values.whole(0)))] = (
         None
@@ -227,7 +229,6 @@ class StreamsConfig(BaseModel):
     rack_aware_assignment_strategy: Annotated[
         str, PlainValidator(values.one_of("none", "min_traffic", "balance_subtopology"))
     ] = "none"
-    rack_aware_assignment_tags: Annotated[tuple[str, ...], PlainValidator(values.tags)] = ()
     rack_aware_assignment_traffic_cost: Annotated[int | None, PlainValidator(values.optional(values.whole(0)))] = None
     outer_join_emit_interval_ms: Ms = 1000
     processing_exception_handler_global_enabled: Flag = False
@@ -356,6 +357,22 @@ class StreamsConfig(BaseModel):
                 value = getattr(self, name)
                 yield name, masked(value) if isinstance(value, dict) else value
 
+    def _contradictions_of_tags(self) -> list[str]:
+        unknown = [name for name in self.rack_aware_assignment_tags if name not in self.client_tag]
+        long = [
+            name
+            for name, value in self.client_tag.items()
+            if len(name) > _TAG_NAME_MAX or len(str(value)) > _TAG_VALUE_MAX
+        ]
+        found = [
+            f"rack.aware.assignment.tags names {name!r}, which this process has no tag for: set client.tag.{name}"
+            for name in unknown
+        ]
+        return found + [
+            f"client.tag.{name} is too long: a name has at most {_TAG_NAME_MAX} characters and a value {_TAG_VALUE_MAX}"
+            for name in long
+        ]
+
     def _contradictions(self) -> list[str]:
         """Returns the errors that no setting shows alone."""
         problems = []
@@ -379,7 +396,7 @@ class StreamsConfig(BaseModel):
                 " throw the member out between two heartbeats; lower the first, to a third of the second, or raise the"
                 " second"
             )
-        problems += self._contradictions_of_trace()
+        problems += self._contradictions_of_trace() + self._contradictions_of_tags()
         batch = self._client("batch.size", self.producer, default=0)
         segment = str(self.topic.get("segment.bytes", ""))
         if segment.isdecimal() and batch > int(segment):

@@ -95,8 +95,6 @@ class SortedSettings:
         self.fields: dict[str, Any] = {}
         self.problems: list[str] = []
         self.remarks: list[str] = []
-        self.of_streams_groups: list[str] = []
-        """Remarks about settings that groups of the streams protocol alone use."""
 
 
 def kafka_name(name: str) -> str:
@@ -135,8 +133,6 @@ def sort_settings(given: Mapping[str, Any]) -> SortedSettings:
     protocols = (plain_str(value).strip() for _, place, value in places.values() if place.kafka_name == _PROTOCOL)
     if next(protocols, "") == "streams":
         result.remarks += _of_the_broker(places.values())
-    else:
-        result.remarks += result.of_streams_groups
     return result
 
 
@@ -205,12 +201,10 @@ def _sort_key(result: SortedSettings, key: Key, value: Any, also_given: Mapping[
 def _sort_prefixed(result: SortedSettings, name: str, place: SettingPlace, value: Any, exactly_once: bool) -> None:
     prefix = place.prefix
     field = prefix.field if prefix else CLIENTS
-    if prefix is not None and prefix.scope == "-":
-        result.of_streams_groups.append(f"{place.kafka_name} {prefix.note}")
-    elif prefix is not None and prefix.scope == "T":
+    if prefix is not None and prefix.scope == "T":
         if place.name not in TOPIC_SETTINGS and (near := _nearest(place.name, TOPIC_SETTINGS, cutoff=0.8)):
             result.problems.append(f"{name} is not a setting of topics, did you mean {prefix.name}{near}?")
-    else:
+    elif prefix is None or prefix.scope != "-":  # tags have any name and value
         problem = _client_problem(name, place, value, exactly_once)
         if problem:
             result.problems.append(problem)

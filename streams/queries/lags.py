@@ -38,12 +38,18 @@ class LagInfo(NamedTuple):
 def local_lags(threads: Iterable[LocalThread]) -> dict[str, dict[int, LagInfo]]:
     """Returns the lags for `KafkaStreams.all_local_store_partition_lags`."""
     found: dict[str, dict[int, LagInfo]] = {}
+    threads = list(threads)
     for thread in threads:
         for owned in thread.list_tasks() if thread.state is not ThreadState.DEAD else ():
             for store in owned.plan.changelogs:
                 lag = _lag(owned, store)
                 if lag is not None:
                     found.setdefault(store, {})[owned.id.partition] = lag
+    for thread in threads:
+        for copy in thread.list_standbys() if thread.state is not ThreadState.DEAD else ():
+            for store, followed in copy.changelogs.items():
+                lag = LagInfo(followed.next_offset, followed.next_offset + followed.lag)
+                found.setdefault(store, {}).setdefault(copy.id.partition, lag)
     return found
 
 

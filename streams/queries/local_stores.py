@@ -15,6 +15,7 @@ from state.read_views.view import StoreView, open_view
 from state.write_buffer.store_kind import OpenStore
 from streams.queries.position import Position
 from streams.runtime.plan.task_plan import TaskPlan
+from streams.runtime.start.standby_tasks import StandbyCopy
 from streams.runtime.tasks.task import Task, TaskState
 from streams.runtime.threads.task_manager import OwnedTask
 from streams.runtime.threads.thread_state import ThreadState
@@ -27,6 +28,8 @@ class LocalThread(Protocol):
     state: ThreadState
 
     def list_tasks(self, partition: int | None = None) -> list[OwnedTask]: ...
+
+    def list_standbys(self) -> list[StandbyCopy]: ...
 
 
 class ReadableStore(Protocol):
@@ -56,7 +59,10 @@ class LocalStore:
     task: Task
     store: OpenStore
     runs: bool
-    """Whether the task runs; otherwise the store is being restored, and is read from its engine."""
+    """Whether the task runs; otherwise the store is being restored or follows another process, and is read from its
+    engine."""
+    followed: Mapping[TopicPartition, int] | None = None
+    """The input offsets before which a standby copy holds everything; ``None`` if it is none."""
 
     @property
     def partition(self) -> int:
@@ -69,6 +75,8 @@ class LocalStore:
     def position(self, level: IsolationLevel) -> Position:
         """Returns the position in the inputs that a view opened after this call has at least. Nothing is known of a
         store that is being restored."""
+        if self.followed is not None:
+            return _position(self.followed)
         if not self.runs:
             return Position()
         name, positions = self.store.builder.name, self.task.stores.positions
@@ -186,6 +194,23 @@ class LocalStores:
                 if name in owned.plan.stores and (owned.id not in found or _runs(owned)):
                     found[owned.id] = thread, owned
         yield from found.values()
+
+    def copies(self, name: str) -> Iterator[StandbyCopy]:
+        """Returns the standby copies of this process that have a store, without those of tasks that it has as well."""
+        found: dict[Any, StandbyCopy] = {}
+        for thread in self._threads():
+            if thread.state is not ThreadState.DEAD:
+                found.update((copy.id, copy) for copy in thread.list_standbys() if name in copy.plan.changelogs)
+        for _, owned in self.tasks(name):
+            found.pop(owned.id, None)
+        yield from found.values()
+
+    @staticmethod
+    def open_copy(copy: StandbyCopy, name: str) -> LocalStore | None:
+        """Returns the store of a standby copy, if it can be read."""
+        positions = copy.positions  # before the engine is read, which may go on meanwhile
+        reader = copy.task.stores.open_reader(name) if copy.changelogs else None
+        return None if reader is None else LocalStore(copy.task, reader, runs=False, followed=positions)
 
     @staticmethod
     def open(owned: OwnedTask, name: str, *, restoring: bool) -> LocalStore | None:

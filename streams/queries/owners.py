@@ -6,6 +6,7 @@ The group is asked when someone wants to know, and not before: an application wi
 from __future__ import annotations
 
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +18,7 @@ from processor_api.texts import repr_of
 from processor_api.topology.data import TopologyData
 from processor_api.topology.partitioner import StreamPartitioner, partition_for_key
 from processor_api.user_code.given_serdes import SerdeLike, check_serde
+from streams.config import StreamsConfig
 from streams.kafka.membership.endpoints import OwnerMap, read_owners
 from streams.kafka.membership.port import GroupTopology
 from streams.kafka.ports import Admin
@@ -77,7 +79,7 @@ class KeyQueryMetadata:
     active_host: HostInfo
     """Its address; `HostInfo.unavailable` while no process is known to have it."""
     standby_hosts: frozenset[HostInfo]
-    """Always empty: there are no standby tasks yet."""
+    """The addresses of those that keep a standby copy of it (``num.standby.replicas``)."""
     partition: int
     """The partition of the store that the key is in; -1 for a global store, which each process has."""
 
@@ -98,8 +100,9 @@ class StreamsMetadata:
     topic_partitions: frozenset[TopicPartition] = frozenset()
     """The partitions that its tasks read."""
     standby_state_store_names: frozenset[str] = field(default=frozenset())
-    """Always empty, and so is the next one: there are no standby tasks yet."""
+    """The stores of the tasks of which it keeps standby copies."""
     standby_topic_partitions: frozenset[TopicPartition] = field(default=frozenset())
+    """The partitions that these tasks read."""
 
 
 class Owners:
@@ -115,8 +118,10 @@ class Owners:
         own: str | None,
         group: Callable[[], tuple[Admin, GroupTopology, Mapping[int, TaskPlan]] | None],
         clock: Clock,
+        config: StreamsConfig,
     ) -> None:
         self.own = own
+        self._config = config
         self._topology = topology
         self._group = group
         self._clock = clock
@@ -137,7 +142,9 @@ class Owners:
             if group is None:
                 return OwnerMap()
             admin, topology, _ = group
-            self._known = read_owners(admin, topology)
+            config = self._config
+            tags = config.rack_aware_assignment_tags
+            self._known = read_owners(admin, topology, config.num_standby_replicas, tags)
             self._read_at = now
             return self._known
 
@@ -169,9 +176,11 @@ class Owners:
             return KeyQueryMetadata(own, frozenset(), -1)
         partition = self._partition(store, key, chosen_by, count)
         task = self.task(store, partition)
-        endpoint = None if task is None else self.current().endpoints.get(task)
+        owners = OwnerMap() if task is None else self.current()
+        endpoint = None if task is None else owners.endpoints.get(task)
         host = HostInfo.unavailable() if endpoint is None else HostInfo.build_from_endpoint(endpoint)
-        return KeyQueryMetadata(host, frozenset(), partition)
+        copies = frozenset() if task is None else owners.standbys.get(task, frozenset())
+        return KeyQueryMetadata(host, frozenset(map(HostInfo.build_from_endpoint, copies)), partition)
 
     @staticmethod
     def _partition(store: str, key: Any, chosen_by: SerdeLike[Any] | StreamPartitioner, count: int) -> int:
@@ -200,13 +209,27 @@ class Owners:
     def all(self) -> tuple[StreamsMetadata, ...]:
         """Returns all processes (`KafkaStreams.metadata_for_all_streams_clients`)."""
         owners, plans = self.current(), self._plans()
-        tasks: dict[HostInfo, set[TaskId]] = {HostInfo.build_from_endpoint(one): set() for one in owners.members}
+        hosts = {HostInfo.build_from_endpoint(one) for one in owners.members}
+        tasks: defaultdict[HostInfo, set[TaskId]] = defaultdict(set)
+        copies: defaultdict[HostInfo, set[TaskId]] = defaultdict(set)
         for task, endpoint in owners.endpoints.items():
             if endpoint is not None and task.subtopology in plans:
-                tasks.setdefault(HostInfo.build_from_endpoint(endpoint), set()).add(task)
-        return tuple(self._metadata(host, tasks[host], plans) for host in sorted(tasks))
+                tasks[HostInfo.build_from_endpoint(endpoint)].add(task)
+        for task, endpoints in owners.standbys.items():
+            for one in endpoints if task.subtopology in plans else ():
+                copies[HostInfo.build_from_endpoint(one)].add(task)
+        return tuple(self._metadata(host, tasks[host], copies[host], plans) for host in sorted(hosts | tasks.keys()))
 
-    def _metadata(self, host: HostInfo, tasks: set[TaskId], plans: Mapping[int, TaskPlan]) -> StreamsMetadata:
-        stores = {store for task in tasks for store in plans[task.subtopology].stores}
-        partitions = {one for task in tasks for one in plans[task.subtopology].partitions(task.partition)}
-        return StreamsMetadata(host, frozenset(stores | self._topology.global_stores.keys()), frozenset(partitions))
+    def _metadata(
+        self, host: HostInfo, tasks: set[TaskId], copies: set[TaskId], plans: Mapping[int, TaskPlan]
+    ) -> StreamsMetadata:
+        stores, partitions = _parts(tasks, plans)
+        copied, followed = _parts(copies, plans)
+        own = frozenset(stores | self._topology.global_stores.keys())
+        return StreamsMetadata(host, own, partitions, copied, followed)
+
+
+def _parts(tasks: set[TaskId], plans: Mapping[int, TaskPlan]) -> tuple[frozenset[str], frozenset[TopicPartition]]:
+    """Returns the stores of tasks, and the partitions that these read."""
+    stores = frozenset(store for task in tasks for store in plans[task.subtopology].stores)
+    return stores, frozenset(one for task in tasks for one in plans[task.subtopology].partitions(task.partition))

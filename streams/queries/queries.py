@@ -30,6 +30,7 @@ from streams.queries.local_stores import LocalStore, LocalStores, ReadableStore,
 from streams.queries.request import StateQueryRequest
 from streams.queries.results import FailureReason, QueryResult, StateQueryResult
 from streams.queries.store_types import StoreQueryParameters
+from streams.runtime.start.standby_tasks import StandbyCopy
 from streams.runtime.threads.task_manager import OwnedTask
 
 # Asks a store a query of ``KafkaStreams.query``; its kind has the answers (`StoreKind.answers`).
@@ -193,6 +194,11 @@ class Queries:
                 found.append(store)
             elif not stale:
                 raise _not_running(name, owned)
+        for copy in self._stores.copies(name) if stale else ():
+            if partition is None or copy.id.partition == partition:
+                opened = self._stores.open_copy(copy, name)
+                if opened is not None:
+                    found.append(opened)
         if not found:
             raise self._nowhere(name, partition)
         return found
@@ -226,6 +232,10 @@ class Queries:
             if request.partitions is None or partition in request.partitions:
                 unread = _explained(request, _failure(UNKNOWN, why), f"task {owned.id}, not asked") if why else None
                 results[partition] = unread or self._ask(request, owned)
+        for copy in () if request.is_require_active else self._stores.copies(name):
+            partition = copy.id.partition
+            if request.partitions is None or partition in request.partitions:
+                results[partition] = self._ask_copy(request, copy)
         missing = sorted((request.partitions or frozenset()) - results.keys())
         count = self._stores.partitions(name) if missing else 0
         for partition in missing:
@@ -245,11 +255,21 @@ class Queries:
             message = f"task {owned.id} of store {name!r} does not run yet"
             reason = FailureReason.NOT_ACTIVE if active else FailureReason.NOT_PRESENT
             return _explained(request, _failure(reason, message), f"task {owned.id}, not asked")
+        return self._timed(request, store, "runs" if store.runs else "restores")
+
+    def _ask_copy(self, request: StateQueryRequest[R], copy: StandbyCopy) -> QueryResult[R]:
+        store = self._stores.open_copy(copy, request.store_name)
+        if store is None:
+            message = f"the standby copy of task {copy.id} of store {request.store_name!r} is not filled yet"
+            failure: QueryResult[R] = _failure(FailureReason.NOT_PRESENT, message)
+            return _explained(request, failure, f"standby of task {copy.id}, not asked")
+        return self._timed(request, store, "standby")
+
+    def _timed(self, request: StateQueryRequest[R], store: LocalStore, how: str) -> QueryResult[R]:
         started = self._clock.monotonic()
         result = self._result(request, store)
         took_us = round((self._clock.monotonic() - started) * 1e6)
-        how = "runs" if store.runs else "restores"
-        return _explained(request, result, f"task {owned.id} ({how}): {took_us} us", self._level_of(request))
+        return _explained(request, result, f"task {store.task.id} ({how}): {took_us} us", self._level_of(request))
 
     def _result(self, request: StateQueryRequest[R], store: LocalStore) -> QueryResult[R]:
         try:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from processor_api.task_id import TaskId, TopicPartition
-from state.engine.port import Engine
+from state.engine.port import OFFSETS, Batch, Engine
+from state.formats.offsets import write_offset
 from state.write_buffer.store_kind import Restore
+from streams.kafka.producing.zero_timestamps import ZERO_SENT, as_written
 
 log = logging.getLogger("streams.restore")
 
@@ -27,6 +30,16 @@ class RestoreProgress:
     failing_since: float | None = None
     """When the client began to report errors, if no record has come since."""
     last_error: str = ""
+
+
+class RestoredBatch(NamedTuple):
+    """The rows of some records of a changelog, to be written to the engine of their store."""
+
+    batch: Batch
+    """The rows, with the offset of the last record."""
+    last: int
+    """That offset."""
+    records: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +71,24 @@ class RestoreJob:
     def remaining(self) -> int:
         """The number of offsets that are still to be read."""
         return max(0, self.end - self.next_offset)
+
+    def batch_of(self, messages: Sequence[Any]) -> RestoredBatch:
+        """Returns the rows of records, which follow those that the store has.
+
+        :param messages: at least one; of a source topic, records at or behind the end are left out.
+        """
+        kind, last = type(messages[0]), messages[-1].offset()
+        if self.from_source:  # records after the end were not processed, those without a key are not for the store
+            last = min(last, self.end - 1)
+            messages = [message for message in messages if message.offset() <= last and message.key() is not None]
+        batch = self.engine.batch()
+        stamps: Sequence[int] = [stamp for _, stamp in map(kind.timestamp, messages)]
+        headers: Iterable[Any] = map(kind.headers, messages)
+        if ZERO_SENT in stamps and not self.from_source:
+            stamps, headers = as_written(stamps, headers)
+        self.restore(batch, map(kind.key, messages), map(kind.value, messages), stamps, headers)
+        batch.put(self.offset_key, write_offset(last), self.engine.family(OFFSETS).handle)
+        return RestoredBatch(batch, last, len(messages))
 
     def place(self) -> dict[str, Any]:
         """Returns where this happens, for errors and logs."""

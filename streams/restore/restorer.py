@@ -11,18 +11,15 @@ lasted for ``task.timeout.ms``.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection
 from itertools import groupby
 from typing import Any
 
 from processor_api.clock import Clock
 from processor_api.errors import RetryableError, StateError
 from processor_api.task_id import TaskId, TopicPartition
-from state.engine.port import OFFSETS
-from state.formats.offsets import write_offset
 from streams.kafka.client_errors import HEALED, LOST, Renewal, renewal
 from streams.kafka.ports import AT_BEGINNING, ClientUnusable, Consumer
-from streams.kafka.producing.zero_timestamps import ZERO_SENT, as_written
 from streams.log import RepeatedLines
 from streams.metrics.registry import Metrics
 from streams.restore.jobs import RestoreJob
@@ -267,24 +264,14 @@ class Restorer:
             self._failures.record(job, error.str())
 
     def _write(self, job: RestoreJob, messages: list[Any]) -> None:
-        kind, last = type(messages[0]), messages[-1].offset()
-        if job.from_source:  # records after the end were not processed, those without a key are not for the store
-            last = min(last, job.end - 1)
-            messages = [message for message in messages if message.offset() <= last and message.key() is not None]
-        batch = job.engine.batch()
-        stamps: Sequence[int] = [stamp for _, stamp in map(kind.timestamp, messages)]
-        headers: Iterable[Any] = map(kind.headers, messages)
-        if ZERO_SENT in stamps and not job.from_source:
-            stamps, headers = as_written(stamps, headers)
-        job.restore(batch, map(kind.key, messages), map(kind.value, messages), stamps, headers)
-        batch.put(job.offset_key, write_offset(last), job.engine.family(OFFSETS).handle)
-        job.engine.load(batch)
+        rows = job.batch_of(messages)
+        job.engine.load(rows.batch)
         progress = job.progress
-        progress.restored += len(messages)
-        progress.position = last + 1
+        progress.restored += rows.records
+        progress.position = rows.last + 1
         progress.failing_since = None
-        self._count(job.task, len(messages))
-        self.reports.wrote(job, last, len(messages))
+        self._count(job.task, rows.records)
+        self.reports.wrote(job, rows.last, rows.records)
 
     def _finish(self, job: RestoreJob) -> None:
         self._drop(job.partition)

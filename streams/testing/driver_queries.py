@@ -9,6 +9,7 @@ from processor_api.stores.isolation import IsolationLevel
 from state.write_buffer.store_kind import OpenStore
 from streams.queries.local_stores import LocalStores
 from streams.queries.queries import Queries
+from streams.runtime.start.standby_tasks import StandbyCopy
 from streams.runtime.tasks.task import Task
 from streams.runtime.threads.task_manager import OwnedTask
 from streams.runtime.threads.thread_state import ThreadState
@@ -29,6 +30,10 @@ class _Driver:
             return []
         task.stores.positions.note_commit(task.inputs.positions())  # there is a commit after each record
         return [OwnedTask(task.id, task.plan, task, {}, {})]
+
+    @staticmethod
+    def list_standbys() -> list[StandbyCopy]:
+        return []
 
 
 def driver_queries(

@@ -40,6 +40,7 @@ USED = {
 MENTIONED = (
     *("Windows", "EagerBufferConfig", "StrictBufferConfig", "TimeToLive", "Window", "Windowed", "Serde"),
     *("Processor", "FixedKeyProcessor", "BatchProcessor", "ValueTransformerWithKey", "StateRestoreListener"),
+    "StandbyUpdateListener",
     *("PunctuationType", "Cancellable", "RecordMetadata", "RecordContext", "RepartitionTopic", "KeyValueIterator"),
     *("VersionedKeyValueStore", "WindowStore", "SessionStore", "ListStore", "StreamThreadExceptionResponse"),
     *("KeyQuery", "RangeQuery", "TimestampedKeyQuery", "TimestampedKeyWithHeadersQuery", "TimestampedRangeQuery"),

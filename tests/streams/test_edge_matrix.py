@@ -375,6 +375,7 @@ IMPLEMENTED = {
     "Sensor",
     "SessionStoreWithHeaders",
     "Stat",
+    "StandbyUpdateListener",
     "StateRestoreListener",
     "StateStoreContext",
     "StreamsMetrics",

@@ -108,6 +108,7 @@ NAVIGATION: tuple[tuple[str, tuple[str, ...]], ...] = (
             "docs/topics-and-records.md",
             "docs/configuration.md",
             "docs/running.md",
+            "docs/standby-tasks.md",
             "docs/observing.md",
             "docs/live-page.md",
             "docs/metrics.md",

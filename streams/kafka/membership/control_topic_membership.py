@@ -20,6 +20,7 @@ from processor_api.task_id import TaskId, TopicPartition
 from streams.kafka.membership.control_topics import ControlTopics
 from streams.kafka.membership.port import GroupTopology, Owner, Tasks
 from streams.kafka.membership.shutdown_requests import MemberRequests, ShutdownRequests
+from streams.kafka.membership.standby_places import StandbyPlaces, StandbySettings
 from streams.kafka.membership.task_slots import TaskSlots
 from streams.kafka.membership.topology_gate import TopologyGate
 from streams.kafka.ports import Admin, Consumer, OffsetAndMetadata
@@ -32,6 +33,7 @@ class ControlTopicMembership:
     """The membership of a worker in Kafka's own group, on control topics; the text of this module describes it.
 
     :param requests: the shutdown requests of the process; without it, none are sent or read.
+    :param standbys: the standby tasks that the application wants; ``None`` if it wants none.
     :param leave_static: sends LeaveGroup for this member's instance id, which the client does not do itself; ``None``
         for a dynamic member, which leaves when its consumer closes.
     """
@@ -44,6 +46,7 @@ class ControlTopicMembership:
         *,
         leave_static: Callable[[], None] | None = None,
         requests: ShutdownRequests | None = None,
+        standbys: StandbySettings | None = None,
     ) -> None:
         self._consumer, self._admin, self._clock = consumer, admin, clock
         self._leave_static = leave_static
@@ -51,6 +54,7 @@ class ControlTopicMembership:
         self._gate = TopologyGate(admin, clock)
         self._topics: ControlTopics | None = None
         self._slots: TaskSlots | None = None
+        self._standbys = None if standbys is None or not standbys.replicas else StandbyPlaces(admin, clock, standbys)
         self._owner: Owner | None = None
         self._active: frozenset[TaskId] | None = None
         """The tasks that the worker owns; ``None`` before the group has assigned anything."""
@@ -69,6 +73,8 @@ class ControlTopicMembership:
         topics = self._topics = ControlTopics(self._admin, topology)
         self._owner = owner
         self._slots = TaskSlots(self._consumer, self._admin, self._clock, topics, close=self._notify)
+        if self._standbys is not None:
+            self._standbys.begin(topics)
         topics.create()
         self._consumer.subscribe(topics.names, self)
 
@@ -126,12 +132,15 @@ class ControlTopicMembership:
     def _own(self, *, lost: bool) -> None:
         if self._slots is None or self._owner is None or self._topics is None:
             return
-        first, active = self._active is None, self._slots.tasks
-        self._active = active
+        before, active = self._active, self._slots.tasks
+        first, self._active = before is None, active
         if first and self._requests is not None and self._topics.first is not None:
             self._requests.listen_soon(self._topics.first)
         self._gate.owns(active)
-        self._owner.own(Tasks(active), lost=lost)
+        standbys = self._standbys
+        if standbys is not None and before != active:
+            standbys.changed(active, (before or frozenset()) - active)
+        self._owner.own(Tasks(active, frozenset() if standbys is None else standbys.own), lost=lost)
 
     # ------------------------------------------------------------------ for the worker
 
@@ -143,6 +152,15 @@ class ControlTopicMembership:
             self._slots.poll()
         if self._requests is not None:
             self._requests.poll()
+        self._poll_standbys()
+
+    def _poll_standbys(self) -> None:
+        if self._standbys is None or self._active is None:
+            return
+        before = self._standbys.own
+        self._standbys.poll(self._active)
+        if self._standbys.own != before:
+            self._own(lost=False)
 
     def take(self, partition: TopicPartition, messages: Sequence[Any]) -> None:
         if self._requests is not None:
@@ -165,6 +183,8 @@ class ControlTopicMembership:
     def leave(self, *, remain: bool = False) -> None:
         self._consumer.close()
         self._owner = self._slots = None  # after the close, which gives the tasks back through both
+        if self._standbys is not None:
+            self._standbys.close()
         if not remain:
             self.remove_from_group()
 

@@ -8,13 +8,14 @@ in their client ids").
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from processor_api.task_id import TaskId
 from streams.kafka.membership.control_topics import ControlTopics
 from streams.kafka.membership.port import GroupTopology
-from streams.kafka.membership.task_slots import SlotPlan
+from streams.kafka.membership.standby_places import read_picture, standbys_of, with_tags
 from streams.kafka.ports import Admin
 
 _THREAD = re.compile(
@@ -22,15 +23,13 @@ _THREAD = re.compile(
 )
 
 
-def thread_name_at(thread: str, endpoint: str | None) -> str:
-    """Returns the start of the client id of a member, with the address at which it answers.
+def thread_name_at(thread: str, endpoint: str | None, tags: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Returns the start of the client id of a member, with its tags and the address at which it answers.
 
     :param thread: the name of its stream thread.
     """
-    if endpoint is None:
-        return thread
     process, dash, number = thread.rpartition("-StreamThread-")
-    return f"{process}@{endpoint}{dash}{number}"
+    return f"{with_tags(process, tags)}{'' if endpoint is None else f'@{endpoint}'}{dash}{number}"
 
 
 def endpoint_of(client_id: str) -> str | None:
@@ -48,35 +47,22 @@ class OwnerMap:
     """The address of the owner of each task that has one; ``None`` of an owner that tells none."""
     members: frozenset[str] = frozenset()
     """The addresses of all members."""
+    standbys: Mapping[TaskId, frozenset[str]] = field(default_factory=dict)
+    """The addresses of the members that keep a standby copy of a task, of those that tell one."""
 
 
-def read_owners(admin: Admin, topology: GroupTopology) -> OwnerMap:
+def read_owners(admin: Admin, topology: GroupTopology, replicas: int = 0, tags: Sequence[str] = ()) -> OwnerMap:
     """Asks the group which member owns which task; during a rebalance some tasks have no owner.
 
+    :param replicas: the number of copies that members keep of each task (``num.standby.replicas``).
+    :param tags: the names of the tags by which these are spread.
     :raises RetryableError: if the coordinator does not answer.
     """
-    topics = ControlTopics(admin, topology)
-    members = admin.group_members(topology.application_id)
-    plan = SlotPlan() if any(member.tasks is not None for member in members) else _plan(admin, topics)
-    endpoints: dict[TaskId, str | None] = {}
-    for member in members:
-        if not member.client_id.endswith(topology.hash):
-            continue  # the numbers of another topology mean other tasks
-        slots = topics.tasks(member.partitions) if member.tasks is None else member.tasks
-        for slot in slots:
-            endpoints[plan.task(slot)] = endpoint_of(member.client_id)
-    if plan.digest not in ("-", topology.hash) and plan.tasks:
-        endpoints = {}  # nobody has opened a task by such a plan
-    addresses = (endpoint_of(member.client_id) for member in members)
-    return OwnerMap(endpoints, frozenset(one for one in addresses if one is not None))
-
-
-def _plan(admin: Admin, topics: ControlTopics) -> SlotPlan:
-    """Returns the plan by which members have exchanged tasks; one subtopology needs none."""
-    counts = topics.topology.task_counts
-    if len([count for count in counts.values() if count]) < 2:
-        return SlotPlan()
-    slots = [TaskId(part, number) for part, count in counts.items() for number in range(count)]
-    first = topics.partition(min(slots))
-    found = admin.group_offsets(topics.topology.application_id, [first])
-    return SlotPlan.decode(found[first].metadata) if first in found else SlotPlan()
+    picture = read_picture(admin, ControlTopics(admin, topology))
+    addresses = {name: endpoint_of(client_id) for name, client_id in picture.client_ids.items()}
+    kept = standbys_of(picture, topology, replicas, tags) if replicas else {}
+    return OwnerMap(
+        {task: addresses[name] for name, tasks in picture.held.items() for task in tasks},
+        frozenset(one for one in addresses.values() if one is not None),
+        {task: frozenset(one for name in names if (one := addresses[name])) for task, names in kept.items()},
+    )

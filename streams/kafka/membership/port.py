@@ -37,6 +37,8 @@ class GroupTopology:
     """Subtopologies whose tasks may become more while members run."""
     subtopologies: tuple[GroupSubtopology, ...] = ()
     """The subtopologies with their topics, for a group that places tasks by them."""
+    logged: frozenset[int] = frozenset()
+    """Subtopologies with a store that has a changelog, of whose tasks there may be copies."""
 
 
 @dataclass(frozen=True)

@@ -125,6 +125,20 @@ class SlotPlan:
             ) from error
 
 
+def read_plan(admin: Admin, topics: ControlTopics) -> SlotPlan:
+    """Asks the group for the plan by which members have exchanged tasks.
+
+    :raises RetryableError: if the coordinator does not answer.
+    """
+    counts = topics.topology.task_counts
+    slots = [TaskId(part, number) for part, count in counts.items() for number in range(count)]
+    if not slots:
+        return SlotPlan()
+    first = topics.partition(min(slots))
+    found = admin.group_offsets(topics.topology.application_id, [first])
+    return SlotPlan.decode(found[first].metadata) if first in found else SlotPlan()
+
+
 def _version(text: str) -> int:
     """Returns the version that the owner of a slot has reached; the first slot has the plan itself."""
     found = text.partition(" ")[0]

@@ -215,7 +215,7 @@ class GlobalStreamThread:
             self.task,
             self._reader,
             process.platform.clock,
-            process.restore_listeners,
+            process.listeners.restores,
             process.config.task_timeout_ms,
             self._partitions.topics.ids,
         )

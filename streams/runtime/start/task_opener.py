@@ -79,7 +79,7 @@ class TaskOpener:
 
     def __init__(self, assembly: TaskAssembly, directory: StateDirectory) -> None:
         self._assembly = assembly
-        self._directory = directory
+        self.directory = directory
         self._locks: dict[TaskId, TaskLock] = {}
         self._waits = LockWaits(assembly.clock, directory.holder_of_task)
 
@@ -94,20 +94,25 @@ class TaskOpener:
         """
         self._waits.keep(wanted)
         for id_ in sorted(set(wanted).difference(opened)):
-            task = self._open(plans[id_.subtopology], id_)
+            task = self.try_open(plans[id_.subtopology], id_)
             if task is None:
+                self.directory.want_task(id_)  # its holder may keep a copy only
                 self._waits.waits(id_)
             else:
                 self._waits.opened(id_)
                 yield task
         self._waits.log_waits()
 
-    def _open(self, plan: TaskPlan, id_: TaskId) -> Task | None:
-        lock = self._directory.try_lock_task(id_) if plan.stores else None
+    def try_open(self, plan: TaskPlan, id_: TaskId) -> Task | None:
+        """Opens a task; returns ``None`` if another owner in this state directory has its lock.
+
+        :raises StreamsError: as :meth:`open`.
+        """
+        lock = self.directory.try_lock_task(id_) if plan.stores else None
         if plan.stores and lock is None:
             return None
         try:
-            task = self._assembly.task(plan, id_, self._directory.task_directory(id_))
+            task = self._assembly.task(plan, id_, self.directory.task_directory(id_))
         except BaseException:
             if lock is not None:
                 lock.release()

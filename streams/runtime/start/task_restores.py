@@ -11,8 +11,10 @@ from processor_api.record import NO_TIMESTAMP
 from processor_api.task_id import TaskId, TopicPartition
 from state.registry.kinds import restore_of
 from state.windowed.segments import sent_name, time_name
+from state.write_buffer.store_kind import Restore
 from streams.kafka.offset_metadata import MOST_TIMES, TopicPartitionMetadata, time_mark
 from streams.kafka.ports import Admin, Consumer, OffsetAndMetadata
+from streams.restore.follower import NO_END
 from streams.restore.jobs import RestoreJob, plan_restore
 from streams.restore.restorer import Restorer
 from streams.runtime.plan.task_plan import TaskPlan
@@ -169,6 +171,7 @@ class TaskRestores:
         self._forgotten = ForgottenDeletions(clients.admin, clock)
         self._cut = CutChangelogs(clients.admin, clock)
         self._consumer = clients.restore_consumer
+        self._log_ends = clients.admin.log_ends
         self._hidden = HiddenRecords(clients.admin.log_ends, clients.restore_consumer, clock)
         self._changelog_ends: dict[TaskId, dict[str, int]] = {}
 
@@ -249,6 +252,42 @@ class TaskRestores:
             task.stores.start_bulk_load(ranges)
         return [_job(task, store, partition, start, end) for store, (partition, start, end) in ranges.items()]
 
+    def plan_standby(self, task: Task, starts: Starts) -> list[RestoreJob]:
+        """Returns the changelogs of a task that is not to run, to be followed from where each of its stores is; removes
+        the rows of stores that must be filled from the beginning.
+
+        :param starts: the committed offsets of its inputs: a source topic that is a changelog is followed so far.
+        """
+        progress = task.stores.progress
+        changelogs = task.stores.changelog_partitions()
+        beginnings, ends = self._consumer.beginning_offsets(changelogs), self._log_ends(changelogs)
+        task.stores.times = store_times(task.plan, starts)
+        for store in self._forgotten.stores(task, changelogs, ends):
+            progress.forget(store)
+        jobs: list[RestoreJob] = []
+        for partition, store in changelogs.items():
+            end, stored, limit = ends[partition], progress.stored_offset(store), NO_END
+            if store in task.plan.source_changelogs:
+                limit, stored = _up_to(starts.get(partition), end, stored)
+            has_rows = stored is None and progress.has_rows(store)
+            start, clear = plan_restore(stored, beginnings[partition], end, store, task.id, has_rows=has_rows)
+            if clear:
+                progress.wipe(store)
+                progress.note_complete([store], self._clock.time_ms())
+            jobs.append(_job(task, store, partition, start, limit))
+        return jobs
+
+    def renewed(self, task: Task, starts: Starts) -> dict[TopicPartition, Restore]:
+        """Returns other functions for the changelogs of a standby whose stores need fewer rows, since the group has
+        gone on: rows expire by the time that is committed, and not by that of the changelog."""
+        before, now = task.stores.times, store_times(task.plan, starts)
+        task.stores.times = now
+        return {
+            partition: _restore_of(task, store)
+            for partition, store in task.stores.changelog_partitions().items()
+            if store in now and (store not in before or now[store].needed != before[store].needed)
+        }
+
     # ------------------------------------------------------------------ truncated changelogs
 
     def start_truncated_over(self, tasks: Mapping[TaskId, Task], starts: Mapping[TaskId, Starts]) -> None:
@@ -275,18 +314,22 @@ class TaskRestores:
 
 
 def _job(task: Task, store: str, partition: TopicPartition, start: int, end: int) -> RestoreJob:
-    engine, time = task.stores.progress.engine_of(store), task.stores.times.get(store)
     return RestoreJob(
         task=task.id,
         store=store,
         partition=partition,
-        engine=engine,
-        restore=restore_of(task.plan.topology.stores[store], engine, None if time is None else time.needed),
+        engine=task.stores.progress.engine_of(store),
+        restore=_restore_of(task, store),
         start=start,
         end=end,
         offset_key=task.stores.progress.offset_key(store),
         from_source=store in task.plan.source_changelogs,
     )
+
+
+def _restore_of(task: Task, store: str) -> Restore:
+    engine, time = task.stores.progress.engine_of(store), task.stores.times.get(store)
+    return restore_of(task.plan.topology.stores[store], engine, None if time is None else time.needed)
 
 
 def store_times(plan: TaskPlan, starts: Starts) -> dict[str, StoreTime]:

@@ -9,6 +9,7 @@ from processor_api.task_id import TaskId
 from streams.restore.jobs import RestoreJob
 from streams.runtime.plan.task_plan import TaskPlan
 from streams.runtime.start.orphaned_transactions import OrphanedTransactions
+from streams.runtime.start.standby_tasks import StandbyTasks
 from streams.runtime.start.start_offsets import StartOffsets, Starts
 from streams.runtime.start.task_opener import TaskOpener
 from streams.runtime.start.task_restores import TaskRestores
@@ -32,6 +33,7 @@ class TaskStarts:
     :param offsets: finds where the inputs start, and refuses a task whose offsets, topics and stores do not belong
         together.
     :param restores: finds what the stores lack, and has it restored.
+    :param standbys: the copies that the thread keeps of tasks of other processes.
     """
 
     def __init__(
@@ -40,7 +42,9 @@ class TaskStarts:
         orphans: OrphanedTransactions | None,
         offsets: StartOffsets,
         restores: TaskRestores,
+        standbys: StandbyTasks,
     ) -> None:
+        self.standbys = standbys
         self._opener = opener
         self._orphans = orphans
         self.offsets = offsets
@@ -61,6 +65,10 @@ class TaskStarts:
         :raises StreamsError: if a task cannot start.
         :raises RetryableError: if it may later.
         """
+        for id_ in set(wanted).difference(opened):
+            copy = self.standbys.promote(id_)
+            if copy is not None:
+                opened[id_] = copy
         for task in self._opener.open(plans, wanted, opened.keys()):
             opened[task.id] = task
         created = [task for id_, task in opened.items() if task.state is TaskState.CREATED and not waits(id_)]

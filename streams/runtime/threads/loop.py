@@ -100,6 +100,7 @@ class ThreadLoop:
         self._next_commit = clock.monotonic() + self._commit_interval_s
         self._commit_again = False
         self._open_at = 0.0
+        self._follows_more = False
 
     def run(self) -> None:
         """Runs until the thread is asked to end, or until an error after which these resources are of no more use."""
@@ -113,6 +114,7 @@ class ThreadLoop:
                 resources.membership.poll()
                 resources.plans.follow()
                 self._open()
+                self._follow(busy=busy)
                 begin, before = now(), counters.processed
                 busy = self._process()
                 self._host.check_process()
@@ -156,6 +158,8 @@ class ThreadLoop:
             return 0.0
         if not self._resources.tasks.all_run:
             return OPENING_WAIT_S
+        if self._follows_more and not paused:
+            return 0.0
         wait = self._poll_s
         due = self._due
         due.follow(self._resources.tasks.running_now)
@@ -199,6 +203,17 @@ class ThreadLoop:
                 manager.advance()
         elif self._clock.monotonic() >= self._open_at and self._resources.membership.may_open():
             manager.advance()
+
+    def _follow(self, *, busy: bool) -> None:
+        """Goes on with the standby tasks; restores of active tasks go first."""
+        standbys = self._resources.manager.standbys
+        if standbys.is_idle:
+            self._follows_more = False
+        elif not self._resources.restorer.active and not self._stands_still():
+            may_open = self._resources.membership.may_open()
+            standbys.advance(self._resources.manager.ownership.plans, self._resources.tasks.wanted, may_open=may_open)
+            standbys.step(busy=busy)
+            self._follows_more = standbys.follows_more
 
     def _process(self) -> bool:
         """Processes what is buffered until something else is due; returns whether more could be processed."""

@@ -13,6 +13,7 @@ from streams.kafka.producing.batch_limits import TopicBatchLimits
 from streams.kafka.topics.left_behind import DeployCheck
 from streams.metrics.registry import Metrics
 from streams.platform import Platform
+from streams.restore.follower import StandbyUpdateListener
 from streams.restore.reports import StateRestoreListener
 from streams.runtime.engines.memory import BufferMemory
 from streams.runtime.engines.opener import Engines
@@ -45,6 +46,14 @@ class LocalState:
 
 
 @dataclass(frozen=True, kw_only=True)
+class StateListeners:
+    """Holds the listeners of what happens to local state, each of which is called on the thread concerned."""
+
+    restores: Collection[StateRestoreListener] = ()
+    standbys: Collection[StandbyUpdateListener] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class ProcessResources:
     """Holds what the threads of a process share."""
 
@@ -57,4 +66,4 @@ class ProcessResources:
     deploy_check: DeployCheck
     watch: RecordWatch | None = None
     """Sees the records of the tasks, where ``trace.keys`` and ``trace.every`` do not."""
-    restore_listeners: Collection[StateRestoreListener] = ()
+    listeners: StateListeners = StateListeners()

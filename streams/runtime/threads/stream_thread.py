@@ -22,6 +22,7 @@ from streams.metrics.registry import Metrics
 from streams.platform import Platform
 from streams.restore.reports import RestoreCounters
 from streams.runtime.engines.state_recovery import clear_tracebacks
+from streams.runtime.start.standby_tasks import StandbyCopy
 from streams.runtime.tasks.task import Task
 from streams.runtime.threads.loop import KeptByThread, ThreadLoop
 from streams.runtime.threads.metadata import ThreadMetadata
@@ -164,6 +165,17 @@ class StreamThread:
         """
         resources = self._resources
         return [] if resources is None else resources.manager.list_tasks(partition)
+
+    def list_standbys(self) -> list[StandbyCopy]:
+        """Lists the copies that the thread keeps of tasks of other processes, as they are now; any thread may call
+        it."""
+        resources = self._resources
+        return [] if resources is None else resources.manager.standbys.copies()
+
+    def standby_counters(self) -> dict[TaskId, RestoreCounters]:
+        """Returns the counters of its standby tasks; any thread may call it."""
+        resources = self._resources
+        return {} if resources is None else resources.manager.standbys.counters()
 
     def restore_counters(self) -> dict[TaskId, RestoreCounters]:
         """Returns the counters of the restores of its tasks; any thread may call it."""

@@ -20,6 +20,7 @@ from streams.log import RepeatedLines, working_on
 from streams.restore.jobs import RestoreJob
 from streams.runtime.plan.plans import PlanBook, Plans
 from streams.runtime.plan.task_plan import TaskPlan
+from streams.runtime.start.standby_tasks import StandbyTasks
 from streams.runtime.start.task_starts import TaskStarts
 from streams.runtime.tasks.commit import Committer
 from streams.runtime.tasks.retry import Retry
@@ -181,6 +182,7 @@ class TaskManager:
         if self.group is not None:
             self.group.owns(gone=bool(gone), lost=lost)
         self._tasks.want(self.ownership.with_inputs())
+        self.standbys.want(tasks.standby - tasks.active)
         opened = [task for id_, task in self._tasks.opened.items() if id_ in gone]
         if not opened:
             return
@@ -194,9 +196,31 @@ class TaskManager:
             log.warning(text, extra={"error": str(error)})
         finally:
             for task in opened:
-                self._close(task, dirty=True)
+                if self.standbys.keeps(task):
+                    self._keep(task)
+                else:
+                    self._close(task, dirty=True)
         if lost and uncommitted:
             raise TaskMigratedError("tasks were lost in the middle of a transaction: it is rolled back")
+
+    def _keep(self, task: Task) -> None:
+        """Takes a task back to its last commit, and makes it a standby."""
+        try:
+            self._stop_reading(task)
+            self._starts.stop(task.id)
+            with working_on(task.id):
+                task.roll_back()
+                task.stores.finish_bulk_load()
+        except BaseException:
+            self._close(task, dirty=True)
+            raise
+        self._tasks.closes(task)
+        self.standbys.keep(task)
+
+    @property
+    def standbys(self) -> StandbyTasks:
+        """The copies that the thread keeps of tasks of other processes."""
+        return self._starts.standbys
 
     def replan(self, plans: Mapping[int, TaskPlan]) -> None:
         """Takes over plans in which patterns of the topology match more topics than before.
@@ -342,6 +366,7 @@ class TaskManager:
                 if passes(error):
                     raise
                 failure = failure or as_error(error, "while a task was closed", task=str(task.id))
+        self.standbys.close()
         self.ownership.owned = frozenset()
         self.group = None
         if failure is not None and not dirty:

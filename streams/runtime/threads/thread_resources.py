@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -22,6 +22,7 @@ from streams.kafka.membership.control_topic_membership import ControlTopicMember
 from streams.kafka.membership.endpoints import thread_name_at
 from streams.kafka.membership.group_heartbeats import StreamsGroupMember
 from streams.kafka.membership.port import GroupTopology, Membership
+from streams.kafka.membership.standby_places import StandbySettings
 from streams.kafka.membership.streams_group_membership import StreamsGroupMembership
 from streams.kafka.membership.topology_gate import client_id_with_hash, other_topologies
 from streams.kafka.ports import Admin, Producer
@@ -29,6 +30,7 @@ from streams.kafka.producing.batch_limits import ProducerBatches
 from streams.kafka.producing.record_collector import RecordCollector, Sent
 from streams.log import RepeatedLines
 from streams.metrics.registry import ThreadMetrics
+from streams.restore.follower import Follower
 from streams.restore.restorer import Restorer
 from streams.runtime.plan.plans import PlanBook, Plans
 from streams.runtime.processing.environment import GlobalStoreReader, TaskSettings, TaskThread
@@ -36,6 +38,7 @@ from streams.runtime.processing.error_policy import error_policy_for
 from streams.runtime.processing.idling import Idling
 from streams.runtime.processing.pace import Pace
 from streams.runtime.start.orphaned_transactions import OrphanedTransactions
+from streams.runtime.start.standby_tasks import MarkReader, StandbyStarts, StandbyTasks
 from streams.runtime.start.start_offsets import StartOffsets
 from streams.runtime.start.task_opener import TaskOpener
 from streams.runtime.start.task_restores import TaskRestores
@@ -47,7 +50,7 @@ from streams.runtime.tasks.purge import RepartitionPurge
 from streams.runtime.tasks.retry import Retry
 from streams.runtime.tasks.task_snapshots import TaskSnapshots
 from streams.runtime.tasks.thread_clients import ThreadClients
-from streams.runtime.threads.metadata import ThreadMetadata, task_metadata
+from streams.runtime.threads.metadata import TaskMetadata, ThreadMetadata, task_metadata
 from streams.runtime.threads.partition_watch import PartitionWatch
 from streams.runtime.threads.process_resources import ProcessResources
 from streams.runtime.threads.task_manager import Ownership, TaskManager, ThreadTasks
@@ -75,10 +78,12 @@ class ThreadIdentity:
     """The address at which the process answers queries, which its consumer's client id tells."""
     process_id: str = ""
     """The id of the process, which its threads share."""
+    tags: Mapping[str, str] = field(default_factory=dict)
+    """Those of the process by which standby tasks are spread, which its consumer's client id tells too."""
 
     def consumer_id(self, group: GroupTopology) -> str:
         """Returns the client id of the consumer that is a member of the group."""
-        return client_id_with_hash(f"{thread_name_at(self.thread, self.endpoint)}-consumer", group.hash)
+        return client_id_with_hash(f"{thread_name_at(self.thread, self.endpoint, self.tags)}-consumer", group.hash)
 
     @property
     def producer_id(self) -> str:
@@ -89,6 +94,11 @@ class ThreadIdentity:
     def restore_consumer_id(self) -> str:
         """The client id of the consumer that reads changelogs."""
         return f"{self.thread}-restore-consumer"
+
+    @property
+    def standby_consumer_id(self) -> str:
+        """The client id of the consumer that follows the changelogs of standby tasks."""
+        return f"{self.thread}-standby-consumer"
 
 
 class GroupEntry:
@@ -220,6 +230,10 @@ class ThreadResources:
             thread_name=identity.thread,
             thread_state=thread_state,
             active_tasks=frozenset(task_metadata(task, self.idling, now_ms) for task in self.tasks.all_running()),
+            standby_tasks=frozenset(
+                TaskMetadata(task_id=copy.id, topic_partitions=frozenset(copy.plan.partitions(copy.id.partition)))
+                for copy in self.manager.standbys.copies()
+            ),
             main_consumer_client_id=identity.consumer_id(self.plans.current.group),
             restore_consumer_client_id=identity.restore_consumer_id,
             producer_client_ids=frozenset({identity.producer_id}),
@@ -293,10 +307,10 @@ def make_resources(
     pace = Pace(clock, transaction_s, client_configs.max_poll_interval_ms(config) / 1000, budget.is_full)
     committer = Committer(collector, membership, clock, pace, exactly_once=config.exactly_once)
     restorer = Restorer(
-        clients.restore_consumer, clock, process.restore_listeners, process.metrics, config.task_timeout_ms
+        clients.restore_consumer, clock, process.listeners.restores, process.metrics, config.task_timeout_ms
     )
     opener = _task_opener(process, identity, global_store, collector, budget, pace, tracer)
-    tasks, manager = _thread_tasks(process, plans, clients, opener, restorer, committer)
+    tasks, manager = _thread_tasks(process, identity, plans, clients, opener, restorer, committer)
     resources = ThreadResources(
         process=process,
         identity=identity,
@@ -373,6 +387,12 @@ def _membership(
         process.platform.clock,
         leave_static=leave,
         requests=cluster.shutdown_requests,
+        standbys=StandbySettings(
+            member=identity.instance_id,
+            replicas=config.num_standby_replicas,
+            tags=config.rack_aware_assignment_tags,
+            threads=process.platform.threads,
+        ),
     )
 
 
@@ -431,6 +451,7 @@ def _task_opener(
 
 def _thread_tasks(
     process: ProcessResources,
+    identity: ThreadIdentity,
     plans: Plans,
     clients: ThreadClients,
     opener: TaskOpener,
@@ -442,7 +463,16 @@ def _thread_tasks(
     orphans = OrphanedTransactions(application, clients.admin, clock) if config.exactly_once else None
     offsets = StartOffsets(clients, committer, clock, client_configs.auto_offset_reset(config))
     snapshots = TaskSnapshots(config.state_snapshot_dir, application, clock)
-    starts = TaskStarts(opener, orphans, offsets, TaskRestores(restorer, clients, snapshots, clock))
+    restores = TaskRestores(restorer, clients, snapshots, clock)
+    follower = Follower(
+        lambda: process.cluster.clients.consumer(client_configs.standby_consumer(config, identity.standby_consumer_id)),
+        clock,
+        process.listeners.standbys,
+        process.metrics,
+    )
+    marks = MarkReader(application, clients.admin, clock, process.platform.threads)
+    standbys = StandbyTasks(StandbyStarts(application, clients.admin, opener, restores), follower, marks, clock)
+    starts = TaskStarts(opener, orphans, offsets, restores, standbys)
     tasks, ownership = ThreadTasks(), Ownership(process.plans, plans)
     retry = Retry(clock, 0, 0, config.task_timeout_ms)
     return tasks, TaskManager(tasks, ownership, starts, clients.consumer, committer, retry, clock)

@@ -1,0 +1,291 @@
+"""Chooses which member keeps a standby copy of which task, and has this member know which are its own.
+
+The members of a group are described by its coordinator, with what each is assigned; the choice is a pure function of
+that picture, so members that see the same picture agree without a word. They may see different ones for a moment: then
+a copy is kept twice, or nowhere, until the next picture. Nothing depends on it, as a copy may be kept by any number of
+members.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+from urllib.parse import quote, unquote
+
+from processor_api.clock import Clock
+from processor_api.errors import RetryableError
+from processor_api.task_id import TaskId
+from streams.kafka.membership.control_topics import ControlTopics
+from streams.kafka.membership.port import GroupTopology
+from streams.kafka.membership.task_slots import SlotPlan, read_plan
+from streams.kafka.ports import Admin, GroupMember
+from streams.log import RepeatedLines
+from streams.threads import SYSTEM_THREADS, Helper, Pending, Threads
+
+log = logging.getLogger("streams.membership")
+
+PICTURE_INTERVAL_S = 3.0
+AFTER_CHANGE_S = 0.5
+"""How long after a change of its own tasks a member looks at the group."""
+
+_PROCESS = re.compile(r"(?P<directory>[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})-(?P<slot>\d+)")
+_THREAD = re.compile(r"^(?P<process>.*?)(?:#(?P<tags>[^@#]*))?(?:@[^@#]*)?-StreamThread-\d+-")
+
+
+class Place(NamedTuple):
+    """The place of a member: what it shares with others, and would be lost together with them."""
+
+    directory: str
+    """The state directory, which the processes of one machine may share."""
+    process: str
+    tags: tuple[tuple[str, str], ...] = ()
+    """The tags of its process (``client.tag.*``)."""
+
+
+def with_tags(process: str, tags: Mapping[str, str]) -> str:
+    """Returns the name of a process for its clients, with its tags."""
+    return f"{process}#{','.join(f'{quote(k)}={quote(v)}' for k, v in sorted(tags.items()))}" if tags else process
+
+
+def place_of(member: GroupMember) -> Place:
+    """Returns where a member is, as far as its names tell.
+
+    They do not tell the state directory where an application was given both ``client.id`` and ``group.instance.id``:
+    then each process counts as one of its own.
+    """
+    found = _PROCESS.search(member.client_id) or _PROCESS.search(member.instance_id or "")
+    thread = _THREAD.search(member.client_id)
+    process = member.client_id if thread is None else thread["process"]
+    text = "" if thread is None else thread["tags"] or ""
+    pairs = [one.partition("=") for one in text.split(",") if one]
+    tags = tuple((unquote(name), unquote(value)) for name, _, value in pairs)
+    return Place(process if found is None else found["directory"], process if found is None else found[0], tags)
+
+
+# ---------------------------------------------------------------------- the choice
+
+
+def place_standbys(
+    held: Mapping[str, Collection[TaskId]],
+    places: Mapping[str, Place],
+    tasks: Iterable[TaskId],
+    replicas: int,
+    tags: Sequence[str] = (),
+) -> dict[TaskId, tuple[str, ...]]:
+    """Returns the members that keep a copy of each task: a pure function.
+
+    No copy is in the state directory of the task, or of another copy of it. Among the others, those go first whose tags
+    differ from the places that have the task already; then the copies are spread evenly over directories by the number
+    of their members, for each subtopology and in all; then a hash decides, so that few copies move when a member comes
+    or goes.
+
+    :param held: the tasks that each member runs.
+    :param places: the place of each member.
+    :param tasks: those of which there are to be copies.
+    :param replicas: the number of copies; there are fewer where there are too few directories.
+    :param tags: the names of the tags that are to differ (``rack.aware.assignment.tags``).
+    """
+    active = {task: name for name, owned in held.items() for task in owned}
+    wanted = sorted(task for task in tasks if task in active)
+    choice = _Choice(places, wanted, replicas, tags)
+    kept: dict[TaskId, list[str]] = {task: [] for task in wanted}
+    for _ in range(replicas):
+        for task in wanted:
+            directory = choice.directory(task, [active[task], *kept[task]])
+            if directory is not None:
+                kept[task].append(choice.member(task, directory))
+    return {task: tuple(names) for task, names in kept.items()}
+
+
+class _Choice:
+    """Holds how many copies each directory and each member has so far."""
+
+    def __init__(
+        self, places: Mapping[str, Place], tasks: Sequence[TaskId], replicas: int, tags: Sequence[str]
+    ) -> None:
+        self._places = places
+        self._names = frozenset(tags)
+        self._members: defaultdict[str, list[str]] = defaultdict(list)
+        for name in sorted(places):
+            self._members[places[name].directory].append(name)
+        self._copies: Counter[str] = Counter()
+        self._of_part: Counter[tuple[str, int]] = Counter()
+        self._of_member: Counter[str] = Counter()
+        self._all = len(tasks) * replicas
+        self._parts = Counter(task.subtopology for task in tasks)
+        self._replicas = replicas
+
+    def directory(self, task: TaskId, having: Sequence[str]) -> str | None:
+        """Returns where the next copy goes; ``None`` if no other directory is left.
+
+        :param having: the members that have the task already.
+        """
+        taken = {self._places[name].directory for name in having}
+        left = [one for one in self._members if one not in taken]
+        if not left:
+            return None
+        chosen = min(left, key=lambda one: self._rank(task, one, having))
+        self._copies[chosen] += 1
+        self._of_part[chosen, task.subtopology] += 1
+        return chosen
+
+    def _rank(self, task: TaskId, directory: str, having: Sequence[str]) -> tuple[int, int, int, int]:
+        part = sum(len(names) for names in self._members.values())
+        share = len(self._members[directory]) / part
+        most, most_of_part = (
+            math.ceil(self._all * share),
+            math.ceil(self._parts[task.subtopology] * self._replicas * share),
+        )
+        beyond = max(0, self._copies[directory] + 1 - most)
+        beyond_part = max(0, self._of_part[directory, task.subtopology] + 1 - most_of_part)
+        return self._alike(directory, having), beyond_part, beyond, -_weight(task, directory)
+
+    def _alike(self, directory: str, having: Sequence[str]) -> int:
+        """Returns how many tags a directory has in common with places that have the task."""
+        own = self._tags(self._members[directory][0])
+        return sum(len(own & self._tags(name)) for name in having)
+
+    def _tags(self, name: str) -> frozenset[tuple[str, str]]:
+        return frozenset(tag for tag in self._places[name].tags if tag[0] in self._names)
+
+    def member(self, task: TaskId, directory: str) -> str:
+        """Returns the member of a directory that keeps a copy."""
+        name = min(self._members[directory], key=lambda one: (self._of_member[one], -_weight(task, one)))
+        self._of_member[name] += 1
+        return name
+
+
+def _weight(task: TaskId, name: str) -> int:
+    return int.from_bytes(hashlib.blake2b(f"{task} {name}".encode(), digest_size=6).digest(), "big")
+
+
+# ---------------------------------------------------------------------- the picture of the group
+
+
+@dataclass(frozen=True)
+class GroupPicture:
+    """The members of a group with the tasks that they run, under their lasting names, as of one moment."""
+
+    held: Mapping[str, frozenset[TaskId]]
+    client_ids: Mapping[str, str]
+    places: Mapping[str, Place]
+    is_alone: bool = True
+    """Whether no member runs another topology; those that do are left out."""
+
+    def is_complete(self, counts: Mapping[int, int]) -> bool:
+        """Whether every task has an owner."""
+        owned = frozenset[TaskId]().union(*self.held.values())
+        return all(TaskId(part, number) in owned for part, count in counts.items() for number in range(count))
+
+
+def read_picture(admin: Admin, topics: ControlTopics) -> GroupPicture:
+    """Asks the coordinator for the members of a group that run a topology; during a rebalance some tasks have no owner.
+
+    :raises RetryableError: if the coordinator does not answer.
+    """
+    topology = topics.topology
+    members = admin.group_members(topology.application_id)
+    by_group = any(member.tasks is not None for member in members)  # brokers that place tasks know of no slots
+    plan = SlotPlan() if by_group else read_plan(admin, topics)
+    is_foreign = plan.digest not in ("-", topology.hash) and bool(plan.tasks)  # nobody has opened a task by such a plan
+    held: dict[str, frozenset[TaskId]] = {}
+    own = {one.instance_id or one.member_id: one for one in members if one.client_id.endswith(topology.hash)}
+    for name, member in own.items():
+        slots = topics.tasks(member.partitions) if member.tasks is None else member.tasks
+        held[name] = frozenset() if is_foreign else frozenset(map(plan.task, slots))
+    client_ids = {name: member.client_id for name, member in own.items()}
+    places = {name: place_of(member) for name, member in own.items()}
+    return GroupPicture(held, client_ids, places, len(own) == len(members))
+
+
+def standbys_of(
+    picture: GroupPicture, topology: GroupTopology, replicas: int, tags: Sequence[str]
+) -> dict[TaskId, tuple[str, ...]]:
+    """Returns the members that keep a copy of each task by a picture of the group."""
+    logged = [task for tasks in picture.held.values() for task in tasks if task.subtopology in topology.logged]
+    return place_standbys(picture.held, picture.places, logged, replicas, tags)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StandbySettings:
+    """The standby tasks that an application wants.
+
+    :param member: the lasting name of this member.
+    :param replicas: ``num.standby.replicas``.
+    :param tags: ``rack.aware.assignment.tags``.
+    """
+
+    member: str
+    replicas: int = 0
+    tags: Sequence[str] = ()
+    threads: Threads = field(default=SYSTEM_THREADS)
+
+
+class StandbyPlaces:
+    """Knows which standby tasks a member is to have. Used by its thread; the group is asked on another one."""
+
+    def __init__(self, admin: Admin, clock: Clock, settings: StandbySettings) -> None:
+        self._admin = admin
+        self._clock = clock
+        self._topics: ControlTopics | None = None
+        self._settings = settings
+        self._repeated = RepeatedLines(log, clock)
+        self._helper: Helper | None = None
+        self._pending: Pending | None = None
+        self._next = 0.0
+        self.own: frozenset[TaskId] = frozenset()
+        """The copies that this member is to keep."""
+        self.kept: Mapping[TaskId, tuple[str, ...]] = {}
+        """The members that keep copies of each task, as of the last picture."""
+
+    def begin(self, topics: ControlTopics) -> None:
+        """Takes the control topics of the group that the member joins."""
+        self._topics = topics
+
+    def changed(self, active: frozenset[TaskId], gone: frozenset[TaskId]) -> None:
+        """Takes that the tasks of this member have changed. What it had stays as a copy until the next picture says
+        where copies belong."""
+        logged = frozenset[int]() if self._topics is None else self._topics.topology.logged
+        self.own = (self.own | {task for task in gone if task.subtopology in logged}) - active
+        self._next = min(self._next, self._clock.monotonic() + AFTER_CHANGE_S)
+
+    def poll(self, active: frozenset[TaskId]) -> None:
+        """Takes a picture that has come, and has another one made when it is time.
+
+        :param active: the tasks of this member; a picture with others is of another moment.
+        """
+        now = self._clock.monotonic()
+        if self._pending is not None and self._pending.done():
+            pending, self._pending = self._pending, None
+            try:
+                picture = pending.result()
+            except RetryableError as error:
+                self._repeated.log("the group cannot be described; standby tasks stay where they are", error=str(error))
+                picture = None
+            if picture is not None and self._topics is not None:
+                self._take(picture, self._topics.topology, active)
+        if self._pending is None and self._topics is not None and now >= self._next:
+            self._next = now + PICTURE_INTERVAL_S
+            self._helper = self._helper or self._settings.threads.helper("standby-places")
+            self._pending = self._helper.submit(read_picture, self._admin, self._topics)
+
+    def _take(self, picture: GroupPicture, topology: GroupTopology, active: frozenset[TaskId]) -> None:
+        settings = self._settings
+        is_current = picture.is_alone and picture.held.get(settings.member) == active
+        if not is_current or not picture.is_complete(topology.task_counts):
+            self._next = min(self._next, self._clock.monotonic() + AFTER_CHANGE_S)
+            return
+        self.kept = standbys_of(picture, topology, settings.replicas, settings.tags)
+        self.own = frozenset(task for task, names in self.kept.items() if settings.member in names)
+
+    def close(self) -> None:
+        """Ends it, without waiting for a picture."""
+        if self._helper is not None:
+            self._helper.shutdown(wait=False, cancel_futures=True)
+            self._helper = None
