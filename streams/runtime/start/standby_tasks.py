@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NamedTuple
 
 from processor_api.clock import Clock
@@ -65,6 +66,8 @@ class Marks(NamedTuple):
 
     committed: Mapping[TopicPartition, OffsetAndMetadata]
     ends: Mapping[TopicPartition, int]
+    positions: Mapping[TopicPartition, int] = MappingProxyType({})
+    """The next offset that each store took before."""
 
 
 @dataclass
@@ -93,10 +96,11 @@ class MarkReader:
         self._pending: Pending | None = None
         self._next = 0.0
 
-    def read(self, inputs: Collection[TopicPartition], changelogs: Collection[TopicPartition]) -> Marks | None:
+    def read(self, inputs: Collection[TopicPartition], changelogs: Mapping[TopicPartition, int]) -> Marks | None:
         """Returns marks if some were read, and begins to read others when it is time.
 
         :param inputs: the partitions of which committed offsets are wanted.
+        :param changelogs: those of which the ends are wanted, with the next offset that the store of each takes.
         """
         found: Marks | None = None
         if self._pending is not None and self._pending.done():
@@ -109,12 +113,12 @@ class MarkReader:
         if self._pending is None and now >= self._next and changelogs:
             self._next = now + MARKS_INTERVAL_S
             self._helper = self._helper or self._threads.helper("standby-marks")
-            self._pending = self._helper.submit(self._read, list(inputs), list(changelogs))
+            self._pending = self._helper.submit(self._read, list(inputs), changelogs)
         return found
 
-    def _read(self, inputs: list[TopicPartition], changelogs: list[TopicPartition]) -> Marks:
+    def _read(self, inputs: list[TopicPartition], changelogs: Mapping[TopicPartition, int]) -> Marks:
         committed = self._admin.group_offsets(self._application, inputs)
-        return Marks(committed, self._admin.log_ends(changelogs))
+        return Marks(committed, self._admin.log_ends(changelogs), changelogs)
 
     def close(self) -> None:
         """Ends it, without waiting for what is being read."""
@@ -303,7 +307,7 @@ class StandbyTasks:
         followed = self._follower.changelogs()
         planned = [copy for copy in self._copies.values() if copy.is_planned]
         inputs = [name for copy in planned for name in copy.task.plan.partitions(copy.task.id.partition)]
-        marks = self._marks.read(inputs, followed)
+        marks = self._marks.read(inputs, {name: one.next_offset for name, one in followed.items()})
         for copy in planned:
             if marks is not None:
                 self._take_marks(copy, marks, followed)
@@ -324,7 +328,7 @@ class StandbyTasks:
             if store in task.plan.source_changelogs:
                 limit = committed[partition].offset if partition in committed else 0
                 self._follower.renew(partition, end=max(limit, one.next_offset))
-            elif end < one.next_offset:
+            elif end < marks.positions.get(partition, 0):
                 one.lost = True
         for partition, restore in self._starts.restores.renewed(task, committed).items():
             self._follower.renew(partition, restore=restore)

@@ -25,6 +25,12 @@ INDEX, BUFFER = ".suppressed-times", ".join-buffer"
 that is."""
 
 
+Opened = tuple[str, SimulatedProcess]
+"""The name of a task, and a process in which it is open."""
+Contents = dict[tuple[str, str], dict[bytes, bytes]]
+"""Rows by the names of task and family."""
+
+
 class _Image:
     """One database, open or not."""
 
@@ -98,30 +104,40 @@ class Disk:
         self._in_memory.append((directory, self._scheduler.process(), engine))
         return cast(Engine, engine)
 
-    def contents(self) -> dict[tuple[str, str], dict[bytes, bytes]]:
+    def contents(self, copies: Collection[Opened] = (), *, of_copies: bool = False) -> Contents:
         """Returns the rows of each family that a task which is open asked for, by the names of task and family.
 
-        A database may hold more: what a store wrote that an earlier deployment had in this task."""
-        found: dict[tuple[str, str], dict[bytes, bytes]] = {}
+        A database may hold more: what a store wrote that an earlier deployment had in this task.
+
+        :param copies: the standby tasks, which are left out.
+        :param of_copies: returns their rows alone.
+        """
+        found: Contents = {}
         for image in self._images.values():
-            if (holder := image.holder) is not None and holder.process.alive:
+            holder = image.holder
+            if holder is None or not holder.process.alive:
+                continue
+            if ((holder.directory.name, holder.process) in copies) == of_copies:
                 self._copy(found, holder.directory, image.engine, holder.families)
         for directory, process, engine in self._in_memory:
-            if process.alive:
+            if process.alive and not engine.closed and ((directory.name, process) in copies) == of_copies:
                 self._copy(found, directory, engine, engine.rows())
         return found
 
-    def opens_once(self) -> bool:
+    def opens_once(self, copies: Collection[Opened] = ()) -> bool:
         """Checks that no task is open in two processes. A worker that was replaced may have its own open until it
-        notices that."""
-        tasks = self._open_tasks()
+        notices that.
+
+        :param copies: the standby tasks, which may be.
+        """
+        tasks = self._open_tasks().difference(copies)
         return len(tasks) == len({task for task, _ in tasks})
 
     def open_tasks(self) -> set[str]:
         """Returns the names of the tasks that are open in some process."""
         return {task for task, _ in self._open_tasks()}
 
-    def _open_tasks(self) -> set[tuple[str, SimulatedProcess]]:
+    def _open_tasks(self) -> set[Opened]:
         held = [image.holder for image in self._images.values() if image.holder is not None]
         opened = [(one.directory, one.process) for one in held]
         opened += [(directory, process) for directory, process, engine in self._in_memory if not engine.closed]

@@ -6,8 +6,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from processor_api.task_id import TopicPartition
+from processor_api.task_id import TaskId, TopicPartition
 from streams.testing.simulation.acts import Acts
+from streams.testing.simulation.disk import Contents, Opened
 from streams.testing.simulation.scenario import InputRecord, Outcome, OutputRecord, Scenario
 from streams.testing.simulation.schedule import Action, Shape
 from streams.testing.simulation.scheduler import SimulatedThread
@@ -24,6 +25,7 @@ had sent before an outage arrives after the changes of its successor."""
 SESSIONS_S = 30.0
 """Time after which the tasks of a process that was killed have another owner."""
 CALM_S = 5.0
+WINDOWED = ("windows", "sessions")
 TRANSACTIONS_S = 300.0
 """Time after which no transaction of a process that was killed is open any more."""
 
@@ -174,21 +176,47 @@ class World:
     def _end(self) -> None:
         self.scheduler.sleep(SESSIONS_S)
         self._until(self._settled, PATIENCE_S, "all input is processed and committed")
-        self._until(self.stage.disk.opens_once, PATIENCE_S, "each task is open once")
+        self._until(lambda: self.stage.disk.opens_once(self._copies()), PATIENCE_S, "each task is open once")
         self.scheduler.sleep(CALM_S)  # committed rows are written to disk a little later
         self._check_assignments()
-        live, tasks = self.stage.disk.contents(), self.stage.disk.open_tasks()
+        copies = self._copies()
+        live, tasks = self.stage.disk.contents(copies), self.stage.disk.open_tasks()
+        zombies = not self.stage.application.exactly_once and any(action.kind in ZOMBIES for action in self._actions)
+        if copies and self.scenario.restores and not zombies:
+            self._check_copies(live, self.stage.disk.contents(copies, of_copies=True))
         for worker in self.crew:
             worker.wanted = False
             worker.stop()
         self._until(lambda: not any(worker.process.alive for worker in self.crew), PATIENCE_S, "all workers ended")
         self._check()
-        zombies = not self.stage.application.exactly_once and any(action.kind in ZOMBIES for action in self._actions)
         if self.scenario.restores and not zombies:
             self._restore(live, tasks)
         assert self.outcome is not None
         for check in self.scenario.checks:
             check(self.outcome)
+
+    def _copies(self) -> set[Opened]:
+        """Returns the standby tasks of all workers."""
+        return {
+            (str(copy.task_id), worker.process)
+            for worker in self.crew
+            if worker.app is not None and worker.process.alive
+            for thread in worker.app.metadata_for_local_threads()
+            for copy in thread.standby_tasks
+        }
+
+    @staticmethod
+    def _check_copies(live: Contents, copied: Contents) -> None:
+        """Checks that standby tasks have the rows of their tasks. They may have more of windows, which expire there by
+        the time that is committed."""
+        for place, rows in sorted(copied.items()):
+            one = live.get(place)
+            if one is None:
+                continue
+            lacking = {key: row for key, row in one.items() if rows.get(key) != row}
+            more = {} if place[1].endswith(WINDOWED) else {key: row for key, row in rows.items() if key not in one}
+            if lacking or more:
+                raise Broken(f"the copy of {' '.join(place)} is not its task: {_difference(one, rows)}")
 
     def _check_assignments(self) -> None:
         """Checks that consumers read what their threads own, and no partition that is gone."""
@@ -199,6 +227,13 @@ class World:
             for thread in worker.app.metadata_for_local_threads()
             for task in thread.active_tasks
             for partition in task.topic_partitions
+        } | {
+            one
+            for consumer in self.stage.clients.consumers
+            for one in consumer.inner.assignment()
+            if one.topic.endswith("-changelog")
+            for copy, process in self._copies()
+            if process is consumer.process and TaskId.parse(copy).partition == one.partition
         }
         for consumer in self.stage.clients.consumers:
             more = {one for one in consumer.inner.assignment() - owned if not one.topic.endswith("-tasks")}

@@ -536,6 +536,16 @@ def pattern(chance: Random) -> Scenario:
     )
 
 
+def with_copies(make: Callable[[Random], Scenario]) -> Callable[[Random], Scenario]:
+    """Returns an application whose workers keep standby tasks, which take over where one is killed."""
+
+    def made(chance: Random) -> Scenario:
+        scenario = make(chance)
+        return replace(scenario, settings={**scenario.settings, "num.standby.replicas": chance.choice((1, 1, 2))})
+
+    return made
+
+
 SCENARIOS: dict[str, Callable[[Random], Scenario]] = {
     "stateless": stateless,
     "count": count,
@@ -558,6 +568,12 @@ SCENARIOS: dict[str, Callable[[Random], Scenario]] = {
     **TABLE_SCENARIOS,
 }
 
+WITH_COPIES: dict[str, Callable[[Random], Scenario]] = {
+    f"copies-of-{make.__name__.replace('_', '-')}": with_copies(make)
+    for make in (count, numbered, in_memory, versioned, windows, sessions, custom)
+}
+"""Applications with standby tasks."""
+
 
 def streams_group(chance: Random) -> Scenario:
     """Any of several applications, in a group of the streams protocol."""
@@ -567,6 +583,7 @@ def streams_group(chance: Random) -> Scenario:
 
 BY_NAME: dict[str, Callable[[Random], Scenario]] = {
     **SCENARIOS,
+    **WITH_COPIES,
     **GRAPH_SCENARIOS,
     **SHARED_SCENARIOS,
     "streams-group": streams_group,
