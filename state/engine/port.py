@@ -114,6 +114,30 @@ class Ingesting(Protocol):
         ...
 
 
+@runtime_checkable
+class Checkpointing(Protocol):
+    """An engine whose files can be copied as of one write, and put in the place of what another one has."""
+
+    def checkpoint(self, directory: Path) -> None:
+        """Makes a directory with the files of the engine as of its last write; files that never change may be linked.
+
+        :param directory: where there is nothing, on the file system of the engine.
+        :raises StateError: if that fails; a part of the files may be left there.
+        """
+        ...
+
+    def take_over(self, directory: Path | None) -> None:
+        """Puts the files of a checkpoint in the place of everything that the engine has, and opens it again.
+
+        Families, their handles and snapshots taken before have ended. A process that dies meanwhile leaves nothing, or
+        all of it.
+
+        :param directory: is moved; ``None`` for an empty engine.
+        :raises StateError: if that fails, or the files cannot be opened; the engine may be closed then.
+        """
+        ...
+
+
 class Engine(Protocol):
     """A database. Opened by its constructor, used by one thread except for reads."""
 

@@ -9,6 +9,7 @@ an error: their status is checked at the end of every range.
 from __future__ import annotations
 
 import logging
+import shutil
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from weakref import WeakSet
 
-from rocksdict import IngestExternalFileOptions, Options, Rdict, ReadOptions, WriteBatch, WriteOptions
+from rocksdict import Checkpoint, IngestExternalFileOptions, Options, Rdict, ReadOptions, WriteBatch, WriteOptions
 
 from processor_api.clock import Clock, SystemClock
 from processor_api.errors import DiskFullError, RetryableError, StateError
@@ -239,6 +240,32 @@ class RocksEngine:
             self.bulk = bulk
             self._db = self._open(Path(self.path), self._options.of_families(bulk=bulk))
             self._closed = False
+
+    def checkpoint(self, directory: Path) -> None:
+        with self._lock:
+            if self._closed:
+                raise StateError(f"the store at {self.path} is closed")
+            try:
+                Checkpoint(self._db).create_checkpoint(str(directory))
+            except Exception as error:
+                raise mapped(error, self.path, "copy the files of") from error
+
+    def take_over(self, directory: Path | None) -> None:
+        with self._lock:
+            self.close()
+            try:
+                if Path(self.path).exists():
+                    shutil.rmtree(self.path)
+                if directory is not None:
+                    directory.rename(self.path)
+            except OSError as error:
+                raise mapped(error, self.path, "replace") from error
+            options = self._options.of_families()
+            self._commits, self.bulk = CommitNumbers(1, 1), False
+            self._db = self._open(Path(self.path), options)
+            self._closed = False
+            self._check_layout(options)
+            self._add_families(options)
 
     def _open(self, path: Path, families: dict[str, Options]) -> Rdict:
         try:

@@ -421,8 +421,17 @@ KEYS: tuple[Key, ...] = (
         "state_snapshot_dir",
         "",
         WORKS,
-        "where `bootstrap` has left snapshots of stores ([snapshots](spark-handover.md#snapshots)): a worker takes one"
-        " that fits in place of the beginning of the changelog; a setting of this library",
+        "where snapshots are, of tasks ([snapshots](snapshots.md)) and of stores that `bootstrap` has written"
+        " ([handover](spark-handover.md#snapshots)): a worker without state begins with one that fits and replays the"
+        " rest of the changelog; a setting of this library",
+    ),
+    Key(
+        "state.snapshot.interval.ms",
+        "state_snapshot_interval_ms",
+        "",
+        WORKS,
+        "how often a worker writes a [snapshot](snapshots.md) of each of its tasks to `state.snapshot.dir`; none unless"
+        " it is set; a setting of this library",
     ),
     Key(
         "statestore.cache.max.bytes",

@@ -157,6 +157,8 @@ class StreamsConfig(BaseModel):
     state_dir: Annotated[Path, PlainValidator(values.path)] = Field(default_factory=values.default_state_dir)
     state_snapshot_dir: Annotated[Path | None, PlainValidator(values.optional(values.path))] = None
     """``None`` if every store is restored from its changelog alone."""
+    state_snapshot_interval_ms: Annotated[int | None, PlainValidator(values.optional(values.duration_ms(1)))] = None
+    """``None`` if workers write no snapshots."""
     allow_os_group_write_access: Flag = False
     state_cleanup_delay_ms: Ms = 600_000
     state_cleanup_dir_max_age_ms: MsOrOff = -1
@@ -376,6 +378,11 @@ class StreamsConfig(BaseModel):
     def _contradictions(self) -> list[str]:
         """Returns the errors that no setting shows alone."""
         problems = []
+        if self.state_snapshot_interval_ms is not None and self.state_snapshot_dir is None:
+            problems.append(
+                "state.snapshot.interval.ms is set and state.snapshot.dir is not: set the directory to which snapshots"
+                " are written, one that all workers can read"
+            )
         limit = self._client("transaction.timeout.ms", self.producer, default=_TRANSACTION_TIMEOUT_MS)
         if self.exactly_once and self.commit_interval_ms > limit:
             problems.append(

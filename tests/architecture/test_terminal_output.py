@@ -19,7 +19,7 @@ ALLOWED = {
     "streams/spark/backfill/progress.py": "a bar that is drawn over itself, of numbers and a name of its own",
     "streams/app/after_script.py": "no command; the text is its own, about an application whose id Kafka allows",
     "streams/cli/run/supervision.py": "a socket to the supervisor",
-    "streams/restore/snapshot_files.py": "a pipe between threads",
+    "streams/snapshots/store_files.py": "a pipe between threads",
 }
 """Files that write to a stream or a descriptor by themselves, and why nobody's text is shown by it raw."""
 

@@ -17,7 +17,7 @@ from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster, Restores, counting
 from spark_support.finished_runs import Sent, run_directory, send_all
 from state.rocksdb.engine import RocksEngine
-from streams.restore.snapshot_files import MANIFEST, TableFile
+from streams.snapshots.store_files import MANIFEST, TableFile
 from streams.spark.errors import SparkBridgeError
 from streams.spark.handover.bootstrap import bootstrap
 from streams.spark.handover.cut import Cut

@@ -97,6 +97,7 @@ NAVIGATION: tuple[tuple[str, tuple[str, ...]], ...] = (
             "docs/global-stores.md",
             "docs/custom-stores.md",
             "docs/rocksdb.md",
+            "docs/snapshots.md",
             "docs/queries.md",
             "docs/querying-over-http.md",
         ),

@@ -18,9 +18,9 @@ from streams.restore.follower import NO_END
 from streams.restore.jobs import RestoreJob, plan_restore
 from streams.restore.restorer import Restorer
 from streams.runtime.plan.task_plan import TaskPlan
+from streams.runtime.snapshots.task_snapshots import TaskSnapshots
 from streams.runtime.tasks.expired_windows import CutChangelogs
 from streams.runtime.tasks.task import Task
-from streams.runtime.tasks.task_snapshots import TaskSnapshots
 from streams.runtime.tasks.task_stores import StoreTime
 from streams.runtime.tasks.thread_clients import ThreadClients
 

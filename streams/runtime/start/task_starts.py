@@ -8,6 +8,7 @@ from typing import NamedTuple
 from processor_api.task_id import TaskId
 from streams.restore.jobs import RestoreJob
 from streams.runtime.plan.task_plan import TaskPlan
+from streams.runtime.snapshots.snapshot_starts import SnapshotStarts
 from streams.runtime.start.orphaned_transactions import OrphanedTransactions
 from streams.runtime.start.standby_tasks import StandbyTasks
 from streams.runtime.start.start_offsets import StartOffsets, Starts
@@ -32,6 +33,7 @@ class TaskStarts:
     :param orphans: ends transactions that hide records of changelogs; ``None`` without exactly-once.
     :param offsets: finds where the inputs start, and refuses a task whose offsets, topics and stores do not belong
         together.
+    :param snapshots: starts tasks without state from snapshots.
     :param restores: finds what the stores lack, and has it restored.
     :param standbys: the copies that the thread keeps of tasks of other processes.
     """
@@ -41,6 +43,7 @@ class TaskStarts:
         opener: TaskOpener,
         orphans: OrphanedTransactions | None,
         offsets: StartOffsets,
+        snapshots: SnapshotStarts,
         restores: TaskRestores,
         standbys: StandbyTasks,
     ) -> None:
@@ -49,6 +52,7 @@ class TaskStarts:
         self._orphans = orphans
         self.offsets = offsets
         self.restores = restores
+        self._snapshots = snapshots
         self._found: dict[TaskId, Starts] = {}
 
     def advance(
@@ -74,7 +78,7 @@ class TaskStarts:
         created = [task for id_, task in opened.items() if task.state is TaskState.CREATED and not waits(id_)]
         if created and self._orphans is not None:
             self._orphans.end()
-        self._find(self.restores.readable(created), plans)
+        self._find(self.restores.readable(self._snapshots.ready(created)), plans)
         self.restores.take_snapshots()
         self.restores.start_truncated_over(opened, self._found)
 
@@ -105,6 +109,7 @@ class TaskStarts:
     def stop(self, id_: TaskId) -> None:
         """Gives up the start of a task: it begins again, or the task is closed."""
         self._found.pop(id_, None)
+        self._snapshots.stop(id_)
         self.restores.stop(id_)
 
     def release(self, id_: TaskId) -> None:

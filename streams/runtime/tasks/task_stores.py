@@ -15,7 +15,7 @@ from processor_api.record import NO_TIMESTAMP
 from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.suppliers import CustomStoreSupplier
 from processor_api.task_id import TopicPartition
-from state.engine.port import OFFSETS, POSITIONS, BulkLoading, Engine
+from state.engine.port import OFFSETS, POSITIONS, BulkLoading, Checkpointing, Engine
 from state.formats.offsets import write_offset, write_time
 from state.read_views.queryable import why_unreadable
 from state.registry.kinds import check_kind, families_of, family_of, open_store, restores_blindly
@@ -286,6 +286,24 @@ class TaskStores:
         for engine in self.engines.values():
             if isinstance(engine, BulkLoading) and engine.bulk:
                 self._reopen(engine, bulk=False)
+
+    def take_over(self, engine: Checkpointing, directory: Path) -> Exception | None:
+        """Puts the files of a snapshot in the place of an engine without rows.
+
+        :returns: the error if they cannot be opened, or are not of the stores that the task has: then the engine is
+            without rows again.
+        :raises StateError: if the engine cannot be opened at all.
+        """
+        with self._readers.change:
+            self._readers.close()
+            try:
+                engine.take_over(directory)
+                for builder in map(self._plan.topology.stores.__getitem__, self._plan.stores):
+                    check_kind(builder, self.engines[builder.supplier.engine])
+            except Exception as error:
+                engine.take_over(None)
+                return error
+            return None
 
     def _reopen(self, engine: BulkLoading, *, bulk: bool) -> None:
         with self._readers.change:

@@ -281,6 +281,8 @@ class ThreadLoop:
             self._kept.repeated.log("commit is tried again", level=logging.INFO, error=str(error))
         due.committed()
         self._resources.purge.run(running)
+        if not self._commit_again:
+            self._resources.snapshots.run(running)
         self._resources.watch.run(running)
 
     def _is_due(self, now: float, running: Collection[Task]) -> bool:

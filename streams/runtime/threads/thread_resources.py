@@ -37,6 +37,10 @@ from streams.runtime.processing.environment import GlobalStoreReader, TaskSettin
 from streams.runtime.processing.error_policy import error_policy_for
 from streams.runtime.processing.idling import Idling
 from streams.runtime.processing.pace import Pace
+from streams.runtime.snapshots.committed_snapshots import CommittedSnapshots
+from streams.runtime.snapshots.snapshot_places import SnapshotPlace
+from streams.runtime.snapshots.snapshot_starts import SnapshotStarts
+from streams.runtime.snapshots.task_snapshots import TaskSnapshots
 from streams.runtime.start.orphaned_transactions import OrphanedTransactions
 from streams.runtime.start.standby_tasks import MarkReader, StandbyStarts, StandbyTasks
 from streams.runtime.start.start_offsets import StartOffsets
@@ -48,7 +52,6 @@ from streams.runtime.tasks.commit import Committer
 from streams.runtime.tasks.expired_windows import CutChangelogs, ExpiredWindows
 from streams.runtime.tasks.purge import RepartitionPurge
 from streams.runtime.tasks.retry import Retry
-from streams.runtime.tasks.task_snapshots import TaskSnapshots
 from streams.runtime.tasks.thread_clients import ThreadClients
 from streams.runtime.threads.metadata import TaskMetadata, ThreadMetadata, task_metadata
 from streams.runtime.threads.partition_watch import PartitionWatch
@@ -187,6 +190,7 @@ class ThreadResources:
     pace: Pace
     committer: Committer
     purge: RepartitionPurge
+    snapshots: CommittedSnapshots
     watch: PartitionWatch
 
     def leave_to_parent(self) -> Collection[str]:
@@ -263,6 +267,7 @@ class ThreadResources:
             lambda: self.membership.leave(remain=remain),
             self.restorer.close,
             self.purge.close,
+            self.snapshots.close,
             self.watch.close,
             self.clients.producer.close,
         ]
@@ -327,6 +332,7 @@ def make_resources(
         pace=pace,
         committer=committer,
         purge=_purge(process),
+        snapshots=CommittedSnapshots(_snapshot_place(process), config.state_snapshot_interval_ms, clock),
         watch=PartitionWatch(admin, clock, client_configs.topic_refresh_ms(config), process.platform.threads),
     )
     belongs_to_this_process(resources)
@@ -418,6 +424,13 @@ def _purge(process: ProcessResources) -> RepartitionPurge:
     return RepartitionPurge(admin, platform.clock, config.repartition_purge_interval_ms, expired, platform.threads)
 
 
+def _snapshot_place(process: ProcessResources) -> SnapshotPlace | None:
+    config, platform = process.config, process.platform
+    if config.state_snapshot_dir is None:
+        return None
+    return SnapshotPlace(platform.snapshots(config.state_snapshot_dir), config.application_id, platform.threads)
+
+
 def _task_opener(
     process: ProcessResources,
     identity: ThreadIdentity,
@@ -462,8 +475,7 @@ def _thread_tasks(
     application = config.application_id
     orphans = OrphanedTransactions(application, clients.admin, clock) if config.exactly_once else None
     offsets = StartOffsets(clients, committer, clock, client_configs.auto_offset_reset(config))
-    snapshots = TaskSnapshots(config.state_snapshot_dir, application, clock)
-    restores = TaskRestores(restorer, clients, snapshots, clock)
+    restores = TaskRestores(restorer, clients, TaskSnapshots(config.state_snapshot_dir, application, clock), clock)
     follower = Follower(
         lambda: process.cluster.clients.consumer(client_configs.standby_consumer(config, identity.standby_consumer_id)),
         clock,
@@ -472,7 +484,8 @@ def _thread_tasks(
     )
     marks = MarkReader(application, clients.admin, clock, process.platform.threads)
     standbys = StandbyTasks(StandbyStarts(application, clients.admin, opener, restores), follower, marks, clock)
-    starts = TaskStarts(opener, orphans, offsets, restores, standbys)
+    snapshots = SnapshotStarts(_snapshot_place(process), clients, clock)
+    starts = TaskStarts(opener, orphans, offsets, snapshots, restores, standbys)
     tasks, ownership = ThreadTasks(), Ownership(process.plans, plans)
     retry = Retry(clock, 0, 0, config.task_timeout_ms)
     return tasks, TaskManager(tasks, ownership, starts, clients.consumer, committer, retry, clock)

@@ -20,7 +20,7 @@ from state.engine.port import Engine
 from state.engine.spilling import SpillingEngine
 from state.registry.kinds import families_held, families_of, restore_of
 from streams.kafka.producing.zero_timestamps import as_written
-from streams.restore.snapshot_files import MANIFEST, StoreSnapshot, TableFile, snapshot_path
+from streams.snapshots.store_files import MANIFEST, StoreSnapshot, TableFile, snapshot_path
 from streams.spark.errors import SparkBridgeError
 from streams.spark.handover.cluster import Cluster
 from streams.spark.handover.errors import BootstrapVerificationError

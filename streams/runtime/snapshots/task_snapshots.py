@@ -24,8 +24,8 @@ from state.engine.repair_hints import without_hint
 from state.formats.offsets import write_offset
 from state.registry.kinds import families_of
 from streams.restore.jobs import RestoreJob
-from streams.restore.snapshot_files import SnapshotCopy, SnapshotError, StoreSnapshot, snapshot_path
 from streams.runtime.tasks.task import Task
+from streams.snapshots.store_files import SnapshotCopy, SnapshotError, StoreSnapshot, snapshot_path
 
 log = logging.getLogger("streams.restore")
 

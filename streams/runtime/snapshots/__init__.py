@@ -1,0 +1,1 @@
+"""Snapshots of tasks that run, and tasks that start from snapshots."""

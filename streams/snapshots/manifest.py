@@ -1,0 +1,177 @@
+"""Manifests of snapshots of tasks: what a snapshot holds, and whether a task can begin with it (docs/formats.md).
+
+A snapshot is the database of a task as of a commit, so what holds for a state directory that was put back holds for it:
+each store in it knows its offset, the id of its changelog and as of when it was complete. The manifest repeats that, so
+that a snapshot which cannot be used is not copied.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from hashlib import blake2b
+from typing import Any
+
+from streams.snapshots.store_files import LAYOUT, SnapshotError, TableFile
+
+VERSION = 1
+SUFFIX = ".json"
+_NAME = re.compile(r"(\d{15})-[0-9a-f]{16}\.json")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+KEPT_SHARE = 0.9
+"""The part of ``delete.retention.ms`` that a snapshot may be old: the restore takes time, and clocks differ."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoreState:
+    """Describes a store in a snapshot, or one that a task has to restore."""
+
+    topic: str
+    """The changelog."""
+    topic_id: str
+    offset: int | None
+    """The offset of the last record of the changelog that the store holds; ``None`` if it holds none."""
+    complete_ms: int
+    """The time as of which the store had all of its changelog up to the offset, by the wall clock of its worker."""
+    families: Sequence[str]
+    """The families that hold its rows."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lacking:
+    """Describes what a task has to restore of a store."""
+
+    topic: str
+    topic_id: str | None
+    """``None`` if the cluster gives none."""
+    beginning: int
+    """The first offset of the changelog."""
+    end: int
+    """The offset behind its last record."""
+    families: Sequence[str]
+    keeps_deletions_ms: int | None
+    """The changelog's ``delete.retention.ms``; ``None`` if it is not compacted."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskSnapshot:
+    """Describes the snapshot of a task."""
+
+    application_id: str
+    task: str
+    made_ms: int
+    """When it was made, by the wall clock of its worker."""
+    stores: Mapping[str, StoreState]
+    files: Sequence[TableFile]
+    version: int = VERSION
+    layout: str = LAYOUT
+
+    @property
+    def size(self) -> int:
+        """The bytes of all its files."""
+        return sum(file.size for file in self.files)
+
+    @property
+    def offsets(self) -> int:
+        """The sum of the offsets of its stores: of two that fit, the one with more leaves less to be replayed."""
+        return sum(1 + store.offset for store in self.stores.values() if store.offset is not None)
+
+    def to_json(self) -> bytes:
+        """Returns the text of the manifest, with a sum of it."""
+        fields = asdict(self)
+        return json.dumps({**fields, "sum": sum_of(fields)}, indent=1, sort_keys=True).encode()
+
+    def name(self) -> str:
+        """Returns the name of the manifest: two different ones have different names."""
+        return f"{self.made_ms:015d}-{blake2b(self.to_json(), digest_size=8).hexdigest()}{SUFFIX}"
+
+    @staticmethod
+    def parse(text: bytes) -> TaskSnapshot:
+        """Reads a manifest.
+
+        :raises SnapshotError: if it is damaged or of another version; the text says which.
+        """
+        try:
+            fields: dict[str, Any] = json.loads(text)
+            written = fields.pop("sum", None)
+            if (fields["version"], fields["layout"]) != (VERSION, LAYOUT):
+                raise SnapshotError(
+                    f"it is of version {fields['version']} with layout {fields['layout']}, and this release reads"
+                    f" version {VERSION} with layout {LAYOUT}"
+                )
+            if written != sum_of(fields):
+                raise SnapshotError("its manifest is damaged: its sum is another one")
+            stores = {name: StoreState(**store) for name, store in fields.pop("stores").items()}
+            files = [TableFile(**file) for file in fields.pop("files")]
+            found = TaskSnapshot(stores=stores, files=files, **fields)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise SnapshotError(f"its manifest is damaged: {type(error).__name__}: {error}") from error
+        for file in files:
+            if not _FILE.fullmatch(file.name) or not _DIGEST.fullmatch(file.digest):
+                raise SnapshotError("its manifest is damaged: it names files that are none of a snapshot")
+        return found
+
+    def obstacle(self, application_id: str, task: str, lacking: Mapping[str, Lacking], now_ms: int) -> str | None:
+        """Returns why a task cannot begin with the snapshot; ``None`` if it can.
+
+        :param lacking: what the task has to restore, by store.
+        """
+        if (self.application_id, self.task) != (application_id, task):
+            return f"it is of task {self.task} of application {self.application_id!r}"
+        common = [(name, store, lacking[name]) for name, store in self.stores.items() if name in lacking]
+        if not common:
+            return f"it has none of the stores of the task; its own are {', '.join(sorted(self.stores)) or 'none'}"
+        for name, store, wanted in common:
+            if why := _obstacle(name, store, wanted, now_ms):
+                return why
+        return None
+
+
+def _obstacle(name: str, store: StoreState, wanted: Lacking, now_ms: int) -> str | None:
+    if store.topic != wanted.topic:
+        return f"its store {name!r} has the changelog {store.topic}, and now it is {wanted.topic}"
+    if wanted.topic_id is None:
+        return f"the cluster gives changelog {wanted.topic} no id, so that it may be another topic of the same name"
+    if store.topic_id != wanted.topic_id:
+        return (
+            f"changelog {wanted.topic} is another topic: its id is {wanted.topic_id}, the snapshot's {store.topic_id};"
+            " it was deleted and made again, or the snapshot is of another cluster"
+        )
+    if sorted(store.families) != sorted(wanted.families):
+        return f"store {name!r} is of another kind now"
+    following = 0 if store.offset is None else store.offset + 1
+    if not (wanted.beginning <= following or store.offset is None) or following > wanted.end:
+        return (
+            f"the offset {store.offset} of store {name!r} is outside of changelog {wanted.topic}, which has"
+            f" {wanted.beginning} to {wanted.end - 1}"
+        )
+    kept_ms, age_ms = wanted.keeps_deletions_ms, now_ms - store.complete_ms
+    if following < wanted.end and kept_ms is not None and age_ms > KEPT_SHARE * kept_ms:
+        return (
+            f"it is too old: changelog {wanted.topic} keeps deletions for {kept_ms} ms (delete.retention.ms), and keys"
+            f" that were deleted since might come back; store {name!r} was complete {age_ms} ms ago"
+        )
+    return None
+
+
+def sum_of(fields: Mapping[str, Any]) -> str:
+    """Returns the sum of the fields of a manifest."""
+    return blake2b(json.dumps(fields, sort_keys=True).encode(), digest_size=32).hexdigest()
+
+
+def folder_of(application_id: str, task: str) -> str:
+    """Returns the folder of the manifests of a task."""
+    return f"{application_id}/tasks/{task}"
+
+
+def files_of(folder: str) -> str:
+    """Returns the folder of the files of a task, which have the BLAKE2b of their content for names."""
+    return f"{folder}/files"
+
+
+def is_manifest(name: str) -> bool:
+    """Whether an object in the folder of a task is a manifest."""
+    return _NAME.fullmatch(name) is not None

@@ -1,0 +1,160 @@
+"""Writes the checkpoint of a task's database as a snapshot: files that are not there yet, then the manifest.
+
+A table file never changes, so most of a snapshot is there from the one before. Two workers may write snapshots of one
+task, where the former owner does not know yet that it lost the task: manifests have different names and files are named
+by their content, so neither changes what the other has written.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from pathlib import Path
+
+from streams.snapshots.manifest import TaskSnapshot, files_of, folder_of, is_manifest
+from streams.snapshots.objects import CHUNK_BYTES, ObjectInfo, ObjectStore
+from streams.snapshots.store_files import SnapshotError, TableFile
+
+KEPT = 2
+"""The snapshots of a task that are kept: one may be read while the next one is written."""
+FOREIGN_KEPT_MS = 86_400_000
+"""Snapshots of former topics of the same names, or of another cluster, are deleted when they are so old."""
+ORPHANED_S = 86_400.0
+"""Files without a manifest are deleted when they are so much older than the newest file: a writer may be at work."""
+
+
+class GivenUp(Exception):
+    """The snapshot was given up, since its worker closes."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """Says what writing a snapshot has done."""
+
+    name: str
+    """The name of the manifest."""
+    size: int
+    """The bytes of the snapshot."""
+    new_size: int
+    """The bytes of the files that were not there yet."""
+
+
+class SnapshotWriting:
+    """Writes the snapshots of one task after each other.
+
+    :param stopping: whether to give up; asked for each chunk.
+    """
+
+    def __init__(self, objects: ObjectStore, application_id: str, task: str, stopping: Callable[[], bool]) -> None:
+        self._objects = objects
+        self._folder = folder_of(application_id, task)
+        self._files = files_of(self._folder)
+        self._stopping = stopping
+        self._known: dict[tuple[str, int, int, int], TableFile] = {}
+        """The files of the last checkpoint: a file is read once for its sum."""
+
+    def write(self, described: TaskSnapshot, checkpoint: Path) -> Written:
+        """Writes a snapshot, and deletes those that are not needed any more.
+
+        :param described: the snapshot without its files.
+        :param checkpoint: the directory of the files.
+        :raises OSError: if the store or the checkpoint cannot be used.
+        :raises SnapshotError: if a file cannot be written as it is.
+        :raises GivenUp: if it was given up.
+        """
+        paths = {path.name: path for path in sorted(checkpoint.iterdir())}
+        known: dict[tuple[str, int, int, int], TableFile] = {}
+        for path in paths.values():
+            key = _identity(path)
+            known[key] = self._known.get(key) or self._described(path)
+        self._known = known
+        made = replace(described, files=list(known.values()))
+        new_size = self._send(made.files, paths)
+        name = made.name()
+        self._objects.write(f"{self._folder}/{name}", [made.to_json()])
+        self._send(made.files, paths)  # what another writer's deletions have taken meanwhile
+        self._delete_old(made)
+        return Written(name, made.size, new_size)
+
+    def _send(self, files: Iterable[TableFile], paths: dict[str, Path]) -> int:
+        """Writes the files that are not there; returns their size."""
+        there, sent = self._objects.list(self._files), 0
+        for file in files:
+            found = there.get(file.digest)
+            if found is None or found.size != file.size:
+                self._objects.write(f"{self._files}/{file.digest}", self._checked(paths[file.name], file))
+                there[file.digest] = ObjectInfo(file.size, 0.0)
+                sent += file.size
+        return sent
+
+    def _chunks(self, path: Path) -> Iterator[bytes]:
+        with path.open("rb", buffering=0) as source:
+            while chunk := source.read(CHUNK_BYTES):
+                if self._stopping():
+                    raise GivenUp
+                yield chunk
+
+    def _described(self, path: Path) -> TableFile:
+        digest, size = blake2b(digest_size=32), 0
+        for chunk in self._chunks(path):
+            digest.update(chunk)
+            size += len(chunk)
+        return TableFile(path.name, size, digest.hexdigest())
+
+    def _checked(self, path: Path, file: TableFile) -> Iterator[bytes]:
+        """Yields a file's content, and fails at the end if it is not what was described."""
+        digest = blake2b(digest_size=32)
+        for chunk in self._chunks(path):
+            digest.update(chunk)
+            yield chunk
+        if digest.hexdigest() != file.digest:
+            raise SnapshotError(f"{path} has changed while it was read")
+
+    def _delete_old(self, made: TaskSnapshot) -> None:
+        """Deletes older snapshots, then the files that no manifest names.
+
+        A file that the worker of another manifest is about to name may be deleted; it looks for its files once more
+        when its manifest is there. One that is wrong in spite of that is refused when it is read.
+        """
+        names = sorted(filter(is_manifest, self._objects.list(self._folder)), reverse=True)
+        kept, old = 0, []
+        named: set[str] = set()
+        for name in names:
+            try:
+                found = TaskSnapshot.parse(b"".join(self._objects.read(f"{self._folder}/{name}")))
+            except FileNotFoundError:
+                continue
+            except SnapshotError:  # of a newer release: its files are not known, so nothing is deleted
+                return
+            if _is_of_same_topics(found, made):
+                kept += 1
+                is_old = kept > KEPT
+            else:
+                is_old = made.made_ms - found.made_ms > FOREIGN_KEPT_MS
+            if is_old:
+                old.append((name, found))
+            else:
+                named.update(file.digest for file in found.files)
+        for name, _ in old:
+            self._objects.delete(f"{self._folder}/{name}")
+        self._delete_files({file.digest for _, found in old for file in found.files}, named)
+
+    def _delete_files(self, former: set[str], named: set[str]) -> None:
+        files = self._objects.list(self._files)
+        newest_s = max((file.written_s for file in files.values()), default=0.0)
+        for digest, file in files.items():
+            if digest not in named and (digest in former or file.written_s < newest_s - ORPHANED_S):
+                self._objects.delete(f"{self._files}/{digest}")
+        self._objects.remove_parts(self._files, newest_s - ORPHANED_S)
+
+
+def _identity(path: Path) -> tuple[str, int, int, int]:
+    status = os.stat(path)
+    return path.name, status.st_size, status.st_mtime_ns, status.st_ino
+
+
+def _is_of_same_topics(one: TaskSnapshot, other: TaskSnapshot) -> bool:
+    common = one.stores.keys() & other.stores.keys()
+    return all(one.stores[name].topic_id == other.stores[name].topic_id for name in common)
