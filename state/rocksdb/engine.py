@@ -42,6 +42,8 @@ log = logging.getLogger("streams.state")
 
 OWN_ROWS, OWN_ROWS_END = b"streams.", b"streams/"
 """The engine's own rows in the family of offsets: the format, the names of families, the numbers of commits."""
+REPLACED = ".replaced"
+"""The end of the name of a database in whose place another was put, until it is deleted."""
 STALL_WAIT_S = 0.01
 STALL_DEADLINE_S = 60.0
 STOPPED, SLOWED = "rocksdb.is-write-stopped", "rocksdb.actual-delayed-write-rate"
@@ -212,6 +214,7 @@ class RocksEngine:
         self.bulk = False
         """Whether it is open for loading in bulk: rows are sorted by a thread of RocksDB when memtables are flushed."""
         options = self._options.of_families()
+        shutil.rmtree(self.path + REPLACED, ignore_errors=True)
         belongs_to_this_process(self)  # before it opens files
         self._db = self._open(path, options)
         try:
@@ -253,11 +256,13 @@ class RocksEngine:
     def take_over(self, directory: Path | None) -> None:
         with self._lock:
             self.close()
+            path, replaced = Path(self.path), Path(self.path + REPLACED)
             try:
-                if Path(self.path).exists():
-                    shutil.rmtree(self.path)
+                if path.exists():  # moved away as a whole: what a process that dies leaves of it would be damage
+                    path.rename(replaced)
                 if directory is not None:
-                    directory.rename(self.path)
+                    directory.rename(path)
+                shutil.rmtree(replaced, ignore_errors=True)
             except OSError as error:
                 raise mapped(error, self.path, "replace") from error
             options = self._options.of_families()

@@ -17,6 +17,7 @@ from streams.snapshots.manifest import TaskSnapshot, files_of, folder_of, is_man
 from streams.snapshots.objects import CHUNK_BYTES, ObjectInfo, ObjectStore
 from streams.snapshots.store_files import SnapshotError, TableFile
 
+TABLE_SUFFIX = ".sst"
 KEPT = 2
 """The snapshots of a task that are kept: one may be read while the next one is written."""
 FOREIGN_KEPT_MS = 86_400_000
@@ -53,7 +54,7 @@ class SnapshotWriting:
         self._files = files_of(self._folder)
         self._stopping = stopping
         self._known: dict[tuple[str, int, int, int], TableFile] = {}
-        """The files of the last checkpoint: a file is read once for its sum."""
+        """The table files of the last checkpoint, which never change: each is read once for its sum."""
 
     def write(self, described: TaskSnapshot, checkpoint: Path) -> Written:
         """Writes a snapshot, and deletes those that are not needed any more.
@@ -66,11 +67,15 @@ class SnapshotWriting:
         """
         paths = {path.name: path for path in sorted(checkpoint.iterdir())}
         known: dict[tuple[str, int, int, int], TableFile] = {}
+        files: list[TableFile] = []
         for path in paths.values():
             key = _identity(path)
-            known[key] = self._known.get(key) or self._described(path)
+            file = self._known.get(key) or self._described(path)
+            files.append(file)
+            if path.suffix == TABLE_SUFFIX:
+                known[key] = file
         self._known = known
-        made = replace(described, files=list(known.values()))
+        made = replace(described, files=files)
         new_size = self._send(made.files, paths)
         name = made.name()
         self._objects.write(f"{self._folder}/{name}", [made.to_json()])

@@ -6,7 +6,9 @@ Writes survive the end of the process; a power loss takes back writes since the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+import json
+import shutil
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, cast
@@ -16,9 +18,14 @@ from state.directory.metadata import DATABASE
 from state.engine.memory import MemoryEngine
 from state.engine.port import OFFSETS, POSITIONS, Batch, Engine, Family, Snapshot
 from state.time_ordered.index import FACTS_KEY
+from streams.snapshots.objects import ObjectInfo, ObjectStore
 from streams.testing.simulation.scheduler import Scheduler, SimulatedProcess
 
 MARKER = "SIMULATED"
+CHECKPOINT = "rows.json"
+"""The file of a checkpoint."""
+AWAY_ONE_IN = 40
+"""How often a call of the place of snapshots fails."""
 CLOSED = "the engine is closed"
 INDEX, BUFFER = ".suppressed-times", ".join-buffer"
 """Families of time-ordered buffers: the first is made from the rows when the store is opened, and the second has a row
@@ -57,15 +64,22 @@ class Disk:
     """Holds all databases of a simulation.
 
     :param check: called with a text when something happens that must never happen.
+    :param say: called with a text when a database is put in the place of another.
     """
 
-    def __init__(self, scheduler: Scheduler, check: Callable[[str], None]) -> None:
+    def __init__(self, scheduler: Scheduler, check: Callable[[str], None], say: Callable[[str], None]) -> None:
         self._scheduler = scheduler
         self._check = check
+        self.say = say
         self._images: dict[str, _Image] = {}
         self._in_memory: list[tuple[Path, SimulatedProcess, _InMemory]] = []
         self.full_until: dict[Path, float] = {}
         """State directories whose disks take no writes before that time."""
+        self._objects = SimulatedObjects(scheduler)
+
+    def snapshots(self, root: Path) -> ObjectStore:
+        """Returns the place of snapshots of all workers (`streams.platform.Platform.snapshots`)."""
+        return self._objects
 
     def open(self, name: str, directory: Path, families: Sequence[str]) -> Engine:
         """Opens the database of a task's directory for the calling process (`streams.platform.OpenEngine`)."""
@@ -325,6 +339,30 @@ class DiskEngine:
         )
         engine.clear(families)
 
+    def checkpoint(self, directory: Path) -> None:
+        self._scheduler.step("copy database")
+        found = self._inner().rows()
+        self._disk.may_write(self.directory)
+        directory.mkdir(parents=True)
+        rows = {name: {key.hex(): row.hex() for key, row in own.items()} for name, own in found.items()}
+        (directory / CHECKPOINT).write_text(json.dumps(rows, sort_keys=True))
+
+    def take_over(self, directory: Path | None) -> None:
+        self._scheduler.step("replace database")
+        engine = self._inner()
+        self._disk.may_write(self.directory)
+        rows = {} if directory is None else json.loads((directory / CHECKPOINT).read_text())
+        engine.clear(list(engine.rows()))
+        batch = engine.batch()
+        for name, own in rows.items():
+            for key, row in own.items():
+                batch.put(bytes.fromhex(key), bytes.fromhex(row), engine.family(name).handle)
+        engine.write(batch)
+        self._image.undo.clear()
+        if directory is not None:
+            shutil.rmtree(directory)
+            self._disk.say(f"{self.process} begins {self.directory.name} with a snapshot")
+
     def close(self) -> None:
         if self._closed:
             return
@@ -334,6 +372,52 @@ class DiskEngine:
             snapshot.close()
         if self._image.holder is self:
             self._image.holder = None
+
+
+class SimulatedObjects:
+    """The objects of a directory that all workers have (`streams.snapshots.objects.ObjectStore`), which is away now and
+    then. A writer that dies leaves nothing."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._objects: dict[str, tuple[bytes, float]] = {}
+
+    def describe(self) -> str:
+        return "the simulated directory of snapshots"
+
+    def _step(self, call: str) -> None:
+        self._scheduler.step(call)
+        if self._scheduler.draw() % AWAY_ONE_IN == 0:
+            raise OSError("the directory of snapshots is away")
+
+    def list(self, folder: str) -> dict[str, ObjectInfo]:
+        self._step("list snapshots")
+        place = f"{folder}/"
+        own = {name.removeprefix(place): found for name, found in self._objects.items() if name.startswith(place)}
+        return {name: ObjectInfo(len(data), at) for name, (data, at) in own.items() if "/" not in name}
+
+    def read(self, name: str) -> Iterator[bytes]:
+        self._step("read snapshot")
+        found = self._objects.get(name)
+        if found is None:
+            raise FileNotFoundError(name)
+        half = len(found[0]) // 2
+        yield found[0][:half]
+        self._step("read snapshot")
+        yield found[0][half:]
+
+    def write(self, name: str, chunks: Iterable[bytes]) -> None:
+        data = b"".join(chunks)
+        self._step("write snapshot")
+        self._objects[name] = data, self._scheduler.now
+        self._step("snapshot written")
+
+    def delete(self, name: str) -> None:
+        self._step("delete snapshot")
+        self._objects.pop(name, None)
+
+    def remove_parts(self, folder: str, older_than_s: float) -> None:
+        self._step("list snapshots")
 
 
 def _before(engine: MemoryEngine, batch: Any) -> list[tuple[str, bytes, bytes | None]]:

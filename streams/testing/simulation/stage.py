@@ -179,12 +179,13 @@ class SimulationStage:
         self.broker = EmbeddedBroker(clock, auto_create_topics=True, threads=threads, waiting=clock)
         self.network = Network(self.scheduler, self.findings.broken, lambda: self.group.offsets)
         self.clients = ClientsOfSimulation(self.broker, self.scheduler, self.network)
-        self.disk = Disk(self.scheduler, self.findings.broken)
+        self.disk = Disk(self.scheduler, self.findings.broken, self.findings.say)
         self.platform = Platform(
             clock=clock,
             threads=threads,
             file_locks=FileLocksOfSimulation(self.scheduler),
             has_room=self.disk.has_room,
+            snapshots=self.disk.snapshots,
             engines={ROCKSDB: self.disk.open, MEMORY: self.disk.open_memory},
         )
         self._timers: list[tuple[float, Callable[[], None]]] = []
