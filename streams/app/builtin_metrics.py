@@ -32,7 +32,7 @@ from streams.restore.reports import RestoreCounters
 from streams.runtime.engines.store_counters import OperationCounter, StoreCounters
 from streams.runtime.global_stores.thread import GlobalStreamThread
 from streams.runtime.processing.drops import TaskDrops
-from streams.runtime.processing.environment import TaskMetrics
+from streams.runtime.processing.environment import SnapshotCounters, TaskMetrics
 from streams.runtime.processing.inputs import InputQueue
 from streams.runtime.processing.node_samples import Latencies, NodeEstimate
 from streams.runtime.tasks.task import Task
@@ -241,6 +241,7 @@ def _of_task(task: Task, thread: str) -> Iterator[Metric]:
     )
     for name, what, read in waiting:
         yield Gauge(MetricName(name, TASK, what, tags), read)
+    yield from _of_snapshots(environment.metrics.snapshots, tags)
     yield from _of_topics(task, tags)
     yield from _of_drops(environment.metrics.drops, tags)
     for node in list(environment.metrics.nodes.nodes.values()):
@@ -260,6 +261,21 @@ def _of_task(task: Task, thread: str) -> Iterator[Metric]:
             yield from engine_metrics(store, engine, tags)
     if ROCKSDB in stores.engines:
         yield from _of_database(cast(HasStatistics, stores.engines[ROCKSDB]), {**tags, "rocksdb-state-id": "all"})
+
+
+def _of_snapshots(snapshots: SnapshotCounters, tags: Tags) -> Iterator[Metric]:
+    """Yields the metrics of a task's snapshots, once it has written one or failed to."""
+    if snapshots.made_ms < 0 and not snapshots.failures:
+        return
+    values = (
+        ("snapshot-time", "when the last snapshot of the task was made, in ms since 1970; -1 if none was", "made_ms"),
+        ("snapshot-size-bytes", "bytes of the last snapshot", "size"),
+        ("snapshot-written-bytes-total", "bytes of files that snapshots have written", "written_bytes"),
+        ("snapshot-latency", "time to write the last snapshot, in ms", "elapsed_ms"),
+        ("snapshot-failures-total", "snapshots that could not be written", "failures"),
+    )
+    for name, what, attribute in values:
+        yield _gauge(name, what, TASK, tags, snapshots, attribute)
 
 
 def _of_topics(task: Task, tags: Tags) -> Iterator[Metric]:

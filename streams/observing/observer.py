@@ -21,9 +21,16 @@ from state.registry.statistics import HasProperties, uncommitted
 from state.write_buffer.store_kind import OpenStore
 from streams.observing.accounting import dropped_by, drops_of, held_by
 from streams.observing.places import place_of
-from streams.observing.status import NodeStatus, PartitionStatus, StoreStatus, TaskStatus, ThreadStatus
+from streams.observing.status import (
+    NodeStatus,
+    PartitionStatus,
+    SnapshotStatus,
+    StoreStatus,
+    TaskStatus,
+    ThreadStatus,
+)
 from streams.runtime.global_stores.thread import GlobalStreamThread, GlobalThreadState
-from streams.runtime.processing.environment import Environment
+from streams.runtime.processing.environment import Environment, SnapshotCounters
 from streams.runtime.processing.inputs import InputQueue
 from streams.runtime.processing.node_samples import NodeSamples
 from streams.runtime.tasks.task import Task
@@ -95,6 +102,7 @@ def _of_task(topology: Topology, owned: OwnedTask, thread: str) -> TaskStatus:
         drops=drops_of(task),
         held=held_by(task),
         stores=tuple(_restored(name, owned, task) for name in owned.plan.stores),
+        snapshot=_snapshot(metrics.snapshots),
     )
 
 
@@ -133,6 +141,18 @@ def _global_partition(queue: InputQueue) -> PartitionStatus:
         buffered=len(queue),
         caught_up=False,
         stream_time_ms=_time(queue.partition_time),
+    )
+
+
+def _snapshot(counters: SnapshotCounters) -> SnapshotStatus | None:
+    made = counters.made_ms >= 0
+    if not made and not counters.failures:
+        return None
+    return SnapshotStatus(
+        made_ms=counters.made_ms if made else None,
+        size=counters.size,
+        elapsed_ms=counters.elapsed_ms,
+        failures=counters.failures,
     )
 
 

@@ -124,6 +124,20 @@ class HeldStatus:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SnapshotStatus:
+    """Describes the snapshots that this worker has written of a task (``state.snapshot.interval.ms``)."""
+
+    made_ms: int | None
+    """When the last one was made, in ms since 1970; ``None`` if none could be written."""
+    size: int
+    """The bytes of the last one."""
+    elapsed_ms: int
+    """How long writing the last one took."""
+    failures: int
+    """How many could not be written; the log says why."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class TaskStatus:
     """Describes a task that this worker owns."""
 
@@ -145,6 +159,8 @@ class TaskStatus:
     held: tuple[HeldStatus, ...] = ()
     latency_ms: float | None = None
     """The mean end-to-end latency of the records that reached the end of the task (KIP-613)."""
+    snapshot: SnapshotStatus | None = None
+    """``None`` if none was written and none has failed."""
 
     @property
     def lag(self) -> int | None:

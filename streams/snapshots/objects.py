@@ -99,6 +99,7 @@ class DirectoryObjects:
         part = path.with_name(f"{PART}{uuid4().hex}")
         try:
             write_file(part, chunks)
+            sync_file(part)
             part.replace(path)
         finally:
             part.unlink(missing_ok=True)
@@ -117,13 +118,18 @@ class DirectoryObjects:
 
 
 def write_file(path: Path, chunks: Iterable[bytes]) -> None:
-    """Writes a new file, which is on the disk when this returns."""
+    """Writes a new file, which may be in the memory of the system when this returns."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), MODE)
     with os.fdopen(descriptor, "wb", buffering=0) as file:
         for chunk in chunks:
             left = memoryview(chunk)
             while left:
                 left = left[file.write(left) :]
+
+
+def sync_file(path: Path) -> None:
+    """Returns when a file is on the disk."""
+    with path.open("rb+") as file:
         os.fsync(file.fileno())
 
 

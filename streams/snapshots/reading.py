@@ -11,7 +11,7 @@ from pathlib import Path
 
 from processor_api.texts import error_text
 from streams.snapshots.manifest import Lacking, TaskSnapshot, files_of, folder_of, is_manifest
-from streams.snapshots.objects import ObjectStore, write_file
+from streams.snapshots.objects import ObjectStore, sync_file, write_file
 from streams.snapshots.store_files import SnapshotError, TableFile
 
 log = logging.getLogger("streams.restore")
@@ -51,6 +51,8 @@ class SnapshotReading:
                 target.mkdir(parents=True)
                 for file in found.files:
                     write_file(target / file.name, self._checked(file))
+                for file in found.files:  # at last: a file system that was told to write one writes most of the others
+                    sync_file(target / file.name)
             except (SnapshotError, OSError) as error:
                 self.refuse(name, error_text(error))
                 continue

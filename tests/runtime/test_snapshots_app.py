@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from processor_api.clock import SystemClock
 from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
 from processor_api.topology.topology import Topology
@@ -78,7 +79,7 @@ class Place:
         app = self.worker(**settings)
         before = len(self.cluster.values())
         self.cluster.send(*values)
-        wait_until("they are processed", lambda: len(self.cluster.values()) == before + len(values))
+        wait_until("they are processed", lambda: len(self.cluster.values()) >= before + len(values))
         end = self.cluster.broker.topics["in"].partitions[0].end_offset
         wait_until("they are committed", lambda: self.cluster.committed() == end)
         wait_until("a snapshot has them", self._complete)
@@ -121,6 +122,62 @@ def test_a_worker_without_state_begins_with_a_snapshot(place: Place, guarantee: 
     assert answers == ["a=4", "c=2"]
     assert replayed == 2  # what the second worker wrote, which made no snapshots
     assert not list(place.cluster.directory.glob("**/snapshot-*"))
+
+
+def test_the_status_and_the_metrics_have_the_last_snapshot(place: Place) -> None:
+    app = place.worker()
+    place.cluster.send("a")
+    wait_until("one is written", lambda: app.status().tasks[0].snapshot)
+    found = app.status().tasks[0].snapshot
+    assert found is not None
+    assert found.made_ms is not None
+    assert found.failures == 0
+    assert found.size >= 1_000
+    values = {name.name: metric.metric_value() for name, metric in app.metrics().items()}
+    assert values["snapshot-time"] >= found.made_ms
+    assert values["snapshot-size-bytes"] >= 1_000
+    assert values["snapshot-written-bytes-total"] >= 1_000
+    assert values["snapshot-failures-total"] == 0
+    assert "snapshot-latency" in values
+
+
+def test_snapshots_that_fail_are_counted(place: Place) -> None:
+    place.root.write_text("not a directory")
+    app = place.worker()
+    place.cluster.send("a")
+    wait_until("two have failed", lambda: (one := app.status().tasks[0].snapshot) is not None and one.failures >= 2)
+    found = app.status().tasks[0].snapshot
+    assert found is not None
+    assert (found.made_ms, found.size) == (None, 0)
+
+
+class WallClock(SystemClock):
+    """The machine's clock, with a wall clock that a test moves."""
+
+    ahead_ms = 0
+
+    def time_ms(self) -> int:
+        return super().time_ms() + self.ahead_ms
+
+
+@pytest.mark.parametrize("behind", [False, True])
+def test_a_snapshot_is_too_old_where_a_deletion_may_be_forgotten(place: Place, behind: bool) -> None:
+    """Its age counts where the changelog has records behind it; without any it lacks no deletion."""
+    place.write("a", "b")
+    if behind:
+        app = place.worker(interval_ms=None)
+        place.cluster.send("c")
+        wait_until("it is committed", lambda: place.cluster.committed() == 3)
+        assert app.close(30_000)
+    clock = WallClock()
+    clock.ahead_ms = 22 * 3_600_000
+    answers, replayed = place.begin("a", clock=clock)
+    assert answers == ["a=2"]
+    if behind:
+        assert replayed == 3
+        assert "is too old: changelog app-counts-changelog keeps deletions for 86400000 ms" in place.said(REFUSED)[0]
+    else:
+        assert (replayed, place.said(REFUSED)) == (0, [])
 
 
 def test_a_worker_with_state_looks_for_no_snapshot(place: Place) -> None:

@@ -246,7 +246,7 @@ def _state(task: TaskStatus) -> str:
 
 def _of_task(row: TaskRow) -> list[Section]:
     task = row.task
-    return [_tasks([row], 0), _inputs(task), _nodes(task), _stores(task), _held(task), _dropped(task)]
+    return [_tasks([row], 0), _inputs(task), _nodes(task), _stores(task), *_snapshot(task), _held(task), _dropped(task)]
 
 
 def _inputs(task: TaskStatus) -> Section:
@@ -300,6 +300,14 @@ def _stores(task: TaskStatus) -> Section:
         for one in task.stores
     )
     return _section("Stores", "STORE,KIND,ENGINE,ENTRIES,SIZE,UNCOMMITTED,RESTORE", found)
+
+
+def _snapshot(task: TaskStatus) -> list[Section]:
+    one = task.snapshot
+    if one is None:
+        return []
+    row = _time(one.made_ms), size_text(one.size), _ms(one.elapsed_ms), one.failures
+    return [_section("Snapshots", "LAST,SIZE,TOOK,FAILED", [row])]
 
 
 def _held(task: TaskStatus) -> Section:

@@ -108,6 +108,27 @@ class TimeLimit:
         )
 
 
+class SnapshotCounters:
+    """Counts the snapshots of a task. Written by the thread that writes them, read by any."""
+
+    def __init__(self) -> None:
+        self.made_ms = -1
+        """When the last one was made, by the wall clock; -1 before the first of this worker."""
+        self.size = 0
+        """The bytes of the last one."""
+        self.written_bytes = 0
+        """The bytes of all that was written."""
+        self.elapsed_ms = 0
+        """How long writing the last one took."""
+        self.failures = 0
+        """How many could not be written."""
+
+    def wrote(self, made_ms: int, size: int, new_size: int, elapsed_ms: int) -> None:
+        """Counts one that was written."""
+        self.made_ms, self.size, self.elapsed_ms = made_ms, size, elapsed_ms
+        self.written_bytes += new_size
+
+
 class TaskMetrics:
     """Counts what one task has done, once for each batch."""
 
@@ -120,6 +141,7 @@ class TaskMetrics:
         """The windows that rates of these counters are computed from, where metrics are kept."""
         self.drops = TaskDrops()
         """Counts records without a result by node and reason."""
+        self.snapshots = SnapshotCounters()
 
     def punctuated(self, seconds: float) -> None:
         """Adds a punctuation."""

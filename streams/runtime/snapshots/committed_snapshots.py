@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection
 from pathlib import Path
 from zlib import crc32
 
@@ -19,6 +18,7 @@ from processor_api.task_id import TaskId
 from processor_api.texts import error_text, kind_and_text
 from state.engine.port import Checkpointing, Engine
 from state.registry.kinds import families_of
+from streams.runtime.processing.environment import SnapshotCounters
 from streams.runtime.snapshots.snapshot_places import MADE, SnapshotPlace, covered_stores
 from streams.runtime.tasks.task import Task
 from streams.snapshots.manifest import StoreState, TaskSnapshot
@@ -26,22 +26,6 @@ from streams.snapshots.writing import GivenUp, SnapshotWriting
 from streams.threads import Helper, Pending
 
 log = logging.getLogger("streams.snapshots")
-
-
-@dataclass
-class SnapshotState:
-    """Says how the snapshots of a task go. Written by the thread that writes them, read by any."""
-
-    made_ms: int = -1
-    """When the last one was made, by the wall clock; -1 before the first of this worker."""
-    bytes: int = 0
-    """The size of the last one."""
-    new_bytes: int = 0
-    """The bytes that were written for the last one."""
-    elapsed_ms: int = 0
-    """How long writing the last one took."""
-    failures: int = 0
-    """How many could not be written."""
 
 
 class CommittedSnapshots:
@@ -58,7 +42,6 @@ class CommittedSnapshots:
         self._due: dict[TaskId, float] = {}
         self._next_due = 0.0
         self._writings: dict[TaskId, SnapshotWriting] = {}
-        self._states: dict[TaskId, SnapshotState] = {}
         self._without: set[TaskId] = set()
         """Tasks of which it was logged that they have no snapshots."""
         self._helper: Helper | None = None
@@ -66,10 +49,6 @@ class CommittedSnapshots:
         self._directory: Path | None = None
         """The directory of the checkpoint that was made last."""
         self._stopping = False
-
-    def states(self) -> Mapping[TaskId, SnapshotState]:
-        """Returns how the snapshots of each running task go; any thread may call it."""
-        return self._states.copy()
 
     def run(self, running: Collection[Task]) -> None:
         """Begins to write the snapshot of a task for which it is time; to be called between a commit and the next
@@ -92,8 +71,8 @@ class CommittedSnapshots:
         """Spreads the tasks over the interval."""
         now, wanted = self._clock.monotonic(), {task.id for task in running}
         for gone in self._due.keys() - wanted:
-            for each in (self._due, self._writings, self._states):
-                each.pop(gone, None)
+            del self._due[gone]
+            self._writings.pop(gone, None)
         for task in wanted - self._due.keys():
             self._due[task] = now + self._interval_s * crc32(str(task).encode()) / (1 << 32)
 
@@ -106,13 +85,13 @@ class CommittedSnapshots:
         stores = self._described(task, engine)
         if not stores:
             return False
-        state = self._states.setdefault(task.id, SnapshotState())
+        counters = task.environment.metrics.snapshots
         directory, begin = task.environment.state_dir / MADE, self._clock.monotonic()
         try:
             shutil.rmtree(directory, ignore_errors=True)
             engine.checkpoint(directory)
         except (OSError, StreamsError) as error:
-            _failed(task.id, place, state, error)
+            _failed(task.id, place, counters, error)
             shutil.rmtree(directory, ignore_errors=True)
             return True
         made = TaskSnapshot(
@@ -129,7 +108,7 @@ class CommittedSnapshots:
             )
         self._helper = self._helper or place.threads.helper("snapshots")
         self._directory = directory
-        self._pending = self._helper.submit(self._write, task.id, place, writing, made, directory, begin)
+        self._pending = self._helper.submit(self._write, task, place, writing, made, directory, begin)
         return True
 
     def _described(self, task: Task, engine: Engine) -> dict[str, StoreState]:
@@ -158,34 +137,34 @@ class CommittedSnapshots:
 
     def _write(
         self,
-        task: TaskId,
+        task: Task,
         place: SnapshotPlace,
         writing: SnapshotWriting,
         made: TaskSnapshot,
         directory: Path,
         begin: float,
     ) -> None:
-        state = self._states.setdefault(task, SnapshotState())
+        counters = task.environment.metrics.snapshots
         try:
             written = writing.write(made, directory)
         except Exception as error:
             if isinstance(error, GivenUp) or not directory.is_dir():
-                log.info("a snapshot is given up: the worker closes, or the task moves", extra={"task": str(task)})
+                log.info("a snapshot is given up: the worker closes, or the task moves", extra={"task": str(task.id)})
             else:
-                _failed(task, place, state, error)
+                _failed(task.id, place, counters, error)
             return
         finally:
             shutil.rmtree(directory, ignore_errors=True)
-        state.made_ms, state.bytes, state.new_bytes = made.made_ms, written.size, written.new_size
-        state.elapsed_ms = int((self._clock.monotonic() - begin) * 1000)
+        elapsed_ms = int((self._clock.monotonic() - begin) * 1000)
+        counters.wrote(made.made_ms, written.size, written.new_size, elapsed_ms)
         log.info(
             "snapshot of a task written",
             extra={
-                "task": str(task),
+                "task": str(task.id),
                 "snapshot": written.name,
                 "bytes": written.size,
                 "new_bytes": written.new_size,
-                "elapsed_ms": state.elapsed_ms,
+                "elapsed_ms": elapsed_ms,
             },
         )
 
@@ -199,10 +178,10 @@ class CommittedSnapshots:
             shutil.rmtree(self._directory, ignore_errors=True)  # of one that was not begun
 
 
-def _failed(task: TaskId, place: SnapshotPlace, state: SnapshotState, error: Exception) -> None:
-    state.failures += 1
+def _failed(task: TaskId, place: SnapshotPlace, counters: SnapshotCounters, error: Exception) -> None:
+    counters.failures += 1
     log.warning(
         "a snapshot is not written; earlier ones stay, and the next one is tried at its time: %s",
         error_text(error) if isinstance(error, OSError) else kind_and_text(error),
-        extra={"task": str(task), "where": place.objects.describe(), "failures": state.failures},
+        extra={"task": str(task), "where": place.objects.describe(), "failures": counters.failures},
     )

@@ -1,0 +1,162 @@
+"""Starts a worker without state: with the snapshot of a live worker, and by replaying the changelog, on a real broker.
+
+    python -m benchmarks snapshots                     a million keys; starts a broker of its own
+    python -m benchmarks.bench_snapshots ADDRESS KEYS ROUNDS
+
+Rows of 150 bytes in one partition, whose changelog is written beforehand. A first worker restores it and writes the
+snapshot. Then workers without state start by turns: the time is from the start until RUNNING, by the clock and by the
+processor time of this process; ratios are of the best. A hundredth of the keys is written again behind the snapshot.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Producer
+
+from processor_api.serde import Serdes
+from processor_api.stores.factory import Stores
+from processor_api.topology.topology import Topology
+from streams import KafkaStreams, Processor
+from streams.app.states import ClientState
+from streams.kafka.confluent.clients import ConfluentClients
+from streams.kafka.ports import NewTopic
+from tools.kafka.broker import Broker
+
+VALUE_BYTES, PAUSE_S = 122, 0.005
+
+
+class Keep(Processor[Any, Any, Any, Any]):
+    """Puts each record."""
+
+    def process(self, record: Any) -> None:
+        self.context.get_state_store("kept").put(record.key, record.value)
+
+
+def topology() -> Topology:
+    made = Topology().add_source("source", "bench-input").add_processor("keep", Keep, "source")
+    return made.add_state_store(Stores.key_value_store("kept", Serdes.BYTES, Serdes.BYTES), "keep")
+
+
+class Written(logging.Handler):
+    """The lines that say that a snapshot was written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[Any] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.getMessage() == "snapshot of a task written":
+            self.lines.append(record)
+
+
+def produce(address: str, topic: str, count: int, keys: int, *, shuffled: bool) -> None:
+    """Writes rows to partition 0 of a topic: each key once in any order, or random keys."""
+    producer = Producer(
+        {
+            "bootstrap.servers": address,
+            "linger.ms": 50,
+            "batch.size": 1_000_000,
+            "queue.buffering.max.messages": 1_000_000,
+        }
+    )
+    step = 7_919 if keys % 7_919 else 7_927
+    for number in range(count):
+        key = random.randrange(keys) if shuffled else number * step % keys
+        while True:
+            try:
+                producer.produce(topic, os.urandom(VALUE_BYTES), b"key-%020d" % key, 0)
+                break
+            except BufferError:
+                producer.poll(0.2)
+    producer.flush()
+
+
+def until(condition: Callable[[], Any], app: KafkaStreams) -> None:
+    while not condition():
+        assert app.failure is None, app.failure
+        time.sleep(PAUSE_S)
+
+
+def start(config: dict[str, Any], directory: Path, **settings: Any) -> tuple[KafkaStreams, float, float]:
+    """Starts a worker; returns it with how long it took to run, by the clock and by the processor, in s."""
+    app = KafkaStreams(topology(), {**config, "state.dir": str(directory), **settings})
+    times: dict[ClientState, tuple[float, float]] = {}
+    app.set_state_listener(lambda new, old: times.setdefault(new, (time.monotonic(), time.process_time())))
+    app.start()
+    until(lambda: ClientState.RUNNING in times, app)
+    begin, end = times[ClientState.REBALANCING], times[ClientState.RUNNING]
+    return app, end[0] - begin[0], end[1] - begin[1]
+
+
+def closed(app: KafkaStreams) -> None:
+    assert app.close(120_000)
+
+
+def starts(config: dict[str, Any], root: Path, snapshots: dict[str, Any], rounds: int, what: str) -> None:
+    best: dict[str, tuple[float, float]] = {}
+    for number in range(rounds):
+        for name, settings in (("replayed", {}), ("snapshot", snapshots)):
+            with tempfile.TemporaryDirectory(prefix=f"state-{number}-", dir=root) as state:
+                app, wall, cpu = start(config, Path(state), **settings)
+                closed(app)
+            before = best.get(name, (wall, cpu))
+            best[name] = min(wall, before[0]), min(cpu, before[1])
+    print(f"{what:44}     wall       CPU")
+    for name, (wall, cpu) in best.items():
+        print(f"  {name:42} {wall:8.2f} s {cpu:8.2f} s", flush=True)
+    replayed, taken = best["replayed"], best["snapshot"]
+    print(f"  {'ratio':42} {replayed[0] / taken[0]:8.1f}   {replayed[1] / taken[1]:8.1f}", flush=True)
+
+
+def run(address: str, keys: int, rounds: int, root: Path) -> None:
+    application = f"bench-{time.time_ns()}"
+    changelog = f"{application}-kept-changelog"
+    admin = ConfluentClients(address).admin({})
+    admin.create_topics(
+        [
+            NewTopic(name="bench-input", partitions=1),
+            NewTopic(name=changelog, partitions=1, configs={"cleanup.policy": "compact"}),
+        ]
+    )
+    config = {
+        "application.id": application, "bootstrap.servers": address,
+        "default.key.serde": Serdes.BYTES, "default.value.serde": Serdes.BYTES,
+    }  # fmt: skip
+    produce(address, changelog, keys, keys, shuffled=False)
+    seen = Written()
+    logging.getLogger("streams.snapshots").addHandler(seen)
+    logging.getLogger("streams.snapshots").setLevel(logging.INFO)
+    snapshots = {"state.snapshot.dir": str(root / "snapshots")}
+    app, wall, cpu = start(config, root / "state", **snapshots, **{"state.snapshot.interval.ms": 1_000})
+    until(lambda: len(seen.lines) >= 4, app)
+    closed(app)
+    first, second = seen.lines[0], seen.lines[-1]
+    print(f"{keys:,} keys, restored from the changelog in {wall:.1f} s ({cpu:.1f} CPU s)")
+    print(f"  first snapshot {first.bytes / 1e6:.0f} MB in {first.elapsed_ms} ms")
+    print(f"  the fourth, without changes: {second.new_bytes / 1e3:.0f} kB new in {second.elapsed_ms} ms", flush=True)
+    starts(config, root, snapshots, rounds, "a start without state, nothing behind")
+    produce(address, changelog, keys // 100, keys, shuffled=True)
+    starts(config, root, snapshots, rounds, f"the same with {keys // 100:,} records behind")
+
+
+def main(arguments: list[str]) -> int:
+    with ExitStack() as held:
+        root = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="bench-snapshots-")))
+        address = arguments[0] if arguments else held.enter_context(Broker()).bootstrap
+        keys = int(arguments[1]) if len(arguments) > 1 else 1_000_000
+        run(address, keys, int(arguments[2]) if len(arguments) > 2 else 3, root)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
