@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 from processor_api.errors import RetryableError, TaskMigratedError, TopologyError
@@ -76,6 +76,21 @@ class GroupSubtopology:
     repartition_sources: tuple[GroupTopic, ...] = ()
     copartitions: tuple[tuple[str, ...], ...] = ()
     """Topics among the sources and repartition sources that must have as many partitions as each other."""
+
+
+def as_described(part: GroupSubtopology) -> GroupSubtopology:
+    """Returns a subtopology as the description of a group has it, as far as that is what a member has given: the group
+    fills in partitions and replicas that a member leaves open, and does not tell which topics go together."""
+
+    def topics(given: tuple[GroupTopic, ...]) -> tuple[GroupTopic, ...]:
+        return tuple(GroupTopic(topic.name, configs=topic.configs) for topic in given)
+
+    return replace(
+        part,
+        changelogs=topics(part.changelogs),
+        repartition_sources=topics(part.repartition_sources),
+        copartitions=(),
+    )
 
 
 class TaskLists(NamedTuple):
@@ -147,8 +162,7 @@ class StreamsGroupRequests(Protocol):
         ...
 
     def topology(self, timeout_s: float) -> tuple[GroupSubtopology, ...] | None:
-        """Returns the topology that the group has, without what must have as many partitions as what; ``None`` if it
-        has none.
+        """Returns the topology that the group has, each subtopology as `as_described`; ``None`` if it has none.
 
         :raises StreamsError: if the group cannot be described.
         """

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from processor_api.clock import Clock
@@ -33,6 +32,7 @@ from streams.kafka.streams_group import (
     StreamsGroupRequests,
     TaskLists,
     TopologyRefused,
+    as_described,
 )
 from streams.threads import SYSTEM_THREADS, Threads
 
@@ -83,8 +83,7 @@ class StreamsGroupMembership:
         except StreamsError as error:  # the join finds out
             log.debug("the topology of the group is not known yet", extra={"error": str(error)})
             return
-        own = tuple(replace(part, copartitions=()) for part in topology.subtopologies)
-        if known is not None and known != own:
+        if known is not None and known != tuple(map(as_described, topology.subtopologies)):
             raise TopologyRefused(
                 f"group {topology.application_id!r} was made for another topology, which the brokers do not replace."
                 " Stop every worker, run `streams groups upgrade-topology`, and start again"

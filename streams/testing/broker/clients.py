@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from processor_api.errors import StreamsError, TaskMigratedError
 from processor_api.task_id import TopicPartition
 from streams.kafka.ports import CommitAgain, OffsetAndMetadata
-from streams.kafka.streams_group import GroupMemberIdentity, GroupSubtopology, Heartbeat, HeartbeatAnswer, TaskLists
+from streams.kafka.streams_group import (
+    GroupMemberIdentity,
+    GroupSubtopology,
+    Heartbeat,
+    HeartbeatAnswer,
+    TaskLists,
+    as_described,
+)
 from streams.testing.broker.admin import EmbeddedAdmin
 from streams.testing.broker.broker import EmbeddedBroker
 from streams.testing.broker.consumer import EmbeddedConsumer
@@ -36,7 +42,7 @@ class EmbeddedStreamsGroup:
     def topology(self, timeout_s: float) -> tuple[GroupSubtopology, ...] | None:
         with self._broker.lock:
             streams = self._broker.groups.group(self._group_name).streams
-            return None if streams is None else tuple(replace(part, copartitions=()) for part in streams.topology)
+            return None if streams is None else tuple(map(as_described, streams.topology))
 
     def heartbeat(self, beat: Heartbeat, timeout_s: float) -> HeartbeatAnswer:
         broker = self._broker

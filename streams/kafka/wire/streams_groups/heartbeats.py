@@ -90,8 +90,8 @@ class StreamsGroupHeartbeats:
         )
 
     def topology(self, timeout_s: float) -> tuple[GroupSubtopology, ...] | None:
-        """Returns the topology that the group has, without what must have as many partitions as what; ``None`` if it
-        has none.
+        """Returns the topology that the group has, as `streams.kafka.streams_group.as_described`; ``None`` if it has
+        none.
 
         :raises StreamsError: if the group cannot be described.
         """
@@ -209,7 +209,7 @@ def _known_subtopology(part: DescribedSubtopology) -> GroupSubtopology:
 
 def _known_topic(topic: SentTopic) -> GroupTopic:
     configs = tuple(sorted((one.key, one.value) for one in topic.topic_configs))
-    return GroupTopic(topic.name, topic.partitions, topic.replication_factor, configs)
+    return GroupTopic(topic.name, configs=configs)
 
 
 def _topic(topic: GroupTopic) -> SentTopic:
