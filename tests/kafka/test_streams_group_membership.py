@@ -12,9 +12,11 @@ import pytest
 from processor_api.clock import SystemClock
 from processor_api.errors import ConfigError, RetryableError, StreamsError, TaskMigratedError
 from processor_api.task_id import TaskId, TopicPartition
+from streams.kafka.membership.endpoints import read_owners, thread_name_at
 from streams.kafka.membership.group_heartbeats import StreamsGroupMember
 from streams.kafka.membership.port import GroupTopology, Tasks
 from streams.kafka.membership.streams_group_membership import StreamsGroupMembership
+from streams.kafka.membership.topology_gate import client_id_with_hash
 from streams.kafka.ports import OffsetAndMetadata
 from streams.kafka.streams_group import (
     GroupSubtopology,
@@ -198,6 +200,25 @@ def test_a_member_that_the_group_has_forgotten_loses_its_tasks_and_joins_again(g
     wait_until("it is told", lambda: (member.poll(), (frozenset(), True) in owner.history)[1])
     group.owns(member, owner)
     assert list(streams.members) != [before]
+
+
+def test_the_group_says_which_process_answers_for_a_task(group: Group) -> None:
+    """Queries and the HTTP port ask it, as they ask a classic group."""
+    name = client_id_with_hash(f"{thread_name_at('app-1-StreamThread-1', 'host:8080')}-consumer", "0" * 8)
+    member, owner = group.join(replace(MEMBER, name=name))
+    group.owns(member, owner)
+    found = read_owners(group.clients.admin({}), topology())
+    assert found.endpoints == {TaskId(0, 0): "host:8080", TaskId(0, 1): "host:8080"}
+    assert found.members == {"host:8080"}
+
+
+def test_members_that_are_removed_by_an_administrator_join_again(group: Group) -> None:
+    member, owner = group.join()
+    group.owns(member, owner)
+    admin = group.clients.admin({})
+    admin.remove_members("app", admin.group_members("app"))
+    wait_until("it has lost its tasks", lambda: (member.poll(), (frozenset(), True) in owner.history)[1])
+    group.owns(member, owner)
 
 
 def test_an_instance_id_of_the_user_needs_brokers_that_take_static_members(group: Group) -> None:
