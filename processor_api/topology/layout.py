@@ -49,13 +49,16 @@ def is_layout(value: Any) -> bool:
     )
 
 
-def layout_digest(topology: TopologyData) -> str:
-    """Returns eight hexadecimal digits by which workers know that their topologies may run side by side."""
+def layout_digest(topology: TopologyData, besides: str = "") -> str:
+    """Returns eight hexadecimal digits by which workers know that their topologies may run side by side.
+
+    :param besides: what else both have to agree in.
+    """
     tasks = {
         number: {what: found for what, found in part.items() if what in _OF_TASKS}
         for number, part in layout_of(topology)["subtopologies"].items()
     }
-    return hashlib.sha256(json.dumps(tasks, sort_keys=True).encode()).hexdigest()[:8]
+    return hashlib.sha256((json.dumps(tasks, sort_keys=True) + besides).encode()).hexdigest()[:8]
 
 
 _OF_TASKS = ("reads", "patterns", "repartitions", "stores", "times")

@@ -14,6 +14,7 @@ from processor_api.topology.topology import Topology
 from streams.config import StreamsConfig
 from streams.kafka.membership.control_topics import control_topic
 from streams.kafka.membership.port import GroupTopology
+from streams.kafka.membership.task_slots import has_plans
 from streams.kafka.ports import Admin, NewTopic
 from streams.kafka.streams_group import GroupSubtopology
 from streams.kafka.topics.application import DEAD_LETTERS, Use, application_topics, readable_topics
@@ -171,12 +172,20 @@ class TopicFitter:
             task_counts={
                 number: max(plan.tasks, int(number in self._open_ended)) for number, plan in tasks.items()
             },  # one task at least, so that the group has a partition to assign
-            hash=layout_digest(self._topology),
+            hash=layout_digest(self._topology, self._mark_of_plans(tasks)),
             growing=self.growing,
             subtopologies=self._subtopologies,
             logged=frozenset(number for number, plan in tasks.items() if plan.changelogs),
         )
         return Plans(tasks, group)
+
+    def _mark_of_plans(self, tasks: Mapping[int, TaskPlan]) -> str:
+        """Returns a text that is in the hash of a topology whose members follow plans of tasks only since they keep
+        copies, and not in that of the same one without: a member that followed no plan would own the tasks of others.
+        """
+        counts = {number: plan.tasks for number, plan in tasks.items()}
+        follows = has_plans(counts, copies=self._config.num_standby_replicas > 0)
+        return "with plans of tasks" if follows and not has_plans(counts, copies=False) else ""
 
     def _check_tasks(self, tasks: Mapping[int, TaskPlan], existing: Mapping[str, int]) -> None:
         """Checks the number of tasks of each subtopology with stores.

@@ -11,7 +11,7 @@ from dsl import Consumed, Materialized, Produced, StreamsBuilder
 from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
 from processor_api.stores.queries import KeyQuery
-from runtime_support.running_app import Cluster, Restores, counting
+from runtime_support.running_app import Cluster, JumpingClock, Restores, counting
 from streams.app.kafka_streams import KafkaStreams
 from streams.app.states import ClientState
 from streams.queries.position import Position, PositionBound
@@ -23,6 +23,7 @@ from waiting import wait_until
 
 EOS = {"processing.guarantee": "exactly_once_v2"}
 STANDBY = {"num.standby.replicas": 1}
+SIX = [f"0_{number}" for number in range(6)]
 ALL = ["0_0", "0_1", "0_2", "0_3"]
 
 
@@ -239,3 +240,28 @@ def test_a_table_on_its_source_topic_is_copied_up_to_what_is_committed(make_clus
     assert first.store(parameters.enable_stale_stores().with_partition(kept)).get("k") == "c"
     second.close()
     wait_until("it has all tasks", lambda: active(first) == ALL)
+
+
+def test_tasks_go_to_the_members_that_have_their_copies(make_cluster: Callable[..., Cluster]) -> None:
+    """The group gives the tasks of a member that has gone to any other. Members exchange them then."""
+    cluster = make_cluster(6)
+    clock = JumpingClock()
+    apps = [cluster.app(counting(), STANDBY, clock=clock) for _ in range(3)]
+    wait_until("each has two tasks", lambda: all(len(active(app)) == 2 for app in apps))
+    wait_until("copies are placed", lambda: sorted(task for app in apps for task in standbys(app)) == SIX)
+    for partition in range(6):
+        cluster.send(*("a" * 5), partition=partition)
+    cluster.until_out(*counted(5, 6))
+    for app in apps:
+        wait_until("each has a picture of the group", lambda app=app: bool(standbys(app)))  # type: ignore[misc]
+    having = [{*active(app), *standbys(app)} for app in apps[:2]]
+    clock.ahead_s += 20.0  # the copies count as filled
+
+    apps[2].close()
+    wait_until("both have three tasks", lambda: all(len(active(app)) == 3 for app in apps[:2]))
+    wait_until(
+        "of those they had", lambda: all(set(active(app)) <= had for app, had in zip(apps, having, strict=False))
+    )
+    for partition in range(6):
+        cluster.send("a", partition=partition)
+    cluster.until_out(*counted(6, 6))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import combinations
+from random import Random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -96,3 +98,37 @@ def test_members_of_a_worker_even_it_out_with_other_workers(
         for name, one in by_member.items():
             by_worker[processes[name]] += one[part]
         assert max(by_worker.values()) - min(by_worker.values()) <= threads
+
+
+def test_tasks_without_state_go_where_it_is_if_as_many_come_back() -> None:
+    """A member that has gone leaves tasks to others; the copy of one is elsewhere than the group has put it."""
+    a, b = [TaskId(0, 0), TaskId(0, 1), TaskId(0, 4)], [TaskId(0, 2), TaskId(0, 3), TaskId(0, 5)]
+    own = {**{task: {"a": 10} for task in a[:2]}, **{task: {"b": 10} for task in b[:2]}}
+    swapped = {**own, TaskId(0, 4): {"b": 9}, TaskId(0, 5): {"a": 9}}
+    assert spread({"a": a, "b": b}, having=swapped) == [(TaskId(0, 4), TaskId(0, 5))]
+    # what runs with its state goes only where a copy of it is
+    assert spread({"a": a, "b": b}, having={**own, TaskId(0, 4): {"b": 9}}) == [(TaskId(0, 4), TaskId(0, 5))]
+    lent = {**own, TaskId(0, 5): {"b": 10}, TaskId(0, 4): {"b": 9}}
+    assert spread({"a": a, "b": b}, having=lent) == []
+    copied = {**lent, TaskId(0, 2): {"b": 10, "a": 9}}
+    assert spread({"a": a, "b": b}, having=copied) == [(TaskId(0, 4), TaskId(0, 2))]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_exchanges_for_state_end_and_keep_the_spread(seed: int) -> None:
+    chance = Random(seed)
+    names = [f"m{number}" for number in range(chance.randint(2, 5))]
+    tasks = [TaskId(part, number) for part in range(chance.randint(1, 3)) for number in range(chance.randint(1, 8))]
+    chance.shuffle(tasks)
+    held = {name: tasks[number :: len(names)] for number, name in enumerate(names)}
+    having = {task: {name: chance.choice((0, 8, 9, 10)) for name in names} for task in tasks}
+    settled = {task: chance.choice(names) for task in tasks}
+    found = after(held, spread(held, settled=settled, having=having))
+    for part in {task.subtopology for task in tasks}:
+        counts = [sum(task.subtopology == part for task in found[name]) for name in names]
+        assert max(counts) - min(counts) <= 1
+    owner = {task: name for name, own in found.items() for task in own}
+    for one, other in combinations(tasks, 2):
+        if one.subtopology == other.subtopology:
+            now = having[one][owner[one]] + having[other][owner[other]]
+            assert having[one][owner[other]] + having[other][owner[one]] <= now, "an exchange would bring more state"

@@ -72,9 +72,11 @@ class ControlTopicMembership:
         """
         topics = self._topics = ControlTopics(self._admin, topology)
         self._owner = owner
-        self._slots = TaskSlots(self._consumer, self._admin, self._clock, topics, close=self._notify)
-        if self._standbys is not None:
-            self._standbys.begin(topics)
+        standbys = self._standbys
+        having = None if standbys is None else standbys.having
+        self._slots = TaskSlots(self._consumer, self._admin, self._clock, topics, close=self._notify, having=having)
+        if standbys is not None:
+            standbys.begin(topics)
         topics.create()
         self._consumer.subscribe(topics.names, self)
 

@@ -7,6 +7,9 @@ another, it has fewer of some other subtopology, since their totals differ by on
 those makes the sum of the squares of all counts smaller. So exchanges always end, and then no two members differ by
 more than one task in any subtopology.
 
+Where a member lacks the state of a task that another one has, as its earlier owner or as the keeper of a standby copy,
+the two exchange tasks of this subtopology if more state is where it is needed then.
+
 When all members have left and come back, the group may give each member what another one had, whose state it lacks.
 Then two members that each have a task of the other's exchange these, if they are of one subtopology.
 """
@@ -38,6 +41,7 @@ def spread(
     workers: Mapping[str, str] | None = None,
     former: Mapping[TaskId, str] | None = None,
     settled: Mapping[TaskId, str] | None = None,
+    having: Mapping[TaskId, Mapping[str, int]] | None = None,
 ) -> list[tuple[TaskId, TaskId]]:
     """Returns the exchanges to make, in order: each of a task of one member for a task of another.
 
@@ -50,9 +54,11 @@ def spread(
     :param workers: the process of each member; each has one of its own if not given.
     :param former: the members that had the tasks before the group assigned them, as far as they are known.
     :param settled: the members that had them for a time, and may have their state.
+    :param having: the members that have the state of each task, with a number that is greater the more of it they have.
     """
-    state = _Spread(held, workers or {}, former or {}, settled or {})
-    while (found := state.between_members() or state.between_workers() or state.giving_back()) is not None:
+    state = _Spread(held, workers or {}, former or {}, settled or {}, having or {})
+    steps = state.between_members, state.between_workers, state.to_state, state.giving_back
+    while (found := next((one for step in steps if (one := step()) is not None), None)) is not None:
         state.make(found)
     return state.exchanges
 
@@ -64,10 +70,12 @@ class _Spread:
         workers: Mapping[str, str],
         former: Mapping[TaskId, str],
         settled: Mapping[TaskId, str],
+        having: Mapping[TaskId, Mapping[str, int]],
     ) -> None:
         self.exchanges: list[tuple[TaskId, TaskId]] = []
         self._former = former
         self._settled = settled
+        self._having = having
         self._members = sorted(held)
         self._held = {name: sorted(tasks, reverse=True) for name, tasks in held.items()}
         self._parts = sorted({task.subtopology for tasks in held.values() for task in tasks})
@@ -163,6 +171,30 @@ class _Spread:
                 return other
         return None
 
+    # ------------------------------------------------------------------ to the state
+
+    def to_state(self) -> _Exchange | None:
+        """Returns the exchange of two tasks of one subtopology that brings most tasks to members with their state."""
+        best: tuple[int, _Exchange] | None = None
+        for giver in self._members:
+            for given in self._held[giver]:
+                found = self._having.get(given, {})
+                for taker in sorted(found.keys() & self._held.keys()):
+                    if taker == giver or found[taker] <= found.get(giver, 0):
+                        continue
+                    for taken in self._of(taker, given.subtopology):
+                        exchange = _Exchange(giver, given, taker, taken)
+                        gain = self._state_gain(exchange)
+                        if gain > 0 and (best is None or gain > best[0]):
+                            best = gain, exchange
+        return None if best is None else best[1]
+
+    def _state_gain(self, one: _Exchange) -> int:
+        """Returns how much more state is where it is needed after an exchange."""
+        given, taken = self._having.get(one.given, {}), self._having.get(one.taken, {})
+        after = given.get(one.taker, 0) + taken.get(one.giver, 0)
+        return after - given.get(one.giver, 0) - taken.get(one.taker, 0)
+
     # ------------------------------------------------------------------ giving back
 
     def giving_back(self) -> _Exchange | None:
@@ -174,8 +206,9 @@ class _Spread:
                 if taker == giver or taker not in self._held:
                     continue
                 for taken in self._of(taker, given.subtopology):
-                    if self._settled.get(taken) == giver:
-                        return _Exchange(giver, given, taker, taken)
+                    exchange = _Exchange(giver, given, taker, taken)
+                    if self._settled.get(taken) == giver and self._state_gain(exchange) >= 0:
+                        return exchange
         return None
 
     # ------------------------------------------------------------------ making it

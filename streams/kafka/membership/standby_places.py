@@ -31,6 +31,8 @@ from streams.threads import SYSTEM_THREADS, Helper, Pending, Threads
 log = logging.getLogger("streams.membership")
 
 PICTURE_INTERVAL_S = 3.0
+SETTLED_S = 10.0
+"""How long after a change of the group its copies count as filled."""
 AFTER_CHANGE_S = 0.5
 """How long after a change of its own tasks a member looks at the group."""
 
@@ -212,6 +214,25 @@ def standbys_of(
     return place_standbys(picture.held, picture.places, logged, replicas, tags)
 
 
+OWNED, COPIED, ON_DISK = 10, 9, 8
+
+
+def state_of(picture: GroupPicture, kept: Mapping[TaskId, tuple[str, ...]]) -> dict[TaskId, dict[str, int]]:
+    """Returns the members that have the state of each task, with a number for how much of it they have at once.
+
+    :param kept: the members that keep copies.
+    """
+    having: defaultdict[TaskId, dict[str, int]] = defaultdict(dict)
+    owners = [(task, name, OWNED) for name, tasks in picture.held.items() for task in tasks]
+    keepers = [(task, name, COPIED) for task, names in kept.items() for name in names]
+    for task, name, rank in (*owners, *keepers):
+        for other, place in picture.places.items():
+            if place.directory == picture.places[name].directory:
+                having[task][other] = max(ON_DISK, having[task].get(other, 0))
+        having[task][name] = max(rank, having[task][name])
+    return dict(having)
+
+
 @dataclass(frozen=True, kw_only=True)
 class StandbySettings:
     """The standby tasks that an application wants.
@@ -241,8 +262,16 @@ class StandbyPlaces:
         self._next = 0.0
         self.own: frozenset[TaskId] = frozenset()
         """The copies that this member is to keep."""
-        self.kept: Mapping[TaskId, tuple[str, ...]] = {}
-        """The members that keep copies of each task, as of the last picture."""
+        self._picture = GroupPicture({}, {}, {})
+        self._kept: Mapping[TaskId, tuple[str, ...]] = {}
+        """The members that keep copies of each task by the last picture."""
+        self._having: Mapping[TaskId, Mapping[str, int]] = {}
+        self._changed_at = -math.inf
+
+    def having(self) -> Mapping[TaskId, Mapping[str, int]]:
+        """Returns the members that had the state of each task before the last change of the group, with a number that
+        is greater the more of it is there: open as their own, as a copy, or on the disk of their state directory."""
+        return self._having
 
     def begin(self, topics: ControlTopics) -> None:
         """Takes the control topics of the group that the member joins."""
@@ -252,8 +281,16 @@ class StandbyPlaces:
         """Takes that the tasks of this member have changed. What it had stays as a copy until the next picture says
         where copies belong."""
         logged = frozenset[int]() if self._topics is None else self._topics.topology.logged
+        self._remember()
         self.own = (self.own | {task for task in gone if task.subtopology in logged}) - active
         self._next = min(self._next, self._clock.monotonic() + AFTER_CHANGE_S)
+
+    def _remember(self) -> None:
+        """Keeps who has which state now, unless the group has changed a moment ago: new copies are not filled yet."""
+        now = self._clock.monotonic()
+        if now - self._changed_at >= SETTLED_S:
+            self._having = state_of(self._picture, self._kept)
+        self._changed_at = now
 
     def poll(self, active: frozenset[TaskId]) -> None:
         """Takes a picture that has come, and has another one made when it is time.
@@ -281,8 +318,11 @@ class StandbyPlaces:
         if not is_current or not picture.is_complete(topology.task_counts):
             self._next = min(self._next, self._clock.monotonic() + AFTER_CHANGE_S)
             return
-        self.kept = standbys_of(picture, topology, settings.replicas, settings.tags)
-        self.own = frozenset(task for task, names in self.kept.items() if settings.member in names)
+        if picture.held != self._picture.held:
+            self._remember()
+        self._picture = picture
+        self._kept = standbys_of(picture, topology, settings.replicas, settings.tags)
+        self.own = frozenset(task for task, names in self._kept.items() if settings.member in names)
 
     def close(self) -> None:
         """Ends it, without waiting for a picture."""

@@ -44,6 +44,8 @@ REST_S = 1.0
 """Time since the last change of what this member owns, after which it checks how tasks are spread."""
 SETTLED_S = 10.0
 """Time since the last change of what this member owns, after which the owners of tasks are committed."""
+HURRY_REST_S, HURRY_OFTEN_S, HURRY_S = 0.25, 0.1, 5.0
+"""The same where members keep copies of tasks, and how often plans are looked for then, for so long after a change."""
 WATCH_S = 60.0
 """So long after a change plans are looked for often."""
 OFTEN_S, SELDOM_S = 0.5, 30.0
@@ -125,6 +127,18 @@ class SlotPlan:
             ) from error
 
 
+def has_plans(counts: Mapping[int, int], *, copies: bool) -> bool:
+    """Whether the members of a group follow plans. One subtopology needs none without copies: the group gives every
+    member as many slots as any other, or one more.
+
+    Without plans slots stand for their own tasks whatever a plan says, so that all members have to agree.
+
+    :param counts: the tasks of each subtopology.
+    :param copies: whether members keep standby copies of tasks.
+    """
+    return copies or len([count for count in counts.values() if count]) > 1
+
+
 def read_plan(admin: Admin, topics: ControlTopics) -> SlotPlan:
     """Asks the group for the plan by which members have exchanged tasks.
 
@@ -188,8 +202,9 @@ class SlotOffsets:
 class SlotTimes:
     """The times at which a member looks for plans, and whether one is needed: often after a change, else seldom."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, *, hurries: bool = False) -> None:
         self._clock = clock
+        self._hurries = hurries
         self._watch_until = self._next_read = 0.0
         self._check_at = math.inf
         self._stirred_at = -math.inf
@@ -197,7 +212,8 @@ class SlotTimes:
     def stir(self) -> None:
         """Takes that the slots of this member have changed."""
         now = self._stirred_at = self._clock.monotonic()
-        self._watch_until, self._next_read, self._check_at = now + WATCH_S, now, now + REST_S
+        self._watch_until, self._next_read = now + WATCH_S, now
+        self._check_at = now + (HURRY_REST_S if self._hurries else REST_S)
 
     def published(self) -> None:
         """Takes that this member commits a plan; the next reading shows whether the broker has taken it."""
@@ -214,7 +230,12 @@ class SlotTimes:
 
     def check_again(self) -> None:
         """Takes that the group is not at rest."""
-        self._check_at = self._clock.monotonic() + OFTEN_S
+        self._check_at = self._clock.monotonic() + self._often_s
+
+    @property
+    def _often_s(self) -> float:
+        is_new = self._clock.monotonic() < self._stirred_at + HURRY_S
+        return HURRY_OFTEN_S if self._hurries and is_new else OFTEN_S
 
     def is_anything_due(self) -> bool:
         return self._clock.monotonic() >= min(self._next_read, self._check_at)
@@ -227,7 +248,7 @@ class SlotTimes:
         now = self._clock.monotonic()
         if now < self._next_read:
             return False
-        self._next_read = now + (OFTEN_S if often or now < self._watch_until else SELDOM_S)
+        self._next_read = now + (self._often_s if often or now < self._watch_until else SELDOM_S)
         return True
 
     def checks(self) -> bool:
@@ -260,6 +281,8 @@ class SlotPlanner:
         self.first = min(self.slots, default=TaskId(0, 0))
         self.settled: Mapping[TaskId, str] = {}
         """The owners of tasks when the group was at rest for a time, as the last member that saw it has committed."""
+        self.having: Callable[[], Mapping[TaskId, Mapping[str, int]]] = dict
+        """Returns the members that have the state of each task; see :func:`streams.kafka.membership.spread.spread`."""
         self._former: Mapping[TaskId, str] = {}
         """The owners of tasks when this member last saw the group at rest."""
 
@@ -283,7 +306,7 @@ class SlotPlanner:
         names = {member: member.instance_id or member.member_id for member in members}
         held = {names[member]: [plan.task(slot) for slot in owned] for member, owned in members.items()}
         workers = {names[member]: _THREAD.sub("", member.client_id) for member in members}
-        exchanges = spread(held, workers, self._former or self.settled, self.settled)
+        exchanges = spread(held, workers, self._former or self.settled, self.settled, self.having())
         if exchanges:
             return self._made(plan, *plan.after(exchanges, slots))
         self._former = {task: member for member, tasks in held.items() for task in tasks}
@@ -316,18 +339,27 @@ class TaskSlots:
     :meth:`poll`.
 
     :param close: makes the member own exactly :attr:`tasks`; all others are closed when it returns.
+    :param having: returns the members that have the state of each task, where members keep copies of tasks.
     """
 
     def __init__(
-        self, consumer: Consumer, admin: Admin, clock: Clock, topics: ControlTopics, *, close: Callable[[], None]
+        self,
+        consumer: Consumer,
+        admin: Admin,
+        clock: Clock,
+        topics: ControlTopics,
+        *,
+        close: Callable[[], None],
+        having: Callable[[], Mapping[TaskId, Mapping[str, int]]] | None = None,
     ) -> None:
         counts, self._digest = topics.topology.task_counts, topics.topology.hash
-        self._offsets, self._times = SlotOffsets(consumer, admin, topics), SlotTimes(clock)
+        self._offsets, self._times = SlotOffsets(consumer, admin, topics), SlotTimes(clock, hurries=having is not None)
         self._planner = SlotPlanner(self._offsets, self._times, self._digest, counts)
         self._repeated = RepeatedLines(log, clock)
         self._close = close
-        # One subtopology needs no plan: the group gives every member as many slots as any other, or one more.
-        self._exchanges = len([count for count in counts.values() if count]) > 1
+        self._exchanges = has_plans(counts, copies=having is not None)
+        if having is not None:
+            self._planner.having = having
         self._owned: frozenset[TaskId] = frozenset()
         self._unread: frozenset[TaskId] = frozenset()
         """Slots of this member for which no plan was read since it got them."""
