@@ -233,6 +233,30 @@ def state_of(picture: GroupPicture, kept: Mapping[TaskId, tuple[str, ...]]) -> d
     return dict(having)
 
 
+class _KnownState:
+    """Remembers who had the state of each task before the last change of the group."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.having: Mapping[TaskId, Mapping[str, int]] = {}
+        self._clock = clock
+        self._picture = GroupPicture({}, {}, {})
+        self._kept: Mapping[TaskId, tuple[str, ...]] = {}
+        self._changed_at = -math.inf
+
+    def changed(self) -> None:
+        """Keeps who has which state now, unless the group has changed a moment ago: new copies are not filled yet."""
+        now = self._clock.monotonic()
+        if now - self._changed_at >= SETTLED_S:
+            self.having = state_of(self._picture, self._kept)
+        self._changed_at = now
+
+    def take(self, picture: GroupPicture, kept: Mapping[TaskId, tuple[str, ...]]) -> None:
+        """Takes a picture of the group, with the members that keep copies of each task by it."""
+        if picture.held != self._picture.held:
+            self.changed()
+        self._picture, self._kept = picture, kept
+
+
 @dataclass(frozen=True, kw_only=True)
 class StandbySettings:
     """The standby tasks that an application wants.
@@ -262,16 +286,12 @@ class StandbyPlaces:
         self._next = 0.0
         self.own: frozenset[TaskId] = frozenset()
         """The copies that this member is to keep."""
-        self._picture = GroupPicture({}, {}, {})
-        self._kept: Mapping[TaskId, tuple[str, ...]] = {}
-        """The members that keep copies of each task by the last picture."""
-        self._having: Mapping[TaskId, Mapping[str, int]] = {}
-        self._changed_at = -math.inf
+        self._known = _KnownState(clock)
 
     def having(self) -> Mapping[TaskId, Mapping[str, int]]:
         """Returns the members that had the state of each task before the last change of the group, with a number that
         is greater the more of it is there: open as their own, as a copy, or on the disk of their state directory."""
-        return self._having
+        return self._known.having
 
     def begin(self, topics: ControlTopics) -> None:
         """Takes the control topics of the group that the member joins."""
@@ -281,16 +301,9 @@ class StandbyPlaces:
         """Takes that the tasks of this member have changed. What it had stays as a copy until the next picture says
         where copies belong."""
         logged = frozenset[int]() if self._topics is None else self._topics.topology.logged
-        self._remember()
+        self._known.changed()
         self.own = (self.own | {task for task in gone if task.subtopology in logged}) - active
         self._next = min(self._next, self._clock.monotonic() + AFTER_CHANGE_S)
-
-    def _remember(self) -> None:
-        """Keeps who has which state now, unless the group has changed a moment ago: new copies are not filled yet."""
-        now = self._clock.monotonic()
-        if now - self._changed_at >= SETTLED_S:
-            self._having = state_of(self._picture, self._kept)
-        self._changed_at = now
 
     def poll(self, active: frozenset[TaskId]) -> None:
         """Takes a picture that has come, and has another one made when it is time.
@@ -318,11 +331,9 @@ class StandbyPlaces:
         if not is_current or not picture.is_complete(topology.task_counts):
             self._next = min(self._next, self._clock.monotonic() + AFTER_CHANGE_S)
             return
-        if picture.held != self._picture.held:
-            self._remember()
-        self._picture = picture
-        self._kept = standbys_of(picture, topology, settings.replicas, settings.tags)
-        self.own = frozenset(task for task, names in self._kept.items() if settings.member in names)
+        kept = standbys_of(picture, topology, settings.replicas, settings.tags)
+        self._known.take(picture, kept)
+        self.own = frozenset(task for task, names in kept.items() if settings.member in names)
 
     def close(self) -> None:
         """Ends it, without waiting for a picture."""
