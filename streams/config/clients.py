@@ -195,6 +195,7 @@ def _connections(given: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "reconnect.backoff.max.ms": max(_RECONNECT_MOST_MS, given.get("reconnect.backoff.ms", 0)),
         "socket.connection.setup.timeout.ms": _CONNECT_MS,
+        "socket.keepalive.enable": True,
         "socket.timeout.ms": max(_ANSWER_MS, given.get("fetch.wait.max.ms", 0) + 1000),
     }
 

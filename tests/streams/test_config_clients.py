@@ -16,7 +16,12 @@ from streams.config.client_properties import ALIASES, PROPERTIES, ClientProperty
 from streams.config.java_clients import HANDLED, OURS, REFUSED, RENAMED
 
 EXACTLY_ONCE = {"processing.guarantee": "exactly_once_v2"}
-AS_JAVA = {"reconnect.backoff.max.ms": 1000, "socket.connection.setup.timeout.ms": 10_000, "socket.timeout.ms": 30_000}
+AS_JAVA = {
+    "reconnect.backoff.max.ms": 1000,
+    "socket.connection.setup.timeout.ms": 10_000,
+    "socket.keepalive.enable": True,
+    "socket.timeout.ms": 30_000,
+}
 
 
 def config(settings: dict[str, Any] | None = None) -> StreamsConfig:

@@ -192,6 +192,12 @@ def half_open_broker(cluster: Cluster, workers: Workers, chance: random.Random) 
     return ANSWER_S
 
 
+def forgotten_connections(cluster: Cluster, workers: Workers, chance: random.Random) -> float:
+    """A firewall on the way has forgotten all connections to a broker, and says so to neither end."""
+    chance.choice(cluster.proxies).forget()
+    return ANSWER_S
+
+
 def moved_leaders(cluster: Cluster, workers: Workers, chance: random.Random) -> float:
     """Coordinators and leaders move from one broker to the next, twice, in pauses of each."""
     for node in chance.sample(cluster.nodes, 2):
@@ -225,6 +231,7 @@ PAUSES: dict[str, Pause] = {
     "worker stopped after a freeze": handed_over,
     "slow broker": slow_broker,
     "half open broker": half_open_broker,
+    "forgotten connections": forgotten_connections,
     "moved leaders": moved_leaders,
     "suspended worker": suspended_worker,
     "killed worker": killed_worker,

@@ -9,6 +9,7 @@ import subprocess
 import threading
 import time
 import uuid
+from contextlib import suppress
 from pathlib import Path
 
 from tools.kafka.broker import HOST, PROPERTIES, free_ports, is_live
@@ -29,6 +30,8 @@ class Proxy:
         self.delay_s = 0.0
         self.swallows = False
         """Whether bytes are taken and not passed on, in both directions, while connections stay open."""
+        self._forgotten: set[socket.socket] = set()
+        self._lines: dict[socket.socket, socket.socket] = {}
         self._target = target
         self._listener = socket.create_server((HOST, port))
         threading.Thread(target=self._accept, daemon=True).start()
@@ -45,23 +48,36 @@ class Proxy:
                 line.close()
                 continue
             other.settimeout(None)
+            self._lines[line] = other
             for one, two in ((line, other), (other, line)):
                 threading.Thread(target=self._pass_on, args=(one, two), daemon=True).start()
 
+    def forget(self) -> None:
+        """Has the connections that there are swallow what comes, for ever; the broker sees them closed, its client sees
+        nothing. New ones are passed on."""
+        lines, self._lines = self._lines, {}
+        self._forgotten.update(lines)
+        for other in lines.values():
+            with suppress(OSError):
+                other.shutdown(socket.SHUT_RDWR)
+
     def _pass_on(self, source: socket.socket, target: socket.socket) -> None:
+        forgotten = self._forgotten
         try:
             while data := source.recv(BLOCK):
                 if self.delay_s:
                     time.sleep(self.delay_s)
-                if not self.swallows:
+                if not self.swallows and source not in forgotten:
                     target.sendall(data)
         except OSError:
             pass
-        for one in (source, target):
-            try:
-                one.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                one.close()
+        if target not in forgotten:
+            self._lines.pop(source, None)
+            for one in (source, target):
+                with suppress(OSError):
+                    one.shutdown(socket.SHUT_RDWR)
+        forgotten.discard(source)
+        source.close()
 
     def cut(self) -> None:
         """Takes no more connections."""

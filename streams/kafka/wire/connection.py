@@ -58,6 +58,12 @@ class UnsupportedRequest(StreamsError):
 Q = TypeVar("Q")
 R = TypeVar("R")
 
+_KEEPALIVE = tuple(
+    (getattr(socket, name), value)
+    for name, value in {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}.items()
+    if hasattr(socket, name)
+)
+"""After 30 s of rest the system asks whether the broker's machine is there, and gives it up after 30 s of silence."""
 _SOFTWARE = ApiVersionsRequest("streams-for-kafka", "1")
 _SIZE = struct.Struct(">i")
 _MOST_CORRELATION_ID = (1 << 31) - 1
@@ -84,6 +90,9 @@ def _line(address: Address, tls: ssl.SSLContext | None, deadline: Deadline) -> s
     try:
         line = socket.create_connection(address, _seconds(deadline))
         line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for option, value in _KEEPALIVE:
+            line.setsockopt(socket.IPPROTO_TCP, option, value)
         if tls is None:
             return line
         with line:  # the socket is detached when it is wrapped, and closed if that fails

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TypeVar
 
 from processor_api.errors import RetryableError, StreamsError
@@ -15,7 +15,11 @@ T = TypeVar("T")
 
 
 class Connections:
-    """Makes connections, each used by one thread at a time, and keeps those that work. May be used by any thread."""
+    """Makes connections, each used by one thread at a time, and keeps those that work. May be used by any thread.
+
+    A connection that has rested may be half open: what is sent over it vanishes. So after an error of one, others that
+    rest at the same address are closed.
+    """
 
     def __init__(self, settings: ClientSettings) -> None:
         self._settings = settings
@@ -29,18 +33,35 @@ class Connections:
 
         :raises StreamsError: as :func:`streams.kafka.wire.connection.connect`.
         """
+        with self._used(self._rested(address) or connect(address, self._settings, deadline)) as connection:
+            yield connection
+
+    def _rested(self, address: Address) -> Connection | None:
         with self._lock:
             kept = self._idle.get(address)
-            connection = kept.pop() if kept else None
-        if connection is None:
-            connection = connect(address, self._settings, deadline)
+            return kept.pop() if kept else None
+
+    @contextmanager
+    def _used(self, connection: Connection) -> Iterator[Connection]:
+        address = connection.address
         try:
             yield connection
         except BaseException:
-            connection.close()
+            with self._lock:
+                closed = [connection, *self._idle.pop(address, ())]
+            for one in closed:
+                one.close()
             raise
         with self._lock:
             self._idle.setdefault(address, []).append(connection)
+
+    def _ask(self, address: Address, deadline: Deadline, ask: Callable[[Connection, Deadline], T]) -> T:
+        """Asks a server, over a new connection if one that has rested has no answer in half of the time."""
+        if (rested := self._rested(address)) is not None:
+            with suppress(RetryableError), self._used(rested):
+                return ask(rested, deadline.share(2))
+        with self.to(address, deadline) as connection:
+            return ask(connection, deadline)
 
     def any(self, deadline: Deadline, ask: Callable[[Connection, Deadline], T]) -> T:
         """Returns the answer of the first bootstrap server that can be asked; each gets its part of the time. The one
@@ -55,8 +76,7 @@ class Connections:
         for tried, address in enumerate(servers):
             part = deadline.share(len(servers) - tried)
             try:
-                with self.to(address, part) as connection:
-                    answer = ask(connection, part)
+                answer = self._ask(address, part, ask)
             except RetryableError as error:
                 unreachable = error
             except StreamsError as error:

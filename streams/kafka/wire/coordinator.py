@@ -76,7 +76,9 @@ class Coordinator:
         failure: RetryableError | None = None
         while True:
             try:
-                answer = self._connected(deadline).call(api, request, deadline)
+                # A connection that has rested may be half open: a new one is made in the rest of the time.
+                limit = deadline if self._connection is None else deadline.share(2)
+                answer = self._connected(deadline).call(api, request, limit)
                 if answer.error_code not in LATER:
                     return answer
                 failure = self._not_ready(answer.error_code)
