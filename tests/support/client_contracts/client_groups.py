@@ -11,7 +11,15 @@ from typing import Any
 from client_contracts.client_kit import Cluster, contents, raises, read, send
 from processor_api.errors import TaskMigratedError
 from processor_api.task_id import TopicPartition
-from streams.kafka.ports import CommitAgain, Consumer, InstanceFenced, NewTopic, OffsetAndMetadata, TransactionAborted
+from streams.kafka.ports import (
+    CommitAgain,
+    Consumer,
+    GroupHasMembers,
+    InstanceFenced,
+    NewTopic,
+    OffsetAndMetadata,
+    TransactionAborted,
+)
 
 __all__ = ["GroupContract", "Worker"]
 
@@ -423,6 +431,22 @@ class GroupContract:
             } and all(member.member_id for member in members.values())
 
         self.cluster.until("the members are described", described)
+
+    def test_a_group_is_deleted_with_its_offsets(self) -> None:
+        """One with members is not; one that does not exist is passed over."""
+        topic, group = self.cluster.topic(1), self.cluster.name("group")
+        place, admin = TopicPartition(topic, 0), self.cluster.admin
+        self.cluster.consumer(group_id=group).commit({place: OffsetAndMetadata(3)})
+        worker = self.worker(group, [topic], {}, client_id="only")
+        self.poll_until_owned([worker], [1])
+        raises(GroupHasMembers, lambda: admin.delete_group(group))
+        assert admin.group_offsets(group, [place])[place].offset == 3
+        worker.consumer.close()
+        self.cluster.until("it has no members", lambda: not admin.group_members(group))
+        admin.delete_group(group)
+        admin.delete_group(group)
+        assert admin.group_offsets(group, [place]) == {}
+        assert group not in admin.groups()
 
     def test_a_group_is_described(self) -> None:
         """The admin client returns its state and assignor; a group that only has offsets is empty, and one that does
