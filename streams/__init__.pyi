@@ -198,6 +198,7 @@ from streams.observing.status import HeldStatus as HeldStatus
 from streams.observing.status import NodeStatus as NodeStatus
 from streams.observing.status import PartitionStatus as PartitionStatus
 from streams.observing.status import SnapshotStatus as SnapshotStatus
+from streams.observing.status import StandbyStatus as StandbyStatus
 from streams.observing.status import StoreStatus as StoreStatus
 from streams.observing.status import TaskStatus as TaskStatus
 from streams.observing.status import ThreadStatus as ThreadStatus

@@ -175,6 +175,8 @@ def thread_metrics(threads: Iterable[StreamThread]) -> Iterator[Metric]:
                 yield from _of_task(task, thread.name)
             for task_id, restored in thread.restore_counters().items():
                 yield from _of_restore(task_id, restored, thread.name)
+            for task_id, applied in thread.standby_counters().items():
+                yield from _of_standby(task_id, applied, thread.name)
 
 
 def _of_thread(thread: StreamThread) -> Iterator[Metric]:
@@ -363,6 +365,14 @@ def _of_restore(task: TaskId, restored: RestoreCounters, thread: str) -> Iterato
     yield from _count("restore", "records restored", TASK, tags, restored, "restored", restored.windows)
     left = "offsets that are still to be restored"
     yield _gauge("restore-remaining-records-total", left, TASK, tags, restored, "remaining")
+
+
+def _of_standby(task: TaskId, applied: RestoreCounters, thread: str) -> Iterator[Metric]:
+    """Yields the metrics of a standby task (KIP-869)."""
+    tags = {"thread-id": thread, "task-id": str(task)}
+    yield from _count("update", "records applied to a standby task", TASK, tags, applied, "restored", applied.windows)
+    left = "offsets of its changelogs that a standby task lacks"
+    yield _gauge("update-remaining-records-total", left, TASK, tags, applied, "remaining")
 
 
 def global_metrics(thread: GlobalStreamThread) -> Iterator[Metric]:

@@ -25,6 +25,7 @@ from streams.observing.status import (
     NodeStatus,
     PartitionStatus,
     SnapshotStatus,
+    StandbyStatus,
     StoreStatus,
     TaskStatus,
     ThreadStatus,
@@ -154,6 +155,25 @@ def _snapshot(counters: SnapshotCounters) -> SnapshotStatus | None:
         elapsed_ms=counters.elapsed_ms,
         failures=counters.failures,
     )
+
+
+def standby_statuses(thread: StreamThread) -> Iterator[StandbyStatus]:
+    """Yields the stores of the standby tasks of a thread."""
+    if thread.state is ThreadState.DEAD:
+        return
+    counters = thread.standby_counters()
+    for copy in thread.list_standbys():
+        counted = counters.get(copy.id)
+        for store, followed in sorted(copy.changelogs.items()):
+            yield StandbyStatus(
+                task=str(copy.id),
+                thread=thread.name,
+                store=store,
+                position=followed.next_offset,
+                lag=followed.lag,
+                applied=0 if counted is None else counted.restored,
+                rate=0.0 if counted is None else counted.windows.rate("restored"),
+            )
 
 
 def node_status(topology: Topology, name: str) -> NodeStatus:

@@ -170,6 +170,23 @@ class TaskStatus:
 
 
 @dataclass(frozen=True, kw_only=True)
+class StandbyStatus:
+    """Describes a store of a standby task, which follows a changelog (``num.standby.replicas``)."""
+
+    task: str
+    thread: str
+    store: str
+    position: int
+    """The next offset of the changelog that it takes."""
+    lag: int
+    """Offsets of the changelog that it lacks, as far as its end is known."""
+    applied: int
+    """Records that the task has applied since it follows its changelogs here."""
+    rate: float
+    """The same in a second, over the windows of the metrics."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class ThreadStatus:
     """Describes a stream thread."""
 
@@ -221,6 +238,7 @@ class WorkerStatus:
     """The address of its HTTP port, such as ``http://10.1.2.3:8080``."""
     threads: tuple[ThreadStatus, ...] = ()
     tasks: tuple[TaskStatus, ...] = ()
+    standbys: tuple[StandbyStatus, ...] = ()
     global_task: TaskStatus | None = None
     """Describes the filling of the global stores, with the id ``-1_-1`` as in metrics; it is none of the tasks."""
 

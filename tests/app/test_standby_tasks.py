@@ -192,6 +192,29 @@ def test_a_copy_is_read_where_stale_stores_are_allowed(make_cluster: Callable[..
     assert only_active.failure_reason is FailureReason.NOT_PRESENT
 
 
+def test_a_copy_is_seen_in_status_and_metrics(make_cluster: Callable[..., Cluster]) -> None:
+    cluster = make_cluster(4)
+    first, second = pair(cluster, counting)
+    for partition in range(4):
+        cluster.send(*("a" * 7), partition=partition)
+    cluster.until_out(*counted(7))
+    wait_until("copies are filled", filled(first, second))
+    seen = {copy.task: copy for copy in first.status().standbys}
+    assert sorted(seen) == active(second)
+    for copy in seen.values():
+        assert (copy.store, copy.lag, copy.thread) == ("counts", 0, next(iter(first.tasks())))
+        assert copy.position == position(second, int(copy.task[2:]))
+        assert 1 <= copy.applied <= 7
+    metrics = {name: metric for name, metric in first.metrics().items() if name.name.startswith("update-")}
+    assert {(name.name, name.tags["task-id"]) for name in metrics} == {
+        (f"update-{what}", task) for what in ("rate", "total", "remaining-records-total") for task in seen
+    }
+    totals = {
+        name.tags["task-id"]: metric.metric_value() for name, metric in metrics.items() if name.name == "update-total"
+    }
+    assert totals == {task: copy.applied for task, copy in seen.items()}
+
+
 def test_copies_are_in_no_state_directory_of_their_task(make_cluster: Callable[..., Cluster]) -> None:
     """Processes of one machine share the directory: a copy there would be lost with it, and its files are locked."""
     cluster = make_cluster(4)

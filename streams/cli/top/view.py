@@ -153,7 +153,11 @@ def view_of(application_id: str, now: Seen, before: Seen | None, choice: Choice)
     if opened is not None:
         sections = _of_task(opened)
     else:
-        sections = [_workers(now.workers, tasks), _tasks(tasks, min(choice.selected, max(0, len(tasks) - 1)))]
+        sections = [
+            _workers(now.workers, tasks),
+            _standbys(now.workers),
+            _tasks(tasks, min(choice.selected, max(0, len(tasks) - 1))),
+        ]
     return View(
         (_summary(application_id, now, tasks),),
         (*now.problems, *why(now, before)),
@@ -214,6 +218,17 @@ def _workers(workers: Sequence[WorkerStatus], tasks: Sequence[TaskRow]) -> Secti
         )
     headings = "WORKER,STATE,UP,THREADS,TASKS,RECORDS/S,BUSY,COMMITTING,COMMIT,ENDPOINT,FAILURE"
     return _section("Workers", headings, found)
+
+
+def _standbys(workers: Sequence[WorkerStatus]) -> Section:
+    found = []
+    for one in workers:
+        copies = {copy.task: copy for copy in one.standbys}.values()
+        if copies:
+            lags = [copy.lag for copy in one.standbys]
+            rate = sum(copy.rate for copy in copies)
+            found.append((f"{one.host}:{one.pid}", len(copies), amount(sum(lags)), amount(max(lags)), amount(rate)))
+    return _section("Standby tasks", "WORKER,COPIES,LAG,LARGEST LAG,RECORDS/S", found)
 
 
 def _tasks(tasks: Sequence[TaskRow], selected: int) -> Section:
