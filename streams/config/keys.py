@@ -482,7 +482,7 @@ KEYS: tuple[Key, ...] = (
         "topology_description_push_enabled",
         "true",
         IGNORED,
-        "only the streams protocol (KIP-1071) can send it to the broker",
+        "descriptions of topologies are not sent to the brokers (KIP-1331)",
     ),
     Key(
         "topology.optimization",

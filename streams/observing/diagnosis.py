@@ -70,10 +70,11 @@ def _of_worker(status: WorkerStatus) -> Iterator[NoOutputReason]:
             remedy="Stop them; if they are another application, give this one an application.id of its own.",
         )
     elif (said := next((one.group_status for one in status.threads if one.group_status), None)) and not status.tasks:
+        text, _, remedy = said.partition(" To do: ")
         yield NoOutputReason(
             cause="group-status",
-            text=f"the group gives no tasks: {said.partition(' To do: ')[0]}",
-            remedy=said.partition(" To do: ")[2] or "Wait for the brokers.",
+            text=f"the group gives no tasks: {text}",
+            remedy=f"{remedy[:1].upper()}{remedy[1:]}." if remedy else "Wait for the brokers.",
         )
     elif not status.tasks and status.state == "REBALANCING":
         yield NoOutputReason(

@@ -92,6 +92,14 @@ def test_a_worker_that_waits_for_workers_of_another_topology_says_so(cluster: Cl
     until_first(app, "other-topology")
 
 
+def test_a_worker_to_which_its_group_gives_no_tasks_says_why(cluster: Cluster) -> None:
+    app = cluster.start(passing_topology(), group_protocol="streams")
+    cluster.broker.delete_topic("in")
+    reason = until_first(app, "group-status")
+    assert reason.text == "the group gives no tasks: MISSING_SOURCE_TOPICS: Source topics in are missing."
+    assert reason.remedy == "Create them; tasks come by themselves then."
+
+
 def test_an_empty_topic_is_named(cluster: Cluster) -> None:
     app = cluster.start(passing_topology())
     assert until_first(app, "empty-topic").text == "there are no records in in"
