@@ -59,23 +59,19 @@ def test_a_kept_connection_to_a_server_has_half_of_the_time(proxy: Proxy) -> Non
             proxy.forget()
 
 
-def test_others_that_rest_are_closed_with_one_that_fails(proxy: Proxy) -> None:
+def test_others_that_rest_are_closed_with_one_that_fails() -> None:
     """Each of them took the time of a call."""
-    address = Address(HOST, proxy.port)
-    with closing(Connections(settings(proxy))) as connections:
-        deadline = Deadline(20.0, SystemClock())
-        with connections.to(address, deadline) as one:
-            pass
-        with suppress(KeyError), connections.to(address, deadline) as same:
-            with connections._used(connect_to(address)) as other:
-                pass
-            raise KeyError
-        assert same is one
-        assert [one._line.fileno(), other._line.fileno()] == [-1, -1]
-
-
-def connect_to(address: Address) -> Connection:
-    return Connection(socket.create_connection(address), address, "c")
+    with socket.create_server((HOST, 0)) as listener:
+        address = Address(*listener.getsockname())
+        one, other = (Connection(socket.create_connection(address), address, "c") for _ in range(2))
+        with closing(Connections(ClientSettings((address,)))) as connections:
+            with connections._used(other):
+                assert other.is_open
+            assert other.is_open
+            with suppress(KeyError), connections._used(one):
+                raise KeyError
+            assert not one.is_open
+            assert not other.is_open
 
 
 def test_the_system_looks_after_a_connection_that_rests(proxy: Proxy) -> None:

@@ -33,6 +33,8 @@ SESSION_S = 10.0
 SOON_S = 5.0
 ANSWER_S = 30.0
 """So long answers that were swallowed are waited for (``request.timeout.ms``)."""
+TRANSACTION_S = 10.0
+"""So long a producer waits for answers exactly once."""
 LINES_MAX = 10
 PATIENCE_S = 120.0
 APPLICATION = "chaos-pauses"
@@ -195,7 +197,7 @@ def half_open_broker(cluster: Cluster, workers: Workers, chance: random.Random) 
 def forgotten_connections(cluster: Cluster, workers: Workers, chance: random.Random) -> float:
     """A firewall on the way has forgotten all connections to a broker, and says so to neither end."""
     chance.choice(cluster.proxies).forget()
-    return ANSWER_S
+    return TRANSACTION_S + ANSWER_S  # a producer and, when its tasks are opened again, a consumer wait for answers
 
 
 def moved_leaders(cluster: Cluster, workers: Workers, chance: random.Random) -> float:

@@ -14,6 +14,7 @@ from base64 import urlsafe_b64encode
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, TypeVar
 
 from processor_api.clock import Clock, SystemClock
@@ -175,8 +176,8 @@ class ClusterQueries:
         for left, (address, led) in zip(range(len(leaders), 0, -1), leaders.items(), strict=True):
             part = deadline.share(left)
             try:
-                with self._connections.to(address, part) as leader:
-                    _ask_offsets(leader, {name: times[name] for name in led}, found, part)
+                wanted = {name: times[name] for name in led}
+                self._connections.ask(address, part, partial(_ask_offsets, wanted, found))
             except RetryableError as error:
                 failure = failure or error
         if failure is not None:
@@ -227,9 +228,8 @@ class ClusterQueries:
         brokers = self._metadata((), deadline).brokers
         for left, broker in zip(range(len(brokers), 0, -1), brokers, strict=True):
             part = deadline.share(left)
-            with self._connections.to(Address(broker.host, broker.port), part) as connection:
-                answer = connection.call(api, request, part)
-            yield answer
+            address = Address(broker.host, broker.port)
+            yield self._connections.ask(address, part, lambda line, limit: line.call(api, request, limit))
 
     def fence_producer(self, transactional_id: str, timeout_s: float) -> None:
         """Ends the open transaction of a transactional id, and fences its producer.
@@ -353,7 +353,7 @@ def _leaders(
 
 
 def _ask_offsets(
-    leader: Connection, times: Mapping[TopicPartition, int], found: dict[TopicPartition, int], deadline: Deadline
+    times: Mapping[TopicPartition, int], found: dict[TopicPartition, int], leader: Connection, deadline: Deadline
 ) -> None:
     topics: dict[str, list[ListOffsetsPartition]] = {}
     for (topic, number), time in times.items():

@@ -130,6 +130,11 @@ class Connection:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it was neither closed nor lost."""
+        return self._line.fileno() >= 0
+
     def close(self) -> None:
         """Closes the connection; may be called again."""
         self._line.close()
@@ -179,7 +184,7 @@ class Connection:
         :raises RetryableError: if the connection breaks or the time is over.
         :raises StreamsError: if the broker has no version of the request, or answers something else.
         """
-        if self._line.fileno() < 0:
+        if not self.is_open:
             raise RetryableError(f"the connection to {self.address} is closed")
         with self._closed_on_error():
             version = self._version(api)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TypeVar
 
 from processor_api.errors import RetryableError, StreamsError
@@ -27,15 +27,6 @@ class Connections:
         self._idle: dict[Address, list[Connection]] = {}
         self._servers = settings.servers
 
-    @contextmanager
-    def to(self, address: Address, deadline: Deadline) -> Iterator[Connection]:
-        """Gives a connection to a broker, as a context manager; an error in it closes the connection.
-
-        :raises StreamsError: as :func:`streams.kafka.wire.connection.connect`.
-        """
-        with self._used(self._rested(address) or connect(address, self._settings, deadline)) as connection:
-            yield connection
-
     def _rested(self, address: Address) -> Connection | None:
         with self._lock:
             kept = self._idle.get(address)
@@ -55,12 +46,25 @@ class Connections:
         with self._lock:
             self._idle.setdefault(address, []).append(connection)
 
-    def _ask(self, address: Address, deadline: Deadline, ask: Callable[[Connection, Deadline], T]) -> T:
-        """Asks a server, over a new connection if one that has rested has no answer in half of the time."""
+    def ask(self, address: Address, deadline: Deadline, ask: Callable[[Connection, Deadline], T]) -> T:
+        """Returns the answer of a broker, over a new connection if one that has rested brings none in half of the time.
+
+        :param ask: is called again then, so it does no harm to call it twice.
+        :raises StreamsError: as :func:`streams.kafka.wire.connection.connect`, and what ``ask`` raises.
+        """
         if (rested := self._rested(address)) is not None:
-            with suppress(RetryableError), self._used(rested):
-                return ask(rested, deadline.share(2))
-        with self.to(address, deadline) as connection:
+            lost = False
+            try:
+                with self._used(rested):
+                    try:
+                        return ask(rested, deadline.share(2))
+                    except RetryableError:
+                        lost = not rested.is_open
+                        raise
+            except RetryableError:
+                if not lost:  # the answer came, and was one that may pass
+                    raise
+        with self._used(connect(address, self._settings, deadline)) as connection:
             return ask(connection, deadline)
 
     def any(self, deadline: Deadline, ask: Callable[[Connection, Deadline], T]) -> T:
@@ -76,7 +80,7 @@ class Connections:
         for tried, address in enumerate(servers):
             part = deadline.share(len(servers) - tried)
             try:
-                answer = self._ask(address, part, ask)
+                answer = self.ask(address, part, ask)
             except RetryableError as error:
                 unreachable = error
             except StreamsError as error:
