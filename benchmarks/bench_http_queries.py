@@ -1,6 +1,6 @@
 """Queries of keys over HTTP beside a running count, and ranges over several workers, on a real broker.
 
-    python -m benchmarks http_queries [--bootstrap HOST:PORT] [--seconds S] [--records N] [--ranges]
+    python -m benchmarks http_queries [--bootstrap HOST:PORT] [--seconds S] [--records N] [--workers N ...] [--ranges]
 
 W2 counts by key behind `streams run`, one worker or two, while two clients ask for keys on 8 connections each: one key
 and wait, 16 requests of one key before they wait, or 100 keys in a request (`benchmarks/http_client.py`). Latencies are
@@ -114,9 +114,9 @@ def rate_while(port: int, way: str | None, seconds: float) -> tuple[float, list[
     return (after - before) / (now - since), [json.loads(one.communicate()[0]) for one in clients]
 
 
-def queries(bootstrap: str, prefix: str, seconds: float) -> None:
+def queries(bootstrap: str, prefix: str, seconds: float, chosen: list[int]) -> None:
     print("workers  cpu %  way          keys/s  requests/s  p50 ms  p99 ms  W2 k/s  of W2 alone  not 200")
-    for workers in (1, 2):
+    for workers in chosen:
         for percent in PERCENTS:
             with running(bootstrap, prefix, workers, percent) as port:
                 until(lambda port=port: processed(port)[1] > 2 * KEYS)
@@ -173,6 +173,7 @@ def main() -> None:
     parser.add_argument("--bootstrap", help="a broker; one is started if it is not given")
     parser.add_argument("--seconds", type=float, default=8.0)
     parser.add_argument("--records", type=int, default=5_000_000)
+    parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--ranges", action="store_true")
     arguments = parser.parse_args()
     with ExitStack() as stack:
@@ -193,7 +194,7 @@ def main() -> None:
         if arguments.ranges:
             ranges(bootstrap, prefix)
         else:
-            queries(bootstrap, prefix, arguments.seconds)
+            queries(bootstrap, prefix, arguments.seconds, arguments.workers)
 
 
 if __name__ == "__main__":

@@ -29,6 +29,8 @@ from streams.threads import SYSTEM_THREADS
 CONNECT_S = 2.0
 GOES_ON_S = 15.0
 """An answer that has begun is broken off if nothing of it comes for so long."""
+MOST_AT_ONCE = 1 << 16
+"""An answer that has no more bytes is passed on when it is whole, so that nothing of it is lost with its worker."""
 CAPACITY = 4
 """The front takes so many times the requests of a worker: a request that it has passed on to one may come back to it,
 since workers ask each other by it."""
@@ -191,10 +193,14 @@ class FrontPages:
                 answer = await self._opened().request(
                     request.method, url, headers=headers, data=body, allow_redirects=False
                 )
+                short = request.method != "HEAD" and (answer.content_length or MOST_AT_ONCE + 1) <= MOST_AT_ONCE
+                whole = await answer.read() if short else None
         except Silent as error:
             raise _NoAnswer(str(error)) from error
         except (aiohttp.ClientError, TimeoutError) as error:
             raise _NoAnswer(f"worker {number} does not answer: {kind_and_text(error)}") from error
+        if whole is not None:
+            return web.Response(status=answer.status, body=whole, headers=_passed(answer.headers))
         async with answer:
             begun = web.StreamResponse(status=answer.status, headers=_passed(answer.headers))
             await begun.prepare(request)

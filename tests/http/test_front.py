@@ -57,6 +57,19 @@ def test_one_port_answers_for_all_workers(front: tuple[Front, int, Cluster]) -> 
             assert app.store("counts").get_all(WORDS) == [1] * len(WORDS)
 
 
+def test_an_answer_of_one_row_has_its_length_and_a_long_one_is_passed_on_as_it_comes(
+    front: tuple[Front, int, Cluster],
+) -> None:
+    _, port, _ = front
+    word = f"/stores/counts/get?key={WORDS[0]}"
+    for path, status in ((word, 200), ("/stores/counts/get?key=nobody", 404), ("/page.js", 200)):
+        answer = ask(port, path)
+        assert (answer.status, int(answer.headers["Content-Length"] or -1)) == (status, len(answer.text.encode()))
+    for method in (b"HEAD", b"OPTIONS"):
+        found = sent(port, b"%b %b HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n" % (method, word.encode()))
+        assert found.startswith(b"HTTP/1.1 200" if method == b"HEAD" else b"HTTP/1.1 405")
+
+
 def test_workers_tell_the_port_and_their_number(front: tuple[Front, int, Cluster]) -> None:
     _, port, cluster = front
     assert [app.status().endpoint for app in cluster.apps] == [f"http://127.0.0.1:{port}/workers/{n}" for n in (0, 1)]

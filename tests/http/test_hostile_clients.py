@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from http_support.asking import ask, free_port, sent
+from http_support.asking import ask, free_port, listening, sent
 from processor_api.clock import SystemClock
 from runtime_support.running_app import Cluster, counting
 from streams.http import server
@@ -27,7 +27,7 @@ TOKEN = "correct-horse-battery-staple"
 def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     with Cluster(tmp_path_factory.mktemp("open")) as cluster:
         port = free_port()
-        cluster.start(counting(), http_listen=f"127.0.0.1:{port}")
+        cluster.start(counting(), **listening(port))
         yield port
 
 
@@ -37,7 +37,7 @@ def secret_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     (folder / "token").write_text(TOKEN + "\n")
     with Cluster(folder / "cluster") as cluster:
         port = free_port()
-        cluster.start(counting(), http_listen=f"127.0.0.1:{port}", http_token_file=str(folder / "token"))
+        cluster.start(counting(), **listening(port), http_token_file=str(folder / "token"))
         yield port
 
 
@@ -165,7 +165,7 @@ def test_nothing_is_left_open(tmp_path: Path) -> None:
     before, threads = set(os.listdir("/proc/self/fd")), {thread.name for thread in threading.enumerate()}
     with Cluster(tmp_path) as cluster:
         port = free_port()
-        app = cluster.start(counting(), http_listen=f"127.0.0.1:{port}")
+        app = cluster.start(counting(), **listening(port))
         with socket.create_connection(("127.0.0.1", port)) as idle:
             assert ask(port, "/live").status == 200
             app.close()

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from dsl import StreamsBuilder
-from http_support.asking import ask, free_port
+from http_support.asking import ask, free_port, listening
 from processor_api.topology.topology import Topology
 from runtime_support.running_app import CLOSE_MS, Cluster, counting
 from streams.drawing.drawn import drawn
@@ -30,7 +30,7 @@ PAGE = Path(__file__).parents[2] / "streams" / "http" / "page"
 
 def started(cluster: Cluster, topology: Topology | None = None, **settings: object) -> int:
     port = free_port()
-    cluster.start(topology or counting(), http_listen=f"127.0.0.1:{port}", **settings)
+    cluster.start(topology or counting(), **listening(port), **settings)
     return port
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from http_support.asking import free_port
+from http_support.asking import free_port, listening
 from http_support.browser import CHROMIUM, Browser
 from processor_api.context import ProcessorContext
 from processor_api.processor import Processor
@@ -56,7 +56,7 @@ def opened(cluster: Cluster, browser: Browser) -> Iterator[Callable[[], KafkaStr
     port = free_port()
 
     def start() -> KafkaStreams:
-        return cluster.start(topology(), http_listen=f"127.0.0.1:{port}")
+        return cluster.start(topology(), **listening(port))
 
     start()
     browser.events.clear()

@@ -13,7 +13,7 @@ import pytest
 
 from dsl import Consumed, Materialized, StreamsBuilder, TimeWindows
 from dsl.windows.definitions import SessionWindows
-from http_support.asking import AT_ONCE, ask, free_port, lines, pages_of, rows_of_pages
+from http_support.asking import AT_ONCE, ask, free_port, lines, listening, pages_of, rows_of_pages
 from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
 from runtime_support.running_app import Cluster
@@ -261,7 +261,7 @@ def test_a_body_that_is_no_list_of_keys_is_named(port: int, body: bytes) -> None
 def test_a_store_that_the_worker_has_closed_is_503(tmp_path: Path) -> None:
     with Cluster(tmp_path) as cluster:
         port = free_port()
-        app = cluster.app(topology(), http_listen=f"127.0.0.1:{port}", start=False)
+        app = cluster.app(topology(), **listening(port), start=False)
         app.start()
         answers = {ask(port, "/stores/counts/get?key=a").status for _ in range(20)}
         assert answers <= {404, 503}

@@ -12,7 +12,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 from prometheus_client.parser import text_string_to_metric_families as prometheus
 
-from http_support.asking import ask, free_port
+from http_support.asking import ask, free_port, listening
 from processor_api.errors import ConfigError, StreamsError
 from processor_api.metrics import MetricName
 from runtime_support.running_app import Cluster, counting
@@ -27,7 +27,7 @@ RUNNING = ClientState.RUNNING
 
 def started(cluster: Cluster, **settings: Any) -> tuple[KafkaStreams, int]:
     port = free_port()
-    return cluster.start(counting(), http_listen=f"127.0.0.1:{port}", **settings), port
+    return cluster.start(counting(), **listening(port), **settings), port
 
 
 def test_probes_say_whether_the_worker_lives_and_is_ready(cluster: Cluster) -> None:

@@ -14,6 +14,12 @@ AT_ONCE = {"http.max.cpu.percent": 100}
 port of a busy worker waits for its share: a file of tests took minutes so."""
 
 
+def listening(port: int) -> dict[str, Any]:
+    """The settings, in snake case, of an application that answers there as fast as it can (:data:`AT_ONCE`)."""
+    fast = {name.replace(".", "_"): value for name, value in AT_ONCE.items()}
+    return {"http_listen": f"127.0.0.1:{port}", **fast}
+
+
 class Answer(NamedTuple):
     """An answer of the port."""
 
