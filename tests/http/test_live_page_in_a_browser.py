@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from http_support.asking import free_port, listening
 from http_support.browser import CHROMIUM, Browser
+from processor_api.clock import SystemClock
 from processor_api.context import ProcessorContext
 from processor_api.processor import Processor
 from processor_api.record import Record
@@ -17,6 +21,10 @@ from processor_api.stores.factory import Stores
 from processor_api.topology.topology import Topology
 from runtime_support.running_app import CLOSE_MS, Cluster
 from streams.app.kafka_streams import KafkaStreams
+from streams.http.options import HttpOptions
+from streams.http.page.live import LivePage
+from streams.http.server import HttpServer
+from streams.observing.status import WorkerStatus
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no browser is here: apt-get install chromium")
 
@@ -129,6 +137,40 @@ def test_it_says_that_a_worker_has_ended_and_goes_on_with_the_next(
     opened()
     browser.until("document.querySelector('#notice').hidden && document.body.className === ''")
     browser.until(f"{text('#state')} === 'running'")
+
+
+class Failed:
+    """An application that has failed, and whose port still answers, as in the moment before it ends."""
+
+    def __init__(self, app: KafkaStreams) -> None:
+        self.topology = app.topology
+        self._status = replace(app.status(), state="PENDING_ERROR", ready=False, failure="ValueError: it is broken")
+
+    def status(self) -> WorkerStatus:
+        return self._status
+
+    async def workers(self) -> list[Any]:
+        return []
+
+
+def test_it_says_once_why_the_worker_failed(cluster: Cluster, browser: Browser) -> None:
+    failed: Any = Failed(cluster.start(topology()))
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+    page = LivePage(failed, failed)
+    options = HttpOptions(host="127.0.0.1", port=port)
+    server = HttpServer(page.routes(), listener, options, SystemClock(), at_end=page.close)
+    server.start()
+    try:
+        browser.open(f"http://127.0.0.1:{port}/")
+        browser.until("document.querySelector('#state').textContent === 'failed'")
+        assert browser.run("document.body.innerText.split('it is broken').length - 1") == 1
+        assert browser.run(text("#notice")) == (
+            "The worker failed: ValueError: it is broken. Remove the cause and start it again."
+        )
+        browser.open("about:blank")
+    finally:
+        server.close()
 
 
 def test_all_can_be_done_by_keyboard(opened: Callable[[], KafkaStreams], browser: Browser) -> None:

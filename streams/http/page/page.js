@@ -151,7 +151,8 @@ async function take(snapshot) {
   if (own && !location.pathname.includes(`/${own}/`)) page.base = `${own}/`;
   if (!page.picture || other) await loadPicture();
   remember(snapshot);
-  notice(snapshot.failure ? `The worker failed: ${snapshot.failure}` : "");
+  const remedy = snapshot.reasons.find(({ cause }) => cause === "failed")?.remedy ?? "";
+  notice(snapshot.failure ? `The worker failed: ${snapshot.failure}. ${remedy}` : "");
   update();
 }
 
@@ -724,7 +725,8 @@ function updateTop() {
   document.title = `${it.application_id} · streams`;
   say(byId("application"), it.application_id);
   const kind = ["ERROR", "PENDING_ERROR", "NOT_RUNNING"].includes(it.state) ? "bad" : it.ready ? "good" : "warn";
-  setState(it.paused ? "paused" : it.state.toLowerCase().replaceAll("_", " "), it.paused ? "warn" : kind);
+  const state = it.failure ? "failed" : it.paused ? "paused" : it.state.toLowerCase().replaceAll("_", " ");
+  setState(state, it.failure ? "bad" : it.paused ? "warn" : kind);
   const up = known(it.started_at_ms) ? `, up ${duration(it.at_ms - it.started_at_ms)}` : "";
   say(byId("where"), `${it.host}, process ${it.pid}, version ${it.version}${up}`);
   const lags = it.tasks.map((task) => task.lag), dropped = sum([...it.tasks, it.global_task].filter(Boolean).map((task) => task.dropped));
@@ -733,7 +735,7 @@ function updateTop() {
   fillTotals(totals);
   byId("totals").children[2].classList.toggle("bad", dropped > 0);
   updateHistory();
-  const { reasons } = it;
+  const reasons = it.reasons.filter(({ cause }) => !(it.failure && cause === "failed")); // the notice says that already
   byId("why").hidden = !reasons.length;
   fill(byId("why").querySelector("ul"), reasons.map(({ text, remedy }) => `${text[0].toUpperCase()}${text.slice(1)}. ${remedy}`), () => element("li"));
 }
