@@ -181,3 +181,20 @@ def test_a_missing_worker_makes_a_range_503_or_is_named(tmp_path_factory: pytest
         assert last["missing"]
         count = ask(port, "/stores/counts/count?partial=true").json
         assert {one["partition"] for one in count["missing"]} == {one["partition"] for one in last["missing"]}
+
+
+def test_two_workers_of_one_address_are_said_to_be_so(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Each would ask itself for the keys of the other; it says so in place of asking forever."""
+    with Cluster(tmp_path_factory.mktemp("same"), partitions=PARTITIONS) as cluster:
+        ports = [free_port(), free_port()]
+        for port in ports:
+            same = {"application_server": f"127.0.0.1:{ports[0]}", "http_listen": f"127.0.0.1:{port}"}
+            cluster.until_state(cluster.app(topology(), AT_ONCE, **same), ClientState.RUNNING)
+        wait_until(
+            "both have tasks",
+            lambda: all(0 < len(ask(port, "/stores/counts").json["here"]) < PARTITIONS for port in ports),
+        )
+        answers = [ask(port, f"/stores/counts/get?key={word}") for port in ports for word in WORDS[:10]]
+        assert {answer.status for answer in answers} == {404, 503}
+        errors = {answer.json["error"] for answer in answers if answer.status == 503}
+        assert all("another one has the same application.server" in error for error in errors)
