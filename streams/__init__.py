@@ -113,8 +113,8 @@ _HOMES = {
     "streams.config": "StreamsConfig",
     "streams.observing.diagnosis": "NoOutputReason why_no_output",
     "streams.observing.status": (
-        "DropStatus HeldStatus NodeStatus PartitionStatus SnapshotStatus StandbyStatus StoreStatus TaskStatus"
-        " ThreadStatus WorkerStatus"
+        "BrokerStatus DropStatus HeldStatus NodeStatus PartitionStatus SnapshotStatus StandbyStatus StoreStatus"
+        " TaskStatus ThreadStatus WorkerStatus"
     ),
     "streams.queries.lags": "LagInfo",
     "streams.queries.owners": "HostInfo KeyQueryMetadata StreamsMetadata",

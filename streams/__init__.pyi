@@ -193,6 +193,7 @@ from streams.cli.run.script import script_config as script_config
 from streams.config import StreamsConfig as StreamsConfig
 from streams.observing.diagnosis import NoOutputReason as NoOutputReason
 from streams.observing.diagnosis import why_no_output as why_no_output
+from streams.observing.status import BrokerStatus as BrokerStatus
 from streams.observing.status import DropStatus as DropStatus
 from streams.observing.status import HeldStatus as HeldStatus
 from streams.observing.status import NodeStatus as NodeStatus

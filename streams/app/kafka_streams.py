@@ -19,6 +19,7 @@ from processor_api.user_code.durations import Duration, to_ms
 from state.directory.state_directory import StateDirectory
 from streams.app.application_run import ApplicationRun
 from streams.app.builtin_metrics import client_metrics, global_metrics, thread_metrics
+from streams.app.client_metrics import client_statistics_metrics
 from streams.app.listeners import GuardedRestoreListener, GuardedStandbyListener
 from streams.app.opening import ApplicationParts, thread_metrics_registry
 from streams.app.states import ENDED, ClientState, StateListener
@@ -570,6 +571,9 @@ class KafkaStreams:
         client_id = self.config.client_id if resources is None else resources.client_id
         found = {metric.metric_name: metric for metric in client_metrics(client_id, values)}
         found |= {metric.metric_name: metric for metric in thread_metrics(threads or ())}
+        if resources is not None:
+            clients = resources.process.cluster.clients.statistics()
+            found |= {metric.metric_name: metric for metric in client_statistics_metrics(clients)}
         global_thread = None if resources is None else resources.global_stores.thread
         if global_thread is not None:
             found |= {metric.metric_name: metric for metric in global_metrics(global_thread)}

@@ -13,6 +13,8 @@ from processor_api.user_code.offset_reset import AutoOffsetReset
 from streams.config.client_settings import client_setting, fits, offset_reset
 from streams.config.model import StreamsConfig
 
+_STATISTICS_MS = 15_000
+"""How often a client adds up its figures: as often as Prometheus asks for them by default."""
 _CONSUMER = {
     "allow.auto.create.topics": False,
     "enable.auto.commit": False,
@@ -23,6 +25,7 @@ _CONSUMER = {
     # Half a second of a fast task; librdkafka's own, 64 MiB and 100,000 records a partition, is memory for nothing.
     "queued.max.messages.kbytes": 16_384,
     "queued.min.messages": 20_000,
+    "statistics.interval.ms": _STATISTICS_MS,
 }
 _PRODUCER = {
     # The runtime counts the records it sends, and needs reports of failures only.
@@ -31,6 +34,7 @@ _PRODUCER = {
     "linger.ms": 5,
     "partitioner": "murmur2_random",
     "queue.buffering.max.messages": 500_000,
+    "statistics.interval.ms": _STATISTICS_MS,
 }
 _BUFFER_KBYTES = 32_768
 """Java's default of ``buffer.memory``: so much waits for the brokers until sending waits too."""
@@ -74,7 +78,11 @@ def restore_consumer(config: StreamsConfig, client_id: str) -> dict[str, Any]:
         "queued.max.messages.kbytes": 65_536,
         "queued.min.messages": 200_000,
     }
-    return {**_consumer(config, client_id, config.restore_consumer, defaults), "auto.offset.reset": "error"}
+    return {
+        **_consumer(config, client_id, config.restore_consumer, defaults),
+        "auto.offset.reset": "error",
+        "statistics.interval.ms": 0,  # they would pile up: it is not polled while it has nothing to read
+    }
 
 
 def standby_consumer(config: StreamsConfig, client_id: str) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, NoReturn, Protocol
 from processor_api.errors import RetryableError, StreamsError, TaskMigratedError
 from processor_api.record import HeaderList
 from processor_api.task_id import TaskId, TopicPartition
+from streams.kafka.client_statistics import ClientStatistics
 
 MOST_RECORD_BYTES = 1_048_576
 """The default limit of a record, with all that it takes in a batch: Kafka's ``max.request.size``. librdkafka's own
@@ -516,4 +517,9 @@ class KafkaClients(Protocol):
 
     def leave_group(self, config: Mapping[str, Any], group: str, instance_id: str) -> None:
         """Removes a static member from the group, after its consumer closed; ``config`` is that consumer's."""
+        ...
+
+    def statistics(self) -> list[ClientStatistics]:
+        """Returns the newest figures of each client that was made here and is open; none of clients that keep none.
+        Any thread may call it."""
         ...

@@ -36,13 +36,46 @@ def why_no_output(status: WorkerStatus, earlier: WorkerStatus | None = None) -> 
     :param earlier: the status of the same worker some seconds before: then what has happened since is looked at, and
         else all since its tasks were opened.
     """
+    brokers = list(_of_brokers(status, earlier))
     if found := list(_of_worker(status)):
-        return found
+        return [*found, *brokers] if found[0].cause in ("failed", "not-running", "paused") else [*brokers, *found]
     look = WorkerLook(status, earlier)
     held, dropped = list(look.held()), list(look.dropped())
     explains = [reason for share, reason in dropped if share >= MANY]
     others = [reason for share, reason in dropped if share < MANY]
-    return [*look.opening(), *look.reading(), *explains, *held, *others, *look.committing()]
+    return [*brokers, *look.opening(), *look.reading(), *explains, *held, *others, *look.committing()]
+
+
+def _of_brokers(status: WorkerStatus, earlier: WorkerStatus | None) -> Iterator[NoOutputReason]:
+    """Yields the brokers that do not answer, as the clients of the worker see them."""
+    before = {one.id: one.timeouts for one in (() if earlier is None else earlier.brokers)}
+    for one in status.brokers:
+        name, led = f"broker {one.id} ({one.address})", f"{one.partitions} partitions of this worker"
+        new = one.timeouts - before.get(one.id, one.timeouts)
+        if one.unreachable and one.id < 0:
+            yield NoOutputReason(
+                cause="broker",
+                text=f"{_clients(one.unreachable)} of this worker can reach no broker: {one.address} of"
+                " bootstrap.servers does not answer",
+                remedy="See whether the cluster runs; the log says when it was lost.",
+            )
+        elif one.unreachable:
+            yield NoOutputReason(
+                cause="broker",
+                text=f"{name} cannot be reached, which leads {led}",
+                remedy="See whether it runs, and whether its advertised listener is reached from here.",
+            )
+        elif new > 0:
+            yield NoOutputReason(
+                cause="broker",
+                text=f"{name}, which leads {led}, has not answered {new} requests in time",
+                remedy="See its load and its disks, and the network in between.",
+            )
+
+
+def _clients(count: int) -> str:
+    """Returns so many clients in words."""
+    return f"{count} client{'' if count == 1 else 's'}"
 
 
 def _of_worker(status: WorkerStatus) -> Iterator[NoOutputReason]:

@@ -208,6 +208,29 @@ class ThreadStatus:
 
 
 @dataclass(frozen=True, kw_only=True)
+class BrokerStatus:
+    """Describes a broker as the Kafka clients of the worker know it: some seconds old (``statistics.interval.ms``)."""
+
+    id: int
+    """Its id; -1 for an address of ``bootstrap.servers``, while a client knows no broker."""
+    address: str
+    connected: int
+    """Clients that have a connection."""
+    unreachable: int
+    """Clients that have none, though the broker leads partitions that they read or write."""
+    partitions: int
+    """Partitions that the broker leads, of those that one client reads or writes; the most of all clients."""
+    latency_ms: float | None
+    """The mean time of a request of a producer until its answer; ``None`` where none was sent."""
+    latency_p99_ms: float | None
+    queued: int
+    """Requests that wait to be sent."""
+    timeouts: int
+    """Requests that had no answer in time, of the clients that there are now; so ``disconnects``."""
+    disconnects: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class WorkerStatus:
     """Describes a worker: one process of an application.
 
@@ -241,6 +264,8 @@ class WorkerStatus:
     standbys: tuple[StandbyStatus, ...] = ()
     global_task: TaskStatus | None = None
     """Describes the filling of the global stores, with the id ``-1_-1`` as in metrics; it is none of the tasks."""
+
+    brokers: tuple[BrokerStatus, ...] = ()
 
     @property
     def all_tasks(self) -> tuple[TaskStatus, ...]:

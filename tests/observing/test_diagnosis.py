@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from runtime_support.running_app import Cluster, Restores, counting
 from streams.app.kafka_streams import KafkaStreams
 from streams.app.states import ClientState
 from streams.observing.diagnosis import NoOutputReason, why_no_output
-from streams.observing.status import WorkerStatus
+from streams.observing.status import BrokerStatus, WorkerStatus
 from streams.testing.broker import EmbeddedClients
 from waiting import wait_until
 
@@ -272,3 +273,23 @@ def test_global_stores_that_are_filled_first_are_the_reason(cluster: Cluster) ->
         held.end.set()
         starting.join()
     cluster.until_state(app, ClientState.RUNNING)
+
+
+def test_a_broker_that_does_not_answer_is_named(cluster: Cluster) -> None:
+    """One without a connection by the last statistics, and one that has let requests time out since the look before."""
+    app = cluster.start(passing_topology())
+    counts = {"connected": 1, "latency_ms": None, "latency_p99_ms": None, "queued": 0, "disconnects": 0}
+    good = BrokerStatus(id=1, address="b1:9092", unreachable=0, partitions=3, timeouts=7, **counts)
+    status = replace(app.status(), brokers=(good,))
+    assert "broker" not in [one.cause for one in why_no_output(status)]
+    gone = replace(status, brokers=(replace(good, connected=0, unreachable=1),))
+    first = why_no_output(gone)[0]
+    assert (first.cause, "broker 1 (b1:9092) cannot be reached" in first.text) == ("broker", True)
+    slow = replace(status, brokers=(replace(good, timeouts=9),))
+    assert "broker" not in [one.cause for one in why_no_output(slow)], "it may have been long ago"
+    first = why_no_output(slow, status)[0]
+    assert (first.cause, "has not answered 2 requests in time" in first.text) == ("broker", True)
+    away = replace(gone, tasks=(), state="REBALANCING")
+    assert [one.cause for one in why_no_output(away)][:2] == ["broker", "no-member"]
+    paused = replace(gone, paused=True)
+    assert [one.cause for one in why_no_output(paused)][:2] == ["paused", "broker"]

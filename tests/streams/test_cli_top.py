@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,6 +23,7 @@ from streams.cli.top.keys import keys_of
 from streams.cli.top.view import SORT_KEYS, SORTS, Choice, amount, duration, view_of
 from streams.observing.local_socket import local_statuses, serve_status, socket_directory, status_line
 from streams.observing.status import (
+    BrokerStatus,
     DropStatus,
     HeldStatus,
     NodeStatus,
@@ -313,3 +315,28 @@ def test_keys_are_read_one_at_a_time() -> None:
         assert [keys.wait(5) for _ in range(4)] == ["j", "down", "enter", "q"]
         assert keys.wait(0) is None
     os.close(controller)
+
+
+def broker(id_: int, **given: Any) -> BrokerStatus:
+    fields: dict[str, Any] = {
+        "address": f"b{id_}:9092",
+        "connected": 2,
+        "unreachable": 0,
+        "partitions": 4,
+        "latency_ms": 2.5,
+        "latency_p99_ms": 1250.0,
+        "queued": 0,
+        "timeouts": 0,
+        "disconnects": 1,
+    }
+    return BrokerStatus(id=id_, **{**fields, **given})
+
+
+def test_a_slow_broker_and_one_that_is_gone_are_seen() -> None:
+    brokers = (broker(1), broker(2, unreachable=1), broker(3, connected=0, latency_ms=None, latency_p99_ms=None))
+    view = view_of("app", Seen((replace(worker(task("0_0")), brokers=brokers),)), None, Choice())
+    [section] = [one for one in view.sections if one.title == "Brokers"]
+    assert ",".join(section.headings) == "BROKER,ADDRESS,STATE,LATENCY,LATENCY 99%,QUEUED,TIMEOUTS,DISCONNECTS"
+    assert [row[2] for row in section.rows] == ["connected", "no connection of 1 client", "idle"]
+    assert [row[3:5] for row in section.rows] == [("2.5 ms", "1250 ms"), ("2.5 ms", "1250 ms"), ("", "")]
+    assert any("broker 2 (b2:9092) cannot be reached, which leads 4 partitions" in one for one in view.reasons)

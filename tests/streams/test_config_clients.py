@@ -50,6 +50,7 @@ def test_the_main_consumer_leaves_offsets_and_topics_to_the_runtime() -> None:
         "partition.assignment.strategy": "cooperative-sticky",
         "queued.max.messages.kbytes": 16_384,
         "queued.min.messages": 20_000,
+        "statistics.interval.ms": 15_000,
         **AS_JAVA,
     }
 
@@ -92,6 +93,7 @@ def test_producers_are_idempotent_and_partition_as_java_does() -> None:
         "partitioner": "murmur2_random",
         "queue.buffering.max.kbytes": 32_768,
         "queue.buffering.max.messages": 500_000,
+        "statistics.interval.ms": 15_000,
         **AS_JAVA,
     }
     found = clients.producer(config(EXACTLY_ONCE), "p", "app-uuid-1")
@@ -105,6 +107,7 @@ def test_what_waits_in_clients_is_bounded() -> None:
     main, restore = clients.main_consumer(config(), "c"), clients.restore_consumer(config(), "c")
     assert (main["queued.max.messages.kbytes"], main["queued.min.messages"]) == (16_384, 20_000)
     assert (restore["queued.max.messages.kbytes"], restore["queued.min.messages"]) == (65_536, 200_000)
+    assert (main["statistics.interval.ms"], restore["statistics.interval.ms"]) == (15_000, 0)
     given = config({"consumer.queued.min.messages": 7, "producer.buffer.memory": 1 << 20})
     assert clients.main_consumer(given, "c")["queued.min.messages"] == 7
     assert clients.restore_consumer(given, "c")["queued.min.messages"] == 7

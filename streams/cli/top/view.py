@@ -9,7 +9,7 @@ from typing import Any
 from streams.cli.cluster.workers import Seen
 from streams.cli.output.terminal import counted, size_text
 from streams.observing.diagnosis import why_no_output
-from streams.observing.status import TaskStatus, WorkerStatus
+from streams.observing.status import BrokerStatus, TaskStatus, WorkerStatus
 from streams.serdes.times import short_iso
 
 
@@ -157,6 +157,7 @@ def view_of(application_id: str, now: Seen, before: Seen | None, choice: Choice)
             _workers(now.workers, tasks),
             _standbys(now.workers),
             _tasks(tasks, min(choice.selected, max(0, len(tasks) - 1))),
+            _brokers(now.workers),
         ]
     return View(
         (_summary(application_id, now, tasks),),
@@ -252,6 +253,30 @@ def _tasks(tasks: Sequence[TaskRow], selected: int) -> Section:
     )
     headings = "TASK,WORKER,STATE,RECORDS/S,LAG,STREAM TIME,BEHIND,HELD,NEXT CLOSE,DROPPED,STATE SIZE,LATENCY"
     return _section("Tasks", headings, found, selected)
+
+
+def _brokers(workers: Sequence[WorkerStatus]) -> Section:
+    found = (
+        (
+            one.id if one.id >= 0 else "",
+            one.address,
+            f"{worker.host}:{worker.pid}" if len(workers) > 1 else "",
+            f"no connection of {counted(one.unreachable, 'client')}" if one.unreachable else _connected(one),
+            _ms(one.latency_ms),
+            _ms(one.latency_p99_ms),
+            amount(one.queued),
+            amount(one.timeouts),
+            amount(one.disconnects),
+        )
+        for worker in workers
+        for one in worker.brokers
+    )
+    headings = "BROKER,ADDRESS,WORKER,STATE,LATENCY,LATENCY 99%,QUEUED,TIMEOUTS,DISCONNECTS"
+    return _section("Brokers", headings, found)
+
+
+def _connected(broker: BrokerStatus) -> str:
+    return "connected" if broker.connected else "idle"
 
 
 def _state(task: TaskStatus) -> str:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from typing import Any
+from weakref import WeakSet
 
 import confluent_kafka
 
 from processor_api.clock import Clock, SystemClock
+from streams.kafka.client_statistics import ClientStatistics
 from streams.kafka.confluent.admin import ConfluentAdmin
+from streams.kafka.confluent.callbacks import LatestStatistics
 from streams.kafka.confluent.consumer import ConfluentConsumer
 from streams.kafka.confluent.group_place import check_metadata_form, group_metadata
 from streams.kafka.confluent.outage import ClusterOutage
@@ -39,13 +42,18 @@ class ConfluentClients:
         self._defaults = {} if bootstrap_servers is None else {"bootstrap.servers": bootstrap_servers}
         self._clock = clock or SystemClock()
         self._outages: dict[str | None, ClusterOutage] = {}
+        self._statistics: WeakSet[LatestStatistics] = WeakSet()
         self._lock = threading.Lock()
 
     def consumer(self, config: Mapping[str, Any]) -> Consumer:
-        return ConfluentConsumer({**self._defaults, **config}, self._outage(config))
+        made = ConfluentConsumer({**self._defaults, **config}, self._outage(config))
+        self._watch(made.statistics)
+        return made
 
     def producer(self, config: Mapping[str, Any]) -> Producer:
-        return ConfluentProducer({**self._defaults, **config}, self._clock, self._outage(config))
+        made = ConfluentProducer({**self._defaults, **config}, self._clock, self._outage(config))
+        self._watch(made.statistics)
+        return made
 
     def admin(self, config: Mapping[str, Any]) -> Admin:
         return ConfluentAdmin({**self._defaults, **config}, self._clock, outage=self._outage(config))
@@ -63,6 +71,16 @@ class ConfluentClients:
         settings = {**self._defaults, **config}
         check_metadata_form(settings)
         return WireStreamsGroup(settings, group_metadata, self._clock)
+
+    def statistics(self) -> list[ClientStatistics]:
+        with self._lock:
+            known = list(self._statistics)
+        found = [one for each in known if (one := each.get()) is not None]
+        return sorted(found, key=lambda one: one.client_id)
+
+    def _watch(self, statistics: LatestStatistics) -> None:
+        with self._lock:
+            self._statistics.add(statistics)
 
     def _outage(self, config: Mapping[str, Any]) -> ClusterOutage:
         """Returns that of the cluster of a configuration."""

@@ -14,7 +14,7 @@ from processor_api.clock import SystemClock
 from processor_api.errors import RetryableError, StreamsError
 from processor_api.forks import belongs_to_this_process, never_free
 from processor_api.task_id import TopicPartition
-from streams.kafka.confluent.callbacks import ClientLog, weakly
+from streams.kafka.confluent.callbacks import ClientLog, LatestStatistics, weakly
 from streams.kafka.confluent.errors import Resources, caught, kafka_error, mapped, mapping, offsets_error, raise_first
 from streams.kafka.confluent.group_offsets import GivenUpClient, GroupOffsets
 from streams.kafka.confluent.group_place import GroupPlace, member_of
@@ -64,10 +64,12 @@ class ConfluentConsumer:
         self._place = GroupPlace(self._outage)
         self._offsets = GroupOffsets(config, self._outage)
         self._assigned: set[TopicPartition] = set()
+        self.statistics = LatestStatistics()
         kilobytes = int(config.get("queued.max.messages.kbytes", QUEUED_KBYTES))
         self._ahead = ReadAhead(kilobytes * 1024, weakly(self._stop), weakly(self._fetch_again))
         try:
-            self._client: Any = Client({**config, "error_cb": weakly(self._on_error)}, logger=ClientLog())
+            callbacks = {"error_cb": weakly(self._on_error), "stats_cb": weakly(self.statistics.take)}
+            self._client: Any = Client({**config, **callbacks}, logger=ClientLog())
         except KafkaException as error:
             raise mapped(error, "make a consumer", self.resources) from error
         self._consume: Callable[..., list[Any]] = self._client.consume
@@ -303,6 +305,7 @@ class ConfluentConsumer:
         """Leaves the group and closes the client. A client that lost all brokers would wait for them: it is left to
         itself. Errors of the client are logged, such as that another one has its place: a close cannot be tried
         again."""
+        self.statistics.forget()
         self._offsets.direct.close()
         if self._offsets.is_given_up:
             log.info("the consumer is not closed: its last commit has not come back")

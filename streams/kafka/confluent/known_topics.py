@@ -20,6 +20,16 @@ ONE_BY_ONE_MAX = 5
 for one or for all."""
 
 
+class WrittenTopics:
+    """Holds what a producer knows of the topics that it writes."""
+
+    def __init__(self) -> None:
+        self.prepared: set[str] = set()
+        """Those whose metadata the client was asked for."""
+        self.counts: dict[str, tuple[float, int]] = {}
+        """How many partitions each has, with the time at which that was read."""
+
+
 def learn_topics(client: Any, topics: Collection[str]) -> None:
     """Makes a client know the partitions of topics. One that is not there yet, or a broker that does not answer, is
     left to the client, which asks again."""

@@ -16,9 +16,9 @@ from processor_api.errors import AuthorizationError, ProductionError, RetryableE
 from processor_api.forks import belongs_to_this_process, never_free
 from processor_api.record import HeaderList
 from processor_api.task_id import TopicPartition
-from streams.kafka.confluent.callbacks import ClientLog, weakly
+from streams.kafka.confluent.callbacks import ClientLog, LatestStatistics, weakly
 from streams.kafka.confluent.errors import UNKNOWN, Resources, caught, kafka_error, mapped, mapping
-from streams.kafka.confluent.known_topics import learn_topics
+from streams.kafka.confluent.known_topics import WrittenTopics, learn_topics
 from streams.kafka.confluent.outage import ClusterOutage
 from streams.kafka.confluent.timed_executor import CallTimedOutError, TimedExecutor
 from streams.kafka.headers import UnsendableHeaders, sendable
@@ -121,10 +121,11 @@ class ConfluentProducer:
         self._fatal: KafkaError | None = None
         self._outage = outage or ClusterOutage(config.get("bootstrap.servers"), self._clock)
         self._coordinator = CoordinatorCalls(f"{config.get('client.id', 'producer')}-executor")
-        self._counts: dict[str, tuple[float, int]] = {}
-        self._prepared: set[str] = set()
+        self._topics = WrittenTopics()
+        self.statistics = LatestStatistics()
         try:
-            self._client = Client({**DEFAULTS, **config, "error_cb": weakly(self._on_error)}, logger=ClientLog())
+            callbacks = {"error_cb": weakly(self._on_error), "stats_cb": weakly(self.statistics.take)}
+            self._client = Client({**DEFAULTS, **config, **callbacks}, logger=ClientLog())
         except KafkaException as error:
             raise mapped(error, "make a producer", self.resources) from error
         self._in_transaction = False
@@ -210,7 +211,7 @@ class ConfluentProducer:
 
     def _check_outage(self) -> None:
         if self._outage.suspected:
-            self._outage.check(self._client, next(iter(self._prepared), None))
+            self._outage.check(self._client, next(iter(self._topics.prepared), None))
 
     # ------------------------------------------------------------------ transactions
 
@@ -262,11 +263,11 @@ class ConfluentProducer:
     # ------------------------------------------------------------------ metadata
 
     def prepare(self, topics: Collection[str]) -> None:
-        learn_topics(self._client, [topic for topic in topics if topic not in self._prepared])
-        self._prepared.update(topics)
+        learn_topics(self._client, [topic for topic in topics if topic not in self._topics.prepared])
+        self._topics.prepared.update(topics)
 
     def partition_count(self, topic: str) -> int:
-        known = self._counts.get(topic)
+        known = self._topics.counts.get(topic)
         now = self._clock.monotonic()
         if known is not None and now - known[0] < METADATA_AGE_S:
             return known[1]
@@ -277,12 +278,13 @@ class ConfluentProducer:
         if found.error is not None:
             kind = UnknownTopicError if found.error.name() in UNKNOWN else StreamsError
             raise kind(f"topic {topic!r} does not exist or cannot be read: {found.error}", topic=topic)
-        self._counts[topic] = now, len(found.partitions)
+        self._topics.counts[topic] = now, len(found.partitions)
         return len(found.partitions)
 
     def close(self) -> None:
         """Drops what is not sent and rolls back an open transaction, if a broker answers soon; else that is left to
         `init_transactions` of the next producer of its id."""
+        self.statistics.forget()
         try:
             self._coordinator.close(self._client)
         except CallTimedOutError:

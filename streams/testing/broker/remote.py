@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 from processor_api.errors import RetryableError
 from processor_api.record import HeaderList
 from processor_api.task_id import TopicPartition
+from streams.kafka.client_statistics import ClientStatistics
 from streams.kafka.headers import UnsendableHeaders, sendable
 from streams.kafka.ports import (
     GroupInfo,
@@ -56,6 +57,9 @@ class RemoteClients:
         call = self._connected("leave_group", (group, instance_id))
         call.answer()
         call.hang_up()
+
+    def statistics(self) -> list[ClientStatistics]:
+        return []
 
     def _connected(self, kind: str, first: Any) -> _Calls:
         return _Calls(self._address, self._key, self._threads, (kind, first))

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from processor_api.errors import RetryableError, TaskMigratedError
 from processor_api.task_id import TopicPartition
+from streams.kafka.client_statistics import ClientStatistics
 from streams.kafka.ports import (
     ClientUnusable,
     CommitAgain,
@@ -73,6 +74,9 @@ class ClientsOfSimulation:
         made = SimulatedStreamsGroup(self._inner.streams_group(config), self._network, self._scheduler.process())
         self.members.append(made)
         return made
+
+    def statistics(self) -> list[ClientStatistics]:
+        return []
 
     def _heartbeats(self) -> None:
         """Sends the heartbeats of the threads inside the clients, which go on while the process runs and its user's
