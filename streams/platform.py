@@ -10,7 +10,8 @@ from processor_api.clock import Clock, SystemClock
 from state.directory.file_lock import FileLock, FileLocks
 from state.directory.room import has_room
 from state.engine.port import Engine
-from streams.snapshots.objects import DirectoryObjects, ObjectStore
+from streams.snapshots.cloud import open_objects
+from streams.snapshots.objects import ObjectStore
 from streams.threads import SYSTEM_THREADS, Threads
 
 OpenEngine = Callable[[str, Path, Sequence[str]], Engine]
@@ -26,7 +27,7 @@ class Platform:
     file_locks: FileLocks = FileLock
     has_room: Callable[[Path], bool] = has_room
     """Whether the disk of a directory takes a little more (:func:`state.directory.room.has_room`)."""
-    snapshots: Callable[[Path], ObjectStore] = DirectoryObjects
-    """Returns the store of snapshots at ``state.snapshot.dir``."""
+    snapshots: Callable[[Path | str], ObjectStore] = open_objects
+    """Returns the store of snapshots at ``state.snapshot.dir``, a directory or a URL."""
     engines: Mapping[str, OpenEngine] = field(default_factory=dict)
     """The functions that open engines in place of the registered ones, by name."""

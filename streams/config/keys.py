@@ -421,8 +421,9 @@ KEYS: tuple[Key, ...] = (
         "state_snapshot_dir",
         "",
         WORKS,
-        "where snapshots are, of tasks ([snapshots](snapshots.md)) and of stores that `bootstrap` has written"
-        " ([handover](spark-handover.md#snapshots)): a worker without state begins with one that fits and replays the"
+        "where snapshots are, a directory or `s3://BUCKET/PATH`, `gs://...`, `az://...`: of tasks"
+        " ([snapshots](snapshots.md)), and of stores that `bootstrap` has written"
+        " ([handover](spark-handover.md#snapshots)); a worker without state begins with one that fits and replays the"
         " rest of the changelog; a setting of this library",
     ),
     Key(

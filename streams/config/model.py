@@ -155,8 +155,8 @@ class StreamsConfig(BaseModel):
     """The treatment of a record whose time is further ahead of the clock."""
 
     state_dir: Annotated[Path, PlainValidator(values.path)] = Field(default_factory=values.default_state_dir)
-    state_snapshot_dir: Annotated[Path | None, PlainValidator(values.optional(values.path))] = None
-    """``None`` if every store is restored from its changelog alone."""
+    state_snapshot_dir: Annotated[Path | str | None, PlainValidator(values.optional(values.snapshot_place))] = None
+    """A directory or the URL of an object store; ``None`` if every store is restored from its changelog alone."""
     state_snapshot_interval_ms: Annotated[int | None, PlainValidator(values.optional(values.duration_ms(1)))] = None
     """``None`` if workers write no snapshots."""
     allow_os_group_write_access: Flag = False

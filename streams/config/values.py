@@ -8,6 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -276,6 +277,22 @@ def path(value: Any) -> Path:
         raise ValueError(
             f"is not absolute ({repr_of(value)}), and the working directory does not exist any more"
         ) from None
+
+
+_STORE_URL = re.compile(r"(s3|gs|az)://[A-Za-z0-9][A-Za-z0-9._-]*(/[^\s?#]*)?")
+
+
+def snapshot_place(value: Any) -> Path | str:
+    """Reads a path or the URL of an object store."""
+    if not isinstance(value, str) or "://" not in value:
+        return path(value)
+    if not _STORE_URL.fullmatch(value):
+        raise ValueError(
+            f"must be a directory, or s3://BUCKET/PATH, gs://BUCKET/PATH or az://CONTAINER/PATH, got {repr_of(value)}"
+        )
+    if find_spec("obstore") is None:
+        raise ValueError(f"is {repr_of(value)}, which needs obstore: pip install 'streams-for-kafka[snapshots]'")
+    return value.rstrip("/")
 
 
 _FILES_OF_CLIENTS = frozenset({

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 
-from processor_api.texts import error_text
+from processor_api.texts import error_text, kind_and_text
 from streams.snapshots.manifest import Lacking, TaskSnapshot, files_of, folder_of, is_manifest
 from streams.snapshots.objects import ObjectStore, sync_file, write_file
 from streams.snapshots.store_files import SnapshotError, TableFile
@@ -36,19 +36,30 @@ class SnapshotReading:
         self._folder = folder_of(application_id, task)
         self.stopping = False
         """Whether to give up; any thread may set it."""
+        self.copied: Copied | None = None
+        """The snapshot that :meth:`run` has copied."""
         self.bytes = 0
         """The bytes that were copied so far, also those of snapshots that are damaged; any thread may read it."""
+
+    def run(self, lacking: Mapping[str, Lacking], now_ms: int, target: Path) -> None:
+        """Copies the best snapshot, as :meth:`copy` does, on a thread of its own."""
+        try:
+            self.copied = self.copy(lacking, now_ms, target)
+        except Exception as error:
+            self.refuse(self._folder, kind_and_text(error))
 
     def copy(self, lacking: Mapping[str, Lacking], now_ms: int, target: Path) -> Copied | None:
         """Copies the snapshot that leaves least to be replayed; logs those that cannot be used, and why.
 
-        :param target: a directory, which is made.
+        :param target: a directory, which is made; the one that it is in is there.
         :returns: ``None`` if there is no snapshot that can be used, or the copy was given up.
         """
         for name, found in self._usable(lacking, now_ms):
             shutil.rmtree(target, ignore_errors=True)
+            if self.stopping:
+                return None
             try:
-                target.mkdir(parents=True)
+                target.mkdir()
                 for file in found.files:
                     write_file(target / file.name, self._checked(file))
                 for file in found.files:  # at last: a file system that was told to write one writes most of the others

@@ -13,6 +13,7 @@ ROOMS = {
     "yarl": ("streams.http",),
     "prometheus_client": ("streams.http.exposition",),
     "confluent_kafka": ("streams.kafka.confluent",),
+    "obstore": ("streams.snapshots.cloud",),
     "mmh3": ("state.formats.foreign_keys",),
     "rocksdict": tuple(f"state.rocksdb.{room}" for room in ("engine", "options", "reader", "repair", "table_files")),
     "numpy": ("streams.spark",),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import shutil
 from collections.abc import Collection
+from functools import partial
 from pathlib import Path
 from zlib import crc32
 
@@ -23,9 +24,12 @@ from streams.runtime.snapshots.snapshot_places import MADE, SnapshotPlace, cover
 from streams.runtime.tasks.task import Task
 from streams.snapshots.manifest import StoreState, TaskSnapshot
 from streams.snapshots.writing import GivenUp, SnapshotWriting
-from streams.threads import Helper, Pending
+from streams.threads import Thread
 
 log = logging.getLogger("streams.snapshots")
+
+CLOSE_S = 5.0
+"""How long to wait at the end for the snapshot that is being written."""
 
 
 class CommittedSnapshots:
@@ -44,10 +48,7 @@ class CommittedSnapshots:
         self._writings: dict[TaskId, SnapshotWriting] = {}
         self._without: set[TaskId] = set()
         """Tasks of which it was logged that they have no snapshots."""
-        self._helper: Helper | None = None
-        self._pending: Pending | None = None
-        self._directory: Path | None = None
-        """The directory of the checkpoint that was made last."""
+        self._thread: Thread | None = None
         self._stopping = False
 
     def run(self, running: Collection[Task]) -> None:
@@ -56,7 +57,7 @@ class CommittedSnapshots:
         place = self._place
         if place is None or (self._clock.monotonic() < self._next_due and self._due.keys() == {t.id for t in running}):
             return
-        if self._pending is not None and not self._pending.done():
+        if self._thread is not None and self._thread.is_alive():
             return
         self._plan(running)
         now = self._clock.monotonic()
@@ -106,9 +107,9 @@ class CommittedSnapshots:
             writing = self._writings[task.id] = SnapshotWriting(
                 place.objects, place.application_id, str(task.id), lambda: self._stopping
             )
-        self._helper = self._helper or place.threads.helper("snapshots")
-        self._directory = directory
-        self._pending = self._helper.submit(self._write, task, place, writing, made, directory, begin)
+        write = partial(self._write, task, place, writing, made, directory, begin)
+        self._thread = place.threads.thread(write, "snapshots")
+        self._thread.start()
         return True
 
     def _described(self, task: Task, engine: Engine) -> dict[str, StoreState]:
@@ -169,13 +170,11 @@ class CommittedSnapshots:
         )
 
     def close(self) -> None:
-        """Gives up the snapshot that is being written, and waits for the end of that."""
+        """Gives up the snapshot that is being written. A place that does not answer is not waited for: the thread ends
+        with the process at the latest, and the next start removes its checkpoint."""
         self._stopping = True
-        if self._helper is not None:
-            self._helper.shutdown(wait=True, cancel_futures=True)
-            self._helper = None
-        if self._directory is not None:
-            shutil.rmtree(self._directory, ignore_errors=True)  # of one that was not begun
+        if self._thread is not None:
+            self._thread.join(CLOSE_S)
 
 
 def _failed(task: TaskId, place: SnapshotPlace, counters: SnapshotCounters, error: Exception) -> None:

@@ -12,6 +12,7 @@ import logging
 import shutil
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from processor_api.clock import Clock
@@ -25,8 +26,8 @@ from streams.runtime.snapshots.snapshot_places import MADE, TAKEN, SnapshotPlace
 from streams.runtime.tasks.task import Task
 from streams.runtime.tasks.thread_clients import ThreadClients
 from streams.snapshots.manifest import Lacking
-from streams.snapshots.reading import Copied, SnapshotReading
-from streams.threads import Helper, Pending
+from streams.snapshots.reading import SnapshotReading
+from streams.threads import Thread
 
 log = logging.getLogger("streams.restore")
 
@@ -43,8 +44,7 @@ class _Copying:
     engine: Checkpointing
     directory: Path
     reading: SnapshotReading
-    helper: Helper
-    pending: Pending
+    thread: Thread
     began: float
     bytes: int = field(default=0, init=False)
     """The bytes that were copied when it was looked at last."""
@@ -104,15 +104,17 @@ class SnapshotStarts:
     def _copy(self, task: Task, engine: Checkpointing, lacking: dict[str, Lacking], place: SnapshotPlace) -> None:
         reading = SnapshotReading(place.objects, place.application_id, str(task.id))
         directory, now = task.environment.state_dir / TAKEN, self._clock.monotonic()
-        helper = place.threads.helper("snapshot-copy")
-        pending = helper.submit(reading.copy, lacking, self._clock.time_ms(), directory)
-        self._copying[task.id] = _Copying(task, engine, directory, reading, helper, pending, now)
+        thread = place.threads.thread(
+            partial(reading.run, lacking, self._clock.time_ms(), directory), f"snapshot-copy-{task.id}"
+        )
+        self._copying[task.id] = _Copying(task, engine, directory, reading, thread, now)
+        thread.start()
 
     def _go_on(self, copying: _Copying) -> None:
         now, task = self._clock.monotonic(), copying.task
         if copying.reading.bytes != copying.bytes:
             copying.bytes, copying.moved_at = copying.reading.bytes, now
-        if copying.pending.done():
+        if not copying.thread.is_alive():
             del self._copying[task.id]
             try:
                 self._take_over(copying)
@@ -127,11 +129,7 @@ class SnapshotStarts:
             log.info("a snapshot is being copied", extra={"task": str(task.id), "bytes": copying.bytes})
 
     def _take_over(self, copying: _Copying) -> None:
-        try:
-            copied: Copied | None = copying.pending.result()
-        except Exception as error:
-            copying.reading.refuse("", kind_and_text(error))
-            return
+        copied = copying.reading.copied
         if copied is None:
             return
         failure = copying.task.stores.take_over(copying.engine, copying.directory)
@@ -154,7 +152,6 @@ class SnapshotStarts:
     @staticmethod
     def _end(copying: _Copying) -> None:
         copying.reading.stopping = True
-        copying.helper.shutdown(wait=False, cancel_futures=True)
         shutil.rmtree(copying.directory, ignore_errors=True)
 
     # ------------------------------------------------------------------ what a task lacks

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from processor_api.clock import Clock
@@ -315,7 +316,8 @@ def make_resources(
         clients.restore_consumer, clock, process.listeners.restores, process.metrics, config.task_timeout_ms
     )
     opener = _task_opener(process, identity, global_store, collector, budget, pace, tracer)
-    tasks, manager = _thread_tasks(process, identity, plans, clients, opener, restorer, committer)
+    place = _snapshot_place(process)
+    tasks, manager = _thread_tasks(process, identity, plans, clients, opener, restorer, committer, place)
     resources = ThreadResources(
         process=process,
         identity=identity,
@@ -332,7 +334,7 @@ def make_resources(
         pace=pace,
         committer=committer,
         purge=_purge(process),
-        snapshots=CommittedSnapshots(_snapshot_place(process), config.state_snapshot_interval_ms, clock),
+        snapshots=CommittedSnapshots(place, config.state_snapshot_interval_ms, clock),
         watch=PartitionWatch(admin, clock, client_configs.topic_refresh_ms(config), process.platform.threads),
     )
     belongs_to_this_process(resources)
@@ -470,12 +472,14 @@ def _thread_tasks(
     opener: TaskOpener,
     restorer: Restorer,
     committer: Committer,
+    place: SnapshotPlace | None,
 ) -> tuple[ThreadTasks, TaskManager]:
     config, clock = process.config, process.platform.clock
     application = config.application_id
     orphans = OrphanedTransactions(application, clients.admin, clock) if config.exactly_once else None
     offsets = StartOffsets(clients, committer, clock, client_configs.auto_offset_reset(config))
-    restores = TaskRestores(restorer, clients, TaskSnapshots(config.state_snapshot_dir, application, clock), clock)
+    handed_over = config.state_snapshot_dir if isinstance(config.state_snapshot_dir, Path) else None
+    restores = TaskRestores(restorer, clients, TaskSnapshots(handed_over, application, clock), clock)
     follower = Follower(
         lambda: process.cluster.clients.consumer(client_configs.standby_consumer(config, identity.standby_consumer_id)),
         clock,
@@ -484,7 +488,7 @@ def _thread_tasks(
     )
     marks = MarkReader(application, clients.admin, clock, process.platform.threads)
     standbys = StandbyTasks(StandbyStarts(application, clients.admin, opener, restores), follower, marks, clock)
-    snapshots = SnapshotStarts(_snapshot_place(process), clients, clock)
+    snapshots = SnapshotStarts(place, clients, clock)
     starts = TaskStarts(opener, orphans, offsets, snapshots, restores, standbys)
     tasks, ownership = ThreadTasks(), Ownership(process.plans, plans)
     retry = Retry(clock, 0, 0, config.task_timeout_ms)

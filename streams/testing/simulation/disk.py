@@ -77,7 +77,7 @@ class Disk:
         """State directories whose disks take no writes before that time."""
         self._objects = SimulatedObjects(scheduler)
 
-    def snapshots(self, root: Path) -> ObjectStore:
+    def snapshots(self, place: Path | str) -> ObjectStore:
         """Returns the place of snapshots of all workers (`streams.platform.Platform.snapshots`)."""
         return self._objects
 
