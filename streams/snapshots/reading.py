@@ -34,12 +34,19 @@ class SnapshotReading:
         self._application_id = application_id
         self._task = task
         self._folder = folder_of(application_id, task)
-        self.stopping = False
-        """Whether to give up; any thread may set it."""
+        self._stopped = False
         self.copied: Copied | None = None
         """The snapshot that :meth:`run` has copied."""
         self.bytes = 0
         """The bytes that were copied so far, also those of snapshots that are damaged; any thread may read it."""
+
+    def stop(self) -> None:
+        """Has the copy given up at its next chunk; any thread may call it."""
+        self._stopped = True
+
+    def is_stopped(self) -> bool:
+        """Whether it is to be given up."""
+        return self._stopped
 
     def run(self, lacking: Mapping[str, Lacking], now_ms: int, target: Path) -> None:
         """Copies the best snapshot, as :meth:`copy` does, on a thread of its own."""
@@ -56,7 +63,7 @@ class SnapshotReading:
         """
         for name, found in self._usable(lacking, now_ms):
             shutil.rmtree(target, ignore_errors=True)
-            if self.stopping:
+            if self.is_stopped():
                 return None
             try:
                 target.mkdir()
@@ -67,7 +74,7 @@ class SnapshotReading:
             except (SnapshotError, OSError) as error:
                 self.refuse(name, error_text(error))
                 continue
-            if self.stopping:
+            if self.is_stopped():
                 return None
             return Copied(found, name)
         shutil.rmtree(target, ignore_errors=True)
@@ -100,7 +107,7 @@ class SnapshotReading:
         name = f"{files_of(self._folder)}/{file.digest}"
         try:
             for chunk in self._objects.read(name):
-                if self.stopping:
+                if self.is_stopped():
                     return
                 digest.update(chunk)
                 size += len(chunk)

@@ -70,9 +70,19 @@ class SnapshotStarts:
         self._looked_at: set[TaskId] = set()
         self._copying: dict[TaskId, _Copying] = {}
 
-    def ready(self, created: Collection[Task]) -> list[Task]:
-        """Returns those of some open tasks that wait for no snapshot; begins to copy what others have to wait for.
+    def go_on(self) -> None:
+        """Puts the snapshots that are copied in the places of empty databases."""
+        for copying in list(self._copying.values()):
+            self._go_on(copying)
 
+    def waits(self, task: TaskId) -> bool:
+        """Whether a task waits for its snapshot."""
+        return task in self._copying
+
+    def ready(self, created: Collection[Task]) -> list[Task]:
+        """Returns those of some tasks that need not wait for a snapshot; begins to copy those of the others.
+
+        :param created: tasks whose changelogs can be read to their ends.
         :raises RetryableError: if no broker answers.
         """
         for task in created:
@@ -82,8 +92,6 @@ class SnapshotStarts:
                 if self._place is not None:
                     self._begin(task, self._place)
                 self._looked_at.add(task.id)
-        for copying in list(self._copying.values()):
-            self._go_on(copying)
         return [task for task in created if task.id not in self._copying]
 
     def stop(self, task: TaskId) -> None:
@@ -151,7 +159,7 @@ class SnapshotStarts:
 
     @staticmethod
     def _end(copying: _Copying) -> None:
-        copying.reading.stopping = True
+        copying.reading.stop()
         shutil.rmtree(copying.directory, ignore_errors=True)
 
     # ------------------------------------------------------------------ what a task lacks

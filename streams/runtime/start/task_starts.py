@@ -75,10 +75,15 @@ class TaskStarts:
                 opened[id_] = copy
         for task in self._opener.open(plans, wanted, opened.keys()):
             opened[task.id] = task
-        created = [task for id_, task in opened.items() if task.state is TaskState.CREATED and not waits(id_)]
+        self._snapshots.go_on()
+        created = [
+            task
+            for id_, task in opened.items()
+            if task.state is TaskState.CREATED and not (waits(id_) or self._snapshots.waits(id_))
+        ]
         if created and self._orphans is not None:
             self._orphans.end()
-        self._find(self.restores.readable(self._snapshots.ready(created)), plans)
+        self._find(self._snapshots.ready(self.restores.readable(created)), plans)
         self.restores.take_snapshots()
         self.restores.start_truncated_over(opened, self._found)
 
