@@ -408,9 +408,9 @@ def test_a_group_that_does_not_exist_is_said(cli: ClusterCommands) -> None:
 def test_all_groups_are_listed(cli: ClusterCommands, stopped: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STREAMS_BOOTSTRAP_SERVERS", "localhost:9092")
     monkeypatch.chdir(cli.folder)
-    assert cli.run("groups").out == "GROUP  STATE  MEMBERS  ASSIGNOR\nshop   empty  0\n"
+    assert cli.run("groups").out == "GROUP  STATE  MEMBERS  PROTOCOL  ASSIGNOR\nshop   empty  0        classic\n"
     assert json.loads(cli.run("groups", "--json").out) == {
-        "groups": [{"name": "shop", "state": "empty", "assignor": "", "members": 0}]
+        "groups": [{"name": "shop", "state": "empty", "assignor": "", "protocol": "classic", "members": 0}]
     }
 
 
