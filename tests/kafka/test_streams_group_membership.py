@@ -245,6 +245,22 @@ def test_members_of_another_protocol_are_waited_for(group: Group) -> None:
     assert not member.is_blocked()
 
 
+def test_an_empty_group_takes_the_protocol_of_the_next_member(group: Group) -> None:
+    member, owner = group.join()
+    group.owns(member, owner)
+    classic = group.clients.consumer({"group.id": "app", "client.id": "next"})
+    classic.subscribe(["in"], _Nothing())
+    with pytest.raises(StreamsError, match="INCONSISTENT_GROUP_PROTOCOL"):
+        classic.consume(1, 0.0)
+    member.commit({TopicPartition("in", 0): OffsetAndMetadata(1)})
+    member.leave()
+    classic.consume(1, 0.0)
+    admin = group.clients.admin({})
+    assert (admin.describe_group("app").protocol, len(admin.group_members("app"))) == ("classic", 1)
+    assert admin.group_offsets("app", [TopicPartition("in", 0)])[TopicPartition("in", 0)].offset == 1
+    classic.close()
+
+
 class _Nothing:
     def on_assigned(self, partitions: Any) -> None: ...
 

@@ -254,7 +254,6 @@ def test_groups(protocol: str, members: int, may_read: bool | None, finding: obj
             "classic",
             "is a group of the streams protocol with 2 mem",
         ),
-        (GroupDescription("Empty", "", 0, True, "streams"), "classic", "run `streams groups upgrade-topology`"),
         (GroupDescription("Stable", "cooperative-sticky", 2, True), "streams", "group.protocol is streams: stop its"),
         (GroupDescription("NotReady", "", 2, None, "streams"), "streams", "gives its 2 members no tasks"),
         (GroupDescription("Empty", "", 0, True, knows_streams=False), "streams", "must be Kafka 4.2 or later"),
@@ -267,9 +266,10 @@ def test_groups_of_the_streams_protocol(found: GroupDescription, protocol: str, 
 
 
 @pytest.mark.parametrize("kind", ["classic", "streams"])
-def test_an_empty_or_a_fitting_group_may_be_joined(kind: str) -> None:
+@pytest.mark.parametrize("protocol", ["classic", "streams"])
+def test_an_empty_group_may_be_joined_by_each_protocol(kind: str, protocol: str) -> None:
     fits = ok("group", "'g' may be joined and described; 0 members")
-    assert group_finding("g", GroupDescription("Empty", "", 0, True, kind), "streams") == fits
+    assert group_finding("g", GroupDescription("Empty", "", 0, True, kind), protocol) == fits
 
 
 def counts() -> Topology:

@@ -229,12 +229,11 @@ def group_finding(group: str, found: GroupDescription, protocol: str = "classic"
             "the brokers do not take part in the streams protocol: they must be Kafka 4.2 or later, with the feature"
             " streams.version at 1; or set group.protocol to classic",
         )
-    if found.kind != protocol and (found.members or found.kind == "streams"):
-        way = "stop its workers" if found.members else "run `streams groups upgrade-topology`, which keeps its offsets"
+    if found.kind != protocol and found.members:
         return fail(
             "group",
             f"{group!r} is a group of the {found.kind} protocol with {found.members} members, and group.protocol is"
-            f" {protocol}: {way}",
+            f" {protocol}: stop its workers",
         )
     if found.state == "NotReady":
         return warn(

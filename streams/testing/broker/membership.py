@@ -145,6 +145,8 @@ class ConsumerMembership:
             return Step("lose", member.owned)
 
     def _join(self) -> None:
+        if self._group.streams is not None and not self._group.streams.members:
+            self._group.streams = None  # an empty group takes the protocol of the next member
         if self._group.streams is not None:
             raise StreamsError(
                 f"cannot join group {self._group.name!r}, which is one of the streams protocol:"
