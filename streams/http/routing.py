@@ -67,6 +67,13 @@ class Router:
         task = self._owners.task(store, partition)
         return None if task is None else self._owners.known.endpoints.get(task)
 
+    def keepers(self, store: str, partition: int) -> list[str]:
+        """Returns the addresses of the other workers that keep a standby copy of a partition, as far as they are
+        known."""
+        task = self._owners.task(store, partition)
+        found = frozenset[str]() if task is None else self._owners.known.standbys.get(task, frozenset())
+        return sorted(found - {self.own})
+
     async def workers(self) -> list[dict[str, Any]]:
         """Returns the address and the tasks of each worker that tells an address.
 

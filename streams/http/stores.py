@@ -187,6 +187,12 @@ class StorePages:
                 return _page_of(lines, last, partition)
             except Unreachable as error:
                 why = str(error)
+        for endpoint in router.keepers(asked.store, partition) if asked.terms.stale else ():
+            try:
+                lines, last = await router.answer(endpoint, asked.store, asked.operation, query, asked.body)
+                return _page_of(lines, last, partition)
+            except Unreachable as error:
+                why = f"{why}; of its copies: {error}"
         raise later(f"partition {partition} of store {asked.store!r} cannot be read: {why}", partition=partition)
 
     async def _counted(self, asked: Asked, partitions: Sequence[int | None]) -> web.StreamResponse:

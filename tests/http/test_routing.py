@@ -198,3 +198,45 @@ def test_two_workers_of_one_address_are_said_to_be_so(tmp_path_factory: pytest.T
         assert {answer.status for answer in answers} == {404, 503}
         errors = {answer.json["error"] for answer in answers if answer.status == 503}
         assert all("another one has the same application.server" in error for error in errors)
+
+
+def test_a_copy_answers_where_the_owner_does_not_if_stale_rows_are_allowed(tmp_path: Any) -> None:
+    with Cluster(tmp_path, partitions=6) as cluster:
+        ports, dead = [free_port(), free_port()], free_port()
+        copied = {**AT_ONCE, "num.standby.replicas": 1}
+        apps = [cluster.app(topology(), copied, http_listen=f"127.0.0.1:{port}") for port in ports]
+        silent = cluster.app(topology(), copied, application_server=f"127.0.0.1:{dead}")
+        for app in (*apps, silent):
+            cluster.until_state(app, ClientState.RUNNING)
+        producer = cluster.clients.producer({})
+        for number in range(6):
+            producer.produce("in", b"x", f"k{number}".encode(), number, None, None, 1000, None)
+        producer.flush()
+
+        def owned(app: KafkaStreams) -> set[int]:
+            return {task.partition for tasks in app.tasks().values() for task in tasks if task.subtopology == 0}
+
+        def kept(app: KafkaStreams) -> set[int]:
+            copies = [copy for thread in app.metadata_for_local_threads() for copy in thread.standby_tasks]
+            return {copy.task_id.partition for copy in copies if copy.task_id.subtopology == 0}
+
+        wait_until("all own some", lambda: all(len(owned(app)) == 2 for app in (*apps, silent)))
+        wait_until("copies are elsewhere", lambda: owned(silent) <= kept(apps[0]) | kept(apps[1]))
+        wait_until("they are filled", lambda: all(copy.lag == 0 < copy.position for copy in _copies_of(silent, apps)))
+        for partition in owned(silent):
+            path = f"/stores/counts/get?key=k{partition}&partition={partition}"
+            for port in ports:
+                wait_until(
+                    "a copy answers",
+                    lambda port=port, path=path: ask(port, f"{path}&stale=true").json.get("value") == 1,  # type: ignore[misc]
+                )
+                assert ask(port, path).status == 503
+        chosen = min(owned(silent))
+        found = apps[0].query_metadata_for_key("counts", "k", lambda *_: {chosen}).standby_hosts
+        assert found <= {HostInfo("127.0.0.1", port) for port in ports}
+        assert len(found) == 1
+
+
+def _copies_of(owner: KafkaStreams, apps: list[KafkaStreams]) -> list[Any]:
+    owned = {str(task) for tasks in owner.tasks().values() for task in tasks if task.subtopology == 0}
+    return [copy for app in apps for copy in app.status().standbys if copy.task in owned]

@@ -281,6 +281,7 @@ VALID: dict[str, Any] = {
     "session_key": WRITTEN, "aggregate": "v", "window_start": 0, "record": Record("k", "v", 0), "sources": ["s"],
     "wait_ms": 5, "this_store_supplier": None, "other_store_supplier": None, "can_be_cached": True,
     "parameters": {}, "can_expire": True, "can_move": True, "reprocess_on_restore": False, "state_dir": None,
+    "task": "0_0", "thread": "t", "lag": 5, "applied": 5, "rate": 0.5,
     "dead_letter_queue_records": (), "policy": "earliest", "duration_ms": None,
 }  # fmt: skip
 """Values that each parameter of the name takes."""
