@@ -16,7 +16,7 @@ from itertools import groupby
 from typing import Any, Protocol
 
 from processor_api.clock import Clock
-from processor_api.errors import DiskFullError, RetryableError, StreamsError
+from processor_api.errors import DamagedStateError, RetryableError, StreamsError
 from processor_api.task_id import TaskId, TopicPartition
 from state.write_buffer.store_kind import Restore
 from streams.kafka.client_errors import HEALED, LOST
@@ -205,7 +205,8 @@ class Follower:
     # ------------------------------------------------------------------ reading
 
     def step(self, *, busy: bool) -> frozenset[TaskId]:
-        """Applies some records; returns the tasks whose stores could not be written for lack of room on the disk.
+        """Applies some records; returns the tasks whose stores could not take them, such as for
+        lack of room on the disk.
 
         :param busy: whether the thread has records to process, of whose time it takes a part only.
         """
@@ -215,14 +216,14 @@ class Follower:
         begin = self._clock.monotonic()
         if begin < self._times.renewal or (busy and begin < self._times.if_busy):
             return frozenset()
-        full: set[TaskId] = set()
+        failed: set[TaskId] = set()
         try:
             self._assign()
             assert self._consumer is not None
             messages = list(self._consumer.consume(STEP_RECORDS, 0.0))
             self.has_more = len(messages) >= STEP_RECORDS
             if messages:
-                full = self._take_all(messages)
+                failed = self._take_all(messages)
             self._refresh_ends(begin)
         except ClientUnusable as error:
             self._renew_consumer(error)
@@ -230,7 +231,7 @@ class Follower:
             self._repeated.log("the changelogs of standby tasks cannot be read yet", error=error.message)
         took_s = self._clock.monotonic() - begin
         self._times.if_busy = begin + max(took_s / BUSY_SHARE, BUSY_INTERVAL_S)
-        return frozenset(full)
+        return frozenset(failed)
 
     def _rest(self) -> None:
         self.has_more = False
@@ -270,7 +271,7 @@ class Follower:
             one.is_assigned = False
 
     def _take_all(self, messages: list[Any]) -> set[TaskId]:
-        kind, full = type(messages[0]), set[TaskId]()
+        kind, failed = type(messages[0]), set[TaskId]()
         for partition, by_partition in groupby(messages, kind.partition):
             for topic, run in groupby(by_partition, kind.topic):
                 if topic is None:
@@ -283,13 +284,14 @@ class Follower:
                     continue
                 try:
                     self._take(name, one, list(run))
-                except DiskFullError as error:
-                    self._repeated.log(
-                        "standby task waits for room on the disk", **one.job.place(), error=error.message
-                    )
-                    full.add(one.job.task)
+                except (ClientUnusable, DamagedStateError):
+                    raise
+                except StreamsError as error:
+                    text = "standby task cannot apply its changelog now; it is opened again later"
+                    self._repeated.log(text, **one.job.place(), error=error.message)
+                    failed.add(one.job.task)
                     self._unassign(name, one)
-        return full
+        return failed
 
     def _take(self, name: TopicPartition, one: FollowedChangelog, messages: list[Any]) -> None:
         """Takes records and events of one partition, in their order."""

@@ -11,6 +11,7 @@ from dsl import Consumed, Materialized, Produced, StreamsBuilder
 from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
 from processor_api.stores.queries import KeyQuery
+from processor_api.task_id import TopicPartition
 from runtime_support.running_app import Cluster, JumpingClock, Restores, counting
 from streams.app.kafka_streams import KafkaStreams
 from streams.app.states import ClientState
@@ -234,6 +235,31 @@ def test_copies_are_in_no_state_directory_of_their_task(make_cluster: Callable[.
     for partition in range(4):
         cluster.send("a", partition=partition)
     cluster.until_out(*counted(1))
+
+
+def test_a_copy_whose_changelog_was_cut_is_filled_again(make_cluster: Callable[..., Cluster], store: Any) -> None:
+    """Records that it has not read may have deleted rows: what it has cannot be trusted (KIP-892)."""
+    cluster = make_cluster(4)
+    told = Told()
+    first = cluster.app(counting(store=store), STANDBY, start=False)
+    first.set_standby_update_listener(told)
+    first.start()
+    second = cluster.app(counting(store=store), STANDBY)
+    wait_until("copies", lambda: len(standbys(first)) == 2 and standbys(second) == active(first))
+    kept = partitions(standbys(first))[0]
+    cluster.send("a", "b", partition=kept)
+    wait_until("the copy is filled", lambda: position(first, kept) >= 2)
+    first.pause()
+    cluster.send(*"cdefgh", partition=kept)
+    wait_until("the owner goes on", lambda: position(second, kept) >= 8)
+    changelog = TopicPartition("app-counts-changelog", kept)
+    cluster.broker.log(changelog).delete_before(6)
+    first.resume()
+    wait_until("it is filled from what is left", lambda: position(first, kept) >= 8)
+    assert told.started.count(str(changelog)) == 2
+    parameters = StoreQueryParameters.from_name_and_type("counts", QueryableStoreTypes.key_value_store())
+    stale = first.store(parameters.enable_stale_stores().with_partition(kept))
+    assert sorted(key for key, _ in stale.all()) == ["g", "h"]
 
 
 def test_a_worker_without_another_directory_keeps_no_copies(cluster: Cluster) -> None:
