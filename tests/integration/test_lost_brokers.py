@@ -80,7 +80,7 @@ def test_a_consumer_that_lost_its_brokers_commits_and_is_replaced(
         place = join(consumer, topic)
         consumer.commit({place: OffsetAndMetadata(1, "")})
         proxy.hides = True
-        wait_until("the client asks no more", lambda: proxy.silent_s > 3)
+        wait_until("the client has lost its brokers", lambda: proxy.is_left)
         proxy.hides = False
         consumer.commit({place: OffsetAndMetadata(2, "text")})
         admin = ConfluentClients(proxy.address).admin({})

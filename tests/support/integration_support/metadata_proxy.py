@@ -27,6 +27,8 @@ class MetadataProxy:
         self.hidden = 0
         """The number of answers without brokers."""
         self.hidden_at = 0.0
+        self.asking: set[Connection] = set()
+        """The open connections over which metadata was asked for."""
         self._server = socket.create_server(("127.0.0.1", 0))
         self.address = f"127.0.0.1:{self._server.getsockname()[1]}"
 
@@ -41,6 +43,13 @@ class MetadataProxy:
     def silent_s(self) -> float:
         """The seconds since the last answer without brokers."""
         return time.monotonic() - self.hidden_at if self.hidden else 0.0
+
+    @property
+    def is_left(self) -> bool:
+        """Whether clients have closed their connections and make no new ones: they have lost their brokers.
+
+        One that does not ask for a while, since the machine is busy, has its connection still."""
+        return self.silent_s > 3 and not self.asking
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):  # the server is closed
@@ -70,6 +79,7 @@ class Connection:
         asking.start()
         self._until_closed(self._answers)
         asking.join()
+        self._proxy.asking.discard(self)
         self._client.close()
         self._broker.close()
 
@@ -85,6 +95,7 @@ class Connection:
             frame = read_frame(self._client)
             key, version, number = struct.unpack_from(">hhi", frame)
             if key == METADATA:
+                self._proxy.asking.add(self)
                 self._asked[number] = version
             self._broker.sendall(struct.pack(">i", len(frame)) + frame)
 
