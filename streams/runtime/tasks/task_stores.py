@@ -131,8 +131,9 @@ class TaskStores:
         self.times: Mapping[str, StoreTime] = {}
         """The times of those stores whose rows expire, as of the offsets at which the task starts, where known."""
         self._readers = _StoreReaders()
-        budget.reports.append(self.changelogs.held_bytes)
         builders = [plan.topology.stores[name] for name in plan.stores]
+        if builders:  # asked at each turn of the thread
+            budget.reports.append(self.changelogs.held_bytes)
         try:
             for engine in sorted({builder.supplier.engine for builder in builders}):
                 own = [builder for builder in builders if builder.supplier.engine == engine]
