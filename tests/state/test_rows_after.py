@@ -67,8 +67,8 @@ def filled(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Sto
 @pytest.mark.parametrize("reverse", [False, True])
 def test_pages_have_the_rows_of_the_store_in_one_order(filled: tuple[StoreKit, Setup], reverse: bool) -> None:
     kit, setup = filled
-    view = open_view(kit.store, IsolationLevel.READ_UNCOMMITTED)
-    for store in (kit.facade, view.store):
+    views = [open_view(kit.store, level) for level in IsolationLevel]
+    for store in (kit.facade, *(one.store for view in views for one in (view, view.frozen()))):
         for key in (None, *NAMES):
             [whole] = list(pages(store, 10_000, key, reverse=reverse)) or [[]]
             expected = listed(setup, store, key)
