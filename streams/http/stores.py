@@ -17,10 +17,13 @@ from processor_api.errors import (
     UnknownStateStoreError,
 )
 from processor_api.stores.builder import StoreBuilder
+from processor_api.texts import cut
 from processor_api.topology.partitioner import partition_for_key
 from streams.http.local_reads import PAGE_BYTES, Asked, LocalReads, Page
 from streams.http.reads import (
+    COMMON,
     MOST_KEYS,
+    MOST_SHOWN,
     After,
     StoreSerdes,
     Terms,
@@ -248,34 +251,79 @@ class StorePages:
         given = await _given_keys(request)
         if "get" not in operations_of(builder):
             raise HttpRefusal(404, f"store {builder.name!r} is a {builder.kind} store and has no 'get'")
+        strange = sorted(query.keys() - COMMON)
+        if strange:
+            raise HttpRefusal(400, f"a request for several keys takes no {cut(strange[0], MOST_SHOWN)!r}")
         count = self._count(builder.name)
-        of_partition: dict[int | None, list[tuple[int, Any, Any]]] = {}
+        of_partition: dict[int | None, Keys] = {}
         for number, one in enumerate(given):
             key = serdes.key_of(one, is_text=False)
-            partition = self._partition(serdes, count, terms, key)
-            of_partition.setdefault(partition, []).append((number, one, key))
+            of_partition.setdefault(self._partition(serdes, count, terms, key), []).append((number, one, key))
 
-        async def rows(partition: int | None, keys: list[tuple[int, Any, Any]]) -> Page | HttpRefusal:
+        def asked(keys: Keys) -> Asked:
             read = get_many_of([(shown, key) for _, shown, key in keys])
-            asked = Asked(builder.name, "get", read, terms, query, body={"keys": [shown for _, shown, _ in keys]})
+            return Asked(builder.name, "get", read, terms, query, body={"keys": [shown for _, shown, _ in keys]})
+
+        async def rows(partitions: Sequence[int | None], endpoint: str | None) -> dict[int, str] | HttpRefusal:
+            keys = [one for partition in partitions for one in of_partition[partition]]
             try:
-                page = await self._page(asked, partition, None, len(keys) + 1, MOST_KEYS_BYTES)
+                page = None if endpoint is None else await self._together(asked(keys), endpoint)
+                if page is None:
+                    page = Page([], {}, None)
+                    for partition in partitions:
+                        keys_here = of_partition[partition]
+                        found = await self._page(asked(keys_here), partition, None, len(keys_here) + 1, MOST_KEYS_BYTES)
+                        page.lines.extend(found.lines)
             except HttpRefusal as refusal:
                 return refusal
-            return page if len(page.lines) == len(keys) else _too_large()
+            if len(page.lines) != len(keys):
+                return _too_large()
+            return {number: line for (number, _, _), line in zip(keys, page.lines, strict=True)}
 
-        found = await _side_by_side([partial(rows, *one) for one in of_partition.items()])
+        batches = await self._batches(builder.name, list(of_partition), terms)
         lines: dict[int, str] = {}
-        for keys, page in zip(of_partition.values(), found, strict=True):
-            if isinstance(page, HttpRefusal):
-                raise page
-            lines |= {number: line for (number, _, _), line in zip(keys, page.lines, strict=True)}
+        for batch in await _side_by_side([partial(rows, *one) for one in batches]):
+            if isinstance(batch, HttpRefusal):
+                raise batch
+            lines |= batch
         if sum(map(len, lines.values())) > MOST_KEYS_BYTES:
             raise _too_large()
         text = ",".join(lines[number] for number in range(len(given)))
         return text_answer(f'{{"rows":[{text}]}}')
 
+    async def _batches(
+        self, store: str, partitions: Sequence[int | None], terms: Terms
+    ) -> list[tuple[list[int | None], str | None]]:
+        """Returns the partitions that are read by one request each, with the worker that is asked; ``None`` for those
+        that are here, or whose worker is not known."""
+        here, router = set(self._queries().local_partitions(store)), self._router
+        together: dict[str, list[int | None]] = {}
+        alone: list[list[int | None]] = []
+        for partition in partitions:
+            endpoint = None
+            if partition is not None and partition not in here and not terms.local and terms.partition is None:
+                endpoint = await router.owner(store, partition, fresh=False)
+            if endpoint is None or endpoint == router.own:
+                alone.append([partition])
+            else:
+                together.setdefault(endpoint, []).append(partition)
+        return [*((one, None) for one in alone), *((found, endpoint) for endpoint, found in together.items())]
 
+    async def _together(self, asked: Asked, endpoint: str) -> Page | None:
+        """Asks a worker for keys of several of its partitions; returns ``None`` if it does not answer for all of them.
+
+        :raises HttpRefusal: if it refuses the request.
+        """
+        query = {name: value for name, value in asked.query.items() if name not in _OWN_TERMS} | {"local": "true"}
+        try:
+            lines, last = await self._router.answer(endpoint, asked.store, "get", query, asked.body)
+            return _page_of(lines, last, 0)
+        except Unreachable:
+            return None
+
+
+Keys = list[tuple[int, Any, Any]]
+"""Each with its place in the request, as it was given, and as the store takes it."""
 ALL = -1
 _OWN_TERMS = ("partition", "local", "limit", "cursor", "partial", "max_bytes")
 

@@ -251,6 +251,12 @@ def test_a_wrong_request_is_answered_with_what_is_wrong(port: int, path: str, st
     assert answer.json["error"].startswith(sentence)
 
 
+def test_a_parameter_that_several_keys_do_not_take_is_named(port: int) -> None:
+    answer = ask(port, "/stores/versions/get?as_of=5", b'{"keys": ["w0001"]}')
+    assert (answer.status, answer.json["error"]) == (400, "a request for several keys takes no 'as_of'")
+    assert ask(port, "/stores/counts/get?isolation=read_committed", b'{"keys": ["w0001"]}').status == 200
+
+
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"keys": 3}', b"[" * 100_000])
 def test_a_body_that_is_no_list_of_keys_is_named(port: int, body: bytes) -> None:
     answer = ask(port, "/stores/counts/get", body or b" ")
