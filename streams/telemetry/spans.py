@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry import context, trace
@@ -156,6 +157,35 @@ class _WaitingTraces:
         self.found.clear()
 
 
+class _RowTraces:
+    """The traces of the records that put rows, by store and key, for the joins that find these rows.
+
+    They are limited: the row that was put first is forgotten.
+    """
+
+    def __init__(self) -> None:
+        self._found: OrderedDict[Any, tuple[str, int, SpanContext]] = OrderedDict()
+
+    def put(self, place: Any, node: str, timestamp: int, span: Span | None) -> None:
+        """Takes that a node has put a row, or deleted it, for a record with this span, if it has one."""
+        if span is None and not self._found:
+            return
+        place = _hashable(place)
+        self._found.pop(place, None)  # a row that is put again is the last to be forgotten
+        if span is not None:
+            self._found[place] = node, timestamp, span.get_span_context()
+            if len(self._found) > WAITING_MAX:
+                self._found.popitem(last=False)
+
+    def of(self, place: Any, node: str, timestamp: int) -> SpanContext | None:
+        """Returns the trace of a row with this timestamp that another node has put; ``None`` if it is not known."""
+        known = self._found.get(_hashable(place))
+        return None if known is None or known[0] == node or known[1] != timestamp else known[2]
+
+    def clear(self) -> None:
+        self._found.clear()
+
+
 def _hashable(place: Any) -> Any:
     try:
         hash(place)
@@ -190,6 +220,7 @@ class TaskSpans:
         self.current: Span | None = None
         """The innermost span of the current record; ``None`` if it has none."""
         self.waiting = _WaitingTraces()
+        self.rows_put = _RowTraces()
         self._stores: dict[str, list[str]] = {}
         """The names of the stores that nodes have."""
 
@@ -320,8 +351,23 @@ class TaskSpans:
     def store(self, node: str, store: OpenStore) -> OpenStore:
         """Returns a store as a node gets it, which remembers the traces of what waits in it."""
         self._stores.setdefault(node, []).append(store.builder.name)
-        waits = store.cached or hasattr(store.operator, "evict_while")
-        return replace(store, operator=_WaitingStore(store, node, self)) if waits else store
+        is_buffer = hasattr(store.operator, "evict_while")
+        if store.cached or is_buffer:
+            store = replace(store, operator=_WaitingStore(store, node, self))
+        return store if is_buffer else replace(store, operator=_MetStore(store, node, self))
+
+    def met(self, store: str, node: str, key: Any, timestamp: int) -> bool:
+        """Links the span of the current record to the trace of a row that its join has found; returns whether it did.
+
+        A row of the same trace needs no link.
+        """
+        if self.current is None:
+            return False
+        found = self.rows_put.of((store, key), node, timestamp)
+        if found is None or found.trace_id == self.current.get_span_context().trace_id:
+            return False
+        self.current.add_link(found)
+        return True
 
     def changelog(self, store: str, changelog: Changelog) -> LogFunctions:
         """Returns the functions by which a store logs, as they are: changelogs have no traces."""
@@ -387,8 +433,83 @@ class TaskSpans:
         """Does nothing: what waits in buffers outlives a commit."""
 
     def rolled_back(self) -> None:
-        """Forgets what waits: the records are read again, with their traces."""
+        """Forgets what waits and what was put: the records are read again, with their traces."""
         self.waiting.clear()
+        self.rows_put.clear()
+
+
+class _MetStore:
+    """A store, as an operator of the DSL gets it, that remembers who put its rows, for the joins that find them.
+
+    An operator that reads what it has put itself, as an aggregation does, goes on with its own row, and is not linked.
+    """
+
+    def __init__(self, store: OpenStore, node: str, spans: TaskSpans) -> None:
+        self._operator, self._name, self._node, self._spans = store.operator, store.builder.name, node, spans
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._operator, name)
+        if name == "put":
+            return self._putting(found)
+        if name == "add":
+            return self._adding(found)
+        if name in ("get", "get_forwarded", "get_as_of"):
+            return self._getting(found)
+        return _MetRows(found, self._name, self._node, self._spans) if name == "timed" else found
+
+    def _putting(self, put: Callable[..., Any]) -> Callable[..., Any]:
+        spans, name, node = self._spans, self._name, self._node
+
+        def put_traced(key: Any, value: Any, timestamp: int, *headers: Headers) -> Any:
+            spans.rows_put.put((name, key), node, timestamp, None if value is None else spans.current)
+            return put(key, value, timestamp, *headers)
+
+        return put_traced
+
+    def _adding(self, add: Callable[..., Any]) -> Callable[..., Any]:
+        """Returns `add` of the store of one side of a join of streams, which has a row for each key and time."""
+        spans, name, node = self._spans, self._name, self._node
+
+        def add_traced(key: bytes, time: int, *row: Any) -> Any:
+            spans.rows_put.put((name, (key, time)), node, time, spans.current)
+            return add(key, time, *row)
+
+        return add_traced
+
+    def _getting(self, get: Callable[..., Any]) -> Callable[..., Any]:
+        spans, name, node = self._spans, self._name, self._node
+
+        def get_traced(key: Any, *as_of: int) -> Any:
+            found = get(key, *as_of)
+            if found is not None and spans.current is not None:
+                spans.met(name, node, key, found[1])
+            return found
+
+        return get_traced
+
+
+class _MetRows:
+    """The rows of a store of windows, as a join of streams reads them."""
+
+    def __init__(self, rows: Any, name: str, node: str, spans: TaskSpans) -> None:
+        self._rows, self._name, self._node, self._spans = rows, name, node, spans
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._rows, name)
+        return self._finding(found) if name == "find" else found
+
+    def _finding(self, find: Callable[..., Any]) -> Callable[..., Any]:
+        spans, name, node = self._spans, self._name, self._node
+
+        def find_traced(key: bytes, *times: int) -> Any:
+            found = find(key, *times)
+            if spans.current is not None:
+                met = (one for one in found if spans.met(name, node, (key, one[1]), one[1]))
+                for _ in islice(met, LINKS_MAX):
+                    pass
+            return found
+
+        return find_traced
 
 
 class _WaitingStore:

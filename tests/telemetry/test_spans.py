@@ -21,6 +21,7 @@ from processor_api.errors import ConfigError
 from streams import (
     BufferConfig,
     Grouped,
+    JoinWindows,
     Materialized,
     Processor,
     PunctuationType,
@@ -34,7 +35,7 @@ from streams import (
     Topology,
     TopologyTestDriver,
 )
-from streams.telemetry.spans import LINKS_MAX, WAITING_MAX, _WaitingTraces, is_sampled
+from streams.telemetry.spans import LINKS_MAX, WAITING_MAX, _RowTraces, _WaitingTraces, is_sampled
 from streams.testing import EmbeddedKafka
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
@@ -337,6 +338,123 @@ def test_a_join_is_in_the_trace_of_the_record_that_made_the_result() -> None:
         made.create_input_topic("table").pipe_input("k", "t")
         made.create_input_topic("in").pipe_input("k", "v", headers=SAMPLED)
         assert traceparent(made.create_output_topic("out").read_record())[0] == int(TRACE, 16)
+
+
+LATER = [("traceparent", f"00-{TRACE[::-1]}-{SPAN}-01".encode())]
+SECOND = timedelta(seconds=1)
+
+
+def links_of(name: str) -> list[int]:
+    return [link.context.trace_id for link in Spans()[name].links]
+
+
+def joined_streams(builder: StreamsBuilder, left: str, right: str) -> Any:
+    windows = JoinWindows.of_time_difference_with_no_grace(SECOND)
+    one, other = builder.stream(left), builder.stream(right)
+    return one.join(other, lambda a, b: a + b, windows=windows)
+
+
+def joined_table(builder: StreamsBuilder, left: str, right: str) -> Any:
+    return builder.stream(left).join(builder.table(right), lambda a, b: a + b)
+
+
+def joined_versions(builder: StreamsBuilder, left: str, right: str) -> Any:
+    versions = Materialized.as_(Stores.persistent_versioned_key_value_store("versions", 60_000))
+    return builder.stream(left).join(builder.table(right, materialized=versions), lambda a, b: a + b)
+
+
+def joined_tables(builder: StreamsBuilder, left: str, right: str) -> Any:
+    return builder.table(left).join(builder.table(right), lambda a, b: a + b).to_stream()
+
+
+def joined_by_foreign_key(builder: StreamsBuilder, left: str, right: str) -> Any:
+    pairs = builder.table(left).foreign_key_join(builder.table(right), lambda a: "k", lambda a, b: a + b)
+    return pairs.to_stream()
+
+
+JOINS = [joined_streams, joined_table, joined_versions, joined_tables]
+
+
+@pytest.mark.parametrize("cache", [0, 1 << 20])
+@pytest.mark.parametrize("join", JOINS)
+def test_the_result_of_a_join_is_linked_to_the_trace_of_the_row_that_it_met(join: Any, cache: int) -> None:
+    """In the span of the record that made it. What came without a trace is met without a link."""
+    builder = StreamsBuilder(key_serde="string", value_serde="string")
+    join(builder, "in", "other").to("out")
+    with driver(builder, 0, **{"statestore.cache.max.bytes": cache}) as made:
+        row, record = made.create_input_topic("other"), made.create_input_topic("in")
+        row.pipe_input("k", "r", 10, headers=SAMPLED)
+        row.pipe_input("x", "r", 10)
+        EXPORTER.clear()
+        record.pipe_input("k", "v", 10, headers=LATER)
+        if cache and join is joined_tables:  # each change waits in the cache of its table
+            return
+        assert links_of("process in") == [int(TRACE, 16)]
+        EXPORTER.clear()
+        record.pipe_input("x", "v", 10, headers=LATER)
+        assert links_of("process in") == []
+
+
+def test_a_row_that_was_put_again_or_deleted_is_not_linked_to_its_former_trace() -> None:
+    builder = StreamsBuilder(key_serde="string", value_serde="string")
+    joined_table(builder, "in", "other").to("out")
+    with driver(builder, 0) as made:
+        row, record = made.create_input_topic("other"), made.create_input_topic("in")
+        row.pipe_input("k", "r", 10, headers=SAMPLED)
+        row.pipe_input("k", "s", 10)
+        record.pipe_input("k", "v", 10, headers=LATER)
+        assert links_of("process in") == []
+
+
+def test_an_older_version_is_not_linked_to_the_trace_of_the_latest() -> None:
+    builder = StreamsBuilder(key_serde="string", value_serde="string")
+    joined_versions(builder, "in", "other").to("out")
+    with driver(builder, 0) as made:
+        row, record = made.create_input_topic("other"), made.create_input_topic("in")
+        row.pipe_input("k", "r", 10)
+        row.pipe_input("k", "s", 20, headers=SAMPLED)
+        record.pipe_input("k", "v", 15, headers=LATER)
+        assert links_of("process in") == []
+
+
+def test_a_result_by_foreign_key_is_linked_to_the_row_of_the_other_table() -> None:
+    builder = StreamsBuilder(key_serde="string", value_serde="string")
+    joined_by_foreign_key(builder, "in", "other").to("out")
+    with driver(builder, 0) as made:
+        made.create_input_topic("other").pipe_input("k", "r", 10, headers=SAMPLED)
+        EXPORTER.clear()
+        made.create_input_topic("in").pipe_input("a", "v", 10, headers=LATER)
+        assert [link.context.trace_id for span in Spans().all for link in span.links] == [int(TRACE, 16)]
+
+
+def test_an_aggregation_is_not_linked_to_the_row_that_it_has_put_itself() -> None:
+    builder = StreamsBuilder(key_serde="string", value_serde="string")
+    builder.stream("in").group_by_key().count().to_stream().to("out", value_serde="long")
+    with driver(builder, 0) as made:
+        records = made.create_input_topic("in")
+        records.pipe_input("k", "v", 10, headers=SAMPLED)
+        EXPORTER.clear()
+        records.pipe_input("k", "v", 10, headers=LATER)
+        assert links_of("process in") == []
+
+
+def test_the_traces_of_rows_and_the_links_of_a_record_are_limited() -> None:
+    builder = StreamsBuilder(key_serde="string", value_serde="string")
+    joined_streams(builder, "in", "other").to("out")
+    with driver(builder, 0) as made:
+        row, record = made.create_input_topic("other"), made.create_input_topic("in")
+        for number in range(LINKS_MAX + 8):
+            own = [("traceparent", f"00-{number + 1:032x}-{SPAN}-01".encode())]
+            row.pipe_input("k", "r", 10 + number, headers=own)
+        EXPORTER.clear()
+        record.pipe_input("k", "v", 10, headers=LATER)
+        assert len(links_of("process in")) == LINKS_MAX
+    traces = _RowTraces()
+    span = trace.NonRecordingSpan(trace.SpanContext(1, 2, is_remote=False))
+    for number in range(WAITING_MAX + 1):
+        traces.put(("store", number), "writer", 5, span)
+    assert traces.of(("store", 0), "reader", 5) is None
+    assert traces.of(("store", WAITING_MAX), "reader", 5) is span.get_span_context()
 
 
 def test_a_join_by_foreign_key_is_one_trace() -> None:
