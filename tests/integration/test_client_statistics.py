@@ -9,7 +9,7 @@ from typing import Any
 from integration_support.topics import Topics
 from processor_api.serde import Serdes
 from runtime_support.running_app import passing_on
-from streams import KafkaStreams, why_no_output
+from streams import BrokerStatus, KafkaStreams, why_no_output
 from waiting import wait_until
 
 S = Serdes.STRING
@@ -44,8 +44,15 @@ def test_clients_and_the_broker_are_in_the_metrics_and_the_status(
             client.startswith(app.status().client_id) for client in metrics("producer-metrics", "queued-records")
         )
         assert max(metrics("producer-metrics", "connection-count").values()) >= 1
-        wait_until("it is in the status", lambda: any(one.latency_ms for one in app.status().brokers))
-        [broker] = app.status().brokers
+
+        def has_latency() -> bool:
+            topics.send(source, [("k", "v")])
+            found.extend(app.status().brokers)
+            return bool(found and found[-1].latency_ms)
+
+        found: list[BrokerStatus] = []
+        wait_until("it is in the status", has_latency)
+        broker = found[-1]
         assert broker.address == kafka
         assert broker.connected >= 2
         assert (broker.unreachable, broker.timeouts) == (0, 0)
