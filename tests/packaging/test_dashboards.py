@@ -12,9 +12,12 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from ruamel.yaml import YAML
 
+from processor_api.metrics import Metric, MetricName
 from processor_api.record import DropReason
 from streams import Materialized, StreamsBuilder
+from streams.app.client_metrics import client_statistics_metrics
 from streams.http.exposition import exposition
+from streams.kafka.client_statistics import BrokerFigures, ClientStatistics
 from streams.testing import EmbeddedKafka
 from waiting import wait_until
 
@@ -22,6 +25,36 @@ ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
 METRIC = re.compile(r"\bkafka_streams_\w+")
 LABELS = re.compile(r"(kafka_streams_\w+)\{([^}]*)\}|by \(([^)]*)\)|\{\{\s*(?:\$labels\.)?(\w+)\s*\}\}")
+
+
+BROKER = BrokerFigures(
+    node=1,
+    address="b1:9092",
+    state="UP",
+    partitions=1,
+    latency_avg_ms=1.0,
+    latency_p99_ms=1.0,
+    latency_max_ms=1.0,
+    throttle_avg_ms=0.0,
+    requests=1,
+    responses=1,
+    bytes_out=1,
+    bytes_in=1,
+    queued=0,
+    in_flight=0,
+    timeouts=0,
+    connects=1,
+    disconnects=0,
+)
+PRODUCER = ClientStatistics(
+    client_id="me-producer",
+    is_producer=True,
+    brokers=(BROKER,),
+    topics=(),
+    queued_records=0,
+    queued_bytes=0,
+    queue_bytes_max=1,
+)
 
 
 def yaml(name: str) -> Any:
@@ -53,8 +86,12 @@ def exported() -> dict[str, set[str]]:
     counts.to_stream().to("out", value_serde="long")
     found: dict[str, set[str]] = {}
 
+    def all_metrics() -> dict[MetricName, Metric]:
+        clients = client_statistics_metrics([PRODUCER])  # the clients of a broker in memory have no such figures
+        return {**app.metrics(), **{metric.metric_name: metric for metric in clients}}
+
     def has_all() -> bool:
-        text = exposition(app.metrics, app.is_ready, "text/plain")[0].decode()
+        text = exposition(all_metrics, app.is_ready, "text/plain")[0].decode()
         for family in text_string_to_metric_families(text):
             for sample in family.samples:
                 found.setdefault(sample.name, set()).update(sample.labels)
