@@ -95,7 +95,9 @@ def standby_consumer(config: StreamsConfig, client_id: str) -> dict[str, Any]:
 def global_consumer(config: StreamsConfig, client_id: str) -> dict[str, Any]:
     """Returns the settings of the consumer of global stores. It joins no group; the client wants a group id all the
     same."""
-    return {**_consumer(config, client_id, config.global_consumer), "auto.offset.reset": "error"}
+    # Statistics would pile up: it is not polled while a full disk keeps its records from being written.
+    defaults = _CONSUMER | {"statistics.interval.ms": 0}
+    return {**_consumer(config, client_id, config.global_consumer, defaults), "auto.offset.reset": "error"}
 
 
 def producer(config: StreamsConfig, client_id: str, transactional_id: str | None = None) -> dict[str, Any]:

@@ -108,6 +108,7 @@ def test_what_waits_in_clients_is_bounded() -> None:
     assert (main["queued.max.messages.kbytes"], main["queued.min.messages"]) == (16_384, 20_000)
     assert (restore["queued.max.messages.kbytes"], restore["queued.min.messages"]) == (65_536, 200_000)
     assert (main["statistics.interval.ms"], restore["statistics.interval.ms"]) == (15_000, 0)
+    assert clients.global_consumer(config(), "c")["statistics.interval.ms"] == 0
     given = config({"consumer.queued.min.messages": 7, "producer.buffer.memory": 1 << 20})
     assert clients.main_consumer(given, "c")["queued.min.messages"] == 7
     assert clients.restore_consumer(given, "c")["queued.min.messages"] == 7
