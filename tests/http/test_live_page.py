@@ -9,6 +9,7 @@ import socket
 import time
 from collections.abc import Iterable
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from streams.drawing.drawn import drawn
 from streams.drawing.graph import graph_of
 from streams.http.page.live import MOST_PAGES, is_silent, snapshot
 from streams.http.server import CLOSE_S
-from streams.observing.status import DropStatus, NodeStatus, TaskStatus, WorkerStatus
+from streams.observing.status import BrokerStatus, DropStatus, NodeStatus, TaskStatus, WorkerStatus
 from waiting import wait_until
 
 PAGE = Path(__file__).parents[2] / "streams" / "http" / "page"
@@ -209,6 +210,7 @@ def test_a_snapshot_adds_up_nodes_and_dropped_records_over_the_tasks() -> None:
             task(1, 10.0, node("n", 5, 1.0, 0.1), drops=[drop(3, None)]),
         )
     )
+    assert (found["brokers"], found["global_task"]) == ([], None)
     assert found["nodes"] == {"n": [10, 4.0, 0.4]}
     assert [(one["count"], one["late_by_ms"]) for one in found["drops"]] == [(5, 70)]
     json.dumps(found, allow_nan=False)
@@ -254,3 +256,23 @@ def test_it_lists_the_workers_of_the_application_with_their_tasks(cluster: Clust
 
     expected = [(f"127.0.0.1:{port}", port == ports[0], 1) for port in sorted(ports, key=str)]
     wait_until("both have a task", lambda: listed() == expected)
+
+
+def test_brokers_and_what_fills_global_stores_are_in_a_snapshot() -> None:
+    broker = BrokerStatus(
+        id=1,
+        address="b1:9092",
+        connected=1,
+        unreachable=0,
+        partitions=2,
+        latency_ms=1.5,
+        latency_p99_ms=None,
+        queued=0,
+        timeouts=0,
+        disconnects=0,
+    )
+    found = snapshot(replace(worker(), brokers=(broker,), global_task=task(7, 1.0, node("source", 4))))
+    assert [one["address"] for one in found["brokers"]] == ["b1:9092"]
+    assert found["global_task"]["id"] == task(7, 1.0).id
+    assert found["nodes"]["source"][0] == 4
+    json.dumps(found, allow_nan=False)

@@ -197,6 +197,7 @@ def snapshot(status: WorkerStatus) -> dict[str, Any]:
     return {
         **_fields(status),
         "threads": [_fields(thread) for thread in status.threads],
+        "brokers": [_fields(broker) for broker in status.brokers],
         "tasks": [_task(task) for task in status.tasks],
         "global_task": None if status.global_task is None else _task(status.global_task),
         "nodes": _nodes(status.all_tasks),

@@ -782,6 +782,14 @@ const TABLES = {
     rows: (it) => it.threads.map((thread) => [threadName(thread.name), thread.state.toLowerCase().replaceAll("_", " "),
       rate(thread.rate), percent(thread.process_ratio + thread.commit_ratio), threadText(thread)]),
   },
+  brokers: {
+    title: "Brokers",
+    columns: [["Broker"], ["State"], ["Answers in", NUMBER], ["99 of 100", NUMBER]],
+    rows: (it) => it.brokers.map((one) => [one.id < 0 ? one.address : `${one.id}, ${one.address}`,
+      one.unreachable ? "not reached" : one.connected ? "connected" : "idle", brokerTime(one.latency_ms), brokerTime(one.latency_p99_ms),
+      [one.timeouts ? `${count(one.timeouts)} requests without an answer in time` : "", one.queued ? `${count(one.queued)} requests wait` : "",
+        one.disconnects ? `${count(one.disconnects)} disconnects` : ""].filter(Boolean).join(" · ")]),
+  },
   workers: {
     title: "Workers",
     columns: [["Worker"], ["Tasks", NUMBER]],
@@ -789,6 +797,10 @@ const TABLES = {
       [worker.own ? "this worker" : "", worker.tasks.join(", ")].filter(Boolean).join(": ")]),
   },
 };
+
+function brokerTime(ms) {
+  return !known(ms) ? "–" : ms < 1000 ? `${ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms` : duration(ms);
+}
 
 async function loadWorkers() {
   if (page.tab !== "workers") return;
