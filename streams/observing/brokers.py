@@ -31,6 +31,6 @@ def _added(node: int, parts: list[tuple[bool, BrokerFigures]]) -> BrokerStatus:
         latency_ms=sum(means) / len(means) if means else None,
         latency_p99_ms=max(slowest, default=None),
         queued=sum(one.queued for one in brokers),
-        timeouts=sum(one.timeouts for one in brokers),
+        unanswered=sum(one.timeouts for one in brokers),
         disconnects=sum(one.disconnects for one in brokers),
     )

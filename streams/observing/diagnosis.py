@@ -48,10 +48,10 @@ def why_no_output(status: WorkerStatus, earlier: WorkerStatus | None = None) -> 
 
 def _of_brokers(status: WorkerStatus, earlier: WorkerStatus | None) -> Iterator[NoOutputReason]:
     """Yields the brokers that do not answer, as the clients of the worker see them."""
-    before = {one.id: one.timeouts for one in (() if earlier is None else earlier.brokers)}
+    before = {one.id: one.unanswered for one in (() if earlier is None else earlier.brokers)}
     for one in status.brokers:
         name, led = f"broker {one.id} ({one.address})", f"{one.partitions} partitions of this worker"
-        new = one.timeouts - before.get(one.id, one.timeouts)
+        new = one.unanswered - before.get(one.id, one.unanswered)
         if one.unreachable and one.id < 0:
             yield NoOutputReason(
                 cause="broker",

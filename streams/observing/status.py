@@ -225,7 +225,7 @@ class BrokerStatus:
     latency_p99_ms: float | None
     queued: int
     """Requests that wait to be sent."""
-    timeouts: int
+    unanswered: int
     """Requests that had no answer in time, of the clients that there are now; so ``disconnects``."""
     disconnects: int
 

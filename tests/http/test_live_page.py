@@ -268,7 +268,7 @@ def test_brokers_and_what_fills_global_stores_are_in_a_snapshot() -> None:
         latency_ms=1.5,
         latency_p99_ms=None,
         queued=0,
-        timeouts=0,
+        unanswered=0,
         disconnects=0,
     )
     found = snapshot(replace(worker(), brokers=(broker,), global_task=task(7, 1.0, node("source", 4))))

@@ -55,7 +55,7 @@ def test_clients_and_the_broker_are_in_the_metrics_and_the_status(
         broker = found[-1]
         assert broker.address == kafka
         assert broker.connected >= 2
-        assert (broker.unreachable, broker.timeouts) == (0, 0)
+        assert (broker.unreachable, broker.unanswered) == (0, 0)
         assert "broker" not in [one.cause for one in why_no_output(app.status())]
         rebalances = {key.name: value.metric_value() for key, value in app.metrics().items() if "rebalance" in key.name}
         assert rebalances["rebalance-total"] >= 1

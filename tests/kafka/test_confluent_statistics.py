@@ -191,7 +191,7 @@ def test_latencies_of_a_broker_are_those_of_producers() -> None:
     idle = window(avg=500_000, p99=500_000)
     [broker] = broker_statuses([client("producer"), client("consumer", rtt=idle, req_timeouts=4, state="DOWN")])
     assert (broker.latency_ms, broker.latency_p99_ms) == (2, 9)
-    assert (broker.connected, broker.unreachable, broker.timeouts, broker.disconnects) == (1, 1, 5, 2)
+    assert (broker.connected, broker.unreachable, broker.unanswered, broker.disconnects) == (1, 1, 5, 2)
     [silent] = broker_statuses([client("consumer", rtt=idle)])
     assert silent.latency_ms is None
 

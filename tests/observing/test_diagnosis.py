@@ -279,13 +279,13 @@ def test_a_broker_that_does_not_answer_is_named(cluster: Cluster) -> None:
     """One without a connection by the last statistics, and one that has let requests time out since the look before."""
     app = cluster.start(passing_topology())
     counts = {"connected": 1, "latency_ms": None, "latency_p99_ms": None, "queued": 0, "disconnects": 0}
-    good = BrokerStatus(id=1, address="b1:9092", unreachable=0, partitions=3, timeouts=7, **counts)
+    good = BrokerStatus(id=1, address="b1:9092", unreachable=0, partitions=3, unanswered=7, **counts)
     status = replace(app.status(), brokers=(good,))
     assert "broker" not in [one.cause for one in why_no_output(status)]
     gone = replace(status, brokers=(replace(good, connected=0, unreachable=1),))
     first = why_no_output(gone)[0]
     assert (first.cause, "broker 1 (b1:9092) cannot be reached" in first.text) == ("broker", True)
-    slow = replace(status, brokers=(replace(good, timeouts=9),))
+    slow = replace(status, brokers=(replace(good, unanswered=9),))
     assert "broker" not in [one.cause for one in why_no_output(slow)], "it may have been long ago"
     first = why_no_output(slow, status)[0]
     assert (first.cause, "has not answered 2 requests in time" in first.text) == ("broker", True)

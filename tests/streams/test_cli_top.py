@@ -326,7 +326,7 @@ def broker(id_: int, **given: Any) -> BrokerStatus:
         "latency_ms": 2.5,
         "latency_p99_ms": 1250.0,
         "queued": 0,
-        "timeouts": 0,
+        "unanswered": 0,
         "disconnects": 1,
     }
     return BrokerStatus(id=id_, **{**fields, **given})

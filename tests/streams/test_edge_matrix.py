@@ -415,7 +415,7 @@ error of the record, which has its place."""
 NOT_TRIED: dict[str, str] = {
     r"(KStream|KTable|GlobalKTable|KGrouped\w+|BranchedKStream|\w+edKStream)": "made by the DSL",
     r"(Thread|Task)Metadata|QueryResult|StateQueryResult|TraceStep|RecordTrace|Test(Input|Output)Topic|Captured\w+|"
-    r"(Drop|Held|Node|Partition|Snapshot|Store|Task|Thread|Worker)Status|HostInfo(\.\w+)?|KeyQueryMetadata|"
+    r"(Broker|Drop|Held|Node|Partition|Snapshot|Standby|Store|Task|Thread|Worker)Status|HostInfo(\.\w+)?|KeyQueryMetadata|"
     r"StreamsMetadata|NoOutputReason|why_no_output|"
     r"LagInfo|RawRecord|ErrorHandlerContext|Dsl\w+Params|ConsumedRecord|RecordContext|RecordMetadata|"
     r"QueryableStoreType|RecordTrace\.\w+|CapturedPunctuator\.\w+|QueryableStoreType\.\w+": "made by the library",

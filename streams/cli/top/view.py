@@ -265,7 +265,7 @@ def _brokers(workers: Sequence[WorkerStatus]) -> Section:
             _ms(one.latency_ms),
             _ms(one.latency_p99_ms),
             amount(one.queued),
-            amount(one.timeouts),
+            amount(one.unanswered),
             amount(one.disconnects),
         )
         for worker in workers

@@ -787,7 +787,7 @@ const TABLES = {
     columns: [["Broker"], ["State"], ["Answers in", NUMBER], ["99 of 100", NUMBER]],
     rows: (it) => it.brokers.map((one) => [one.id < 0 ? one.address : `${one.id}, ${one.address}`,
       one.unreachable ? "not reached" : one.connected ? "connected" : "idle", brokerTime(one.latency_ms), brokerTime(one.latency_p99_ms),
-      [one.timeouts ? `${count(one.timeouts)} requests without an answer in time` : "", one.queued ? `${count(one.queued)} requests wait` : "",
+      [one.unanswered ? `${count(one.unanswered)} requests without an answer in time` : "", one.queued ? `${count(one.queued)} requests wait` : "",
         one.disconnects ? `${count(one.disconnects)} disconnects` : ""].filter(Boolean).join(" · ")]),
   },
   workers: {
