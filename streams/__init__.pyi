@@ -10,8 +10,8 @@ from dsl import EagerBufferConfig as EagerBufferConfig
 from dsl import EmitStrategy as EmitStrategy
 from dsl import GlobalKTable as GlobalKTable
 from dsl import Grouped as Grouped
-from dsl import JoinWindows as JoinWindows
 from dsl import Joined as Joined
+from dsl import JoinWindows as JoinWindows
 from dsl import KGroupedStream as KGroupedStream
 from dsl import KGroupedTable as KGroupedTable
 from dsl import KStream as KStream
@@ -104,12 +104,12 @@ from processor_api.serde import Serde as Serde
 from processor_api.serde import Serdes as Serdes
 from processor_api.stores.builder import StoreBuilder as StoreBuilder
 from processor_api.stores.builders import StateStoreBuilder as StateStoreBuilder
+from processor_api.stores.contracts import PUT_RETURN_CODE_NOT_PUT as PUT_RETURN_CODE_NOT_PUT
+from processor_api.stores.contracts import PUT_RETURN_CODE_VALID_TO_UNDEFINED as PUT_RETURN_CODE_VALID_TO_UNDEFINED
 from processor_api.stores.contracts import AggregationWithHeaders as AggregationWithHeaders
 from processor_api.stores.contracts import KeyValueIterator as KeyValueIterator
 from processor_api.stores.contracts import KeyValueStore as KeyValueStore
 from processor_api.stores.contracts import ListStore as ListStore
-from processor_api.stores.contracts import PUT_RETURN_CODE_NOT_PUT as PUT_RETURN_CODE_NOT_PUT
-from processor_api.stores.contracts import PUT_RETURN_CODE_VALID_TO_UNDEFINED as PUT_RETURN_CODE_VALID_TO_UNDEFINED
 from processor_api.stores.contracts import ReadOnlyKeyValueStore as ReadOnlyKeyValueStore
 from processor_api.stores.contracts import ReadOnlySessionStore as ReadOnlySessionStore
 from processor_api.stores.contracts import ReadOnlyWindowStore as ReadOnlyWindowStore
@@ -186,8 +186,8 @@ from state.formats.windowed_serdes import WindowedSerdes as WindowedSerdes
 from streams.app.kafka_streams import KafkaStreams as KafkaStreams
 from streams.app.states import ClientState as ClientState
 from streams.app.states import StateListener as StateListener
-from streams.app.uncaught import StreamThreadExceptionResponse as StreamThreadExceptionResponse
 from streams.app.uncaught import StreamsUncaughtExceptionHandler as StreamsUncaughtExceptionHandler
+from streams.app.uncaught import StreamThreadExceptionResponse as StreamThreadExceptionResponse
 from streams.cli.run.script import run as run
 from streams.cli.run.script import script_config as script_config
 from streams.config import StreamsConfig as StreamsConfig
