@@ -31,7 +31,7 @@ WINDOWED = ("windows", "sessions")
 TRANSACTIONS_S = 300.0
 """Time after which no transaction of a process that was killed is open any more."""
 OF_SEGMENTS = re.compile(r"\.(time-ordered-)?(window|session)-")
-"""In the name of a family: its rows begin with segments."""
+"""Matches the names of families whose rows begin with segments."""
 
 
 class World:
