@@ -122,3 +122,38 @@ def test_from_classic_to_streams_and_back(topics: Topics, workers: Workers, tmp_
         classic.read_round(reader)
         worker.stop()
         classic.check(reader)
+
+
+@pytest.mark.slow
+def test_what_the_brokers_refuse_ends_a_worker_with_what_to_do(topics: Topics, workers: Workers) -> None:
+    """A worker of the group goes on meanwhile."""
+    counting = streams_group(topics, workers)
+    counting.send()
+    running = counting.start().wait_running()
+    own, other = counting.input, topics.create("other", 4)
+    for settings, read, says in [
+        ({"group.instance.id": "mine"}, own, "need Kafka 4.4 or later"),
+        ({}, other, "streams groups upgrade-topology"),
+        ({"group.protocol": "classic"}, own, "INCONSISTENT_GROUP_PROTOCOL"),
+    ]:
+        before, counting.input = dict(counting._settings), read
+        counting._settings |= settings
+        refused = counting.start()
+        assert refused.wait() != 0
+        assert says in refused.text
+        counting._settings, counting.input = before, own
+    with topics.reader(counting.output) as reader:
+        counting.read_round(reader)
+    running.stop()
+
+
+@pytest.mark.slow
+def test_a_topic_that_the_brokers_cannot_make_is_named(topics: Topics, workers: Workers) -> None:
+    counting = Counting(topics, workers, group_protocol="streams", replication_factor=3)
+    counting.send()
+    worker = counting.start()
+    said = worker.wait_for("the group gives no tasks yet")["status"]
+    assert said.startswith("MISSING_INTERNAL_TOPICS")
+    assert "Creation failed" in said
+    assert "replication.factor" in said.partition(" To do: ")[2]
+    worker.stop()
