@@ -4,7 +4,7 @@
 
 Two workers of one application run a workload over four partitions; records come evenly. One is killed by SIGKILL and
 not started again. The time until each partition that stood still has output again is printed. The session is 10 s: a
-command, which takes the arguments of `benchmarks/runner.py`, is told so by what `--more` has for it.
+command, which takes the arguments of `benchmarks/runner.py`, is given that by what `--more` has for it.
 """
 
 from __future__ import annotations

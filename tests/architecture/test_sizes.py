@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from tools.parsed_sources import lines_of_code, nodes_of, parsed
 
 MOST_LINES_IN_A_FILE = 550
-MOST_LINES_OF = {"dsl/streams.py": 670}
+MOST_LINES_OF = {"dsl/streams.py": 670, "streams/config/keys.py": 650}
 MOST_LINES_IN_A_FUNCTION = 55
 
 

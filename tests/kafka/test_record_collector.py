@@ -660,7 +660,7 @@ def test_a_stop_ends_the_wait_for_a_broker_that_does_not_answer() -> None:
     """It was waited for until the time-out of the delivery, minutes later by default."""
     kit, producer = stuck(BufferError())
     before = kit.clock.monotonic()
-    kit.collector.stopping = lambda: kit.clock.monotonic() >= before + 30.0
+    kit.collector.patience.stopping = lambda: kit.clock.monotonic() >= before + 30.0
     with pytest.raises(RetryableError, match="not delivered within 5 s of the stop"):
         kit.collector.flush()
     assert kit.clock.monotonic() - before == pytest.approx(36.0, abs=1.0)

@@ -166,6 +166,30 @@ class Changelog:
             self._end += 1
 
 
+class Patience:
+    """Knows for how long deliveries are waited for: once the thread is asked to end, not for long."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.stopping: Callable[[], bool] = _no
+        """Whether the thread is asked to end."""
+        self._stopped_at: float | None = None
+
+    def check(self) -> None:
+        """Raises an error when it is over.
+
+        :raises RetryableError: if the broker has not answered for some time.
+        """
+        if not self.stopping():
+            return
+        now = self._clock.monotonic()
+        self._stopped_at = now if self._stopped_at is None else self._stopped_at
+        if now - self._stopped_at > STOPPING_S:
+            raise RetryableError(
+                f"records were not delivered within {STOPPING_S:.0f} s of the stop: is the broker reachable?"
+            )
+
+
 Produced = Callable[[Callable[..., None]], Callable[..., None]]
 """The client's ``produce`` to what is called in its place."""
 
@@ -199,9 +223,7 @@ class RecordCollector:
         self._warned_of_zero: set[str] = set()
         self.holds_changes = False
         """Whether changelogs keep what is logged until the results of its commit have arrived."""
-        self.stopping: Callable[[], bool] = _no
-        """Whether the thread is asked to end: then nothing waits long for a broker that does not answer."""
-        self._stopped_at: float | None = None
+        self.patience = Patience(clock)
 
     @property
     def producer(self) -> Producer:
@@ -297,17 +319,7 @@ class RecordCollector:
 
     def _flush(self) -> None:
         while not self._producer.flush(FLUSH_SLICE_S):
-            self._check_patience()
-
-    def _check_patience(self) -> None:
-        if not self.stopping():
-            return
-        now = self._clock.monotonic()
-        self._stopped_at = now if self._stopped_at is None else self._stopped_at
-        if now - self._stopped_at > STOPPING_S:
-            raise RetryableError(
-                f"records were not delivered within {STOPPING_S:.0f} s of the stop: is the broker reachable?"
-            )
+            self.patience.check()
 
     def poll(self) -> None:
         """Serves callbacks; to be called once per batch."""
@@ -376,7 +388,7 @@ class RecordCollector:
     def _make_room(self, since: float) -> None:
         self._producer.poll(QUEUE_FULL_WAIT_S)
         self.check()
-        self._check_patience()
+        self.patience.check()
         if self._clock.monotonic() - since > QUEUE_FULL_DEADLINE_S:
             raise RetryableError("the producer's queue has been full for two minutes: is the broker reachable?")
 

@@ -196,7 +196,7 @@ class ThreadResources:
 
     def leave_to_parent(self) -> Collection[str]:
         """Has the copy in a forked child begin no further record."""
-        self.pace.stopping = self.collector.stopping = lambda: True
+        self.pace.stopping = self.collector.patience.stopping = lambda: True
         return ()
 
     def join(self, stopping: Event) -> None:
@@ -204,7 +204,7 @@ class ThreadResources:
 
         :raises TopologyError: if members of another topology have left records behind that this one would never read.
         """
-        self.pace.stopping = self.collector.stopping = stopping.is_set
+        self.pace.stopping = self.collector.patience.stopping = stopping.is_set
         if self.process.config.exactly_once:
             # ends what a former producer of this id left open, before offsets are read
             self.clients.producer.init_transactions()
