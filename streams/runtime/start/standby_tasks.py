@@ -37,13 +37,13 @@ log = logging.getLogger("streams.tasks")
 REQUESTS_INTERVAL_S = 0.1
 """How often standby tasks look whether their files are wanted."""
 OPEN_INTERVAL_S = 0.25
-LOOK_INTERVAL_S = 0.1
+LOOK_INTERVAL_S = 0.25
 """How often it is looked what the stores have reached."""
 AGAIN_S = 5.0
 """How long a copy that could not be opened or written is left alone."""
 OPENED_AT_ONCE = 10
 """So many are opened at a time, between which the thread polls and commits."""
-MARKS_INTERVAL_S = 2.0
+MARKS_INTERVAL_S = 5.0
 COMPLETE_INTERVAL_S = 30.0
 
 
