@@ -119,6 +119,7 @@ def queries(bootstrap: str, prefix: str, seconds: float, chosen: list[int]) -> N
     for workers in chosen:
         for percent in PERCENTS:
             with running(bootstrap, prefix, workers, percent) as port:
+                until(lambda port=port, workers=workers: is_shared(port, workers))
                 until(lambda port=port: processed(port)[1] > 2 * KEYS)
                 for way in DEPTH:
                     alone, _ = rate_while(port, None, seconds)
@@ -137,6 +138,11 @@ def here(port: int, worker: int) -> list[int]:
     """Returns the partitions that a worker has."""
     found: list[int] = (asked(port, f"/workers/{worker}/stores/counts") or {"here": []})["here"]
     return found
+
+
+def is_shared(port: int, workers: int) -> bool:
+    """Whether each worker of a supervisor has as many partitions; they move once when all have started."""
+    return workers == 1 or all(len(here(port, number)) == PARTITIONS // workers for number in range(workers))
 
 
 def range_s(port: int) -> tuple[float, float] | None:

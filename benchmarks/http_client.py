@@ -48,6 +48,8 @@ def taken(got: bytearray) -> list[int]:
         if len(got) < end + 4 + size:
             break
         found.append(int(head.split(b" ", 2)[1]))
+        if found[-1] != 200:
+            print(bytes(got[end + 4 : end + 4 + size]), file=sys.stderr, flush=True)
         del got[: end + 4 + size]
     return found
 
