@@ -69,7 +69,7 @@ def test_pages_have_the_rows_of_the_store_in_one_order(filled: tuple[StoreKit, S
     kit, setup = filled
     views = [open_view(kit.store, level) for level in IsolationLevel]
     for store in (kit.facade, *(one.store for view in views for one in (view, view.frozen()))):
-        for key in (None, *NAMES):
+        for key in (None, *(NAMES if store is kit.facade else NAMES[:2])):
             [whole] = list(pages(store, 10_000, key, reverse=reverse)) or [[]]
             expected = listed(setup, store, key)
             assert sorted(map(repr, (row for _, row in whole))) == sorted(map(repr, expected))
