@@ -62,10 +62,11 @@ CLIENTS = "clients"
 _EXACTLY_ONCE = "exactly_once_v2"
 _PROTOCOL = "group.protocol"
 _AT_BROKER = {
+    "num.standby.replicas": "streams.num.standby.replicas",
     "session.timeout.ms": "streams.session.timeout.ms",
     "heartbeat.interval.ms": "streams.heartbeat.interval.ms",
 }
-"""The settings of consumers in place of which groups of the streams protocol have some at the brokers."""
+"""The settings in place of which groups of the streams protocol have some at the brokers."""
 _OLDER_CACHE_NAME = "cache.max.bytes.buffering"
 _CACHE_NAME = "statestore.cache.max.bytes"
 _OTHER_NAMES = {"default.state.isolation.level": "default.interactive.query.isolation.level"}
@@ -139,7 +140,7 @@ def sort_settings(given: Mapping[str, Any]) -> SortedSettings:
 def _of_the_broker(given: Iterable[tuple[str, SettingPlace, Any]]) -> Iterator[str]:
     """Yields a remark for each setting that brokers have for groups of the streams protocol, and members do not."""
     for name, place, _ in given:
-        if place.key is None and (at_broker := _AT_BROKER.get(place.name)) is not None:
+        if (at_broker := _AT_BROKER.get(place.name)) is not None:
             yield f"{name} has no effect with group.protocol=streams: the group's setting {at_broker} holds"
 
 

@@ -355,6 +355,8 @@ class GroupMember:
     tasks: frozenset[TaskId] | None = None
     """The active tasks that the group has assigned to it, if the group is one of the streams protocol (KIP-1071); it
     assigns no partitions then."""
+    standby: frozenset[TaskId] = frozenset()
+    """The tasks of which such a group has it keep a standby copy, warm-ups among them."""
 
 
 @dataclass(frozen=True)

@@ -100,6 +100,11 @@ class TaskLists(NamedTuple):
     standby: frozenset[TaskId] = frozenset()
     warmup: frozenset[TaskId] = frozenset()
 
+    @property
+    def copies(self) -> frozenset[TaskId]:
+        """The tasks of which a copy is kept: one that warms up becomes active when it is near."""
+        return self.standby | self.warmup
+
 
 @dataclass(frozen=True, kw_only=True)
 class JoiningMember:

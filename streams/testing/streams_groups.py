@@ -22,6 +22,7 @@ from streams.kafka.streams_group import (
     GroupTopic,
     Heartbeat,
     HeartbeatAnswer,
+    JoiningMember,
     MemberFenced,
     StaticMembersRefused,
     TaskLists,
@@ -38,13 +39,16 @@ Statuses = tuple[tuple[GroupStatus, str], ...]
 class StreamsMember:
     """A member as the group knows it."""
 
-    def __init__(self, member_id: str, client_id: str, rebalance_timeout_s: float) -> None:
-        self.member_id, self.client_id, self.rebalance_timeout_s = member_id, client_id, rebalance_timeout_s
+    def __init__(self, member_id: str, client_id: str, joining: JoiningMember) -> None:
+        self.member_id, self.client_id, self.process_id = member_id, client_id, joining.process_id
+        self.rebalance_timeout_s = joining.rebalance_timeout_ms / 1000
         self.epoch = self.previous_epoch = JOIN_EPOCH
         self.assigned: frozenset[TaskId] = frozenset()
         self.pending: frozenset[TaskId] = frozenset()
         """Tasks that it has to give up, and has not yet."""
         self.target: frozenset[TaskId] = frozenset()
+        self.copies: frozenset[TaskId] = frozenset()
+        """The tasks of which it keeps a standby copy."""
         self.seen_s = 0.0
         self.revoke_by_s = float("inf")
 
@@ -52,6 +56,11 @@ class StreamsMember:
     def held(self) -> frozenset[TaskId]:
         """Returns the tasks that it may have open."""
         return self.assigned | self.pending
+
+    @property
+    def lists(self) -> TaskLists:
+        """Returns the tasks to own, as an answer has them."""
+        return TaskLists(self.assigned, self.copies - self.held)
 
 
 @dataclass
@@ -133,6 +142,8 @@ class StreamsMembers:
 
     :param counts: returns the partitions of the topics that exist.
     :param create: creates an internal topic with so many partitions.
+    :param standby_replicas: the standby copies of each task with a changelog; a copy is never in the process of its
+        task.
     """
 
     def __init__(
@@ -140,8 +151,10 @@ class StreamsMembers:
         topology: tuple[GroupSubtopology, ...],
         counts: Callable[[], Mapping[str, int]],
         create: Callable[[GroupTopic, int], None],
+        standby_replicas: int = 0,
     ) -> None:
         self.topology = topology
+        self._replicas = standby_replicas
         self.members: dict[str, StreamsMember] = {}
         self.session_s = SESSION_S
         self.epoch = 0
@@ -181,13 +194,13 @@ class StreamsMembers:
             self.epoch += 1
         if beat.asks_for_shutdown:
             self._shutdown_by = member_id
-        before = member.assigned
+        before = member.lists
         self._reconcile(member, beat.owned, now_s)
-        changed = epoch == JOIN_EPOCH or member.assigned != before
+        changed = epoch == JOIN_EPOCH or member.lists != before
         return HeartbeatAnswer(
             epoch=member.epoch,
             interval_s=INTERVAL_S,
-            tasks=TaskLists(member.assigned) if changed else None,
+            tasks=member.lists if changed else None,
             statuses=(*configured.statuses, *self._shutdown()),
         )
 
@@ -203,7 +216,7 @@ class StreamsMembers:
             )
         member = self.members.get(beat.member.member_id)
         if member is None:
-            member = StreamsMember(beat.member.member_id, client_id, joining.rebalance_timeout_ms / 1000)
+            member = StreamsMember(beat.member.member_id, client_id, joining)
             self.members[member.member_id] = member
             self.epoch += 1
         return member
@@ -246,6 +259,19 @@ class StreamsMembers:
         for member_id, tasks in placed.items():
             self.members[member_id].target = frozenset(tasks)
         self._target_epoch = self.epoch
+        self._place_copies()
+
+    def _place_copies(self) -> None:
+        copies: dict[str, set[TaskId]] = {member_id: set() for member_id in self.members}
+        logged = {part.id for part in self.topology if part.changelogs}
+        for owner in self.members.values():
+            others = [one for one in sorted(self.members) if self.members[one].process_id != owner.process_id]
+            for task in sorted(owner.target):
+                if task.subtopology in logged:
+                    for member_id in sorted(others, key=lambda one: len(copies[one]))[: self._replicas]:
+                        copies[member_id].add(task)
+        for member_id, tasks in copies.items():
+            self.members[member_id].copies = frozenset(tasks)
 
     def _shutdown(self) -> Statuses:
         if self._shutdown_by is None:

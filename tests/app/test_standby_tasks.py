@@ -99,13 +99,18 @@ class Told:
         self.suspended.append((str(partition), reason))
 
 
-@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
+@pytest.mark.parametrize(
+    ("guarantee", "protocol"),
+    [("at_least_once", "classic"), ("exactly_once_v2", "classic"), ("exactly_once_v2", "streams")],
+)
 def test_the_tasks_of_a_process_that_leaves_go_on_from_their_copies(
-    make_cluster: Callable[..., Cluster], store: Any, guarantee: str
+    make_cluster: Callable[..., Cluster], store: Any, guarantee: str, protocol: str
 ) -> None:
-    """The stores are not restored: what the copies have applied is not read again."""
+    """The stores are not restored: what the copies have applied is not read again. In a streams group the broker places
+    the copies, by a setting of the group."""
     cluster = make_cluster(4)
-    settings = {"processing.guarantee": guarantee}
+    cluster.broker.groups.group("app").standby_replicas = 1
+    settings = {"processing.guarantee": guarantee, "group.protocol": protocol}
     told, restores = Told(), Restores()
     first = cluster.app(counting(store=store), {**STANDBY, **settings}, restores=restores, start=False)
     first.set_standby_update_listener(told)

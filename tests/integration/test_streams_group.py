@@ -6,11 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from integration_support.counting import Counting
+from integration_support.counting import PARTITIONS, Counting
 from integration_support.topics import Topics
-from integration_support.workers import Workers
+from integration_support.workers import Worker, Workers
 from tools.kafka.broker import Broker
+from waiting import wait_until
 
 SHORT_SESSIONS = {
     "group.streams.min.session.timeout.ms": "6000",
@@ -157,3 +159,38 @@ def test_a_topic_that_the_brokers_cannot_make_is_named(topics: Topics, workers: 
     assert "Creation failed" in said
     assert "replication.factor" in said.partition(" To do: ")[2]
     worker.stop()
+
+
+@pytest.mark.slow
+def test_the_copies_that_the_brokers_place_take_over(
+    start_broker: Callable[..., Broker], tmp_path: Path, unique_name: Callable[[str], str]
+) -> None:
+    """The group gives the tasks of a killed worker to the one with their copies, which go on."""
+    broker = start_broker(SHORT_SESSIONS)
+    topics, workers = Topics(broker.bootstrap, unique_name), Workers(tmp_path, broker.bootstrap, unique_name("app"))
+    entry = ConfigEntry("streams.num.standby.replicas", "1", incremental_operation=AlterConfigOpType.SET)
+    group = ConfigResource(ResourceType.GROUP, workers.application, incremental_configs=[entry])
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    for future in admin.incremental_alter_configs([group]).values():
+        future.result(30)
+    try:
+        counting = streams_group(topics, workers)
+        counting.send()
+        first, second = (counting.start(state_dir=tmp_path / name).wait_running() for name in ("one", "two"))
+        stateful = {f"1_{number}" for number in range(PARTITIONS)}
+        wait_until("copies", lambda: stateful <= copied_by(first) | copied_by(second), deadline_s=60)
+        with topics.reader(counting.output) as reader:
+            counting.read_round(reader)
+            first.kill()
+            counting.send()
+            counting.read_round(reader)
+            second.stop()
+            counting.check(reader)
+        assert second.events("standby task becomes active")
+    finally:
+        workers.close()
+
+
+def copied_by(worker: Worker) -> set[str]:
+    """Returns the tasks of which it has begun to keep copies."""
+    return {event["task"] for event in worker.events("standby task follows its changelogs")}

@@ -60,7 +60,7 @@ def read_owners(admin: Admin, topology: GroupTopology, replicas: int = 0, tags: 
     """
     picture = read_picture(admin, ControlTopics(admin, topology))
     addresses = {name: endpoint_of(client_id) for name, client_id in picture.client_ids.items()}
-    kept = standbys_of(picture, topology, replicas, tags) if replicas else {}
+    kept = standbys_of(picture, topology, replicas, tags) if replicas or picture.copies else {}
     return OwnerMap(
         {task: addresses[name] for name, tasks in picture.held.items() for task in tasks},
         frozenset(one for one in addresses.values() if one is not None),

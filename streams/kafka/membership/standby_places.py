@@ -179,6 +179,8 @@ class GroupPicture:
     places: Mapping[str, Place]
     is_alone: bool = True
     """Whether no member runs another topology; those that do are left out."""
+    copies: Mapping[TaskId, tuple[str, ...]] | None = None
+    """The members that have a copy of each task, where the brokers choose them; ``None`` where the members do."""
 
     def is_complete(self, counts: Mapping[int, int]) -> bool:
         """Whether every task has an owner."""
@@ -201,15 +203,21 @@ def read_picture(admin: Admin, topics: ControlTopics) -> GroupPicture:
     for name, member in own.items():
         slots = topics.tasks(member.partitions) if member.tasks is None else member.tasks
         held[name] = frozenset() if is_foreign else frozenset(map(plan.task, slots))
+    copies: dict[TaskId, tuple[str, ...]] = {}
+    for name, member in own.items():
+        for task in member.standby:
+            copies[task] = (*copies.get(task, ()), name)
     client_ids = {name: member.client_id for name, member in own.items()}
     places = {name: place_of(member) for name, member in own.items()}
-    return GroupPicture(held, client_ids, places, len(own) == len(members))
+    return GroupPicture(held, client_ids, places, len(own) == len(members), copies if by_group else None)
 
 
 def standbys_of(
     picture: GroupPicture, topology: GroupTopology, replicas: int, tags: Sequence[str]
 ) -> dict[TaskId, tuple[str, ...]]:
     """Returns the members that keep a copy of each task by a picture of the group."""
+    if picture.copies is not None:
+        return dict(picture.copies)
     logged = [task for tasks in picture.held.values() for task in tasks if task.subtopology in topology.logged]
     return place_standbys(picture.held, picture.places, logged, replicas, tags)
 

@@ -152,7 +152,7 @@ class StreamsGroupMembership:
         number, owned = life.number, self._owned
         self._owned = None
         try:
-            if owned is not None and owned.active:
+            if owned is not None and any(owned):
                 self._gate.owns(frozenset())
                 owner.own(Tasks(), lost=True)
         finally:
@@ -161,16 +161,10 @@ class StreamsGroupMembership:
             self._wake()
 
     def _take(self, life: GroupLife, owner: Owner, target: TaskLists) -> None:
-        before = self._owned
-        if (target.standby or target.warmup) and not (before is not None and (before.standby or before.warmup)):
-            log.warning(
-                "the group gives standby tasks, which this version does not keep: set streams.num.standby.replicas of"
-                " the group to 0"
-            )
         self._gate.owns(target.active)
-        owner.own(Tasks(target.active), lost=False)
+        owner.own(Tasks(target.active, target.copies), lost=False)
         self._owned = target
-        life.acknowledge(self._number, TaskLists(target.active))
+        life.acknowledge(self._number, target)
         if self._heartbeats is not None:
             self._heartbeats.polled_at = self._clock.monotonic()
         self._wake()
@@ -222,7 +216,7 @@ class StreamsGroupMembership:
         heartbeats, owner = self._heartbeats, self._owner
         self._owner = None
         try:
-            if owner is not None and self._owned is not None and self._owned.active and heartbeats is not None:
+            if owner is not None and self._owned is not None and any(self._owned) and heartbeats is not None:
                 owner.own(Tasks(), lost=heartbeats.life.identity(self._number) is None)
         finally:
             self._owned = None

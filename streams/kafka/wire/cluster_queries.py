@@ -387,13 +387,15 @@ def _state(name: str) -> str:
 
 
 def _streams_member(found: DescribedStreamsMember) -> GroupMember:
+    lists = task_lists(found.assignment)
     return GroupMember(
         client_id=found.client_id,
         member_id=found.member_id,
         instance_id=found.instance_id,
         partitions=frozenset(),
         host=found.client_host.lstrip("/"),
-        tasks=task_lists(found.assignment).active,
+        tasks=lists.active,
+        standby=lists.copies,
     )
 
 

@@ -86,7 +86,9 @@ class EmbeddedAdmin:
             found = self._broker.groups.group(group)
             if found.streams is not None:
                 return [
-                    GroupMember(one.client_id, one.member_id, None, frozenset(), tasks=one.assigned)
+                    GroupMember(
+                        one.client_id, one.member_id, None, frozenset(), tasks=one.assigned, standby=one.lists.standby
+                    )
                     for one in found.streams.members.values()
                 ]
             return [

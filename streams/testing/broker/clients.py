@@ -61,7 +61,7 @@ class EmbeddedStreamsGroup:
             self._broker.expire()
             streams = self._broker.groups.group(self._group_name).streams
             member = None if streams is None else streams.members.get(member_id)
-            return None if member is None else TaskLists(member.assigned)
+            return None if member is None else member.lists
 
     def commit(self, member: GroupMemberIdentity, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         with self._broker.lock:

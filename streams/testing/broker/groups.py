@@ -155,6 +155,9 @@ class Group:
         self.pending: dict[TopicPartition, set[int]] = {}
         """Producers whose open transactions hold an offset of the partition."""
         self.streams: StreamsMembers | None = None
+        self.standby_replicas = 0
+        """Its setting ``streams.num.standby.replicas``, which a group of the streams protocol uses from its first
+        member on."""
         """The members of a group of the streams protocol; ``None`` of a classic one."""
         self._partition_counts = partition_counts
 
@@ -176,7 +179,8 @@ class Group:
             if beat.member.epoch != JOIN_EPOCH or beat.joining is None:
                 raise GroupOfOtherProtocol(f"Group {self.name} is not a streams group.")
             if beat.member.instance_id is None:
-                self.streams = StreamsMembers(beat.joining.topology, self._partition_counts, create)
+                topology = beat.joining.topology
+                self.streams = StreamsMembers(topology, self._partition_counts, create, self.standby_replicas)
             else:
                 raise StaticMembersRefused("INVALID_REQUEST (42): Static membership is not yet supported.")
         return self.streams.heartbeat(beat, client_id, now_s)

@@ -177,6 +177,7 @@ class SimulationStage:
         self.application = SimulatedApplication(scenario, shape, self.user_code)
         clock, threads = self.scheduler.clock, ThreadsOfSimulation(self.scheduler)
         self.broker = EmbeddedBroker(clock, auto_create_topics=True, threads=threads, waiting=clock)
+        self.group.standby_replicas = int(self.application.settings.get("num.standby.replicas", 0))
         self.network = Network(self.scheduler, self.findings.broken, lambda: self.group.offsets)
         self.clients = ClientsOfSimulation(self.broker, self.scheduler, self.network)
         self.disk = Disk(self.scheduler, self.findings.broken, self.findings.say)

@@ -576,9 +576,10 @@ WITH_COPIES: dict[str, Callable[[Random], Scenario]] = {
 
 
 def streams_group(chance: Random) -> Scenario:
-    """Any of several applications, in a group of the streams protocol."""
+    """Any of several applications, in a group of the streams protocol, with standby copies or without."""
     made = chance.choice((stateless, count, numbered, in_memory, merged, punctuated, windows, init_forwards))(chance)
-    return replace(made, settings={**made.settings, "group.protocol": "streams"})
+    copies = chance.choice((0, 0, 1))
+    return replace(made, settings={**made.settings, "group.protocol": "streams", "num.standby.replicas": copies})
 
 
 BY_NAME: dict[str, Callable[[Random], Scenario]] = {
