@@ -14,7 +14,7 @@ from typing import Any
 
 from processor_api.clock import Clock
 from processor_api.errors import StreamsError, TaskMigratedError
-from processor_api.task_id import TopicPartition
+from processor_api.task_id import TaskId, TopicPartition
 from streams.kafka.membership.group_heartbeats import WHAT_TO_DO, GroupHeartbeats, StreamsGroupMember, status_text
 from streams.kafka.membership.group_life import GroupLife
 from streams.kafka.membership.port import GroupTopology, Owner, ShutdownRequested, Tasks
@@ -44,6 +44,34 @@ CHECK_S = 5.0
 ASK_S = 5.0
 """How long a request that all shut down may take."""
 
+LATE_S = 5.0
+"""So long a copy is kept that the group has taken away: it does so a heartbeat before it gives the task itself."""
+
+
+class LateCopies:
+    """Holds the copies that the group has taken away, which are kept for some seconds more."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._tasks: frozenset[TaskId] = frozenset()
+        self._until = 0.0
+
+    def after(self, before: TaskLists, target: TaskLists) -> frozenset[TaskId]:
+        """Returns the copies to keep besides those of a target."""
+        gone = before.copies - target.active - target.copies
+        if gone:
+            self._until = self._clock.monotonic() + LATE_S
+        self._tasks = (self._tasks | gone) - target.active - target.copies
+        return self._tasks
+
+    def are_over(self) -> bool:
+        """Whether there are some, and their time has passed."""
+        return bool(self._tasks) and self._clock.monotonic() >= self._until
+
+    def clear(self) -> None:
+        """Keeps none."""
+        self._tasks = frozenset()
+
 
 class StreamsGroupMembership:
     """The membership of a worker in a group of the streams protocol; the text of this module describes it."""
@@ -67,6 +95,7 @@ class StreamsGroupMembership:
         """The life that the worker is in."""
         self._owned: TaskLists | None = None
         """The tasks that the worker owns in that life; ``None`` before the group has given it any, or none."""
+        self._late_copies = LateCopies(clock)
         self._left: GroupMemberIdentity | None = None
         """The identity of a static member that remains in the group."""
 
@@ -143,14 +172,15 @@ class StreamsGroupMembership:
             self._check_shutdown(life)
         target = life.target
         if target is None or target == self._owned or life.number != self._number:
-            return
-        if self._owned is not None or any(target) or not life.statuses:  # else more is to come
+            self._end_late_copies(owner)
+        elif self._owned is not None or any(target) or not life.statuses:  # else more is to come
             self._take(life, owner, target)
 
     def _lose(self, life: GroupLife, owner: Owner) -> None:
         """Closes the tasks of a life that is over; only then the next one begins."""
         number, owned = life.number, self._owned
         self._owned = None
+        self._late_copies.clear()
         try:
             if owned is not None and any(owned):
                 self._gate.owns(frozenset())
@@ -161,13 +191,19 @@ class StreamsGroupMembership:
             self._wake()
 
     def _take(self, life: GroupLife, owner: Owner, target: TaskLists) -> None:
+        late = self._late_copies.after(self._owned or TaskLists(), target)
         self._gate.owns(target.active)
-        owner.own(Tasks(target.active, target.copies), lost=False)
+        owner.own(Tasks(target.active, target.copies | late), lost=False)
         self._owned = target
         life.acknowledge(self._number, target)
         if self._heartbeats is not None:
             self._heartbeats.polled_at = self._clock.monotonic()
         self._wake()
+
+    def _end_late_copies(self, owner: Owner) -> None:
+        if self._owned is not None and self._late_copies.are_over():
+            self._late_copies.clear()
+            owner.own(Tasks(self._owned.active, self._owned.copies), lost=False)
 
     def _check_shutdown(self, life: GroupLife) -> None:
         if life.asks_for_shutdown:
