@@ -15,7 +15,7 @@ from processor_api.task_id import TaskId, TopicPartition
 from streams.kafka.membership.endpoints import read_owners, thread_name_at
 from streams.kafka.membership.group_heartbeats import StreamsGroupMember
 from streams.kafka.membership.port import GroupTopology, Tasks
-from streams.kafka.membership.streams_group_membership import LATE_S, LateCopies, StreamsGroupMembership
+from streams.kafka.membership.streams_group_membership import LATE_S, OwnedTasks, StreamsGroupMembership
 from streams.kafka.membership.topology_gate import client_id_with_hash
 from streams.kafka.ports import OffsetAndMetadata
 from streams.kafka.streams_group import (
@@ -302,15 +302,16 @@ def test_tasks_of_a_lost_answer_are_asked_for(group: Group) -> None:
 def test_a_copy_is_kept_for_some_seconds_after_the_group_took_it_away() -> None:
     """A broker takes the copy away a heartbeat before it gives the task itself, which then goes on from it."""
     clock = ManualClock()
-    late = LateCopies(clock)
+    owned = OwnedTasks(clock)
     one, two, other = TaskId(1, 0), TaskId(1, 1), TaskId(0, 0)
     had = TaskLists(frozenset({other}), frozenset({one, two}))
     first, second = TaskLists(frozenset({other})), TaskLists(frozenset({other, one}))
-    assert late.after(TaskLists(), had) == frozenset()
-    assert late.after(had, first) == {one, two}
-    assert late.after(first, second) == {two}
-    assert not late.are_over()
+    kept = []
+    for target in (had, first, second):
+        kept.append(owned.after(target).standby)
+        owned.given = target
+    assert kept == [{one, two}, {one, two}, {two}]
+    assert owned.without_late() is None
     clock.advance(int(LATE_S * 1000))
-    assert late.are_over()
-    late.clear()
-    assert not late.are_over()
+    assert owned.without_late() == Tasks(frozenset({other, one}))
+    assert owned.without_late() is None

@@ -48,29 +48,39 @@ LATE_S = 5.0
 """So long a copy is kept that the group has taken away: it does so a heartbeat before it gives the task itself."""
 
 
-class LateCopies:
-    """Holds the copies that the group has taken away, which are kept for some seconds more."""
+class OwnedTasks:
+    """Holds the tasks that the worker owns in a life of its membership.
+
+    Copies that the group has taken away are kept for some seconds more.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._tasks: frozenset[TaskId] = frozenset()
+        self.given: TaskLists | None = None
+        """Those that the group has given; ``None`` before it has given any, or none."""
+        self._late: frozenset[TaskId] = frozenset()
         self._until = 0.0
 
-    def after(self, before: TaskLists, target: TaskLists) -> frozenset[TaskId]:
-        """Returns the copies to keep besides those of a target."""
+    def after(self, target: TaskLists) -> Tasks:
+        """Returns the tasks to own after an answer of the group, with the copies to keep besides."""
+        before = self.given or TaskLists()
         gone = before.copies - target.active - target.copies
         if gone:
             self._until = self._clock.monotonic() + LATE_S
-        self._tasks = (self._tasks | gone) - target.active - target.copies
-        return self._tasks
+        self._late = (self._late | gone) - target.active - target.copies
+        return Tasks(target.active, target.copies | self._late)
 
-    def are_over(self) -> bool:
-        """Whether there are some, and their time has passed."""
-        return bool(self._tasks) and self._clock.monotonic() >= self._until
+    def without_late(self) -> Tasks | None:
+        """Returns the tasks to own once the time of kept copies has passed; ``None`` if nothing changes now."""
+        if not self._late or self.given is None or self._clock.monotonic() < self._until:
+            return None
+        self._late = frozenset()
+        return Tasks(self.given.active, self.given.copies)
 
-    def clear(self) -> None:
-        """Keeps none."""
-        self._tasks = frozenset()
+    def clear(self) -> TaskLists | None:
+        """Owns nothing any more; returns what the group had given."""
+        given, self.given, self._late = self.given, None, frozenset()
+        return given
 
 
 class StreamsGroupMembership:
@@ -93,9 +103,7 @@ class StreamsGroupMembership:
         self._heartbeats: GroupHeartbeats | None = None
         self._number = 1
         """The life that the worker is in."""
-        self._owned: TaskLists | None = None
-        """The tasks that the worker owns in that life; ``None`` before the group has given it any, or none."""
-        self._late_copies = LateCopies(clock)
+        self._owned = OwnedTasks(clock)
         self._left: GroupMemberIdentity | None = None
         """The identity of a static member that remains in the group."""
 
@@ -139,7 +147,7 @@ class StreamsGroupMembership:
         self._topology = topology
 
     def may_open(self) -> bool:
-        owned = self._owned
+        owned = self._owned.given
         if self._topology is None or owned is None:
             return False
         return self._gate.may_open(self._topology, owned.active)
@@ -171,16 +179,14 @@ class StreamsGroupMembership:
         elif life.statuses:
             self._check_shutdown(life)
         target = life.target
-        if target is None or target == self._owned or life.number != self._number:
+        if target is None or target == self._owned.given or life.number != self._number:
             self._end_late_copies(owner)
-        elif self._owned is not None or any(target) or not life.statuses:  # else more is to come
+        elif self._owned.given is not None or any(target) or not life.statuses:  # else more is to come
             self._take(life, owner, target)
 
     def _lose(self, life: GroupLife, owner: Owner) -> None:
         """Closes the tasks of a life that is over; only then the next one begins."""
-        number, owned = life.number, self._owned
-        self._owned = None
-        self._late_copies.clear()
+        number, owned = life.number, self._owned.clear()
         try:
             if owned is not None and any(owned):
                 self._gate.owns(frozenset())
@@ -191,19 +197,18 @@ class StreamsGroupMembership:
             self._wake()
 
     def _take(self, life: GroupLife, owner: Owner, target: TaskLists) -> None:
-        late = self._late_copies.after(self._owned or TaskLists(), target)
         self._gate.owns(target.active)
-        owner.own(Tasks(target.active, target.copies | late), lost=False)
-        self._owned = target
+        owner.own(self._owned.after(target), lost=False)
+        self._owned.given = target
         life.acknowledge(self._number, target)
         if self._heartbeats is not None:
             self._heartbeats.polled_at = self._clock.monotonic()
         self._wake()
 
     def _end_late_copies(self, owner: Owner) -> None:
-        if self._owned is not None and self._late_copies.are_over():
-            self._late_copies.clear()
-            owner.own(Tasks(self._owned.active, self._owned.copies), lost=False)
+        left = self._owned.without_late()
+        if left is not None:
+            owner.own(left, lost=False)
 
     def _check_shutdown(self, life: GroupLife) -> None:
         if life.asks_for_shutdown:
@@ -252,10 +257,10 @@ class StreamsGroupMembership:
         heartbeats, owner = self._heartbeats, self._owner
         self._owner = None
         try:
-            if owner is not None and self._owned is not None and any(self._owned) and heartbeats is not None:
+            if owner is not None and any(self._owned.given or ()) and heartbeats is not None:
                 owner.own(Tasks(), lost=heartbeats.life.identity(self._number) is None)
         finally:
-            self._owned = None
+            self._owned.clear()
             if heartbeats is not None:
                 ended, member = heartbeats.stop(), heartbeats.life.end()
                 if member is not None and ended:
