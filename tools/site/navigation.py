@@ -55,6 +55,8 @@ NAVIGATION: tuple[tuple[str, tuple[str, ...]], ...] = (
             "docs/timestamps.md",
             "docs/partitioning.md",
             "docs/deployment.md",
+            "docs/operations.md",
+            "docs/guarantees.md",
             "docs/streams-groups.md",
             "docs/troubleshooting.md",
         ),
