@@ -18,8 +18,8 @@ WORDS = [f"word-{number}" for number in range(200)]
 
 
 def tasks_of(worker: Worker) -> set[str]:
-    """Returns the tasks that it has by its last assignment."""
-    return set(worker.events("assignment")[-1]["owned"].split())
+    """Returns the tasks that it has by its last assignment; none before the first."""
+    return {task for event in worker.events("assignment")[-1:] for task in event["owned"].split()}
 
 
 def followed_by(worker: Worker) -> set[str]:
