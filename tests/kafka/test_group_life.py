@@ -55,28 +55,40 @@ def test_a_member_joins_without_tasks_and_tells_them_once() -> None:
 def test_after_an_unanswered_heartbeat_all_tasks_are_sent_again() -> None:
     """It is not known whether the group has got them."""
     member = Member.owning(A)
-    member.life.unanswered(member.beat())
+    member.life.unanswered(member.beat(), 0.0)
     assert member.beat().owned == tasks(A)
 
 
-def test_after_an_unanswered_heartbeat_the_assignment_is_in_doubt_until_tasks_come() -> None:
-    """The lost answer may have had other tasks, which the group does not repeat."""
+def test_after_an_unanswered_heartbeat_the_group_is_asked_until_none_can_be_late() -> None:
+    """The lost answer may have had other tasks, which the group does not repeat; and the heartbeat may arrive late,
+    after it was asked, and have an answer with tasks that nobody reads."""
     member = Member.owning(A)
-    member.life.unanswered(member.beat())
-    member.exchange(4)
-    assert member.life.is_in_doubt
-    member.life.assigned(member.beat(), tasks(A, B))
-    assert not member.life.is_in_doubt
-    assert member.life.target == tasks(A, B)
+    assert not member.life.doubt.is_due(99.0)
+    member.life.unanswered(member.beat(), 100.0)
+    member.exchange(4, tasks(A))
+    asked = []
+    for now in range(100, 150):
+        if member.life.doubt.is_due(now):
+            asked.append(now)
+            member.life.assigned(member.beat(), tasks(A, B), now)
+            assert member.life.target == tasks(A, B)
+    assert asked == [100, 105, 110, 115, 120, 125, 130]
 
 
-def test_an_unanswered_join_is_no_doubt() -> None:
-    """The answer to a join has all tasks."""
+def test_a_member_whose_join_has_no_answer_joins_as_the_same() -> None:
     member = Member()
     first = member.beat()
-    member.life.unanswered(first)
-    assert not member.life.is_in_doubt
+    member.life.unanswered(first, 100.0)
     assert member.beat().member == first.member
+    assert member.life.doubt.is_due(100.0)
+
+
+def test_the_next_life_has_no_doubt_of_the_one_before() -> None:
+    member = Member.owning(A)
+    member.life.unanswered(member.beat(), 100.0)
+    member.life.fenced(member.beat())
+    member.life.begin_next(2)
+    assert not member.life.doubt.is_due(100.0)
 
 
 def test_a_fenced_member_has_no_identity_and_waits_for_its_worker() -> None:

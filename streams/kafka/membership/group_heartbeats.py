@@ -164,7 +164,7 @@ class GroupHeartbeats:
             self._fenced(beat, error)
             return self._retry_s()
         except RetryableError as error:
-            self.life.unanswered(beat)
+            self.life.unanswered(beat, self._clock.monotonic())
             self._repeated.log("the group does not answer; heartbeats go on", error=str(error))
             return self._retry_s()
         except StreamsError as error:
@@ -179,12 +179,12 @@ class GroupHeartbeats:
         if beat.asks_for_shutdown:
             self.shutdown_sent.set()
         self._log_statuses(before, answer.statuses)
-        if not self.life.is_in_doubt:
+        if not self.life.doubt.is_due(self._clock.monotonic()):
             return
         tasks = self._requests.assigned(beat.member.member_id, REQUEST_S)
         if tasks is None:
             raise MemberFenced("the group does not have this member any more")
-        self.life.assigned(beat, tasks)
+        self.life.assigned(beat, tasks, self._clock.monotonic())
 
     @staticmethod
     def _log_statuses(before: Statuses, statuses: Statuses) -> None:

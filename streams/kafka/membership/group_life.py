@@ -6,8 +6,8 @@ never becomes valid again while its tasks are open, and a commit that is still o
 
 Within a life the group gives the tasks to own, in two steps where some are to be given up: first what the member keeps,
 and after its acknowledgement the rest, when others have given it up. So it owns exactly what was given last. After a
-heartbeat without an answer the group is sent all that is owned, and asked what it has assigned: the answer that was
-lost may have had other tasks, which it does not repeat.
+heartbeat without an answer the group is sent all that is owned, and asked what it has assigned, for some time: the
+answer that was lost may have had other tasks, which it does not repeat, and the heartbeat may come to it late.
 """
 
 from __future__ import annotations
@@ -37,6 +37,33 @@ class Phase(enum.Enum):
     ENDED = "ended"
 
 
+LATE_S, AGAIN_S = 30.0, 5.0
+"""So long a heartbeat without an answer may still come to the group; and how often it is asked meanwhile."""
+
+
+class Doubt:
+    """Tells when to ask the group what it has assigned, after a heartbeat without an answer."""
+
+    def __init__(self) -> None:
+        self._until, self._ask_at = float("-inf"), float("inf")
+
+    def begin(self, now_s: float) -> None:
+        """Takes that a heartbeat has had no answer."""
+        self._until, self._ask_at = now_s + LATE_S, now_s
+
+    def is_due(self, now_s: float) -> bool:
+        """Whether to ask now; the last time after no heartbeat can come late any more."""
+        return self._ask_at <= now_s and self._ask_at <= self._until
+
+    def asked(self, now_s: float) -> None:
+        """Takes that the group has said what it has assigned."""
+        self._ask_at = now_s + AGAIN_S
+
+    def end(self) -> None:
+        """Takes that no heartbeat of this life can matter."""
+        self._until = float("-inf")
+
+
 class GroupLife:
     """Holds the state of a member. May be used by any thread.
 
@@ -61,8 +88,8 @@ class GroupLife:
         """Counts the lives."""
         self.target: TaskLists | None = None
         """The tasks to own; ``None`` until the group has given some, or none."""
-        self.is_in_doubt = False
-        """Whether an answer with other tasks may have been lost."""
+        self.doubt = Doubt()
+        """Whether an answer with other tasks may have been lost. Used by the heartbeats."""
         self.asks_for_shutdown = False
 
     @property
@@ -100,19 +127,21 @@ class GroupLife:
             elif beat.owned is not None:
                 self._known = beat.owned
             if answer.tasks is not None:
-                self.target, self.is_in_doubt = answer.tasks, False
+                self.target = answer.tasks
 
-    def unanswered(self, beat: Heartbeat) -> None:
-        """Takes that the group may or may not have got a heartbeat."""
+    def unanswered(self, beat: Heartbeat, now_s: float) -> None:
+        """Takes that the group may or may not have got a heartbeat, or gets it later."""
         with self._lock:
-            if self._is_current(beat) and self.phase is Phase.MEMBER:  # an answer to a join has all tasks
-                self._known, self.is_in_doubt = None, True
+            if self._is_current(beat):
+                self._known = None
+                self.doubt.begin(now_s)
 
-    def assigned(self, beat: Heartbeat, tasks: TaskLists) -> None:
+    def assigned(self, beat: Heartbeat, tasks: TaskLists, now_s: float) -> None:
         """Takes what the group has assigned, after a heartbeat in doubt."""
         with self._lock:
             if self._is_current(beat):
-                self.target, self.is_in_doubt = tasks, False
+                self.target = tasks
+                self.doubt.asked(now_s)
 
     def fenced(self, beat: Heartbeat) -> None:
         """Takes that the group does not have the member any more."""
@@ -137,7 +166,8 @@ class GroupLife:
         with self._lock:
             if number == self.number and self.phase is Phase.FENCED:
                 self._member = GroupMemberIdentity(self._new_member_id(), JOIN_EPOCH, self._member.instance_id)
-                self._owned, self._known, self.is_in_doubt = TaskLists(), None, False
+                self._owned, self._known = TaskLists(), None
+                self.doubt.end()
                 self.phase = Phase.JOINING
 
     def acknowledge(self, number: int, owned: TaskLists) -> None:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from typing import Any, TypeVar
 
-from processor_api.errors import RetryableError, TaskMigratedError
+from processor_api.errors import RetryableError, StreamsError, TaskMigratedError
 from processor_api.task_id import TopicPartition
 from streams.kafka.client_statistics import ClientStatistics
 from streams.kafka.ports import (
@@ -262,12 +263,28 @@ class SimulatedConsumer:
 
 class SimulatedStreamsGroup:
     """Implements `streams.kafka.streams_group.StreamsGroupRequests`. Heartbeats meet faults of their own now and
-    then, as long as the schedule acts: theirs is the only request whose answer is not given twice."""
+    then, as long as the schedule acts: theirs is the only request whose answer is not given twice. One without an
+    answer may arrive later, behind some of the next requests."""
 
     def __init__(self, inner: EmbeddedStreamsGroup, network: Network, process: SimulatedProcess) -> None:
         self.inner = inner
         self.process = process
         self._network = network
+        self._late: Heartbeat | None = None
+        self._late_behind = 0
+        """The requests behind which it arrives."""
+
+    def _arrive(self, timeout_s: float) -> None:
+        """Has a heartbeat arrive whose sender does not wait for the answer any more."""
+        late = self._late
+        if late is None:
+            return
+        if self._late_behind > 0:
+            self._late_behind -= 1
+            return
+        self._late = None
+        with suppress(StreamsError):
+            self.inner.heartbeat(late, timeout_s)
 
     def new_member_id(self) -> str:
         return self.inner.new_member_id()
@@ -281,13 +298,20 @@ class SimulatedStreamsGroup:
         if fault == 0:
             network.scheduler.sleep(timeout_s)
             raise RetryableError("simulated: a heartbeat was lost")
+        if fault == 2:
+            self._late, self._late_behind = beat, network.scheduler.draw() % 6
+            network.scheduler.sleep(timeout_s)
+            raise RetryableError("simulated: a heartbeat is late")
+        self._arrive(timeout_s)
         answer = network.call("heartbeat", lambda: self.inner.heartbeat(beat, timeout_s), timeout_s)
         if fault == 1:
             raise RetryableError("simulated: the answer to a heartbeat was lost")
-        return self.inner.heartbeat(beat, timeout_s) if fault == 2 else answer
+        return answer
 
     def assigned(self, member_id: str, timeout_s: float) -> TaskLists | None:
-        return self._network.call("group_members", lambda: self.inner.assigned(member_id, timeout_s), timeout_s)
+        found = self._network.call("group_members", lambda: self.inner.assigned(member_id, timeout_s), timeout_s)
+        self._arrive(timeout_s)
+        return found
 
     def commit(self, member: GroupMemberIdentity, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         network = self._network
