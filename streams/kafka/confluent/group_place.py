@@ -99,39 +99,64 @@ class GroupPlace:
 
         def on_assign(client: Client, partitions: list[ClientPartition]) -> None:
             client.incremental_assign([])  # marks it as assigned: otherwise the binding would assign it, and fetch
-            self.owned.update(_plain(partitions))
-            self._member = member_of(client.consumer_group_metadata()) or None
-            self._call(listener.on_assigned, partitions)
+            if self._is_another(client):
+                self._call(listener.on_lost, self._lose())
+            elif self._ended is None:
+                self.owned.update(_plain(partitions))
+                self._member = member_of(client.consumer_group_metadata()) or None
+                self._call(listener.on_assigned, _plain(partitions))
 
         def on_revoke(client: Client, partitions: list[ClientPartition]) -> None:
-            self._call(listener.on_revoked, partitions)
+            if self._is_another(client):
+                self._call(listener.on_lost, self._lose())
+            else:
+                self._call(listener.on_revoked, _plain(partitions))
             client.incremental_unassign([])  # last: it tells the group that others may have them
             self.owned.difference_update(_plain(partitions))
 
         def on_lost(client: Client, partitions: list[ClientPartition]) -> None:
             self._outage.suspect()  # the group may have heard nothing of it for a session
-            self._call(listener.on_lost, partitions)
+            self._call(listener.on_lost, _plain(partitions))
             client.incremental_unassign([])
             self.owned.difference_update(_plain(partitions))
 
         return {"on_assign": on_assign, "on_revoke": on_revoke, "on_lost": on_lost}
 
-    def _call(self, method: Callable[[Collection[TopicPartition]], None], partitions: list[ClientPartition]) -> None:
+    def _call(
+        self, method: Callable[[Collection[TopicPartition]], None], partitions: Collection[TopicPartition]
+    ) -> None:
         self.is_calling_back = True
         try:
-            method(_plain(partitions))
+            method(partitions)
         finally:
             self.is_calling_back = False
+
+    def _is_another(self, client: Any, metadata: bytes | None = None) -> bool:
+        """Whether the client is another member now than the one that was given what it owns.
+
+        A client that stood still for its session, in the middle of a rebalance, joins again as a new member and says
+        that it owns what it owned. It reports no loss, though others have had these partitions meanwhile.
+        """
+        member = member_of(client.consumer_group_metadata() if metadata is None else metadata)
+        return bool(self.owned and self._member and member) and member != self._member
+
+    def _lose(self) -> list[TopicPartition]:
+        """Gives up the place for good, and returns all that was owned: the client takes it for its own, so that only
+        another one can join without it."""
+        self._outage.suspect()
+        self._ended = session_ended
+        lost, self.owned = sorted(self.owned), set()
+        return lost
 
     def metadata(self, client: Any) -> Any:
         """Returns the client's own form of the group's metadata.
 
-        :raises TaskMigratedError: if it names no member. That is so from the moment when the group has removed this
-            one until the next poll reports the loss; the broker would take it for a client outside of the group, and
-            check nothing.
+        :raises TaskMigratedError: if it names no member, or another one than was given what this consumer owns. The
+            first is so from the moment when the group has removed this one until the next poll reports the loss; the
+            broker would take it for a client outside of the group, and check nothing.
         """
         found = client.consumer_group_metadata()
-        if self.owned and names_no_member(found):
+        if self._ended is session_ended or (self.owned and (names_no_member(found) or self._is_another(client, found))):
             raise TaskMigratedError("this consumer is not in its group any more")
         return found
 
