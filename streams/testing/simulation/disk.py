@@ -147,9 +147,12 @@ class Disk:
         tasks = self._open_tasks().difference(copies)
         return len(tasks) == len({task for task, _ in tasks})
 
-    def open_tasks(self) -> set[str]:
-        """Returns the names of the tasks that are open in some process."""
-        return {task for task, _ in self._open_tasks()}
+    def open_tasks(self, copies: Collection[Opened] = ()) -> set[str]:
+        """Returns the names of the tasks that are open in some process, and not as a standby only.
+
+        :param copies: the standby tasks.
+        """
+        return {task for task, _ in self._open_tasks().difference(copies)}
 
     def _open_tasks(self) -> set[Opened]:
         held = [image.holder for image in self._images.values() if image.holder is not None]

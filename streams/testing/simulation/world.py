@@ -178,13 +178,14 @@ class World:
         return all(worker.running for worker in alive) and not self._left()
 
     def _end(self) -> None:
-        self.scheduler.sleep(SESSIONS_S)
+        of_streams = self.stage.group.streams
+        self.scheduler.sleep(SESSIONS_S if of_streams is None else SESSIONS_S + of_streams.session_s)
         self._until(self._settled, PATIENCE_S, "all input is processed and committed")
         self._until(lambda: self.stage.disk.opens_once(self._copies()), PATIENCE_S, "each task is open once")
         self.scheduler.sleep(CALM_S)  # committed rows are written to disk a little later
         self._check_assignments()
         copies = self._copies()
-        live, tasks = self.stage.disk.contents(copies), self.stage.disk.open_tasks()
+        live, tasks = self.stage.disk.contents(copies), self.stage.disk.open_tasks(copies)
         zombies = not self.stage.application.exactly_once and any(action.kind in ZOMBIES for action in self._actions)
         if copies and self.scenario.restores and not zombies:
             self._check_copies(live, self.stage.disk.contents(copies, of_copies=True))
