@@ -22,7 +22,7 @@ from processor_api.texts import kind_and_text, plain_str
 from state.custom.context import StoreContext
 from state.custom.families import CustomBatch, CustomOffsets, CustomRows, NoRows, Operation, partition_of
 from state.directory.errors import explained
-from state.directory.own_files import read_own, write_own
+from state.directory.own_files import read_own, sync_directory, write_own
 from state.directory.room import left_there
 from state.directory.system_errors import FULL, HINTS
 from state.engine.port import OFFSETS, POSITIONS
@@ -80,7 +80,7 @@ class OffsetsFile:
         with explained(self._path.parent):
             if self._path.exists():
                 self._path.unlink()
-                _sync(self._path.parent)
+                sync_directory(self._path.parent)
 
 
 class TopicIdFile:
@@ -115,17 +115,7 @@ class TopicIdFile:
 def _replace(path: Path, text: str) -> None:
     with explained(path.parent):
         write_own(path, text)
-        _sync(path.parent)
-
-
-def _sync(directory: Path) -> None:
-    if os.name == "nt":  # directories cannot be opened there
-        return
-    opened = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
+        sync_directory(path.parent)
 
 
 log = logging.getLogger("streams.state")

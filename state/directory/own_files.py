@@ -50,6 +50,17 @@ def write_own(path: Path, text: str, mode: int = 0o640) -> None:
     aside.replace(path)
 
 
+def sync_directory(path: Path) -> None:
+    """Makes renames in a directory last through a power loss; does nothing where directories cannot be opened."""
+    if not _CAN_OPEN_DIRECTORIES:
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def make_own_directory(path: Path, mode: int) -> None:
     """Makes a directory with this mode, whatever the umask; the mode of another user's directory stays as it is.
 

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 from uuid import uuid4
 
+from state.directory.own_files import sync_directory
+
 CHUNK_BYTES = 1 << 20
 MODE, DIRECTORY_MODE = 0o640, 0o750
 PART = ".part-"
@@ -103,7 +105,7 @@ class DirectoryObjects:
             part.replace(path)
         finally:
             part.unlink(missing_ok=True)
-        _sync(path.parent)
+        sync_directory(path.parent)
 
     def delete(self, name: str) -> None:
         (self._root / name).unlink(missing_ok=True)
@@ -131,13 +133,3 @@ def sync_file(path: Path) -> None:
     """Returns when a file is on the disk."""
     with path.open("rb+") as file:
         os.fsync(file.fileno())
-
-
-def _sync(directory: Path) -> None:
-    if os.name == "nt":
-        return
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -15,7 +14,7 @@ from processor_api.clock import Clock
 from processor_api.stores.suppliers import ROCKSDB
 from processor_api.task_id import TopicPartition
 from processor_api.texts import error_text
-from state.directory.own_files import write_own
+from state.directory.own_files import sync_directory, write_own
 from state.engine.port import Engine
 from state.engine.spilling import SpillingEngine
 from state.registry.kinds import families_held, families_of, restore_of
@@ -125,11 +124,11 @@ class SnapshotWriter:
                     partition=place.partition,
                 )
             write_own(part / MANIFEST, replace(described, files=files).to_json())
-            _sync(part)
+            sync_directory(part)
             target = snapshot_path(self._root, self._application_id, place)
             shutil.rmtree(target, ignore_errors=True)
             part.rename(target)
-            _sync(self._own)
+            sync_directory(self._own)
         finally:
             shutil.rmtree(part, ignore_errors=True)
 
@@ -165,13 +164,3 @@ def _restore(changelog: PlannedChangelog, rows: Iterator[RunRow], engine: Engine
         restore(batch, keys, values, times, given)
         engine.load(batch)
     return found
-
-
-def _sync(directory: Path) -> None:
-    if os.name == "nt":
-        return
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
