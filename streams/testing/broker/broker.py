@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 
 from processor_api.clock import Clock, SystemClock
-from processor_api.errors import StreamsError
+from processor_api.errors import StreamsError, TaskMigratedError
 from processor_api.task_id import TopicPartition
+from streams.kafka.ports import CommitAgain, OffsetAndMetadata
 from streams.kafka.streams_group import GroupTopic
-from streams.testing.broker.groups import GroupCoordinator
+from streams.testing.broker.groups import Group, GroupCoordinator
 from streams.testing.broker.messages import ERROR_CODES, ErrorInfo, LogRecord
 from streams.testing.broker.partition_log import PartitionLog
 from streams.testing.broker.topics import Topic
@@ -254,6 +255,34 @@ class EmbeddedBroker:
     def expect(self, deadline_s: float) -> None:
         """Wakes the waiting clients at this time of the clock, since something may expire."""
         self._next_deadline_s = min(self._next_deadline_s, deadline_s)
+
+    def commit_offsets(
+        self,
+        group: Group,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        refusal: str | None,
+        *,
+        client: str,
+        moved: str,
+    ) -> None:
+        """Commits offsets without a transaction.
+
+        :param refusal: why the group does not take them, in the words of Kafka; ``None`` if it does.
+        :param client: what commits, for the error.
+        :param moved: what the group has done since, for the error.
+        :raises CommitAgain: if the group has moved on.
+        :raises TaskMigratedError: if the client is not in it.
+        :raises StreamsError: if a partition does not exist, or an offset is negative.
+        """
+        if refusal == "ILLEGAL_GENERATION":
+            raise CommitAgain(f"group {group.name!r} {moved}: poll, then commit again")
+        if refusal is not None:
+            raise TaskMigratedError(f"this {client} is not in group {group.name!r} any more: {refusal}")
+        for partition, committed in offsets.items():
+            self.log(partition)
+            if committed.offset < 0:
+                raise StreamsError(f"offset {committed.offset} of {partition} cannot be committed: it is negative")
+        group.offsets.update(offsets)
 
     def expire(self) -> None:
         """Ends the transactions and sessions whose time has passed."""

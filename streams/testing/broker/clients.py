@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from processor_api.errors import StreamsError, TaskMigratedError
 from processor_api.task_id import TopicPartition
 from streams.kafka.client_statistics import ClientStatistics
-from streams.kafka.ports import CommitAgain, OffsetAndMetadata
+from streams.kafka.ports import OffsetAndMetadata
 from streams.kafka.streams_group import (
     GroupMemberIdentity,
     GroupSubtopology,
@@ -68,15 +67,7 @@ class EmbeddedStreamsGroup:
             self._broker.expire()
             group = self._broker.groups.group(self._group_name)
             refusal = group.refusal(self.identity(member), offsets)
-            if refusal == "ILLEGAL_GENERATION":
-                raise CommitAgain(f"group {group.name!r} has another epoch: poll, then commit again")
-            if refusal is not None:
-                raise TaskMigratedError(f"this member is not in group {group.name!r} any more: {refusal}")
-            for partition, committed in offsets.items():
-                self._broker.log(partition)
-                if committed.offset < 0:
-                    raise StreamsError(f"offset {committed.offset} of {partition} cannot be committed: it is negative")
-            group.offsets.update(offsets)
+            self._broker.commit_offsets(group, offsets, refusal, client="member", moved="has another epoch")
 
     def identity(self, member: GroupMemberIdentity) -> GroupIdentity:
         return GroupIdentity(self._group_name, member.epoch, member.member_id, member.instance_id)

@@ -6,12 +6,11 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from processor_api.errors import ConfigError, RetryableError, StreamsError, TaskMigratedError
+from processor_api.errors import ConfigError, RetryableError, StreamsError
 from processor_api.task_id import TopicPartition
 from streams.kafka.ports import (
     AT_BEGINNING,
     AT_END,
-    CommitAgain,
     OffsetAndMetadata,
     RebalanceListener,
     UnknownPartitionError,
@@ -339,15 +338,7 @@ class EmbeddedConsumer:
             refusal = group.refusal(identity, offsets)
             if refusal is None and not identity.member and group.has_members:
                 refusal = "UNKNOWN_MEMBER_ID"
-            if refusal == "ILLEGAL_GENERATION":
-                raise CommitAgain(f"group {group.name!r} is in a rebalance: poll, then commit again")
-            if refusal is not None:
-                raise TaskMigratedError(f"this consumer is not in group {group.name!r} any more: {refusal}")
-            for partition, committed in offsets.items():
-                self._broker.log(partition)
-                if committed.offset < 0:
-                    raise StreamsError(f"offset {committed.offset} of {partition} cannot be committed: it is negative")
-            group.offsets.update(offsets)
+            self._broker.commit_offsets(group, offsets, refusal, client="consumer", moved="is in a rebalance")
 
     def group_metadata(self) -> GroupIdentity:
         self._group()
