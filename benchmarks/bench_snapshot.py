@@ -20,10 +20,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from benchmarks.kept_rows import topology
 from processor_api.serde import Serdes
-from processor_api.stores.factory import Stores
-from processor_api.topology.topology import Topology
-from streams import KafkaStreams, Processor
+from streams import KafkaStreams
 from streams.app.states import ClientState
 from streams.kafka.confluent.clients import ConfluentClients
 from streams.kafka.ports import NewTopic
@@ -32,18 +31,6 @@ from streams.spark.handover.cut import Cut
 from tools.kafka.broker import Broker
 
 ROUNDS, PAUSE_S = 3, 0.005
-
-
-class Keep(Processor[Any, Any, Any, Any]):
-    """Stands for what the application does with its store."""
-
-    def process(self, record: Any) -> None:
-        self.context.get_state_store("kept").put(record.key, record.value)
-
-
-def topology() -> Topology:
-    made = Topology().add_source("source", "bench-input").add_processor("keep", Keep, "source")
-    return made.add_state_store(Stores.key_value_store("kept", Serdes.BYTES, Serdes.BYTES), "keep")
 
 
 def write_run(path: Path, application: str, count: int) -> None:

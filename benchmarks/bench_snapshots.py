@@ -23,28 +23,15 @@ from typing import Any
 
 from confluent_kafka import Producer
 
+from benchmarks.kept_rows import topology
 from processor_api.serde import Serdes
-from processor_api.stores.factory import Stores
-from processor_api.topology.topology import Topology
-from streams import KafkaStreams, Processor
+from streams import KafkaStreams
 from streams.app.states import ClientState
 from streams.kafka.confluent.clients import ConfluentClients
 from streams.kafka.ports import NewTopic
 from tools.kafka.broker import Broker
 
 VALUE_BYTES, PAUSE_S = 122, 0.005
-
-
-class Keep(Processor[Any, Any, Any, Any]):
-    """Puts each record."""
-
-    def process(self, record: Any) -> None:
-        self.context.get_state_store("kept").put(record.key, record.value)
-
-
-def topology() -> Topology:
-    made = Topology().add_source("source", "bench-input").add_processor("keep", Keep, "source")
-    return made.add_state_store(Stores.key_value_store("kept", Serdes.BYTES, Serdes.BYTES), "keep")
 
 
 class Written(logging.Handler):
