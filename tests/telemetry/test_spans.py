@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -375,14 +376,20 @@ def joined_by_foreign_key(builder: StreamsBuilder, left: str, right: str) -> Any
 JOINS = [joined_streams, joined_table, joined_versions, joined_tables]
 
 
+@contextmanager
+def joined(join: Any, **settings: object) -> Iterator[tuple[Any, Any]]:
+    """The topics of the rows, and of the records that meet them."""
+    builder = StreamsBuilder(key_serde="string", value_serde="string")
+    join(builder, "in", "other").to("out")
+    with driver(builder, 0, **settings) as made:
+        yield made.create_input_topic("other"), made.create_input_topic("in")
+
+
 @pytest.mark.parametrize("cache", [0, 1 << 20])
 @pytest.mark.parametrize("join", JOINS)
 def test_the_result_of_a_join_is_linked_to_the_trace_of_the_row_that_it_met(join: Any, cache: int) -> None:
     """In the span of the record that made it. What came without a trace is met without a link."""
-    builder = StreamsBuilder(key_serde="string", value_serde="string")
-    join(builder, "in", "other").to("out")
-    with driver(builder, 0, **{"statestore.cache.max.bytes": cache}) as made:
-        row, record = made.create_input_topic("other"), made.create_input_topic("in")
+    with joined(join, **{"statestore.cache.max.bytes": cache}) as (row, record):
         row.pipe_input("k", "r", 10, headers=SAMPLED)
         row.pipe_input("x", "r", 10)
         EXPORTER.clear()
@@ -396,10 +403,7 @@ def test_the_result_of_a_join_is_linked_to_the_trace_of_the_row_that_it_met(join
 
 
 def test_a_row_that_was_put_again_or_deleted_is_not_linked_to_its_former_trace() -> None:
-    builder = StreamsBuilder(key_serde="string", value_serde="string")
-    joined_table(builder, "in", "other").to("out")
-    with driver(builder, 0) as made:
-        row, record = made.create_input_topic("other"), made.create_input_topic("in")
+    with joined(joined_table) as (row, record):
         row.pipe_input("k", "r", 10, headers=SAMPLED)
         row.pipe_input("k", "s", 10)
         record.pipe_input("k", "v", 10, headers=LATER)
@@ -407,10 +411,7 @@ def test_a_row_that_was_put_again_or_deleted_is_not_linked_to_its_former_trace()
 
 
 def test_an_older_version_is_not_linked_to_the_trace_of_the_latest() -> None:
-    builder = StreamsBuilder(key_serde="string", value_serde="string")
-    joined_versions(builder, "in", "other").to("out")
-    with driver(builder, 0) as made:
-        row, record = made.create_input_topic("other"), made.create_input_topic("in")
+    with joined(joined_versions) as (row, record):
         row.pipe_input("k", "r", 10)
         row.pipe_input("k", "s", 20, headers=SAMPLED)
         record.pipe_input("k", "v", 15, headers=LATER)
@@ -418,12 +419,10 @@ def test_an_older_version_is_not_linked_to_the_trace_of_the_latest() -> None:
 
 
 def test_a_result_by_foreign_key_is_linked_to_the_row_of_the_other_table() -> None:
-    builder = StreamsBuilder(key_serde="string", value_serde="string")
-    joined_by_foreign_key(builder, "in", "other").to("out")
-    with driver(builder, 0) as made:
-        made.create_input_topic("other").pipe_input("k", "r", 10, headers=SAMPLED)
+    with joined(joined_by_foreign_key) as (row, record):
+        row.pipe_input("k", "r", 10, headers=SAMPLED)
         EXPORTER.clear()
-        made.create_input_topic("in").pipe_input("a", "v", 10, headers=LATER)
+        record.pipe_input("a", "v", 10, headers=LATER)
         assert [link.context.trace_id for span in Spans().all for link in span.links] == [int(TRACE, 16)]
 
 
@@ -439,10 +438,7 @@ def test_an_aggregation_is_not_linked_to_the_row_that_it_has_put_itself() -> Non
 
 
 def test_the_traces_of_rows_and_the_links_of_a_record_are_limited() -> None:
-    builder = StreamsBuilder(key_serde="string", value_serde="string")
-    joined_streams(builder, "in", "other").to("out")
-    with driver(builder, 0) as made:
-        row, record = made.create_input_topic("other"), made.create_input_topic("in")
+    with joined(joined_streams) as (row, record):
         for number in range(LINKS_MAX + 8):
             own = [("traceparent", f"00-{number + 1:032x}-{SPAN}-01".encode())]
             row.pipe_input("k", "r", 10 + number, headers=own)
