@@ -11,32 +11,29 @@ from confluent_kafka import Consumer as Client
 from confluent_kafka import TopicPartition as ClientPartition
 
 from processor_api.clock import SystemClock
-from processor_api.errors import RetryableError, StreamsError
+from processor_api.errors import StreamsError
 from processor_api.forks import belongs_to_this_process, never_free
 from processor_api.task_id import TopicPartition
 from streams.kafka.confluent.callbacks import ClientLog, LatestStatistics, weakly
-from streams.kafka.confluent.errors import Resources, caught, kafka_error, mapped, mapping, offsets_error, raise_first
-from streams.kafka.confluent.group_offsets import GivenUpClient, GroupOffsets
+from streams.kafka.confluent.direct_offsets import TIMEOUT_S, PartitionOffsets
+from streams.kafka.confluent.errors import Resources, caught, kafka_error, mapped, mapping
+from streams.kafka.confluent.group_offsets import GivenUpClient, GroupOffsets, given_up
 from streams.kafka.confluent.group_place import GroupPlace, member_of
 from streams.kafka.confluent.header_names import decode_headers
 from streams.kafka.confluent.known_topics import learn_topics
 from streams.kafka.confluent.outage import ClientOutage, ClusterOutage
 from streams.kafka.confluent.read_ahead import ReadAhead
-from streams.kafka.confluent.timed_executor import CallTimedOutError
 from streams.kafka.ports import (
     AT_BEGINNING,
     AT_END,
-    ClientUnusable,
     OffsetAndMetadata,
     RebalanceListener,
-    UnknownPartitionError,
 )
+from streams.kafka.timed_executor import CallTimedOutError
 
 log = logging.getLogger("streams.kafka.client")
 
-TIMEOUT_S = 30.0
 CLOSE_S = 5.0
-RETRY_WAIT_S = 0.05
 QUEUED_KBYTES = 65_536
 """librdkafka's default of ``queued.max.messages.kbytes``."""
 FETCHES_MAX = 100
@@ -63,6 +60,7 @@ class ConfluentConsumer:
         self._outage = ClientOutage.of(config, outage)
         self._place = GroupPlace(self._outage)
         self._offsets = GroupOffsets(config, self._outage)
+        self._places = PartitionOffsets(config, self.resources)
         self._assigned: set[TopicPartition] = set()
         self.statistics = LatestStatistics()
         kilobytes = int(config.get("queued.max.messages.kbytes", QUEUED_KBYTES))
@@ -257,49 +255,24 @@ class ConfluentConsumer:
                 self._consume, self._poll = given_up.consume, given_up.poll
 
     def beginning_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        return self._offsets_at(dict.fromkeys(partitions, OFFSET_BEGINNING), TIMEOUT_S)
+        return self._places.beginnings(self._usable(), partitions)
 
     def end_offsets(
         self, partitions: Collection[TopicPartition], timeout_s: float = TIMEOUT_S
     ) -> dict[TopicPartition, int]:
-        return self._offsets_at(dict.fromkeys(partitions, OFFSET_END), timeout_s)
+        return self._places.ends(self._usable(), partitions, timeout_s)
 
     def offsets_for_time(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        found = self._offsets_at(times, TIMEOUT_S)
-        beyond = [name for name, offset in found.items() if offset == OFFSET_END]
-        return found | self._offsets_at(dict.fromkeys(beyond, OFFSET_END), TIMEOUT_S)
+        return self._places.for_times(self._usable(), times)
 
-    def _offsets_at(self, times: Mapping[TopicPartition, int], timeout_s: float) -> dict[TopicPartition, int]:
-        """Asks for the offsets at an end of partitions with one request for each broker. The protocol has special times
-        for the beginning and the end, which have the same values as the client's names for these ends; `OFFSET_END` is
-        returned where no record has such a time."""
-        if not times:
-            return {}
-        clock = SystemClock()
-        deadline = clock.monotonic() + timeout_s
-        while True:
-            try:
-                return self._ask_offsets(times, max(0.0, deadline - clock.monotonic()))
-            except (ClientUnusable, UnknownPartitionError):
-                raise
-            except RetryableError:  # such as a leader election; the client does not try again by itself
-                if clock.monotonic() + RETRY_WAIT_S >= deadline:
-                    raise
-            clock.wait(RETRY_WAIT_S)
+    def _usable(self) -> Any:
+        """Returns the client, which a question may not need.
 
-    @mapping("read offsets of partitions")
-    def _ask_offsets(self, times: Mapping[TopicPartition, int], timeout_s: float) -> dict[TopicPartition, int]:
-        wanted = [ClientPartition(*name, ms) for name, ms in times.items()]
-        try:
-            found = self._client.offsets_for_times(wanted, timeout=timeout_s)
-            raise_first(found)
-        except KafkaException as error:
-            raise offsets_error(error, times) from error
-        offsets = {TopicPartition(one.topic, one.partition): one.offset for one in found}
-        unknown = next((name for name in times if offsets.get(name, OFFSET_BEGINNING) < OFFSET_END), None)
-        if unknown is not None:
-            raise RetryableError("the broker did not answer", topic=unknown.topic, partition=unknown.partition)
-        return offsets
+        :raises ClientUnusable: if it was given up, so that its owner makes a new one.
+        """
+        if self._offsets.is_given_up:
+            raise given_up()
+        return self._client
 
     def close(self) -> None:
         """Leaves the group and closes the client. A client that lost all brokers would wait for them: it is left to
@@ -307,6 +280,7 @@ class ConfluentConsumer:
         again."""
         self.statistics.forget()
         self._offsets.direct.close()
+        self._places.close()
         if self._offsets.is_given_up:
             log.info("the consumer is not closed: its last commit has not come back")
             return

@@ -5,39 +5,27 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka import Consumer, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
-from processor_api.clock import SystemClock
-from processor_api.errors import ConfigError, RetryableError, StreamsError
+from processor_api.errors import RetryableError, StreamsError
 from processor_api.forks import belongs_to_this_process, never_free
 from processor_api.task_id import TopicPartition
 from streams.kafka.confluent.callbacks import ClientLog
+from streams.kafka.confluent.direct_offsets import TIMEOUT_S, DirectOffsets, GroupPositions
 from streams.kafka.confluent.errors import caught, kafka_error, raise_first
-from streams.kafka.confluent.group_place import generation_of, member_of
 from streams.kafka.confluent.outage import ClientOutage, ClusterOutage
-from streams.kafka.confluent.timed_executor import CallTimedOutError, TimedExecutor
 from streams.kafka.offset_metadata import TopicPartitionMetadata
 from streams.kafka.ports import ClientUnusable, OffsetAndMetadata
-from streams.kafka.wire.error_codes import NONE
-from streams.kafka.wire.offset_commits import CommittingMember, OffsetCommits
-from streams.kafka.wire.offset_texts import fetched_offsets, first_error, offset_texts
+from streams.kafka.timed_executor import CallTimedOutError, TimedExecutor
+from streams.kafka.wire.offset_texts import offset_texts
 
 log = logging.getLogger("streams.kafka.client")
 
-TIMEOUT_S = 30.0
-COMMIT_S = 30.0
-READ_S = 10.0
-UNSTABLE_S = 5.0
-"""So long a transaction that may change committed offsets is waited for, before the caller polls and tries again."""
 MAX_POLL_INTERVAL_MS = 300_000
 """librdkafka's default of ``max.poll.interval.ms``."""
-RETRY_WAIT_S = 0.05
-
-Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 Ask = Callable[[Collection[TopicPartition]], Mapping[TopicPartition, str]]
 """Returns the texts as the broker has them."""
 
@@ -95,6 +83,11 @@ def _shown(one: ClientPartition) -> str:
         return ""
 
 
+def given_up() -> ClientUnusable:
+    """Returns the error of a client whose commit has not come back."""
+    return ClientUnusable("this client was given up while it committed; a new one has to take its place")
+
+
 class GivenUpClient:
     """Stands in for a consumer's client that is inside of a call which is not waited for any more.
 
@@ -103,85 +96,9 @@ class GivenUpClient:
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         def refuse(*_args: object, **_options: object) -> Any:
-            raise ClientUnusable("this client was given up while it committed; a new one has to take its place")
+            raise given_up()
 
         return refuse
-
-
-class DirectOffsets:
-    """Reads and commits a group's offsets over a connection of its own, until a broker turns out to be too old.
-
-    librdkafka sends both on the connection on which it asks to join, where they wait for each rebalance
-    (docs/decisions/clients-and-brokers.md, "Commits and committed offsets go over a connection of their own").
-
-    :param settings: of the consumer, under librdkafka's names.
-    """
-
-    def __init__(self, settings: Mapping[str, Any]) -> None:
-        self._group = str(settings.get("group.id"))
-        self._instance_id: str | None = settings.get("group.instance.id")
-        self._requires_stable = settings.get("isolation.level", "read_committed") == "read_committed"
-        self._reads = True
-        self.connection: OffsetCommits | None = None
-        """Takes the requests; ``None`` where only the client can log in, or a broker is too old to commit."""
-        with suppress(ConfigError, KeyError):
-            self.connection = OffsetCommits(settings, settings["group.id"])
-
-    def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata] | None:
-        """Reads committed offsets; returns ``None`` if that is not possible.
-
-        :raises KafkaException: if the coordinator refuses it, or a transaction may change an offset for seconds.
-        :raises RetryableError: if it does not answer.
-        """
-        if self.connection is None or not self._reads:
-            return None
-        clock = SystemClock()
-        deadline = clock.monotonic() + UNSTABLE_S
-        while True:
-            try:
-                answer = self.connection.committed(partitions, require_stable=self._requires_stable, timeout_s=READ_S)
-            except RetryableError:
-                raise
-            except StreamsError as error:  # such as a broker that is older than our request
-                log.info("committed offsets are read by the client", extra={"error": str(error)})
-                self._reads = False
-                return None
-            code = first_error(answer)
-            if code == NONE:
-                found = fetched_offsets(self._group, answer)
-                return {name: one for name, one in found.items() if one.offset >= 0}
-            if code != KafkaError.UNSTABLE_OFFSET_COMMIT or clock.monotonic() >= deadline:
-                raise KafkaException(KafkaError(code))
-            clock.wait(RETRY_WAIT_S)
-
-    def commit(self, metadata: bytes, offsets: Offsets) -> bool:
-        """Commits offsets; returns whether that is possible.
-
-        :param metadata: the group's metadata, which name the member that commits.
-        :raises KafkaException: if the coordinator refuses it.
-        :raises RetryableError: if it does not answer.
-        """
-        found = member_of(metadata)
-        if self.connection is None or found is None:
-            return False
-        # The instance id without a member would fence the very member whose id the client has just forgotten.
-        instance_id = self._instance_id if found else None
-        member = CommittingMember(found.decode(), generation_of(metadata), instance_id)
-        try:
-            code = self.connection.commit(member, offsets, COMMIT_S)
-        except (RetryableError, KafkaException):
-            raise
-        except StreamsError as error:  # such as a broker that is older than our request
-            log.info("offsets are committed by the client", extra={"error": str(error)})
-            self.connection = None
-            return False
-        if code != NONE:
-            raise KafkaException(KafkaError(code))
-        return True
-
-    def close(self) -> None:
-        if self.connection is not None:
-            self.connection.close()
 
 
 class GroupOffsets:
@@ -217,7 +134,7 @@ class GroupOffsets:
     def _texts(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, str]:
         return offset_texts(self._settings, str(self._settings["group.id"]), partitions, timeout_s=TIMEOUT_S)
 
-    def commit(self, client: Any, metadata: bytes, offsets: Offsets, *, is_calling_back: bool) -> None:
+    def commit(self, client: Any, metadata: bytes, offsets: GroupPositions, *, is_calling_back: bool) -> None:
         """Commits offsets, on a thread of its own, since the client's call waits for a coordinator without a limit.
 
         After ``max.poll.interval.ms``, when the group has given this member up, or once it is known that the

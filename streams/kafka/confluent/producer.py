@@ -20,7 +20,6 @@ from streams.kafka.confluent.callbacks import ClientLog, LatestStatistics, weakl
 from streams.kafka.confluent.errors import UNKNOWN, Resources, caught, kafka_error, mapped, mapping
 from streams.kafka.confluent.known_topics import WrittenTopics, learn_topics
 from streams.kafka.confluent.outage import ClusterOutage
-from streams.kafka.confluent.timed_executor import CallTimedOutError, TimedExecutor
 from streams.kafka.headers import UnsendableHeaders, sendable
 from streams.kafka.ports import (
     MOST_RECORD_BYTES,
@@ -30,6 +29,7 @@ from streams.kafka.ports import (
     TransactionAborted,
     UnknownTopicError,
 )
+from streams.kafka.timed_executor import CallTimedOutError, TimedExecutor
 
 log = logging.getLogger("streams.kafka.client")
 

@@ -148,14 +148,20 @@ class ClusterQueries:
         """
         return self.offsets_for_time(dict.fromkeys(partitions, LATEST), timeout_s)
 
-    def offsets_for_time(self, times: Mapping[TopicPartition, int], timeout_s: float) -> dict[TopicPartition, int]:
+    def offsets_for_time(
+        self, times: Mapping[TopicPartition, int], timeout_s: float, isolation: int = READ_UNCOMMITTED
+    ) -> dict[TopicPartition, int]:
         """Returns the first offset at or after a time in ms of each partition; -1 where there is no such record. Errors
-        are those of :meth:`log_ends`."""
+        are those of :meth:`log_ends`.
+
+        :param isolation: which records count: with :data:`READ_COMMITTED`, those up to the first open transaction.
+        """
         deadline = Deadline(timeout_s, self._clock)
         found: dict[TopicPartition, int] = {}
         while True:
             try:
-                self._ask_leaders({name: time for name, time in times.items() if name not in found}, found, deadline)
+                missing = {name: time for name, time in times.items() if name not in found}
+                self._ask_leaders(missing, isolation, found, deadline)
                 return found
             except UnknownPartitionError:
                 raise
@@ -165,7 +171,7 @@ class ClusterQueries:
                 raise failure
 
     def _ask_leaders(
-        self, times: Mapping[TopicPartition, int], found: dict[TopicPartition, int], deadline: Deadline
+        self, times: Mapping[TopicPartition, int], isolation: int, found: dict[TopicPartition, int], deadline: Deadline
     ) -> None:
         """Adds offsets to those that were found, as far as the leaders of now answer.
 
@@ -177,7 +183,7 @@ class ClusterQueries:
             part = deadline.share(left)
             try:
                 wanted = {name: times[name] for name in led}
-                self._connections.ask(address, part, partial(_ask_offsets, wanted, found))
+                self._connections.ask(address, part, partial(_ask_offsets, wanted, isolation, found))
             except RetryableError as error:
                 failure = failure or error
         if failure is not None:
@@ -353,13 +359,17 @@ def _leaders(
 
 
 def _ask_offsets(
-    times: Mapping[TopicPartition, int], found: dict[TopicPartition, int], leader: Connection, deadline: Deadline
+    times: Mapping[TopicPartition, int],
+    isolation: int,
+    found: dict[TopicPartition, int],
+    leader: Connection,
+    deadline: Deadline,
 ) -> None:
     topics: dict[str, list[ListOffsetsPartition]] = {}
     for (topic, number), time in times.items():
         topics.setdefault(topic, []).append(ListOffsetsPartition(number, _NO_EPOCH, time))
     request = ListOffsetsRequest(
-        -1, READ_UNCOMMITTED, tuple(ListOffsetsTopic(topic, tuple(asked)) for topic, asked in sorted(topics.items()))
+        -1, isolation, tuple(ListOffsetsTopic(topic, tuple(asked)) for topic, asked in sorted(topics.items()))
     )
     failure: StreamsError | None = None
     for listed in leader.call(LIST_OFFSETS, request, deadline).topics:

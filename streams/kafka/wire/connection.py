@@ -27,6 +27,9 @@ from streams.kafka.wire.messages import (
 )
 from streams.kafka.wire.sasl import Login
 
+RESTED_S = 5.0
+"""How long a connection that has rested is waited for, at most. A broker that takes longer is asked again."""
+
 
 class Deadline:
     """A time limit for a call with several steps, in a clock's monotonic time."""
@@ -42,6 +45,11 @@ class Deadline:
     def share(self, steps: int) -> Deadline:
         """Returns an earlier deadline, for the first of so many steps that divide the rest of the time."""
         return Deadline(self.left_s() / steps, self._clock)
+
+    def of_rested(self) -> Deadline:
+        """Returns an earlier deadline, for a request over a connection that has rested and so may be half open: a new
+        one is made in the rest of the time."""
+        return Deadline(min(self.left_s() / 2, RESTED_S), self._clock)
 
     def wait(self, seconds: float) -> bool:
         """Waits, and returns whether any time is left; returns at once if none would be."""

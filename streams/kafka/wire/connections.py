@@ -47,7 +47,7 @@ class Connections:
             self._idle.setdefault(address, []).append(connection)
 
     def ask(self, address: Address, deadline: Deadline, ask: Callable[[Connection, Deadline], T]) -> T:
-        """Returns the answer of a broker, over a new connection if one that has rested brings none in half of the time.
+        """Returns the answer of a broker, over a new connection if one that has rested brings none in time.
 
         :param ask: is called again then, so it does no harm to call it twice.
         :raises StreamsError: as :func:`streams.kafka.wire.connection.connect`, and what ``ask`` raises.
@@ -57,7 +57,7 @@ class Connections:
             try:
                 with self._used(rested):
                     try:
-                        return ask(rested, deadline.share(2))
+                        return ask(rested, deadline.of_rested())
                     except RetryableError:
                         lost = not rested.is_open
                         raise

@@ -76,8 +76,7 @@ class Coordinator:
         failure: RetryableError | None = None
         while True:
             try:
-                # A connection that has rested may be half open: a new one is made in the rest of the time.
-                limit = deadline if self._connection is None else deadline.share(2)
+                limit = deadline if self._connection is None else deadline.of_rested()
                 answer = self._connected(deadline).call(api, request, limit)
                 if answer.error_code not in LATER:
                     return answer

@@ -17,6 +17,8 @@ LATEST = -1
 """Timestamp by which ListOffsets is asked for the end of a log."""
 READ_UNCOMMITTED = 0
 """Isolation level by which that is the end of all records, those of open transactions too."""
+READ_COMMITTED = 1
+"""Isolation level by which that is the first record of an open transaction, if there is one."""
 UNKNOWN_OPERATIONS = -(1 << 31)
 """Value in place of the allowed operations if the broker does not report them."""
 

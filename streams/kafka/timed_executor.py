@@ -1,4 +1,4 @@
-"""Makes calls of the client on a thread of their own, with a time-out, whatever the client does with its own
+"""Makes calls of a client on a thread of their own, with a time-out, whatever the client does with its own
 time-outs."""
 
 from __future__ import annotations

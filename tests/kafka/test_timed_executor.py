@@ -8,7 +8,7 @@ import weakref
 
 import pytest
 
-from streams.kafka.confluent.timed_executor import CallTimedOutError, TimedExecutor
+from streams.kafka.timed_executor import CallTimedOutError, TimedExecutor
 
 LIMIT_S = 30.0
 
