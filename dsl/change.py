@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from processor_api.record import Headers
 from processor_api.serde import Serde
 from state.formats.varint import read_varint, write_varint
 
@@ -47,6 +48,15 @@ class ChangeSerde(Serde[Change]):
     def bind(self, topic: str, *, is_key: bool) -> Serde[Change]:
         """Returns the serde with its inner serde bound to the topic."""
         return self if self.inner is None else ChangeSerde(self.inner.bind(topic, is_key=is_key))
+
+    @property
+    def takes_headers(self) -> bool:
+        """Whether the inner serde does."""
+        return self.inner is not None and self.inner.takes_headers
+
+    def with_headers(self, headers: Headers) -> Serde[Change]:
+        """Returns the serde with its inner serde for a record with these headers."""
+        return self if self.inner is None else ChangeSerde(self.inner.with_headers(headers))
 
 
 def _no_serde(anything: Any) -> Any:

@@ -10,6 +10,7 @@ import enum
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from processor_api.serde import Headers as Headers
 from processor_api.texts import repr_of
 from processor_api.user_code.durations import LAST_MS, whole_number
 
@@ -37,63 +38,6 @@ class TimestampType(enum.IntEnum):
     """The producer, when it created the record."""
     LOG_APPEND_TIME = 2
     """The broker, when it appended the record to the log."""
-
-
-class Headers(list[tuple[str, bytes | None]]):
-    """The headers of a record: a list of ``(name, value)`` in which names may repeat.
-
-    ::
-
-        headers = Headers([("trace", b"7")]).add("source", b"web")
-        assert headers.last("source") == b"web"
-    """
-
-    __slots__ = ()
-
-    def add(self, name: str, value: bytes | None) -> Headers:
-        """Appends a header; returns the headers.
-
-        ::
-
-            headers = Headers().add("source", b"web")
-            assert headers == [("source", b"web")]
-        """
-        self.append((name, value))
-        return self
-
-    def last(self, name: str) -> bytes | None:
-        """Returns the value of the last header of this name, or ``None``.
-
-        ::
-
-            headers = Headers().add("source", b"web").add("source", b"app")
-            assert headers.last("source") == b"app"
-        """
-        for found, value in reversed(self):
-            if found == name:
-                return value
-        return None
-
-    def all(self, name: str) -> list[bytes | None]:
-        """Returns the values of all headers of this name, in order.
-
-        ::
-
-            headers = Headers().add("source", b"web").add("source", b"app")
-            assert headers.all("source") == [b"web", b"app"]
-        """
-        return [value for found, value in self if found == name]
-
-    def remove_all(self, name: str) -> Headers:
-        """Removes every header of this name; returns the headers.
-
-        ::
-
-            headers = Headers().add("source", b"web").remove_all("source")
-            assert headers == []
-        """
-        self[:] = [header for header in self if header[0] != name]
-        return self
 
 
 class RecordMetadata(NamedTuple):

@@ -1,4 +1,4 @@
-"""Serdes: how keys and values become bytes, and back.
+"""Serdes: how keys and values become bytes, and back, and the headers that go with the bytes.
 
 The built-in ones write the bytes of Kafka's Java serdes of the same name. ``None`` never reaches a serde: it is a null
 key or value and stays null.
@@ -17,6 +17,63 @@ from processor_api.texts import repr_of
 T = TypeVar("T")
 
 _UUID = re.compile(rb"-".join([rb"([0-9a-fA-F]{1,15})"] * 5))
+
+
+class Headers(list[tuple[str, bytes | None]]):
+    """The headers of a record: a list of ``(name, value)`` in which names may repeat.
+
+    ::
+
+        headers = Headers([("trace", b"7")]).add("source", b"web")
+        assert headers.last("source") == b"web"
+    """
+
+    __slots__ = ()
+
+    def add(self, name: str, value: bytes | None) -> Headers:
+        """Appends a header; returns the headers.
+
+        ::
+
+            headers = Headers().add("source", b"web")
+            assert headers == [("source", b"web")]
+        """
+        self.append((name, value))
+        return self
+
+    def last(self, name: str) -> bytes | None:
+        """Returns the value of the last header of this name, or ``None``.
+
+        ::
+
+            headers = Headers().add("source", b"web").add("source", b"app")
+            assert headers.last("source") == b"app"
+        """
+        for found, value in reversed(self):
+            if found == name:
+                return value
+        return None
+
+    def all(self, name: str) -> list[bytes | None]:
+        """Returns the values of all headers of this name, in order.
+
+        ::
+
+            headers = Headers().add("source", b"web").add("source", b"app")
+            assert headers.all("source") == [b"web", b"app"]
+        """
+        return [value for found, value in self if found == name]
+
+    def remove_all(self, name: str) -> Headers:
+        """Removes every header of this name; returns the headers.
+
+        ::
+
+            headers = Headers().add("source", b"web").remove_all("source")
+            assert headers == []
+        """
+        self[:] = [header for header in self if header[0] != name]
+        return self
 
 
 class Serde(Generic[T]):
@@ -73,6 +130,22 @@ class Serde(Generic[T]):
         """Whether nothing is left to the default. Override it together with :meth:`with_default`."""
         return True
 
+    @property
+    def takes_headers(self) -> bool:
+        """Whether the bytes go together with headers of their record. Override it together with :meth:`with_headers`.
+
+        It is asked once for each place where the serde is used. A serde that takes none costs nothing for it.
+        """
+        return False
+
+    def with_headers(self, headers: Headers) -> Serde[T]:
+        """Returns the serde for one record, whose headers it reads, and to which it adds some when it writes.
+
+        Override it where a serde wraps another one. For functions that take headers use
+        :func:`~streams.serdes.functions.serde_of`.
+        """
+        return self
+
     def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
         """Pickles a serde of `Serdes` as its name: stores have quicker ways for these, and know them by identity."""
         name = self.name.upper()
@@ -82,6 +155,67 @@ class Serde(Generic[T]):
 
     def __repr__(self) -> str:
         return f"Serde({self.name})"
+
+
+class HeadersSerde(Serde[T]):
+    """A serde whose functions take the headers of the record as well (KAFKA-20173).
+
+    What the functions change in the headers of a record that is written or read, the record has from then on.
+
+    :param write: called with a value that is not ``None`` and the record's headers; returns ``bytes``.
+    :param read: called with ``bytes`` and the record's headers; returns the value.
+    :param name: for messages and ``describe``.
+    :raises TypeError: if one of the two is no function.
+    """
+
+    __slots__ = ("_read", "_write")
+
+    def __init__(
+        self, write: Callable[[T, Headers], bytes], read: Callable[[bytes, Headers], T], *, name: str = "custom"
+    ) -> None:
+        super().__init__(self._write_alone, self._read_alone, name=name)
+        given: tuple[object, ...] = (write, read)
+        if not all(map(callable, given)):
+            raise TypeError("a serde takes two functions: value and headers to bytes, and bytes and headers to value")
+        self._write = write
+        self._read = read
+
+    @property
+    def takes_headers(self) -> bool:
+        """``True``."""
+        return True
+
+    def with_headers(self, headers: Headers) -> Serde[T]:
+        """Returns a serde that calls both functions with these headers."""
+        write, read = self._write, self._read
+        return Serde(lambda value: write(value, headers), lambda data: read(data, headers), name=self.name)
+
+    def _write_alone(self, value: T) -> bytes:
+        return self._write(value, Headers())
+
+    def _read_alone(self, data: bytes) -> T:
+        return self._read(data, Headers())
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
+        """Pickles it as the call that makes it: its bound methods cannot be, before it is there."""
+        return _headers_serde, (self._write, self._read, self.name)
+
+
+def at_call(serde: Serde[T], headers: Callable[[], Headers]) -> Serde[T]:
+    """Returns the serde with the headers that are there at each call, for a place that knows them elsewhere.
+
+    :param headers: returns them; it is called for serdes that take headers, and for no others.
+    """
+    if not serde.takes_headers:
+        return serde
+    of = serde.with_headers
+    return Serde(
+        lambda value: of(headers()).serialize(value), lambda data: of(headers()).deserialize(data), name=serde.name
+    )
+
+
+def _headers_serde(write: Any, read: Any, name: str) -> Serde[Any]:
+    return HeadersSerde(write, read, name=name)
 
 
 def with_default(given: Serde[Any] | None, default: Serde[Any] | None) -> Serde[Any] | None:

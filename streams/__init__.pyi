@@ -96,10 +96,10 @@ from processor_api.punctuation import PunctuationType as PunctuationType
 from processor_api.punctuation import Punctuator as Punctuator
 from processor_api.record import FixedKeyRecord as FixedKeyRecord
 from processor_api.record import HeaderList as HeaderList
-from processor_api.record import Headers as Headers
 from processor_api.record import Record as Record
 from processor_api.record import RecordMetadata as RecordMetadata
 from processor_api.record import TimestampType as TimestampType
+from processor_api.serde import Headers as Headers
 from processor_api.serde import Serde as Serde
 from processor_api.serde import Serdes as Serdes
 from processor_api.stores.builder import StoreBuilder as StoreBuilder

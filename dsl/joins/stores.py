@@ -10,6 +10,7 @@ from dsl.joins.join_windows import JoinWindows
 from dsl.plan.store_choice import chosen_supplier, logged
 from dsl.settings import BuildSettings
 from processor_api.errors import TopologyError
+from processor_api.record import Headers
 from processor_api.serde import Serde
 from processor_api.stores.buffers import join_buffer_builder
 from processor_api.stores.builder import StoreBuilder
@@ -57,6 +58,15 @@ class TimedSideKeySerde(Serde[Any]):
         """Returns the serde with its inner serde bound to the topic."""
         return self if self.inner is None else TimedSideKeySerde(self.inner.bind(topic, is_key=is_key))
 
+    @property
+    def takes_headers(self) -> bool:
+        """Whether the inner serde does."""
+        return self.inner is not None and self.inner.takes_headers
+
+    def with_headers(self, headers: Headers) -> Serde[Any]:
+        """Returns the serde with its inner serde for a record with these headers."""
+        return self if self.inner is None else TimedSideKeySerde(self.inner.with_headers(headers))
+
 
 class SideValueSerde(Serde[Any]):
     """The serde of ``(value, left)``.
@@ -92,6 +102,17 @@ class SideValueSerde(Serde[Any]):
         """Returns the serde with its inner serdes bound to the topic."""
         return SideValueSerde(
             *(None if inner is None else inner.bind(topic, is_key=is_key) for inner in (self.left, self.right))
+        )
+
+    @property
+    def takes_headers(self) -> bool:
+        """Whether one of the inner serdes does."""
+        return any(inner is not None and inner.takes_headers for inner in (self.left, self.right))
+
+    def with_headers(self, headers: Headers) -> Serde[Any]:
+        """Returns the serde with its inner serdes for a record with these headers."""
+        return SideValueSerde(
+            *(None if inner is None else inner.with_headers(headers) for inner in (self.left, self.right))
         )
 
 

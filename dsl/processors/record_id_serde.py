@@ -6,6 +6,7 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
+from processor_api.record import Headers
 from processor_api.serde import Serde
 from processor_api.texts import repr_of
 
@@ -53,6 +54,15 @@ class RecordIdSerde(Serde[Any]):
     def bind(self, topic: str, *, is_key: bool) -> Serde[Any]:
         """Returns the serde with its inner serde bound to the topic."""
         return self if self.inner is None else RecordIdSerde(self.inner.bind(topic, is_key=is_key))
+
+    @property
+    def takes_headers(self) -> bool:
+        """Whether the inner serde does."""
+        return self.inner is not None and self.inner.takes_headers
+
+    def with_headers(self, headers: Headers) -> Serde[Any]:
+        """Returns the serde with its inner serde for a record with these headers."""
+        return self if self.inner is None else RecordIdSerde(self.inner.with_headers(headers))
 
 
 def _no_serde(anything: Any) -> Any:

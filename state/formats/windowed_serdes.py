@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from processor_api.record import HeaderList
+from processor_api.record import HeaderList, Headers
 from processor_api.serde import Serde
 from processor_api.stores.windowed import Window, Windowed
 from processor_api.topology.partitioner import StreamPartitioner, partition_for_key
@@ -61,6 +61,13 @@ class WindowedKeySerde(Serde[Windowed[K]], ABC):
     @property
     def is_complete(self) -> bool:
         return self._inner.is_complete
+
+    @property
+    def takes_headers(self) -> bool:
+        return self._inner.takes_headers
+
+    def with_headers(self, headers: Headers) -> Serde[Windowed[K]]:
+        return self._around(self._inner.with_headers(headers))
 
     @abstractmethod
     def _around(self, inner: Serde[K]) -> Serde[Windowed[K]]:
@@ -183,9 +190,18 @@ def windowed_partitioner(serde: Serde[Any]) -> StreamPartitioner | None:
     """
     if not isinstance(serde, WindowedKeySerde):
         return None
-    serialize = serde.inner.serialize
+    inner = serde.inner
+    serialize = inner.serialize
+
+    def by_key_and_headers(
+        topic: str, key: Any, value: Any, headers: HeaderList | None, partitions: int
+    ) -> list[int] | None:
+        if key is None:
+            return None
+        data = inner.with_headers(Headers(headers or ())).serialize(key.key)
+        return [partition_for_key(data, partitions)]
 
     def by_key(topic: str, key: Any, value: Any, headers: HeaderList | None, partitions: int) -> list[int] | None:
         return None if key is None else [partition_for_key(serialize(key.key), partitions)]
 
-    return by_key
+    return by_key_and_headers if inner.takes_headers else by_key

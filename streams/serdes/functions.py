@@ -3,14 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, SupportsIndex, TypeVar
+from typing import Any, Literal, SupportsIndex, TypeVar, overload
 
-from processor_api.serde import Serde
+from processor_api.record import Headers
+from processor_api.serde import HeadersSerde, Serde
 
 T = TypeVar("T")
 
 
-def serde_of(serialize: Callable[[T], bytes], deserialize: Callable[[bytes], T], *, name: str = "custom") -> Serde[T]:
+@overload
+def serde_of(
+    serialize: Callable[[T], bytes],
+    deserialize: Callable[[bytes], T],
+    *,
+    name: str = ...,
+    with_headers: Literal[False] = ...,
+) -> Serde[T]: ...
+@overload
+def serde_of(
+    serialize: Callable[[T, Headers], bytes],
+    deserialize: Callable[[bytes, Headers], T],
+    *,
+    name: str = ...,
+    with_headers: Literal[True],
+) -> Serde[T]: ...
+def serde_of(
+    serialize: Callable[..., bytes],
+    deserialize: Callable[..., Any],
+    *,
+    name: str = "custom",
+    with_headers: bool = False,
+) -> Serde[Any]:
     """Returns a serde that calls ``serialize`` with a value and ``deserialize`` with its bytes; neither ever sees
     ``None``.
 
@@ -20,9 +43,25 @@ def serde_of(serialize: Callable[[T], bytes], deserialize: Callable[[bytes], T],
         readings = builder.stream("readings", Consumed(key_serde="string", value_serde=numbers))
         # readings("roof", 40) -> readings("roof", 40)
 
+    With headers both are called with the record's headers behind the value or the bytes. They read them, and
+    ``serialize`` may add some, which are then written with the record::
+
+        def write(text, headers):
+            headers.add("encoding", b"utf-16")
+            return text.encode("utf-16")
+
+        def read(data, headers):
+            return data.decode((headers.last("encoding") or b"utf-8").decode())
+
+        texts = serde_of(write, read, name="text", with_headers=True)
+        notes = builder.stream("notes", Consumed(key_serde="string", value_serde=texts))
+
     :param name: for messages.
+    :param with_headers: whether both functions take headers as their second argument.
     :raises TypeError: if either cannot be called.
     """
+    if with_headers:
+        return HeadersSerde(serialize, deserialize, name=name)
     return Serde(serialize, deserialize, name=name)
 
 

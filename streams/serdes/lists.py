@@ -6,6 +6,7 @@ import struct
 from collections.abc import Sequence
 from typing import TypeVar
 
+from processor_api.record import Headers
 from processor_api.serde import Serde, Serdes
 from processor_api.user_code.given_serdes import SerdeLike, as_serde
 
@@ -53,6 +54,13 @@ class ListSerde(Serde[list[T | None]]):
     def bind(self, topic: str, *, is_key: bool) -> Serde[list[T | None]]:
         bound = self._inner.bind(topic, is_key=is_key)
         return self if bound is self._inner else ListSerde(bound, fixed_size=self._fixed_size)
+
+    @property
+    def takes_headers(self) -> bool:
+        return self._inner.takes_headers
+
+    def with_headers(self, headers: Headers) -> Serde[list[T | None]]:
+        return ListSerde(self._inner.with_headers(headers), fixed_size=self._fixed_size)
 
     def _write_constant(self, items: Sequence[T | None]) -> bytes:
         _check(items)

@@ -192,9 +192,7 @@ class EmbeddedKafka:
 
 def _record(message: Any, key_serde: Serde[Any], value_serde: Serde[Any]) -> TestRecord:
     key, value = message.key(), message.value()
-    return TestRecord(
-        None if key is None else key_serde.deserialize(key),
-        None if value is None else value_serde.deserialize(value),
-        message.timestamp()[1],
-        message.headers(),
-    )
+    record = TestRecord(None, None, message.timestamp()[1], message.headers())
+    record.key = None if key is None else key_serde.with_headers(record.headers).deserialize(key)
+    record.value = None if value is None else value_serde.with_headers(record.headers).deserialize(value)
+    return record

@@ -98,8 +98,8 @@ class TestInputTopic:
     ) -> None:
         self._pipe = pipe
         self._topic = topic
-        self._write_key = key_serde.serialize
-        self._write_value = value_serde.serialize
+        self._key_serde = key_serde
+        self._value_serde = value_serde
         self._now = start_timestamp
         self._step = _forward(auto_advance_ms, "auto_advance")
 
@@ -120,12 +120,13 @@ class TestInputTopic:
             self._now += self._step
         elif type(timestamp) is not int:
             timestamp = to_timestamp_ms(timestamp, "timestamp")
+        own = Headers(headers or ())
         self._pipe(
             self._topic,
-            None if key is None else self._write_key(key),
-            None if value is None else self._write_value(value),
+            None if key is None else self._key_serde.with_headers(own).serialize(key),
+            None if value is None else self._value_serde.with_headers(own).serialize(value),
             timestamp,
-            headers,
+            own or headers,
         )
 
     def pipe_value(self, value: Any, timestamp: Timestamp | None = None) -> None:
@@ -268,9 +269,9 @@ class TestOutputTopic:
 
     def _next(self) -> TestRecord:
         key, value, timestamp, headers, partition = self._queue[0]
-        record = TestRecord(
-            self._read("key", self._key_serde, key), self._read("value", self._value_serde, value), timestamp, headers
-        )
+        record = TestRecord(None, None, timestamp, headers)
+        record.key = self._read("key", self._key_serde.with_headers(record.headers), key)
+        record.value = self._read("value", self._value_serde.with_headers(record.headers), value)
         record.partition = partition
         self._queue.popleft()
         return record

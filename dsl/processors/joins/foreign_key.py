@@ -14,7 +14,7 @@ from typing import Any
 from dsl.processors.user_functions import user_function
 from processor_api.context import OperatorContext
 from processor_api.errors import ConfigError
-from processor_api.record import HeaderList
+from processor_api.record import HeaderList, Headers
 from processor_api.serde import Serde, with_default
 from processor_api.texts import repr_of
 from processor_api.topology.partitioner import StreamPartitioner
@@ -52,6 +52,15 @@ class AnswerSerde(Serde[Any]):
     def bind(self, topic: str, *, is_key: bool) -> Serde[Any]:
         """Returns the serde with its inner serde bound to the topic."""
         return self if self.inner is None else AnswerSerde(self.inner.bind(topic, is_key=is_key))
+
+    @property
+    def takes_headers(self) -> bool:
+        """Whether the inner serde does."""
+        return self.inner is not None and self.inner.takes_headers
+
+    def with_headers(self, headers: Headers) -> Serde[Any]:
+        """Returns the serde with its inner serde for a record with these headers."""
+        return self if self.inner is None else AnswerSerde(self.inner.with_headers(headers))
 
     def _write(self, answer: Answer) -> bytes:
         value = answer[1]

@@ -41,6 +41,7 @@ from streams.kafka.producing.deliveries import (
     not_delivered,
     produced_record,
 )
+from streams.kafka.producing.header_serdes import with_own_headers
 from streams.kafka.producing.zero_timestamps import ZERO_SENT, looks_marked, with_time
 
 log = logging.getLogger("streams.kafka")
@@ -507,10 +508,23 @@ class RecordCollector:
         self, node: SinkNode, topic: str, key_serde: Serde[Any], value_serde: Serde[Any], errors: SinkErrors
     ) -> Forward:
         """Returns the function of a sink with a fixed topic."""
+        partitioner = node.partitioner or windowed_partitioner(key_serde)
+        if key_serde.takes_headers or value_serde.takes_headers:
+            return with_own_headers(partial(self._sink, node, topic, errors, partitioner), key_serde, value_serde)
+        return self._sink(node, topic, errors, partitioner, key_serde, value_serde)
+
+    def _sink(
+        self,
+        node: SinkNode,
+        topic: str,
+        errors: SinkErrors,
+        partitioner: StreamPartitioner | None,
+        key_serde: Serde[Any],
+        value_serde: Serde[Any],
+    ) -> Forward:
         delivered = self._delivery(errors)
         send = self._sender(delivered, errors)
         write_key, write_value = key_serde.serialize, value_serde.serialize
-        partitioner = node.partitioner or windowed_partitioner(key_serde)
         if partitioner is not None:
             return self._partitioned(node, partitioner, topic, write_key, write_value, send, errors)
         (produce, plain), zero = self._produce_for(errors), self._zero_of(topic)

@@ -14,7 +14,7 @@ from itertools import chain
 from typing import Any
 
 from processor_api.errors import StreamsError, UserCodeError
-from processor_api.record import NO_TIMESTAMP, DropReason, Forward, HeaderList
+from processor_api.record import NO_TIMESTAMP, DropReason, Forward, HeaderList, Headers
 from processor_api.task_id import TopicPartition
 from processor_api.texts import kind_and_text, repr_of
 from processor_api.timestamps import (
@@ -53,6 +53,13 @@ class BoundSource:
     forward: Forward
     unprobed: Forward
     """The same without a probe."""
+    with_headers: Callable[[Headers], tuple[Callable[[bytes], Any], Callable[[bytes], Any]]] | None = None
+    """Returns `read_key` and `read_value` for a record with these headers, if a serde takes headers."""
+
+    @property
+    def reads_alone(self) -> bool:
+        """Whether key, value and time of a record can be read without the rest of it."""
+        return self.extractor is None and self.with_headers is None
 
 
 class ReadSoFar:
@@ -96,14 +103,18 @@ class InputReader:
 
         :param partition_time: the largest timestamp before, for an extractor.
         """
-        source = self.source
+        source, headers = self.source, message.headers()
+        read_key, read_value = source.read_key, source.read_value
+        if source.with_headers is not None:
+            headers = Headers(headers or ())
+            read_key, read_value = source.with_headers(headers)
         part = "key"
         try:
             raw = message.key()
-            key = None if raw is None else source.read_key(raw)
+            key = None if raw is None else read_key(raw)
             part = "value"
             raw = message.value()
-            value = None if raw is None else source.read_value(raw)
+            value = None if raw is None else read_value(raw)
         except Exception as error:
             cursor = self.cursor
             cursor.message, cursor.source = message, self.partition
@@ -111,7 +122,6 @@ class InputReader:
             why = f"the {part} cannot be read: {kind_and_text(error)}"
             self._environment.drop_unread(source.node, None if part == "key" else key, DropReason.UNREADABLE, why)
             return None
-        headers = message.headers()
         timestamp: int = message.timestamp()[1]
         if timestamp < 0 or source.extractor is not None:
             self.cursor.message, self.cursor.source = message, self.partition
@@ -266,10 +276,10 @@ class InputQueue:
         """Whether the end of the partition was reached after the last record that was added."""
         self.ends = KnownEnds()
         self._size = MeanSize()
-        timed = deque[Any]() if source.extractor is not None else self.messages
+        timed = self.messages if source.reads_alone else deque[Any]()
         self.parts = timed, partition, source.read_key, source.read_value, source.forward
         """Messages, place and functions, for a loop over several inputs; no messages if an extractor gives their
-        times."""
+        times, or their headers are read by a serde."""
 
     def __len__(self) -> int:
         return len(self.messages) + (self.head is not None)
@@ -387,7 +397,7 @@ class BatchLoop:
         """Processes up to ``limit`` buffered records; returns how many."""
         queue, reader = self.queue, self.queue.reader
         is_ahead = reader.cursor.stream_time > reader.time_limit.latest  # each record is compared with the clock then
-        one_by_one = limit == 1 or queue.head is not None or reader.source.extractor is not None or is_ahead
+        one_by_one = limit == 1 or queue.head is not None or not reader.source.reads_alone or is_ahead
         try:
             return (self._run_one_by_one if one_by_one else self._run_together)(limit, punctuations, punctuate)
         except BaseException:

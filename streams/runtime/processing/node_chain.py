@@ -10,7 +10,8 @@ from typing import Any
 
 from processor_api.errors import ProcessingError, StreamsError
 from processor_api.processor import FixedKeyProcessor, Operator, Processor
-from processor_api.record import Forward
+from processor_api.record import Forward, Headers
+from processor_api.serde import Serde
 from processor_api.texts import kind_and_text, plain_str, repr_of
 from processor_api.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
 from state.registry.read_only import read_only
@@ -102,6 +103,13 @@ def _made(node: str, supplier: Any, task: str) -> Any:
     return processor
 
 
+def _readers(
+    key_serde: Serde[Any], value_serde: Serde[Any], headers: Headers
+) -> tuple[Callable[[bytes], Any], Callable[[bytes], Any]]:
+    """Returns the functions that read key and value of a record with these headers."""
+    return key_serde.with_headers(headers).deserialize, value_serde.with_headers(headers).deserialize
+
+
 class _ChainBuilder:
     """Compiles one node after the other, and collects what the chain is made of."""
 
@@ -178,13 +186,17 @@ class _ChainBuilder:
         what = f"source {name!r}"
         self.environment.metrics.nodes.add_source(name, topic)
         forward = forward_to(list(reversed(self.children[name].values())))
+        key_serde = self.environment.key_serde(node.key_serde, what, topic)
+        value_serde = self.environment.value_serde(node.value_serde, what, topic)
+        takes_headers = key_serde.takes_headers or value_serde.takes_headers
         return BoundSource(
             node=name,
-            read_key=self.environment.key_serde(node.key_serde, what, topic).deserialize,
-            read_value=self.environment.value_serde(node.value_serde, what, topic).deserialize,
+            read_key=key_serde.deserialize,
+            read_value=value_serde.deserialize,
             extractor=node.timestamp_extractor or self.environment.settings.default_timestamp_extractor,
             forward=self.probed(node, forward, topic),
             unprobed=forward,
+            with_headers=partial(_readers, key_serde, value_serde) if takes_headers else None,
         )
 
     def probed(self, node: Node, function: Forward, topic: str | None) -> Forward:
