@@ -21,10 +21,10 @@ from integration_support.workers import APPS, ROOT, Workers
 from processor_api.task_id import TopicPartition
 from processor_api.topology.topology import Topology
 from spark_support.finished_runs import Sent, run_directory
+from streams.kafka.record_ranges import read_ranges
 from streams.spark import read_topic
 from streams.spark.handover.cluster import Cluster
 from streams.spark.handover.cut import Cut
-from streams.spark.handover.rows import read
 from waiting import wait_until
 
 KILLED = """
@@ -160,7 +160,7 @@ def test_the_page_runs_and_live_goes_on_where_the_backfill_ended(
             places = [TopicPartition(f"{payments}-v2-totals-changelog", one) for one in range(2)]
             ends = changelog.ends(places)
             found = {}
-            for message in read(changelog.reader, {place: (0, ends[place]) for place in places}):
+            for message in read_ranges(changelog.reader, {place: (0, ends[place]) for place in places}):
                 found[f"{message.partition()}/{message.key().decode()}"] = int.from_bytes(message.value(), "big")
             return found
 

@@ -30,6 +30,7 @@ from processor_api.topology.topology import Topology
 from streams.config import StreamsConfig
 from streams.kafka.offset_metadata import TopicPartitionMetadata
 from streams.kafka.ports import GroupMember, KafkaClients, OffsetAndMetadata
+from streams.kafka.record_ranges import read_ranges
 from streams.runtime.plan.task_plan import TaskPlan
 from streams.spark.errors import SparkBridgeError
 from streams.spark.handover.cluster import Cluster
@@ -59,7 +60,7 @@ from streams.spark.handover.plan import (
 )
 from streams.spark.handover.published_outputs import OutputPublisher
 from streams.spark.handover.report import HandoverReport, StoreHandover
-from streams.spark.handover.rows import Sender, Sum, live_rows, read, sums_in_kafka
+from streams.spark.handover.rows import Sender, Sum, live_rows, sums_in_kafka
 from streams.spark.handover.snapshots import SnapshotWriter
 
 log = logging.getLogger("streams.spark")
@@ -325,7 +326,7 @@ class _Bootstrap:
             if task is not None and has_offsets(self._run, place.topic) and self._cut.skip_before_ms is None:
                 position = max(task.positions.get(place.topic, 0), begins[place])
                 ranges[place] = position, self._cut.offsets[place]
-        for message in read(self._cluster.reader, ranges):
+        for message in read_ranges(self._cluster.reader, ranges):
             cut = self._cut.offsets[TopicPartition(message.topic(), message.partition())]
             raise HistoryShortOfCutError(
                 f"the history ends before the cut: {message.topic()}-{message.partition()} has a record at offset"

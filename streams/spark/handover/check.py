@@ -13,12 +13,12 @@ from processor_api.topology.function import TopologyLike, topology_of
 from streams.config import StreamsConfig
 from streams.kafka.offset_metadata import TopicPartitionMetadata
 from streams.kafka.ports import KafkaClients, OffsetAndMetadata
+from streams.kafka.record_ranges import read_ranges
 from streams.runtime.start.start_guard import PlannedTask, check_changelogs, check_complete, check_handed_over
 from streams.spark.handover.cluster import Cluster
 from streams.spark.handover.finished_run import FinishedRun
 from streams.spark.handover.plan import HandoverPlan, has_offsets, lost_by_time, plan_handover
 from streams.spark.handover.report import HandoverReport, StoreHandover
-from streams.spark.handover.rows import read
 
 
 def check_handover(
@@ -81,7 +81,7 @@ def progress_beside(
             ended = 0 if task is None else task.positions.get(place.topic, 0)
             offset = committed[place].offset if place in committed else None
             low, high = sorted((max(ended, begins[place]), max(offset or 0, begins[place])))
-            if low < high and next(read(cluster.reader, {place: (low, high)}), None) is not None:
+            if low < high and next(read_ranges(cluster.reader, {place: (low, high)}), None) is not None:
                 found.append((place, ended, offset))
         return found
 

@@ -1,4 +1,4 @@
-"""The rows of changelogs: read from a backfill, written to Kafka, read back and compared."""
+"""The rows of changelogs: read from a backfill, written to Kafka, summed up in both places."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
-from processor_api.clock import Clock, SystemClock
-from processor_api.errors import RetryableError, StreamsError
+from processor_api.clock import Clock
+from processor_api.errors import StreamsError
 from processor_api.record import HeaderList
 from processor_api.stores.builder import StoreBuilder
 from processor_api.task_id import TopicPartition
@@ -16,13 +16,11 @@ from state.registry.kinds import kind_of
 from state.windowed.segments import Retention
 from streams.kafka.ports import Consumer, Producer
 from streams.kafka.producing.deliveries import not_delivered
+from streams.kafka.record_ranges import read_ranges
 from streams.spark.handover.finished_run import FinishedTask, RunRow
 from streams.spark.handover.plan import PlannedChangelog
 
 MASK = (1 << 64) - 1
-READ_ROWS = 10_000
-SILENT_S = 60.0
-"""How long a broker may send nothing before a read gives up."""
 POLL_ROWS = 10_000
 
 
@@ -139,60 +137,8 @@ def sums_in_kafka(
     :raises RetryableError: if the broker sends nothing for a minute.
     """
     found = {place: Sum() for place in ranges}
-    for message in read(reader, ranges, clock):
+    for message in read_ranges(reader, ranges, clock):
         found[TopicPartition(message.topic(), message.partition())].add(
             message.key(), message.value(), message.timestamp()[1], message.headers()
         )
     return found
-
-
-def read(
-    reader: Consumer, ranges: Mapping[TopicPartition, tuple[int, int]], clock: Clock | None = None
-) -> Iterator[Any]:
-    """Yields the committed records in ranges of offsets; the order holds within a partition.
-
-    :raises RetryableError: if the broker sends nothing for a minute.
-    """
-    clock = clock or SystemClock()
-    ends = {place: end for place, (begin, end) in ranges.items() if begin < end}
-    if not ends:
-        return
-    starts = {place: ranges[place][0] for place in ends}
-    reader.assign(starts)
-    last = clock.monotonic()
-    try:
-        while ends:
-            messages = reader.consume(READ_ROWS, 0.0) or _first(reader)
-            if messages:
-                last = clock.monotonic()
-            elif clock.monotonic() - last > SILENT_S:
-                place = min(ends)
-                raise RetryableError(
-                    f"the broker sent nothing of {place} for {SILENT_S:.0f} s, up to offset {ends[place]}: try again",
-                    topic=place.topic,
-                    partition=place.partition,
-                )
-            for message in messages:
-                yield from _one(reader, message, ends)
-    finally:
-        reader.unassign(starts)
-
-
-def _first(reader: Consumer) -> list[Any]:
-    message = reader.poll(0.1)
-    return [] if message is None else [message]
-
-
-def _one(reader: Consumer, message: Any, ends: dict[TopicPartition, int]) -> Iterator[Any]:
-    """Yields a message that is a record of a range, and ends ranges whose end was reached."""
-    error = message.error()
-    if error is not None and error.code() != reader.partition_eof:
-        return  # the client tries again by itself; if it cannot, nothing comes any more
-    place = TopicPartition(message.topic(), message.partition())
-    end = ends.get(place)
-    if end is None:
-        return
-    if error is None and message.offset() < end:
-        yield message
-    if message.offset() + (error is None) >= end:
-        del ends[place]
