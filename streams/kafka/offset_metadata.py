@@ -43,6 +43,8 @@ MOST_TIMES = 180
 _MOST_MARKS = 400
 """So many changelogs are named; the others are not known to hold records."""
 _MARKED = "#"
+CLONE = "clone of "
+"""The beginning of the id of a handover by which an application is made of another one (`streams state clone`)."""
 
 
 class SkipRule(NamedTuple):

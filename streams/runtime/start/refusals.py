@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from processor_api.errors import BootstrapIncompleteError, StateError, StreamsError
 from processor_api.task_id import TaskId, TopicPartition
+from streams.kafka.offset_metadata import CLONE
 
 E = TypeVar("E", bound=StreamsError)
 
@@ -36,6 +37,17 @@ def handover_is_open(task: TaskId | None, application: str, name: str, at: Topic
 
     :param task: ``None`` if no task is known.
     """
+    if name.startswith(CLONE):
+        return _refusal(
+            BootstrapIncompleteError,
+            task,
+            f"application {application!r} is to be a {name}, which was begun and is not complete: changelogs may lack"
+            " rows",
+            f"Run `streams state clone APP --as {application}` again until it reports success, then start the workers;"
+            " to give it up, reset the application by `streams reset`",
+            at,
+            offset,
+        )
     return _refusal(
         BootstrapIncompleteError,
         task,
@@ -117,7 +129,8 @@ def store_was_renamed(
         f" that this topology does not have (its stores there: {known}): a store was renamed or removed since. A"
         f" renamed one would begin empty, though the handover has processed the records of {at} before its offset",
         "Start the topology that was handed over, or run the backfill of this one, and the bootstrap with"
-        f" overwrite=True. To go on without these tables on purpose, {_as_they_are(inputs)}",
+        " overwrite=True; a clone has the stores of the application that it was made of."
+        f" To go on without these tables on purpose, {_as_they_are(inputs)}",
         at,
     )
 

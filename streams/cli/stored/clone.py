@@ -1,0 +1,151 @@
+"""`streams state clone`: gives the state of an application to another one, under another id."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any
+
+from processor_api.clock import Clock, SystemClock
+from processor_api.errors import StreamsError
+from streams.cli.cluster.connection import ClusterConnection, Target, target_of
+from streams.cli.command_parser import add_with_examples
+from streams.cli.output.failures import CLEAN, CannotRun
+from streams.cli.output.terminal import counted, say, say_error, table
+from streams.cli.settings_options import add_settings_options, given_settings
+from streams.cli.topology_function import APP_HELP
+
+if TYPE_CHECKING:
+    from streams.cli.stored.cloning import Clone, ClonePlan
+    from streams.config import StreamsConfig
+    from streams.kafka.ports import KafkaClients, Producer
+
+LOOK_S = 1.0
+"""How long to wait before it is looked again whether the workers are stopped."""
+QUIET_S = 30.0
+"""How often is said what is waited for."""
+_EXAMPLES = """
+examples:
+  streams state clone app.py --as shop-v2 --dry-run
+  streams state clone app.py --as shop-v2
+  streams state clone app.py --as shop-v2 --wait
+"""
+
+
+def add_parser(commands: Any) -> None:
+    parser = add_with_examples(
+        commands,
+        "clone",
+        "start another application from the state of this one",
+        _EXAMPLES,
+        "Copies the changelogs of an application, and the repartition records that it has not read, to those of another"
+        " application id, and commits its offsets for that: workers of the new id go on where this application has"
+        " stopped. All of its workers must be stopped; with --wait most is copied while they run. Nothing of this"
+        " application is changed. It may be killed at any time: called again, it goes on. Exit status: 1 if it is"
+        " refused or fails, else 0.",
+    )
+    parser.add_argument("topology", metavar="APP", help=APP_HELP)
+    parser.add_argument("--as", dest="clone", metavar="ID", required=True, help="the id of the new application")
+    parser.add_argument(
+        "--wait",
+        action="store_true",
+        help="copy while the workers run, wait until they are stopped, and copy the rest then",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="show what would be copied, and change nothing")
+    add_settings_options(parser)
+    parser.set_defaults(command=run)
+
+
+def run(arguments: argparse.Namespace, *, clients: KafkaClients | None = None, clock: Clock | None = None) -> int:
+    """Makes the clone; returns the exit status."""
+    from streams.cli.stored.cloning import Clone, CloneClients, check_ids, plan_clone
+
+    clock = clock or SystemClock()
+    target = target_of(arguments)
+    if not target.has_id:
+        raise CannotRun("name the application, such as app.py, or its id by --application-id")
+    topology, clone_config = target.known_topology(), _with_id(arguments)
+    source, clone = target.config.application_id, clone_config.application_id
+    check_ids(source, clone)
+    connection = ClusterConnection(target.config, clients)
+    with (
+        connection.admin() as admin,
+        connection.consumer(group=source) as reader,
+        connection.consumer(group=clone) as target_group,
+        connection.consumer(group=f"{clone}-clone") as progress,
+    ):
+        plan = plan_clone(topology, target.config, clone_config, admin)
+        made = Clone(plan, CloneClients(admin=admin, source=reader, target=target_group, progress=progress), clock)
+        if made.is_complete():
+            made.forget_progress()
+            say(f"application {clone!r} is a complete clone of {source!r} already: start its workers")
+            return CLEAN
+        made.committed()
+        members = made.members()
+        _show(plan, reader.end_offsets([one.source for one in plan.changelogs]) if plan.changelogs else {}, members)
+        if arguments.dry_run:
+            say("nothing was changed (--dry-run)")
+            return CLEAN
+        if members and not arguments.wait:
+            sys.stdout.flush()
+            raise StreamsError(
+                f"nothing was changed: application {source!r} runs, its group has {counted(len(members), 'member')}"
+                f" ({', '.join(members[:3])}). Stop all workers first; --wait copies while they run, and waits for that"
+            )
+        topics = sorted({one.target.topic for one in (*plan.changelogs, *plan.repartitions)})
+        with connection.transactional_producer(topics, plan.group) as producer:
+            made.begin()
+            _complete(made, source, producer, clock)
+        made.forget_progress()
+        _say_done(target, made, clone)
+    return CLEAN
+
+
+def _with_id(arguments: argparse.Namespace) -> StreamsConfig:
+    """Returns the settings of the new application: those of this one with another id."""
+    from streams.config import StreamsConfig
+
+    given = given_settings(arguments, derives_id=True).settings
+    return StreamsConfig.of({**given, "application.id": arguments.clone})
+
+
+def _complete(made: Clone, source: str, producer: Producer, clock: Clock) -> None:
+    """Copies until the former application is stopped, and then the rest."""
+    said_at = -QUIET_S
+    while True:
+        while members := made.members():
+            made.copy_changelogs(producer)
+            if clock.monotonic() - said_at >= QUIET_S:
+                said_at = clock.monotonic()
+                say_error(
+                    f"{counted(made.done.changelog_records, 'record')} copied; waiting until the workers of"
+                    f" {source!r} are stopped ({', '.join(members[:3])})"
+                )
+            clock.wait(LOOK_S)
+        if made.finish(producer):
+            return
+
+
+def _show(plan: ClonePlan, ends: Any, members: Collection[str]) -> None:
+    say(
+        f"clone of application {plan.source} as {plan.clone}; the group of {plan.source} has"
+        f" {counted(len(members), 'member')}"
+    )
+    copied = [*plan.changelogs, *plan.repartitions]
+    topics = dict.fromkeys(one.source.topic for one in copied)
+    partitions = {topic: sum(one.source.topic == topic for one in copied) for topic in topics}
+    if topics:
+        table(("TOPIC", "COPIED TO", "PARTITIONS"), ((t, plan.renamed(t), str(partitions[t])) for t in topics))
+    for store in plan.unlogged:
+        say(f"store {store!r} has no changelog: it begins empty")
+
+
+def _say_done(target: Target, made: Clone, clone: str) -> None:
+    done = made.done
+    say(
+        f"copied {counted(done.changelog_records, 'record')} of changelogs and"
+        f" {counted(done.repartition_records, 'record')} of repartition topics, and committed the offsets of"
+        f" {counted(len(done.offsets), 'partition')}"
+    )
+    say(f"done: start workers with application.id={clone}; {target.config.application_id!r} is as it was")

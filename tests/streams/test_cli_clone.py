@@ -1,0 +1,407 @@
+"""`streams state clone` gives the state of an application to another one, which goes on where the first has stopped."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cluster_cli import ClusterCommands, Printed, commands
+from processor_api.clock import SystemClock
+from processor_api.errors import BootstrapIncompleteError
+from processor_api.task_id import TopicPartition
+from runtime_support.failing_clients import Trapped
+from streams.app.kafka_streams import KafkaStreams
+from streams.app.states import ClientState
+from streams.kafka.offset_metadata import TopicPartitionMetadata
+from streams.kafka.ports import OffsetAndMetadata
+from streams.kafka.record_ranges import read_ranges
+from waiting import wait_until
+
+Clients = Any
+COUNT = """
+builder = StreamsBuilder(key_serde="string", value_serde="string")
+counts = builder.stream("in").group_by(lambda k, v: v).count(materialized=Materialized(name="counts"))
+counts.to_stream().to("out", Produced(value_serde="long"))
+"""
+WORDS = [(f"k{number % 5}", f"w{number % 7}") for number in range(40)]
+GUARANTEES = ("at_least_once", "exactly_once_v2")
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Iterator[ClusterCommands]:
+    yield from commands(tmp_path)
+
+
+def app(cli: ClusterCommands, name: str, guarantee: str = "exactly_once_v2", text: str = COUNT) -> str:
+    return cli.app(text, name, after=f"settings['processing.guarantee'] = {guarantee!r}")
+
+
+def send(cli: ClusterCommands, words: list[tuple[str, str]]) -> None:
+    cli.kafka.create_input_topic("in", "string", "string").pipe_key_values(words)
+
+
+def run_until_read(cli: ClusterCommands, file: str, group: str) -> None:
+    """Runs an application until it has committed all of its input, and stops it."""
+    application = cli.start(file)
+    wait_until("all is committed", lambda: not unread(cli, group))
+    application.close()
+
+
+def unread(cli: ClusterCommands, group: str, topics: tuple[str, ...] = ("in", "counts-repartition")) -> bool:
+    """Returns whether an application has committed records before it."""
+    names = [name if name == "in" else f"{group}-{name}" for name in topics]
+    with cli.kafka.broker.lock:
+        if not all(name in cli.kafka.broker.topics for name in names):
+            return True
+        offsets = {place: one.offset for place, one in cli.kafka.broker.groups.group(group).offsets.items()}
+    return any(records(cli, name, offsets) for name in names)
+
+
+def ends(cli: ClusterCommands, topic: str) -> dict[TopicPartition, int]:
+    with cli.kafka.broker.lock:
+        partitions = cli.kafka.broker.topics[topic].partitions
+        return {TopicPartition(topic, number): one.end_offset for number, one in enumerate(partitions)}
+
+
+def records(cli: ClusterCommands, topic: str, since: dict[TopicPartition, int] | None = None) -> list[Any]:
+    """Returns the committed records of a topic, from some offsets on."""
+    reader = cli.kafka.clients.consumer(
+        {"group.id": "test", "isolation.level": "read_committed", "enable.partition.eof": True}
+    )
+    try:
+        last = reader.end_offsets(list(ends(cli, topic)))
+        return list(read_ranges(reader, {place: ((since or {}).get(place, 0), end) for place, end in last.items()}))
+    finally:
+        reader.close()
+
+
+def results(cli: ClusterCommands, since: dict[TopicPartition, int] | None = None) -> dict[str, int]:
+    """Returns the last count of each word."""
+    return {one.key().decode(): int.from_bytes(one.value()) for one in records(cli, "out", since)}
+
+
+def clone(cli: ClusterCommands, file: str, *words: str, name: str = "shop2", **more: Any) -> Printed:
+    return cli.run("state", "clone", file, "--as", name, *words, **more)
+
+
+def expected(*words: list[tuple[str, str]]) -> dict[str, int]:
+    return dict(Counter(word for some in words for _, word in some))
+
+
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+def test_the_clone_counts_on_and_the_first_application_too(cli: ClusterCommands, guarantee: str) -> None:
+    cli.kafka.create_topics("in", "out", partitions=2)
+    file = app(cli, "shop", guarantee)
+    send(cli, WORDS)
+    run_until_read(cli, file, "shop")
+    done = clone(cli, file)
+    assert done.status == 0, done.err
+    assert "done: start workers with application.id=shop2" in done.out
+    send(cli, WORDS)
+    for name, runs in (("shop2", app(cli, "shop2", guarantee)), ("shop", file)):
+        before = ends(cli, "out")
+        run_until_read(cli, runs, name)
+        assert results(cli, before) == expected(WORDS, WORDS)
+
+
+def test_repartition_records_that_were_not_read_are_counted_by_the_clone(cli: ClusterCommands) -> None:
+    cli.kafka.create_topics("in", "out", partitions=2)
+    file = app(cli, "shop")
+    send(cli, WORDS)
+    run_until_read(cli, file, "shop")
+    write_behind(cli, "shop", ["w1", "w2", "w2"])
+    done = clone(cli, file)
+    assert "3 records of repartition topics" in done.out
+    before = ends(cli, "out")
+    run_until_read(cli, app(cli, "shop2"), "shop2")
+    assert results(cli, before) == {word: expected(WORDS)[word] + more for word, more in (("w1", 1), ("w2", 2))}
+
+
+def write_behind(cli: ClusterCommands, name: str, words: list[str]) -> None:
+    """Writes what the first half of the application writes for the second, which is stopped."""
+    topic = cli.kafka.create_input_topic(f"{name}-counts-repartition", "string", "string")
+    topic.pipe_key_values([(word, word) for word in words])
+
+
+class Killed(BaseException):
+    """Stands for the end of the process."""
+
+
+class KilledClients:
+    """Clients of which each call fails from the n-th on, as in a process that was killed before it.
+
+    :param of: counts the calls of this name only.
+    """
+
+    CALLS = frozenset(
+        (
+            *("committed", "commit", "end_offsets", "beginning_offsets", "assign", "consume", "close"),
+            *("init_transactions", "begin_transaction", "produce", "flush", "send_offsets", "commit_transaction"),
+            *("abort_transaction", "topics", "topic_ids", "topic_settings", "create_topics", "group_members"),
+            *("log_ends", "delete_group", "group_metadata"),
+        )
+    )
+
+    def __init__(self, clients: Clients, left: int, of: str | None) -> None:
+        self._clients = clients
+        self._left, self._of = left, of
+        self.open: list[Any] = []
+
+    def _count(self, call: str) -> None:
+        if self._left < 0:
+            raise Killed(call)
+        if self._of in (None, call):
+            self._left -= 1
+            if self._left < 0:
+                raise Killed(call)
+
+    def __getattr__(self, name: str) -> Any:
+        make = getattr(self._clients, name)
+
+        def made(config: Any) -> Any:
+            self.open.append(client := make(config))
+            return Trapped(client, self._count, self.CALLS)
+
+        return made
+
+
+def killed_at(cli: ClusterCommands, file: str, call: int, name: str = "shop2", of: str | None = None) -> bool:
+    """Makes a clone in a process that is killed at a call; returns whether it was."""
+    clients = KilledClients(cli.kafka.clients, call, of)
+    try:
+        done = clone(cli, file, clients=clients, name=name)
+        assert done.status == 0, done.err
+        return False
+    except Killed:
+        return True
+    finally:
+        for client in clients.open:
+            if hasattr(client, "assignment"):
+                client.close()
+
+
+def content(cli: ClusterCommands, topic: str, since: dict[TopicPartition, int] | None = None) -> list[tuple[Any, ...]]:
+    """Returns what the records of a topic say."""
+    found = records(cli, topic, since)
+    return [(one.partition(), one.key(), one.value(), one.timestamp()[1], one.headers()) for one in found]
+
+
+def offsets_of(cli: ClusterCommands, group: str) -> dict[TopicPartition, OffsetAndMetadata]:
+    with cli.kafka.broker.lock:
+        return dict(cli.kafka.broker.groups.group(group).offsets)
+
+
+def check_clone(cli: ClusterCommands, name: str) -> None:
+    """Compares the state of a clone with that of the application."""
+    assert content(cli, f"{name}-counts-changelog") == content(cli, "shop-counts-changelog")
+    here, there = offsets_of(cli, name), offsets_of(cli, "shop")
+    bases = {place: one.offset for place, one in here.items()}
+    starts = {place: one.offset for place, one in there.items()}
+    assert content(cli, f"{name}-counts-repartition", bases) == content(cli, "shop-counts-repartition", starts)
+    for place, one in there.items():
+        if place.topic == "in":
+            assert here[place].offset == one.offset
+    times = {(place.topic.removeprefix(name), place.partition): time_of(one) for place, one in here.items()}
+    assert times == {(place.topic.removeprefix("shop"), place.partition): time_of(one) for place, one in there.items()}
+
+
+def time_of(one: OffsetAndMetadata) -> tuple[int, Any]:
+    metadata = TopicPartitionMetadata.decode(one.metadata)
+    return metadata.partition_time, metadata.processors
+
+
+CHANCES = 3
+"""The tests of kills are divided, so that several can run at a time."""
+
+
+@pytest.mark.parametrize("part", range(CHANCES))
+def test_a_clone_that_is_killed_at_any_call_is_gone_on_with(cli: ClusterCommands, part: int) -> None:
+    """Each call of a client is the last one of a process, and the next process does what is left."""
+    cli.kafka.create_topics("in", "out", partitions=2)
+    file = app(cli, "shop")
+    send(cli, WORDS[:20])
+    run_until_read(cli, file, "shop")
+    write_behind(cli, "shop", ["w1", "w2"])
+    for call in range(part, 400, CHANCES):
+        name = f"clone{call}"
+        if not killed_at(cli, file, call, name):
+            break
+        done = clone(cli, file, name=name)
+        assert done.status == 0, done.err
+        check_clone(cli, name)
+        assert len(records(cli, f"{name}-counts-repartition")) == 2
+    assert call > 60
+
+
+@pytest.mark.parametrize(
+    ("of", "call"),
+    [("commit_transaction", 0), ("commit_transaction", 1), ("send_offsets", 1), ("commit", 2), ("commit", 3)],
+)
+def test_an_application_that_runs_between_two_attempts_is_cloned_as_it_is_at_last(
+    cli: ClusterCommands, of: str, call: int
+) -> None:
+    """What the first attempt has copied of the repartition topic was read by the application since."""
+    cli.kafka.create_topics("in", "out", partitions=2)
+    file = app(cli, "shop")
+    send(cli, WORDS[:20])
+    run_until_read(cli, file, "shop")
+    write_behind(cli, "shop", ["w1", "w2"])
+    assert killed_at(cli, file, call, of=of)
+    send(cli, WORDS[20:])
+    run_until_read(cli, file, "shop")
+    write_behind(cli, "shop", ["w3"])
+    done = clone(cli, file)
+    assert done.status == 0, done.err
+    check_clone(cli, "shop2")
+    before = ends(cli, "out")
+    run_until_read(cli, app(cli, "shop2"), "shop2")
+    assert results(cli, before) == {"w3": expected(WORDS)["w3"] + 1}
+
+
+def test_a_worker_of_an_incomplete_clone_does_not_start(cli: ClusterCommands) -> None:
+    cli.kafka.create_topics("in", "out", partitions=2)
+    file = app(cli, "shop")
+    send(cli, WORDS)
+    run_until_read(cli, file, "shop")
+    assert killed_at(cli, file, 0, of="commit_transaction")
+    started = cli.start(app(cli, "shop2"), wait=False)
+    wait_until("it ends", lambda: started.state == ClientState.ERROR)
+    started.close()
+    assert isinstance(started.failure, BootstrapIncompleteError)
+    assert "streams state clone APP --as shop2" in str(started.failure)
+    done = clone(cli, file)
+    assert done.status == 0, done.err
+    check_clone(cli, "shop2")
+
+
+def test_a_second_call_finds_a_complete_clone(cli: ClusterCommands) -> None:
+    cli.kafka.create_topics("in", "out", partitions=2)
+    file = app(cli, "shop")
+    send(cli, WORDS)
+    run_until_read(cli, file, "shop")
+    assert clone(cli, file).status == 0
+    again = clone(cli, file)
+    assert again.status == 0
+    assert "is a complete clone of 'shop' already" in again.out
+    send(cli, WORDS)
+    run_until_read(cli, app(cli, "shop2"), "shop2")
+    refused = clone(cli, file)
+    assert refused.status == 1
+    assert "application 'shop2' has state already" in refused.err
+
+
+def test_a_running_application_is_refused(cli: ClusterCommands) -> None:
+    cli.kafka.create_topics("in", "out", partitions=2)
+    file = app(cli, "shop")
+    send(cli, WORDS)
+    application = cli.start(file)
+    wait_until("all is committed", lambda: not unread(cli, "shop"))
+    topics = set(cli.kafka.broker.topics)
+    refused = clone(cli, file)
+    assert refused.status == 1
+    assert "application 'shop' runs" in refused.err
+    assert "--wait" in refused.err
+    assert set(cli.kafka.broker.topics) == topics
+    application.close()
+
+
+class StoppingClock(SystemClock):
+    """Stops the application when the clone waits for that."""
+
+    def __init__(self, application: KafkaStreams) -> None:
+        self._application = application
+        self.waits = 0
+
+    def wait(self, seconds: float) -> None:  # type: ignore[override]
+        self.waits += 1
+        if self.waits == 3:
+            self._application.close()
+
+
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+def test_a_clone_waits_until_the_application_is_stopped(cli: ClusterCommands, guarantee: str) -> None:
+    cli.kafka.create_topics("in", "out", partitions=2)
+    file = app(cli, "shop", guarantee)
+    send(cli, WORDS)
+    application = cli.start(file)
+    wait_until("all is committed", lambda: not unread(cli, "shop"))
+    clock = StoppingClock(application)
+    done = clone(cli, file, "--wait", clock=clock)
+    assert done.status == 0, done.err
+    assert clock.waits >= 3
+    assert "waiting until the workers of 'shop' are stopped" in done.err
+    check_clone(cli, "shop2")
+
+
+def test_nothing_is_changed_by_a_dry_run(cli: ClusterCommands) -> None:
+    cli.kafka.create_topics("in", "out", partitions=2)
+    file = app(cli, "shop")
+    send(cli, WORDS)
+    run_until_read(cli, file, "shop")
+    topics = set(cli.kafka.broker.topics)
+    shown = clone(cli, file, "--dry-run")
+    assert shown.status == 0
+    assert "shop-counts-changelog    shop2-counts-changelog" in shown.out
+    assert set(cli.kafka.broker.topics) == topics
+    assert not offsets_of(cli, "shop2")
+    assert not offsets_of(cli, "shop2-clone")
+
+
+@pytest.mark.parametrize(
+    ("state", "text"),
+    [
+        ("offsets", "its group has committed offset 3 of in-0"),
+        ("records", "has had records"),
+        ("same id", "--as needs another id"),
+        ("no offsets", "its group has no committed offset"),
+    ],
+)
+def test_what_cannot_be_cloned_is_refused(cli: ClusterCommands, state: str, text: str) -> None:
+    cli.kafka.create_topics("in", "out", partitions=2)
+    file = app(cli, "shop")
+    if state != "no offsets":
+        send(cli, WORDS)
+        run_until_read(cli, file, "shop")
+    if state == "offsets":
+        consumer = cli.kafka.clients.consumer({"group.id": "shop2"})
+        consumer.commit({TopicPartition("in", 0): OffsetAndMetadata(3)})
+        consumer.close()
+    if state == "records":
+        cli.kafka.create_topics("shop2-counts-changelog", partitions=2)
+        cli.kafka.create_input_topic("shop2-counts-changelog", "string", "string").pipe_input("w0", "1")
+    refused = clone(cli, file, name="shop" if state == "same id" else "shop2")
+    assert refused.status in (1, 2)
+    assert text in refused.err
+    assert not any(one.topic == "in" for one in offsets_of(cli, "shop2")) or state == "offsets"
+
+
+def test_another_topology_than_the_cloned_one_is_refused_by_name(cli: ClusterCommands) -> None:
+    """Its store would begin empty behind records that it has never seen."""
+    cli.kafka.create_topics("in", "out", partitions=2)
+    file = app(cli, "shop")
+    send(cli, WORDS)
+    run_until_read(cli, file, "shop")
+    assert clone(cli, file).status == 0
+    renamed = COUNT.replace('Materialized(name="counts")', 'Materialized(name="totals")').replace(
+        "group_by(lambda k, v: v)", 'group_by(lambda k, v: v, Grouped(name="counts"))'
+    )
+    started = cli.start(app(cli, "shop2", text=renamed), wait=False)
+    wait_until("it ends", lambda: started.state == ClientState.ERROR)
+    started.close()
+    assert "clone of shop" in str(started.failure)
+    assert "a store was renamed or removed" in str(started.failure)
+
+
+def test_a_store_without_a_changelog_is_named(cli: ClusterCommands) -> None:
+    cli.kafka.create_topics("in", "out", partitions=2)
+    text = COUNT.replace('name="counts"', 'name="counts", logging=False')
+    file = app(cli, "shop", text=text)
+    send(cli, WORDS)
+    run_until_read(cli, file, "shop")
+    done = clone(cli, file)
+    assert done.status == 0, done.err
+    assert "store 'counts' has no changelog: it begins empty" in done.out
