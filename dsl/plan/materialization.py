@@ -127,5 +127,7 @@ def buffer_builder(store: BufferStore, settings: BuildSettings) -> StoreBuilder[
 
     On RocksDB, what waits is still there after a restart, without a restore.
     """
-    builder = change_buffer_builder(store.name, store.key_serde, store.value_serde, engine=settings.engine)
+    builder = change_buffer_builder(
+        store.name, store.key_serde, store.value_serde, engine=settings.engine, headers=settings.headers
+    )
     return logged(builder, store.logging, store.topic_config)

@@ -17,12 +17,15 @@ def change_buffer_builder(
     value_serde: SerdeLike[Any] | None = None,
     *,
     engine: str = MEMORY,
+    headers: bool = False,
 ) -> StoreBuilder[Any, Any]:
     """Returns a builder of the buffer of a suppression: the last change of each key, in order of time.
 
     :param engine: in memory, where Kafka Streams has it, it is restored from the changelog at every start.
+    :param headers: whether old values keep the headers and the timestamp of their records (``dsl.store.format``).
     """
-    supplier = StoreSupplier(name=name, kind="change-buffer", engine=engine, can_be_cached=False)
+    parameters = {"headers": True} if headers else {}
+    supplier = StoreSupplier(name=name, kind="change-buffer", engine=engine, parameters=parameters, can_be_cached=False)
     return StoreBuilder(supplier=supplier, key_serde=key_serde, value_serde=value_serde)
 
 

@@ -8,6 +8,10 @@
 
 A length of -1 is null; the old value has -2 where it is the prior one. On changelogs of suppressions this is version 3,
 which their header ``v`` says; older ones (Kafka Streams 2.1 to 2.5) are read too.
+
+Where stores keep headers (``dsl.store.format=HEADERS``), the prior and the old value have headers and a timestamp of
+their own, those of the record that they came with. In the engine they follow the buffer time, as prefixes (i32 and
+bytes) of the prior and of the old value; on the changelog they are the headers ``vh.prior`` and ``vh.old``.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from processor_api.record import HeaderList
+from state.formats.headers_value import write_prefix
 
 VERSION = b"\x03"
 """The header ``v`` of changelog records of this format."""
@@ -41,6 +46,14 @@ class BufferContext(NamedTuple):
     headers: HeaderList
 
 
+class ValuePrefixes(NamedTuple):
+    """Headers and timestamps of the prior and the old value, as they stand before a value in a store with headers
+    (formats 3); ``None`` where there is no value."""
+
+    prior: bytes | None
+    old: bytes | None
+
+
 class BufferValue(NamedTuple):
     """The value of a row of a buffer, as bytes."""
 
@@ -51,6 +64,14 @@ class BufferValue(NamedTuple):
     new: bytes | None
     time: int
     """When it may leave the buffer, in ms."""
+    prefixes: ValuePrefixes | None = None
+    """Given for rows of a buffer that keeps headers; those of the new value are in the context."""
+
+    @property
+    def is_old_prior(self) -> bool:
+        """Whether the old value is the prior one, with its headers and timestamp."""
+        prefixes = self.prefixes
+        return self.old == self.prior and (prefixes is None or prefixes.old == prefixes.prior)
 
 
 # ------------------------------------------------------------------ context
@@ -109,15 +130,23 @@ def _piece(data: bytes, offset: int) -> tuple[bytes | None, int]:
 # -------------------------------------------------------------------- value
 
 
-def write_buffer_value(context: bytes, prior: bytes | None, old: bytes | None, new: bytes | None, time: int) -> bytes:
-    """A row, from a written context."""
+def write_buffer_value(
+    context: bytes,
+    prior: bytes | None,
+    old: bytes | None,
+    new: bytes | None,
+    time: int,
+    prefixes: ValuePrefixes | None = None,
+) -> bytes:
+    """A row, from a written context; without prefixes it is that of the changelog."""
     if old is None:
         old_part = _NULL
     elif old == prior:
         old_part = _SAME_AS_PRIOR
     else:
         old_part = _LENGTH.pack(len(old)) + old
-    return b"".join((context, _sized(prior), old_part, _sized(new), _TIME.pack(time)))
+    row = b"".join((context, _sized(prior), old_part, _sized(new), _TIME.pack(time)))
+    return row if prefixes is None else row + b"".join(map(_sized, prefixes))
 
 
 def _sized(data: bytes | None) -> bytes:
@@ -137,9 +166,16 @@ def read_buffer_value(data: bytes) -> BufferValue:
         else:
             old, offset = _piece(data, offset)
         new, offset = _piece(data, offset)
+        if len(data) <= offset + _TIME.size:
+            return BufferValue(context, prior, old, new, _last_time(data, offset))
+        time: int = _TIME.unpack_from(data, offset)[0]
+        prior_prefix, offset = _piece(data, offset + _TIME.size)
+        old_prefix, offset = _piece(data, offset)
     except struct.error as error:
         raise ValueError(f"a buffered record ends early: {error}") from None
-    return BufferValue(context, prior, old, new, _last_time(data, offset))
+    if offset != len(data):
+        raise ValueError(f"{len(data) - offset} bytes follow a buffered record")
+    return BufferValue(context, prior, old, new, time, ValuePrefixes(prior_prefix, old_prefix))
 
 
 def _last_time(data: bytes, offset: int) -> int:
@@ -151,16 +187,22 @@ def _last_time(data: bytes, offset: int) -> int:
 
 def resident_size(value: BufferValue) -> int:
     """The bytes that Kafka Streams counts for a value: those of the values, each once, and of the context, with two
-    bytes' worth of text as one."""
-    context, prior, old, new, _ = value
+    bytes' worth of text as one. Values that keep headers count with these and their timestamp."""
+    context, prior, old, new, _, prefixes = value
     size = _FIXED_CONTEXT_BYTES + _characters(context.topic)
     for name, data in context.headers:
         size += _characters(name) + (0 if data is None else len(data))
     if prior is not None:
         size += len(prior)
-    if old is not None and old != prior:
+    if old is not None and not value.is_old_prior:
         size += len(old)
-    return size if new is None else size + len(new)
+    if new is not None:
+        size += len(new)
+    if prefixes is not None:
+        for prefix in prefixes[:1] if value.is_old_prior else prefixes:
+            size += 0 if prefix is None else len(prefix)
+        size += 0 if new is None else len(write_prefix(context.timestamp, context.headers))
+    return size
 
 
 def _characters(text: str) -> int:

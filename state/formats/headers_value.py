@@ -74,11 +74,16 @@ def _read_front(row: bytes) -> tuple[HeaderList, int]:
     return read_headers(row[start:end]), end
 
 
+def write_prefix(timestamp: int, headers: Iterable[tuple[str, bytes | None]] | None) -> bytes:
+    """Returns what stands before the value in a row: the size of the headers, the headers, and the timestamp."""
+    return _write_front(headers) + _TIMESTAMP.pack(timestamp)
+
+
 def write_value_with_headers(
     value: bytes | None, timestamp: int, headers: Iterable[tuple[str, bytes | None]] | None
 ) -> bytes | None:
     """The row; no value gives no row, whatever the headers."""
-    return None if value is None else _write_front(headers) + _TIMESTAMP.pack(timestamp) + value
+    return None if value is None else write_prefix(timestamp, headers) + value
 
 
 def read_value_with_headers(row: bytes) -> tuple[bytes, int, HeaderList]:

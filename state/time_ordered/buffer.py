@@ -45,7 +45,8 @@ def row_size(key: bytes, value: BufferValue) -> int:
 
 def written(value: BufferValue) -> bytes:
     """Returns a row as it is written."""
-    return write_buffer_value(write_context(*value.context), value.prior, value.old, value.new, value.time)
+    context, prior, old, new, time, prefixes = value
+    return write_buffer_value(write_context(*context), prior, old, new, time, prefixes)
 
 
 def read_row(row: bytes, store: str) -> BufferValue:

@@ -15,7 +15,15 @@ from processor_api.errors import StateError, StoreError
 from processor_api.record import NO_TIMESTAMP, HeaderList
 from processor_api.stores.builder import StoreBuilder
 from state.engine.port import Batch, Engine
-from state.formats.buffer_value import VERSION, BufferContext, BufferValue, read_any_version, read_buffer_value
+from state.formats.buffer_value import (
+    VERSION,
+    BufferContext,
+    BufferValue,
+    ValuePrefixes,
+    read_any_version,
+    read_buffer_value,
+)
+from state.formats.headers_value import write_prefix
 from state.row_format.codec import PLAIN, RowCodec
 from state.time_ordered.buffer import Buffer, Callback, open_buffer, read_row, row_size, written
 from state.time_ordered.index import ENTRIES, FACTS_KEY, check_facts, entry_of, invalidate, time_of
@@ -28,13 +36,17 @@ TIMES = "suppressed-times"
 """Suffix of the index's family."""
 
 _VERSION: HeaderList = [("v", VERSION)]
+PRIOR, OLD = "vh.prior", "vh.old"
+"""The headers of a changelog record with the headers and the timestamp of its prior and its old value."""
+_NOT_KNOWN = write_prefix(NO_TIMESTAMP, None)
 
 
 class ChangeBuffer(Buffer):
     """The buffer of one suppression; changes are tuples ``(new, old)`` or longer."""
 
     def __init__(self, opening: Opening) -> None:
-        super().__init__(opening, _logged(opening.log), TIMES, log_each=False)
+        self._keeps_headers = keeps_headers(opening.builder)
+        super().__init__(opening, _logged(opening.log, keeps_headers=self._keeps_headers), TIMES, log_each=False)
         if not self.index.counted:
             for key, row in self.rows.family.range():
                 value = read_row(row, self.name)
@@ -57,16 +69,28 @@ class ChangeBuffer(Buffer):
         index, found = self.index, self._get(raw)
         context = self._context(timestamp, headers)
         if found is None:
-            value = BufferValue(context, old, old, new, time)
+            value = BufferValue(context, old, old, new, time, self._prefixes(old, None))
             self._put(raw, written(value), timestamp)
             index.add(entry_of(time, raw), row_size(raw, value))
             if time < self.min_timestamp:
                 self.min_timestamp = time
             return
         before = read_row(found[0], self.name)
-        value = BufferValue(context, before.prior, old, new, before.time)
+        value = BufferValue(context, before.prior, old, new, before.time, self._prefixes(old, before))
         self._put(raw, written(value), timestamp)
         index.resize(row_size(raw, value) - row_size(raw, before))
+
+    def _prefixes(self, old: bytes | None, before: BufferValue | None) -> ValuePrefixes | None:
+        """Returns headers and timestamps of the prior and the old value of a change: those of the change before it,
+        which brought the old value. Nothing is known of a value that was not buffered."""
+        if not self._keeps_headers:
+            return None
+        if before is None or before.new is None:
+            prefix = _NOT_KNOWN
+        else:
+            prefix = write_prefix(before.context.timestamp, before.context.headers)
+        old_prefix = None if old is None else prefix
+        return ValuePrefixes(old_prefix if before is None else _kept_prefixes(before).prior, old_prefix)
 
     def waits_from(self, key: Any) -> int | None:
         """Returns the time at which a change of the key is buffered; ``None`` if none is.
@@ -111,7 +135,12 @@ class ChangeBuffer(Buffer):
         return True, None if prior is None else self._read_value(prior)
 
 
-def _logged(log: Callable[..., None] | None) -> Log | None:
+def keeps_headers(builder: StoreBuilder[Any, Any]) -> bool:
+    """Whether the old values of a buffer keep headers and timestamps of their own (``dsl.store.format``)."""
+    return bool(builder.supplier.parameters.get("headers"))
+
+
+def _logged(log: Callable[..., None] | None, *, keeps_headers: bool) -> Log | None:
     """Logs rows as they stand on the changelog: without a time of their own, and with the version of their format."""
     if log is None:
         return None
@@ -120,7 +149,41 @@ def _logged(log: Callable[..., None] | None) -> Log | None:
     def logged(key: bytes, row: bytes | None, timestamp: int) -> None:
         write(key, row, NO_TIMESTAMP, None if row is None else _VERSION)
 
-    return logged
+    def logged_with_headers(key: bytes, row: bytes | None, timestamp: int) -> None:
+        if row is None:
+            write(key, None, NO_TIMESTAMP, None)
+        else:
+            value = read_buffer_value(row)
+            write(key, written(value._replace(prefixes=None)), NO_TIMESTAMP, _headers_of(value))
+
+    return logged_with_headers if keeps_headers else logged
+
+
+def _headers_of(value: BufferValue) -> HeaderList:
+    """Returns the headers of a row on the changelog."""
+    prior, old = _kept_prefixes(value)
+    headers = list(_VERSION)
+    if prior is not None and not value.is_old_prior:
+        headers.append((PRIOR, prior))
+    if old is not None:
+        headers.append((OLD, old))
+    return headers
+
+
+def _kept_prefixes(value: BufferValue) -> ValuePrefixes:
+    """Returns the prefixes of a row; of one that was written without them, that there were no headers, and the
+    timestamp of its record."""
+    return _restored_prefixes(value, []) if value.prefixes is None else value.prefixes
+
+
+def _restored_prefixes(value: BufferValue, headers: HeaderList) -> ValuePrefixes:
+    """Returns the prefixes that the headers of a changelog record hold."""
+    given, without = dict(headers), write_prefix(value.context.timestamp, None)
+    old = None if value.old is None else given.get(OLD) or without
+    if value.prior is None:
+        return ValuePrefixes(None, old)
+    shared = old if value.prior == value.old else None
+    return ValuePrefixes(given.get(PRIOR) or shared or without, old)
 
 
 def _open(opening: Opening) -> OpenStore:
@@ -133,7 +196,7 @@ def _restoring(builder: StoreBuilder[Any, Any], engine: Engine, codec: RowCodec)
     Rows of version 0 lack topic, partition and offset of their records' context; these stay unknown. The index is built
     again when the buffer is opened.
     """
-    name = builder.name
+    name, with_headers = builder.name, keeps_headers(builder)
     family, times = engine.family(f"{name}.{codec.family_suffix}"), engine.family(f"{name}.{TIMES}")
 
     def restore(
@@ -152,6 +215,9 @@ def _restoring(builder: StoreBuilder[Any, Any], engine: Engine, codec: RowCodec)
             if value is not None:
                 known = partial(seen.get, key) if key in seen else partial(family.get, key)
                 row = _current(name, value, timestamp, given or [], known)
+                if with_headers:
+                    change = read_row(row, name)
+                    row = written(change._replace(prefixes=_restored_prefixes(change, given or [])))
                 batch.put(key, row, handle)
             else:
                 batch.delete(key, handle)

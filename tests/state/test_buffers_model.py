@@ -15,6 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from processor_api.serde import Serdes
 from processor_api.stores.buffers import change_buffer_builder, join_buffer_builder
 from processor_api.stores.suppliers import MEMORY, ROCKSDB
+from state.formats.buffer_value import read_buffer_value
 from state.row_format.record_context import OffsetOnly
 from state_support.store_kit import StoreKit, restored
 
@@ -114,26 +115,52 @@ def context_size(row: Row) -> int:
     return 8 + 20 + len("töpic") + headers
 
 
+UNKNOWN = (-1, None)
+"""What a value came with that was not buffered: no timestamp and no headers are known."""
+BUFFERED = ("time", "prior", "prior_came_with", "old_came_with")
+
+
+def front(timestamp: int, headers: Any) -> str:
+    """What Kafka Streams writes before a value that keeps headers, in hex: all lengths here fit into one byte."""
+
+    def varint(number: int) -> str:
+        return f"{number * 2:02x}" if number >= 0 else "01"
+
+    listed = "".join(
+        varint(len(name.encode()))
+        + name.encode().hex()
+        + (varint(-1) if value is None else varint(len(value)) + value.hex())
+        for name, value in headers or ()
+    )
+    counted = varint(len(headers)) + listed if headers else ""
+    return varint(len(counted) // 2) + counted + f"{timestamp & (1 << 64) - 1:016x}"
+
+
 class ChangeMachine(Machine):
-    @initialize(rocksdb=st.booleans(), cache_bytes=st.sampled_from([1, 1 << 20]))
-    def start(self, rocksdb: bool, cache_bytes: int) -> None:
-        self.open(change_buffer_builder("s", S, S, engine=ROCKSDB if rocksdb else MEMORY), True, cache_bytes)
+    @initialize(rocksdb=st.booleans(), cache_bytes=st.sampled_from([1, 1 << 20]), keeps_headers=st.booleans())
+    def start(self, rocksdb: bool, cache_bytes: int, keeps_headers: bool) -> None:
+        self.keeps_headers = keeps_headers
+        builder = change_buffer_builder("s", S, S, engine=ROCKSDB if rocksdb else MEMORY, headers=keeps_headers)
+        self.open(builder, True, cache_bytes)
 
     @rule(time=TIMES, key=st.sampled_from(KEYS), new=VALUES, old=VALUES, timestamp=TIMES, headers=HEADERS)
     def put(self, time: int, key: str, new: Any, old: Any, timestamp: int, headers: Any) -> None:
         row = self.record_in_work(timestamp, headers) | {"key": key, "value": (new, old)}
         self.kit.store.operator.put(time, key, (new, old), timestamp, headers)
         known = [other for other in self.live if other["key"] == key]
+        came_with = UNKNOWN
         for other in known:
-            row |= {"time": other["time"], "prior": other["prior"]}
+            row |= {name: other[name] for name in ("time", "prior", "prior_came_with")}
             self.live.remove(other)
-        self.live.append({"time": time, "prior": old} | row)
+            if other["value"][0] is not None:
+                came_with = (other["timestamp"], other["headers"])
+        self.live.append({"time": time, "prior": old, "prior_came_with": UNKNOWN} | row | {"old_came_with": came_with})
 
     @rule(most=st.integers(0, 4))
     def evict(self, most: int) -> None:
         self.live.sort(key=lambda row: (row["time"], row["key"].encode()))
         leaving, self.live = self.live[:most], self.live[most:]
-        assert self.taken(most) == [{k: v for k, v in row.items() if k not in ("time", "prior")} for row in leaving]
+        assert self.taken(most) == [{k: v for k, v in row.items() if k not in BUFFERED} for row in leaving]
 
     @rule(key=st.sampled_from(KEYS))
     def look(self, key: str) -> None:
@@ -149,11 +176,28 @@ class ChangeMachine(Machine):
         logged = self.kit.logged[before:]
         assert len({key for key, *_ in logged}) == len(logged)
         assert all(timestamp == -1 for _, _, timestamp, _ in logged)
-        assert all(headers == ([("v", b"\x03")] if value is not None else None) for _, value, _, headers in logged)
+        rows = {row["key"].encode(): row for row in self.live}
+        for key, value, _, headers in logged:
+            assert headers == (None if value is None else [("v", b"\x03"), *self.headers_of(rows[key])])
+            assert value is None or read_buffer_value(value).prefixes is None
+
+    def headers_of(self, row: Row) -> list[tuple[str, bytes]]:
+        """Where values keep headers, what the prior and the old one came with; nothing is said twice."""
+        prior, old = self.parts(row)
+        of_prior = [("vh.prior", bytes.fromhex(front(*row["prior_came_with"])))] if prior and prior != old else []
+        of_old = [("vh.old", bytes.fromhex(front(*row["old_came_with"])))] if old else []
+        return [*of_prior, *of_old] if self.keeps_headers else []
+
+    def parts(self, row: Row) -> list[Any]:
+        """The prior and the old value, with what they came with if that is kept."""
+        parts = (row["prior"], row["prior_came_with"]), (row["value"][1], row["old_came_with"])
+        return [None if value is None else (value, front(*came) if self.keeps_headers else "") for value, came in parts]
 
     def size(self, row: Row) -> int:
-        prior, (new, old) = row["prior"], row["value"]
-        values = len(prior or "") + len(new or "") + (0 if old == prior else len(old or ""))
+        (prior, old), new = self.parts(row), row["value"][0]
+        fresh = None if new is None else (new, front(row["timestamp"], row["headers"]) if self.keeps_headers else "")
+        parts = [prior, fresh] if old == prior else [prior, old, fresh]
+        values = sum(len(value.encode()) + len(before) // 2 for value, before in filter(None, parts))
         return context_size(row) + len(row["key"]) + values
 
 

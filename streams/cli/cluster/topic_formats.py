@@ -265,7 +265,7 @@ def _buffer_reader(read_value: Reader) -> Reader:
         return None if data is None else read_value(data)
 
     def read(data: bytes) -> Any:
-        context, prior, old, new, time = read_any_version(
+        context, prior, old, new, time, _ = read_any_version(
             b"\x03", data, BufferContext(-1, -1, "", -1, []), None, is_buffered=False
         )
         record = {

@@ -287,6 +287,15 @@ def _engine(rocksdb: bool) -> str:
     return ROCKSDB if rocksdb else MEMORY
 
 
+def _suppress(*, headers: bool = False) -> Restorable:
+    return Restorable(
+        build=lambda rocksdb: change_buffer_builder("s", S, S, engine=_engine(rocksdb), headers=headers),
+        write=_write_changes,
+        look=_look_at_buffer,
+        caches=False,
+    )
+
+
 RESTORABLE: dict[str, Restorable] = {
     **{name: _key_value(name) for name in KEY_VALUE},
     **{f"{name} by {by}": _key_value(name, by) for name in KEY_VALUE for by in ("record_time", "access")},
@@ -305,12 +314,8 @@ RESTORABLE: dict[str, Restorable] = {
     "session by time": _session(Stores.session_store_builder, _alone, ordered=True),
     "versioned": _versioned(),
     "versioned without history": _versioned(0),
-    "suppress": Restorable(
-        build=lambda rocksdb: change_buffer_builder("s", S, S, engine=_engine(rocksdb)),
-        write=_write_changes,
-        look=_look_at_buffer,
-        caches=False,
-    ),
+    "suppress": _suppress(),
+    "suppress with headers": _suppress(headers=True),
     "join": Restorable(
         build=lambda rocksdb: join_buffer_builder("s", GRACE, S, S, engine=_engine(rocksdb)),
         write=_write_joins,

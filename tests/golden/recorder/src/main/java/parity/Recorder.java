@@ -28,6 +28,7 @@ import org.apache.kafka.streams.KeyValue;
 import org.apache.kafka.streams.StreamsConfig;
 import org.apache.kafka.streams.Topology;
 import org.apache.kafka.streams.TopologyTestDriver;
+import org.apache.kafka.streams.internals.metrics.ClientMetrics;
 import org.apache.kafka.streams.kstream.Windowed;
 import org.apache.kafka.streams.processor.StateStore;
 import org.apache.kafka.streams.processor.internals.InternalTopicConfig;
@@ -69,7 +70,7 @@ final class Recorder {
         final Map<String, Object> doc = new LinkedHashMap<>();
         doc.put("case", c.name);
         doc.put("group", c.group);
-        doc.put("kafka", "4.3.1");
+        doc.put("kafka", ClientMetrics.version());
         doc.put("description", c.description);
         doc.put("java", c.text == null ? sources.of(c) : c.text);
         final List<String> conformance = new ArrayList<>();

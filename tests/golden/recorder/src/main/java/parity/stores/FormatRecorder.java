@@ -2,6 +2,7 @@ package parity.stores;
 
 import java.nio.file.Path;
 import java.util.List;
+import org.apache.kafka.streams.internals.metrics.ClientMetrics;
 
 /** Writes the format vectors of one seed. */
 final class FormatRecorder {
@@ -28,10 +29,10 @@ final class FormatRecorder {
         final Names names = new Names(seed);
         save("configs", "topologies", names.configs(), 6);
         Json.save(directory.resolve("names.json"),
-            Json.obj("kafka_version", "4.3.1", "topics", names.topicNames(), "clients", names.clients()), 4);
+            Json.obj("kafka_version", ClientMetrics.version(), "topics", names.topicNames(), "clients", names.clients()), 4);
     }
 
     private void save(final String name, final String field, final List<Object> items, final int depth) {
-        Json.save(directory.resolve(name + ".json"), Json.obj("kafka_version", "4.3.1", field, items), depth - 1);
+        Json.save(directory.resolve(name + ".json"), Json.obj("kafka_version", ClientMetrics.version(), field, items), depth - 1);
     }
 }

@@ -11,6 +11,7 @@ import java.util.UUID;
 
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.producer.internals.BuiltInPartitioner;
+import org.apache.kafka.common.header.Headers;
 import org.apache.kafka.common.header.internals.RecordHeaders;
 import org.apache.kafka.common.record.TimestampType;
 import org.apache.kafka.common.serialization.Serde;
@@ -61,6 +62,7 @@ import org.apache.kafka.streams.state.internals.WindowKeySchema;
 /** Byte-format vectors: each method returns the groups of one file. */
 final class Formats {
     private static final String TOPIC = "topic";
+    private static final Headers NO_HEADERS = new RecordHeaders();
     private final Pool pool;
 
     Formats(final long seed) {
@@ -621,7 +623,7 @@ final class Formats {
         for (final String key : keys) {
             final Map<String, Object> out = Json.obj();
             for (final int count : counts) {
-                out.put(String.valueOf(count), partitioner.partitions(TOPIC, key, "v", count).map(set -> (Object) set.iterator().next()).orElse(null));
+                out.put(String.valueOf(count), partitioner.partitions(TOPIC, key, "v", NO_HEADERS, count).map(set -> (Object) set.iterator().next()).orElse(null));
                 if (key != null && BuiltInPartitioner.partitionForKey(utf8(key), count) != (Integer) out.get(String.valueOf(count))) {
                     throw new IllegalStateException("partitioners differ");
                 }
@@ -637,9 +639,9 @@ final class Formats {
             final long start = pool.random.nextInt(1_000_000);
             final int count = counts[pool.random.nextInt(counts.length)];
             windowed.decode(Json.obj("key", key, "start", start, "end", start + 10, "session", false, "partitions", count),
-                () -> windowedPartitioner.partitions(TOPIC, new Windowed<>(key, new TimeWindow(start, start + 10)), "v", count).get().iterator().next());
+                () -> windowedPartitioner.partitions(TOPIC, new Windowed<>(key, new TimeWindow(start, start + 10)), "v", NO_HEADERS, count).get().iterator().next());
             windowed.decode(Json.obj("key", key, "start", start, "end", start + 10, "session", true, "partitions", count),
-                () -> sessionPartitioner.partitions(TOPIC, new Windowed<>(key, new SessionWindow(start, start + 10)), "v", count).get().iterator().next());
+                () -> sessionPartitioner.partitions(TOPIC, new Windowed<>(key, new SessionWindow(start, start + 10)), "v", NO_HEADERS, count).get().iterator().next());
         }
         return groups(murmur, partitions, windowed);
     }

@@ -40,6 +40,10 @@ final class InternalTopics {
         }
         out.add(run("foreign_key_join", Topologies.run().get("foreign_key_join"), Map.of(StreamsConfig.UPGRADE_FROM_CONFIG, "3.3")));
         out.add(run("table_aggregate", Topologies.run().get("table_aggregate"), Map.of(StreamsConfig.UPGRADE_FROM_CONFIG, "3.4")));
+        for (final String name : new String[] {"table_aggregate", "sliding_aggregate", "emit_on_close", "session_emit_on_close",
+            "suppress_window_close", "outer_join", "grace_join", "foreign_key_left_join", "versioned_table"}) {
+            out.add(run(name, Topologies.run().get(name), Map.of(StreamsConfig.DSL_STORE_FORMAT_CONFIG, "HEADERS")));
+        }
         return out;
     }
 

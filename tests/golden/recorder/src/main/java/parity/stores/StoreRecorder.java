@@ -6,6 +6,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
+import org.apache.kafka.streams.internals.metrics.ClientMetrics;
 
 /** Writes one file per store variant and sequence group, and the list of differences between the engines. */
 final class StoreRecorder {
@@ -126,7 +127,7 @@ final class StoreRecorder {
                 traces.add(trace);
             }
             final String name = variant.name + "." + engine + "." + group;
-            Json.save(directory.resolve(name + ".json"), Json.obj("kafka_version", "4.3.1", "traces", traces), 4);
+            Json.save(directory.resolve(name + ".json"), Json.obj("kafka_version", ClientMetrics.version(), "traces", traces), 4);
             if (first == null) {
                 first = traces;
             } else {
@@ -211,6 +212,6 @@ final class StoreRecorder {
     }
 
     void saveDifferences() {
-        Json.save(directory.resolve("differences.json"), Json.obj("kafka_version", "4.3.1", "same_rows_in_another_order", orders, "differences", differences), 2);
+        Json.save(directory.resolve("differences.json"), Json.obj("kafka_version", ClientMetrics.version(), "same_rows_in_another_order", orders, "differences", differences), 2);
     }
 }
