@@ -15,87 +15,17 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import uuid
-from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from confluent_kafka import OFFSET_END, Consumer, Producer, TopicPartition
-
-from benchmarks.cluster import PARTITIONS, Cluster, padded
+from benchmarks.cluster import PARTITIONS, Cluster
+from benchmarks.even_line import Line, started
 from tools.kafka.broker import Broker
 
-SIZE = 120
-KEYS = 400
-RATE = 400
-DEADLINE_S = 180.0
 OURS = f"{sys.executable} {Path(__file__).with_name('runner.py')}"
 SESSION = "--setting consumer.session.timeout.ms=10000"
-
-
-class Line:
-    """Writes records evenly, and follows when each partition of the output had the last one."""
-
-    def __init__(self, bootstrap: str, source: str, target: str) -> None:
-        self._bootstrap, self._source, self._target = bootstrap, source, target
-        self._ended = threading.Event()
-        self.last = [0.0] * PARTITIONS
-        self.gaps = [0.0] * PARTITIONS
-        """The longest time between two outputs of each partition."""
-        self._threads = [threading.Thread(target=each) for each in (self._feed, self._follow)]
-
-    def __enter__(self) -> Line:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        for thread in self._threads:
-            thread.join()
-
-    def _feed(self) -> None:
-        producer = Producer({"bootstrap.servers": self._bootstrap, "linger.ms": 5, "partitioner": "murmur2_random"})
-        number, begin = 0, time.monotonic()
-        while not self._ended.wait(0.01):
-            while number < (time.monotonic() - begin) * RATE:
-                value = padded(b'{"id":%d,"amount":%d' % (number, 50 + number % 50), SIZE)
-                producer.produce(self._source, value, b"k%08d" % (number % KEYS))
-                number += 1
-            producer.poll(0)
-        producer.flush(10)
-
-    def _follow(self) -> None:
-        consumer = Consumer({"bootstrap.servers": self._bootstrap, "group.id": "follow", "fetch.wait.max.ms": 20})
-        consumer.assign([TopicPartition(self._target, number, OFFSET_END) for number in range(PARTITIONS)])
-        while not self._ended.is_set():
-            messages = consumer.consume(1000, 0.05)
-            now = time.monotonic()
-            for number in {message.partition() or 0 for message in messages if message.error() is None}:
-                if self.last[number]:
-                    self.gaps[number] = max(self.gaps[number], now - self.last[number])
-                self.last[number] = now
-        consumer.close()
-
-    def wait_flowing(self) -> None:
-        """Returns when all partitions have had output for some seconds."""
-        deadline = time.monotonic() + DEADLINE_S
-        begin = time.monotonic()
-        while time.monotonic() < begin + 8:
-            if time.monotonic() > deadline:
-                raise SystemExit("the partitions do not all have output")
-            if min(self.last) < time.monotonic() - 3:
-                begin = time.monotonic()
-            time.sleep(0.1)
-
-
-def started(words: Sequence[str]) -> subprocess.Popen[bytes]:
-    """Starts a worker; what it prints is read, so that it never waits for a full pipe."""
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    threading.Thread(target=lambda: list(process.stdout or ()), daemon=True).start()
-    return process
 
 
 def run(cluster: Cluster, command: str, more: str, workload: str) -> list[float]:
@@ -104,7 +34,7 @@ def run(cluster: Cluster, command: str, more: str, workload: str) -> list[float]
     source, target = f"{name}-in", f"{name}-out"
     cluster.create(source, target)
     workers: list[subprocess.Popen[bytes]] = []
-    with tempfile.TemporaryDirectory() as directory, Line(cluster.bootstrap, source, target) as line:
+    with tempfile.TemporaryDirectory() as directory, Line(cluster.bootstrap, source, target, PARTITIONS) as line:
         try:
             for number in range(2):
                 words = [*shlex.split(command), workload, "--bootstrap", cluster.bootstrap, "--app-id", name]
@@ -112,7 +42,7 @@ def run(cluster: Cluster, command: str, more: str, workload: str) -> list[float]
                 words += ["--guarantee", "at_least_once", "--threads", "1", "--commit-interval-ms", "200"]
                 workers.append(started([*words, *shlex.split(more)]))
             line.wait_flowing()
-            line.gaps = [0.0] * PARTITIONS
+            line.forget()
             workers[0].send_signal(signal.SIGKILL)
             time.sleep(5)
             line.wait_flowing()

@@ -1,0 +1,174 @@
+"""Measures for how long there is no output when workers come and go, on a real broker: with large stores, with and
+without standby copies, in both kinds of groups.
+
+    python -m benchmarks takeover [--keys N] [--standbys N ...] [--protocols NAME ...] [--command NAME=COMMAND]
+
+Three workers of one application count records by key. When all keys are counted, records come evenly, and one after
+the other a worker is killed by SIGKILL and comes back, is stopped and comes back, is added and goes, is killed and
+comes back without its disk. For each the longest time without output of a partition is printed, and after how long the
+last partition had output again. The session is 10 s.
+
+Another runner takes the arguments of `benchmarks/runner.py`, and its settings as `--set.NAME VALUE`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from confluent_kafka import KafkaException
+
+from benchmarks.cluster import Cluster
+from benchmarks.even_line import Line, record, started
+from tools.kafka.broker import Broker
+
+OURS = f"{sys.executable} {Path(__file__).with_name('runner.py')}"
+TASKS = 6
+WORKERS = 3
+FILL_S = 3600.0
+CLASSIC, STREAMS = "classic", "streams"
+SESSION_MS = "10000"
+GROUPS = {
+    "group.streams.min.session.timeout.ms": "5000",
+    "group.streams.session.timeout.ms": SESSION_MS,
+    "group.streams.min.heartbeat.interval.ms": "1000",
+    "group.streams.heartbeat.interval.ms": "3000",
+}
+"""What the broker says in place of the members, for groups of the streams protocol."""
+
+
+@dataclass(frozen=True)
+class Runner:
+    """How workers are started."""
+
+    name: str
+    command: str
+    protocol: str
+    standbys: int
+    guarantee: str
+
+    def words(self) -> list[str]:
+        settings = {"num.standby.replicas": str(self.standbys)}
+        if self.protocol == STREAMS:
+            settings["group.protocol"] = STREAMS
+        else:
+            settings["session.timeout.ms" if self.name != "streams" else "consumer.session.timeout.ms"] = SESSION_MS
+        if self.guarantee != "at_least_once":
+            settings["producer.transaction.timeout.ms"] = "10000"
+        if self.name == "streams":
+            given = [word for name, value in settings.items() for word in ("--setting", f"{name}={value}")]
+        else:
+            given = [word for name, value in settings.items() for word in (f"--set.{name}", value)]
+        return [*shlex.split(self.command), "W2", *given, "--guarantee", self.guarantee]
+
+
+class Workers:
+    """The processes of one application, each with a directory of its own."""
+
+    def __init__(self, cluster: Cluster, runner: Runner, name: str, directory: Path) -> None:
+        self._words = [*runner.words(), "--bootstrap", cluster.bootstrap, "--app-id", name]
+        self._words += ["--input", f"{name}-in", "--output", f"{name}-out", "--threads", "1"]
+        self._words += ["--commit-interval-ms", "200"]
+        self._directory = directory
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+
+    def start(self, number: int) -> None:
+        self._processes[number] = started([*self._words, "--state-dir", f"{self._directory}/{number}"])
+
+    def end(self, number: int, how: signal.Signals) -> None:
+        process = self._processes.pop(number)
+        process.send_signal(how)
+        process.wait()
+
+    def lose_disk(self, number: int) -> None:
+        self.end(number, signal.SIGKILL)
+        shutil.rmtree(self._directory / str(number))
+        self.start(number)
+
+    def close(self) -> None:
+        for process in self._processes.values():
+            process.kill()
+            process.wait()
+
+
+def fill(cluster: Cluster, name: str, keys: int) -> None:
+    cluster.create(f"{name}-in", f"{name}-out", partitions=TASKS)
+    cluster.write({"topic": f"{name}-in", **record(number, number)} for number in range(keys))
+
+
+def wait_counted(cluster: Cluster, name: str, keys: int) -> None:
+    deadline = time.monotonic() + FILL_S
+    counted = 0
+    while counted < keys:
+        if time.monotonic() > deadline:
+            raise SystemExit(f"{name} has counted {counted} of {keys} keys")
+        time.sleep(0.5)
+        with suppress(KafkaException):  # the broker has no coordinator yet
+            counted = cluster.committed(name, [f"{name}-in"])
+
+
+def report(line: Line, what: str, act: Callable[[], None], settle_s: float) -> None:
+    line.forget()
+    begun = time.monotonic()
+    act()
+    line.wait_flowing(FILL_S)
+    time.sleep(settle_s)  # copies and moves that are only due later
+    longest, whole = max(line.gaps), max(0.0, line.resumed - begun)
+    print(f"    {what:<24} {longest:6.1f} s without output, {whole:6.1f} s until all have it", flush=True)
+
+
+def run(cluster: Cluster, runner: Runner, keys: int, settle_s: float) -> None:
+    name = f"takeover-{uuid.uuid4().hex[:8]}"
+    fill(cluster, name, keys)
+    print(f"{runner.name}, {runner.protocol} group, {runner.standbys} standby copies", flush=True)
+    with tempfile.TemporaryDirectory() as directory:
+        workers = Workers(cluster, runner, name, Path(directory))
+        try:
+            for number in range(WORKERS):
+                workers.start(number)
+            wait_counted(cluster, name, keys)
+            with Line(cluster.bootstrap, f"{name}-in", f"{name}-out", TASKS, keys) as line:
+                line.wait_flowing()
+                time.sleep(settle_s)
+                report(line, "killed", lambda: workers.end(0, signal.SIGKILL), settle_s)
+                report(line, "comes back", lambda: workers.start(0), settle_s)
+                report(line, "stopped", lambda: workers.end(1, signal.SIGTERM), settle_s)
+                report(line, "comes back", lambda: workers.start(1), settle_s)
+                report(line, "a fourth one", lambda: workers.start(WORKERS), settle_s)
+                report(line, "the fourth one stopped", lambda: workers.end(WORKERS, signal.SIGTERM), settle_s)
+                report(line, "without its disk", lambda: workers.lose_disk(2), settle_s)
+        finally:
+            workers.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--keys", type=int, default=1_000_000)
+    parser.add_argument("--standbys", type=int, nargs="*", default=[0, 1])
+    parser.add_argument("--protocols", nargs="*", choices=[CLASSIC, STREAMS], default=[CLASSIC, STREAMS])
+    parser.add_argument("--guarantee", default="exactly_once_v2")
+    parser.add_argument("--settle", type=float, default=10.0, help="seconds after each step")
+    parser.add_argument("--command", action="append", default=[], metavar="NAME=COMMAND", help="another runner")
+    given = parser.parse_args()
+    commands = {"streams": OURS, **dict(one.split("=", 1) for one in given.command)}
+    for standbys in given.standbys:
+        for protocol in given.protocols:
+            for name, command in commands.items():
+                with Broker(properties=GROUPS | {"group.streams.num.standby.replicas": str(standbys)}) as broker:
+                    runner = Runner(name, command, protocol, standbys, given.guarantee)
+                    run(Cluster(broker.bootstrap), runner, given.keys, given.settle)
+
+
+if __name__ == "__main__":
+    main()
