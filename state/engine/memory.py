@@ -8,11 +8,14 @@ which serve other threads, a write notes only the rows that it changes (state/en
 
 from __future__ import annotations
 
+import shutil
 import threading
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager
+from functools import partial
 from itertools import islice
+from pathlib import Path
 from typing import Any, Protocol
 from weakref import WeakSet
 
@@ -20,6 +23,7 @@ from sortedcontainers import SortedList
 
 from processor_api.errors import StateError
 from state.engine.port import Family
+from state.engine.row_files import AT_ONCE, read_rows, write_rows
 from state.engine.snapshot import Row, SnapshotFamily, closed
 
 # Snapshots of the engine in memory: the present rows, and the former values of those that have changed since.
@@ -43,10 +47,13 @@ class _Kept:
     def __init__(self, source: Source) -> None:
         self.source = source
         self.before: dict[bytes, bytes | None] = {}
+        self.changes = 0
+        """How many changes there were, of which some may have been of one row."""
         self._changed: SortedList[bytes] = SortedList()
 
-    def keep(self, keys: Iterable[bytes]) -> None:
+    def keep(self, keys: Collection[bytes]) -> None:
         before, rows = self.before, self.source.rows
+        self.changes += len(keys)
         for key in keys:
             if key not in before:
                 before[key] = rows.get(key)
@@ -84,6 +91,43 @@ class _Kept:
     @staticmethod
     def _between(keys: SortedList[bytes], low: bytes | None, high: bytes | None, reverse: bool) -> Iterable[bytes]:
         return keys.irange(low, high, (True, False), reverse)
+
+
+class _AllRows:
+    """Reads all rows of a family as they were, a piece at a time and in no order, while the family changes.
+
+    It goes through the dictionary by places, which keeps rows in the order in which their keys came: a key that comes
+    stands at the end, and one that goes moves those behind it up by one.
+    """
+
+    def __init__(self, kept: _Kept) -> None:
+        self._kept = kept
+        self._changes = kept.changes  # before the rows, which may change in between
+        self._rows = iter(kept.source.rows.items())
+        self._place = 0
+        self._former: Iterator[Row] | None = None
+
+    def read(self, count: int) -> list[Row] | None:
+        """Returns some rows, or none of a piece that has changed; ``None`` at the end. Called under the lock."""
+        if self._former is None:
+            if self._changes != self._kept.changes:
+                self._begin_again()
+            rows = list(islice(self._rows, count))
+            self._place += len(rows)
+            before = self._kept.before
+            if rows:
+                return [row for row in rows if row[0] not in before] if before else rows
+            self._former = iter([(key, row) for key, row in before.items() if row is not None])
+        return list(islice(self._former, count)) or None
+
+    def _begin_again(self) -> None:
+        """Goes back by as many rows as may have moved up; what is read twice is the same."""
+        self._place = max(0, self._place - (self._kept.changes - self._changes))
+        self._changes = self._kept.changes
+        self._rows = iter(self._kept.source.rows.items())
+        for start in range(0, self._place, SKIP_AT_ONCE):  # other threads run in between
+            step = min(SKIP_AT_ONCE, self._place - start)
+            next(islice(self._rows, step, step), None)
 
 
 class MemorySnapshot:
@@ -129,11 +173,28 @@ class MemorySnapshot:
         kept = self._of(name)
         return 0 if kept is None else len(kept.source.rows)
 
+    def pieces(self, name: str, count: int = AT_ONCE) -> Iterator[list[Row]]:
+        """Yields all rows of a family in no order, some of them twice; holds the lock for one piece at a time.
+
+        :param count: the rows of a piece, at most.
+        """
+        kept = self._of(name)
+        reader = None if kept is None else _AllRows(kept)
+        rows: list[Row] | None = []
+        while reader is not None and rows is not None:
+            with self._lock:
+                self._of(name)
+                rows = reader.read(count)
+            if rows:
+                yield rows
+
 
 READ_FIRST = 16
 """Rows that a range reads when it is opened."""
 READ_AT_ONCE = 100
 """Rows that a range reads at once afterwards."""
+SKIP_AT_ONCE = 20_000
+"""Rows that are passed over in one call of the interpreter: half a millisecond."""
 
 
 class _UntilKey(bytes):
@@ -188,10 +249,12 @@ class _Keys(SortedList[bytes]):
 class MemoryFamily:
     """One ordered byte space in memory."""
 
-    def __init__(self, name: str, lock: AbstractContextManager[Any]) -> None:
+    def __init__(
+        self, name: str, lock: AbstractContextManager[Any], rows: dict[bytes, bytes] | None = None
+    ) -> None:
         self.name = name
         self.handle = self
-        self.rows: dict[bytes, bytes] = {}
+        self.rows: dict[bytes, bytes] = {} if rows is None else rows
         self.get = self.rows.get
         self.sorted: _Keys | None = None
         self._lock = lock
@@ -254,6 +317,8 @@ class MemoryEngine:
         self._lock = threading.RLock()
         """Ranges may be read by any thread."""
         self._snapshots: WeakSet[MemorySnapshot] = WeakSet()
+        self._prepared: tuple[Path, dict[str, dict[bytes, bytes]]] | None = None
+        """The files that are to be taken over, and the rows in them."""
         self._closed = False
 
     @property
@@ -331,9 +396,39 @@ class MemoryEngine:
                     family.rows.clear()
                     family.sorted = None
 
+    def checkpoint(self, directory: Path, families: Collection[str]) -> Callable[[], None]:
+        """Takes the rows as of now (:class:`state.engine.port.Checkpointing`): a write notes the rows that it changes
+        until the files are written."""
+        snapshot = self.snapshot(families)
+        return partial(_write_checkpoint, snapshot, families, directory)
+
+    def prepare(self, directory: Path) -> None:
+        self._prepared = directory, read_rows(directory)
+
+    def take_over(self, directory: Path | None) -> None:
+        if directory is not None and (self._prepared is None or self._prepared[0] != directory):
+            self.prepare(directory)
+        with self._lock:
+            if self._closed:
+                raise StateError("the engine is closed")
+            for snapshot in self._snapshots:
+                snapshot.close()
+            prepared, self._prepared = self._prepared, None
+            found = {} if directory is None or prepared is None else prepared[1]
+            self._families = {name: MemoryFamily(name, self._lock, rows) for name, rows in found.items()}
+        if directory is not None:
+            shutil.rmtree(directory, ignore_errors=True)
+
     def close(self) -> None:
         with self._lock:
             self._closed = True
             for snapshot in self._snapshots:
                 snapshot.close()
             self._families.clear()
+
+
+def _write_checkpoint(snapshot: MemorySnapshot, families: Collection[str], directory: Path) -> None:
+    try:
+        write_rows(directory, {name: snapshot.pieces(name) for name in sorted(families)})
+    finally:
+        snapshot.close()

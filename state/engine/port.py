@@ -118,11 +118,22 @@ class Ingesting(Protocol):
 class Checkpointing(Protocol):
     """An engine whose files can be copied as of one write, and put in the place of what another one has."""
 
-    def checkpoint(self, directory: Path) -> None:
-        """Makes a directory with the files of the engine as of its last write; files that never change may be linked.
+    def checkpoint(self, directory: Path, families: Collection[str]) -> Callable[[], None]:
+        """Begins a directory with the files of the engine as of its last write; files that never change may be linked.
 
         :param directory: where there is nothing, on the file system of the engine.
-        :raises StateError: if that fails; a part of the files may be left there.
+        :param families: those whose rows have to be in it; others may be.
+        :returns: a function that completes it, to be called on any thread while the engine is written; it raises
+            OSError if that fails, and StateError if the engine was closed.
+        :raises StateError: if it fails at once; a part of the files may be left there.
+        """
+        ...
+
+    def prepare(self, directory: Path) -> None:
+        """Reads of the files of a checkpoint what :meth:`take_over` needs; may be left out. On any thread, while nothing
+        else uses the engine.
+
+        :raises StateError: if they are none of such an engine.
         """
         ...
 

@@ -49,6 +49,10 @@ STALL_DEADLINE_S = 60.0
 STOPPED, SLOWED = "rocksdb.is-write-stopped", "rocksdb.actual-delayed-write-rate"
 
 
+def _done() -> None:
+    """Completes a checkpoint, which is complete."""
+
+
 class _Owner(Protocol):
     def read_error(self, error: Exception, family: str) -> Exception:
         """Returns our error for one of the binding, with the path."""
@@ -244,7 +248,8 @@ class RocksEngine:
             self._db = self._open(Path(self.path), self._options.of_families(bulk=bulk))
             self._closed = False
 
-    def checkpoint(self, directory: Path) -> None:
+    def checkpoint(self, directory: Path, families: Collection[str]) -> Callable[[], None]:
+        """Makes the files at once, with all families (:class:`state.engine.port.Checkpointing`)."""
         with self._lock:
             if self._closed:
                 raise StateError(f"the store at {self.path} is closed")
@@ -252,6 +257,10 @@ class RocksEngine:
                 Checkpoint(self._db).create_checkpoint(str(directory))
             except Exception as error:
                 raise mapped(error, self.path, "copy the files of") from error
+        return _done
+
+    def prepare(self, directory: Path) -> None:
+        """Does nothing: a database is opened where it is to be."""
 
     def take_over(self, directory: Path | None) -> None:
         with self._lock:

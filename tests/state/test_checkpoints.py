@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from processor_api.errors import StateError
-from state.engine.memory import MemoryEngine
-from state.engine.port import OFFSETS, Checkpointing
+from state.engine.port import OFFSETS
 from state.rocksdb.engine import RocksEngine
 from state.rocksdb.options import SharedMemory
 
@@ -40,7 +39,7 @@ def test_a_checkpoint_has_the_last_write_and_nothing_behind_it(tmp_path: Path, m
     engine.flush()
     put(engine, "s.rows", b="2")
     put(engine, OFFSETS, place="2")
-    engine.checkpoint(tmp_path / "copy")
+    engine.checkpoint(tmp_path / "copy", FAMILIES)
     put(engine, "s.rows", b="3", c="3")
     engine.clear(["t.rows"])
     engine.flush()
@@ -55,7 +54,7 @@ def test_a_checkpoint_has_the_last_write_and_nothing_behind_it(tmp_path: Path, m
 def test_table_files_are_linked(tmp_path: Path, memory: SharedMemory) -> None:
     engine = RocksEngine(tmp_path / "db", FAMILIES, memory)
     put(engine, "s.rows", a="1")
-    engine.checkpoint(tmp_path / "copy")
+    engine.checkpoint(tmp_path / "copy", FAMILIES)
     tables = list((tmp_path / "copy").glob("*.sst"))
     assert tables
     assert all(os.stat(table).st_nlink == 2 for table in tables)
@@ -67,7 +66,7 @@ def test_an_engine_takes_over_a_checkpoint_and_goes_on(tmp_path: Path, memory: S
     source = RocksEngine(tmp_path / "source", FAMILIES, memory)
     for number in range(50):
         put(source, "s.rows", **{f"key{number}": str(number)})
-    source.checkpoint(tmp_path / "copy")
+    source.checkpoint(tmp_path / "copy", FAMILIES)
     source.close()
     engine = RocksEngine(tmp_path / "db", ["s.rows", "new.rows"], memory)
     put(engine, "s.rows", own="1")
@@ -104,7 +103,7 @@ def test_files_that_are_no_database_leave_an_engine_that_can_be_emptied(tmp_path
 def test_a_checkpoint_of_another_layout_is_refused(tmp_path: Path, memory: SharedMemory) -> None:
     source = RocksEngine(tmp_path / "source", FAMILIES, memory)
     put(source, OFFSETS, **{"streams.format": "2"})
-    source.checkpoint(tmp_path / "copy")
+    source.checkpoint(tmp_path / "copy", FAMILIES)
     source.close()
     engine = RocksEngine(tmp_path / "db", FAMILIES, memory)
     with pytest.raises(StateError, match="has format 2, this release reads 1"):
@@ -118,10 +117,9 @@ def test_a_closed_engine_and_a_place_that_is_taken(tmp_path: Path, memory: Share
     engine = RocksEngine(tmp_path / "db", FAMILIES, memory)
     (tmp_path / "copy").mkdir()
     with pytest.raises(StateError, match="cannot copy the files of"):
-        engine.checkpoint(tmp_path / "copy")
+        engine.checkpoint(tmp_path / "copy", FAMILIES)
     put(engine, "s.rows", a="1")
     engine.close()
     shutil.rmtree(tmp_path / "copy")
     with pytest.raises(StateError, match="is closed"):
-        engine.checkpoint(tmp_path / "copy")
-    assert not isinstance(MemoryEngine(), Checkpointing)
+        engine.checkpoint(tmp_path / "copy", FAMILIES)

@@ -342,13 +342,17 @@ class DiskEngine:
         )
         engine.clear(families)
 
-    def checkpoint(self, directory: Path) -> None:
+    def checkpoint(self, directory: Path, families: Collection[str]) -> Callable[[], None]:
         self._scheduler.step("copy database")
         found = self._inner().rows()
         self._disk.may_write(self.directory)
         directory.mkdir(parents=True)
         rows = {name: {key.hex(): row.hex() for key, row in own.items()} for name, own in found.items()}
         (directory / CHECKPOINT).write_text(json.dumps(rows, sort_keys=True))
+        return lambda: None
+
+    def prepare(self, directory: Path) -> None:
+        """Does nothing."""
 
     def take_over(self, directory: Path | None) -> None:
         self._scheduler.step("replace database")

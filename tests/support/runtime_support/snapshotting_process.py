@@ -52,7 +52,7 @@ def write(database: Path, place: Path) -> None:
             batch.put(OFFSET, write_offset(offset), engine.family(OFFSETS).handle)
             engine.write(batch)
         shutil.rmtree(copy, ignore_errors=True)
-        engine.checkpoint(copy)
+        engine.checkpoint(copy, [FAMILY])()
         store = StoreState(topic="t", topic_id="i", offset=offset, complete_ms=offset, families=[FAMILY])
         made = TaskSnapshot(application_id=NAMES[0], task=NAMES[1], made_ms=offset, stores={"rows": store}, files=[])
         writing.write(made, copy)
