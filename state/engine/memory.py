@@ -11,7 +11,7 @@ from __future__ import annotations
 import shutil
 import threading
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
 from itertools import islice
@@ -143,7 +143,7 @@ class MemorySnapshot:
     def family(self, name: str) -> Family:
         return SnapshotFamily(name, self)
 
-    def keep(self, name: str, keys: Iterable[bytes]) -> None:
+    def keep(self, name: str, keys: Collection[bytes]) -> None:
         """Notes the values of rows of a family before they change; called under the lock."""
         kept = None if self._kept is None else self._kept.get(name)
         if kept is not None:
@@ -249,9 +249,7 @@ class _Keys(SortedList[bytes]):
 class MemoryFamily:
     """One ordered byte space in memory."""
 
-    def __init__(
-        self, name: str, lock: AbstractContextManager[Any], rows: dict[bytes, bytes] | None = None
-    ) -> None:
+    def __init__(self, name: str, lock: AbstractContextManager[Any], rows: dict[bytes, bytes] | None = None) -> None:
         self.name = name
         self.handle = self
         self.rows: dict[bytes, bytes] = {} if rows is None else rows

@@ -130,8 +130,8 @@ class Checkpointing(Protocol):
         ...
 
     def prepare(self, directory: Path) -> None:
-        """Reads of the files of a checkpoint what :meth:`take_over` needs; may be left out. On any thread, while nothing
-        else uses the engine.
+        """Reads of the files of a checkpoint what :meth:`take_over` needs; may be left out. On any thread, while the
+        engine is not used.
 
         :raises StateError: if they are none of such an engine.
         """

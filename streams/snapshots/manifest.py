@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from typing import Any
 
+from processor_api.stores.suppliers import ROCKSDB
 from streams.snapshots.store_files import LAYOUT, SnapshotError, TableFile
 
 VERSION = 1
@@ -162,9 +163,19 @@ def sum_of(fields: Mapping[str, Any]) -> str:
     return blake2b(json.dumps(fields, sort_keys=True).encode(), digest_size=32).hexdigest()
 
 
-def folder_of(application_id: str, task: str) -> str:
-    """Returns the folder of the manifests of a task."""
-    return f"{application_id}/tasks/{task}"
+def tasks_of(application_id: str) -> str:
+    """Returns the folder that has a folder for each task."""
+    return f"{application_id}/tasks"
+
+
+def folder_of(application_id: str, task: str, engine: str = ROCKSDB) -> str:
+    """Returns the folder of the manifests of a task.
+
+    :param engine: the name of the engine whose stores they have: those of each other engine than RocksDB are in a
+        folder of their own below that of the task.
+    """
+    folder = f"{tasks_of(application_id)}/{task}"
+    return folder if engine == ROCKSDB else f"{folder}/{engine}"
 
 
 def files_of(folder: str) -> str:

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 
+from processor_api.errors import StateError
+from processor_api.stores.suppliers import ROCKSDB
 from processor_api.texts import error_text, kind_and_text
+from state.engine.repair_hints import without_hint
 from streams.snapshots.manifest import Lacking, TaskSnapshot, files_of, folder_of, is_manifest
 from streams.snapshots.objects import ObjectStore, sync_file, write_file
 from streams.snapshots.store_files import SnapshotError, TableFile
+from streams.threads import SYSTEM_THREADS, Threads
 
 log = logging.getLogger("streams.restore")
+
+FILES_AT_ONCE = 4
+"""Files of a task that are copied side by side."""
 
 
 @dataclass(frozen=True)
@@ -26,19 +34,51 @@ class Copied:
     """The name of its manifest."""
 
 
-class SnapshotReading:
-    """Reads the snapshots of one task."""
+@dataclass
+class CopyProgress:
+    """Says how far the copy of a snapshot is."""
 
-    def __init__(self, objects: ObjectStore, application_id: str, task: str) -> None:
+    name: str = ""
+    """The name of its manifest; empty until one is chosen."""
+    size: int = 0
+    """The bytes of its files."""
+    bytes: int = 0
+    """The bytes of it that were copied so far."""
+    moves: int = 0
+    """A number that grows with all that comes, also of snapshots that are refused."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all of it is here, to be synced to the disk or read."""
+        return 0 < self.size <= self.bytes
+
+
+class SnapshotReading:
+    """Reads the snapshots of one task.
+
+    :param engine: the name of the engine whose stores they have.
+    :param threads: makes the threads that copy files side by side.
+    """
+
+    def __init__(
+        self,
+        objects: ObjectStore,
+        application_id: str,
+        task: str,
+        engine: str = ROCKSDB,
+        threads: Threads = SYSTEM_THREADS,
+    ) -> None:
         self._objects = objects
         self._application_id = application_id
         self._task = task
-        self._folder = folder_of(application_id, task)
+        self._threads = threads
+        self._folder = folder_of(application_id, task, engine)
         self._stopped = False
+        self._counting = threads.lock()
         self.copied: Copied | None = None
         """The snapshot that :meth:`run` has copied."""
-        self.bytes = 0
-        """The bytes that were copied so far, also those of snapshots that are damaged; any thread may read it."""
+        self.progress = CopyProgress()
+        """How far it is; any thread may read it."""
 
     def stop(self) -> None:
         """Has the copy given up at its next chunk; any thread may call it."""
@@ -48,37 +88,86 @@ class SnapshotReading:
         """Whether it is to be given up."""
         return self._stopped
 
-    def run(self, lacking: Mapping[str, Lacking], now_ms: int, target: Path) -> None:
+    def run(
+        self,
+        lacking: Mapping[str, Lacking],
+        now_ms: int,
+        target: Path,
+        prepare: Callable[[Path], None] | None = None,
+    ) -> None:
         """Copies the best snapshot, as :meth:`copy` does, on a thread of its own."""
         try:
-            self.copied = self.copy(lacking, now_ms, target)
+            self.copied = self.copy(lacking, now_ms, target, prepare)
         except Exception as error:
             self.refuse(self._folder, kind_and_text(error))
 
-    def copy(self, lacking: Mapping[str, Lacking], now_ms: int, target: Path) -> Copied | None:
+    def copy(
+        self,
+        lacking: Mapping[str, Lacking],
+        now_ms: int,
+        target: Path,
+        prepare: Callable[[Path], None] | None = None,
+    ) -> Copied | None:
         """Copies the snapshot that leaves least to be replayed; logs those that cannot be used, and why.
 
         :param target: a directory, which is made; the one that it is in is there.
+        :param prepare: reads what was copied; the files last through a power loss only without it. A snapshot of which
+            it raises StateError is refused.
         :returns: ``None`` if there is no snapshot that can be used, or the copy was given up.
         """
         for name, found in self._usable(lacking, now_ms):
             shutil.rmtree(target, ignore_errors=True)
             if self.is_stopped():
                 return None
+            progress = self.progress
+            progress.name, progress.size, progress.bytes = name, found.size, 0
             try:
                 target.mkdir()
-                for file in found.files:
-                    write_file(target / file.name, self._checked(file))
-                for file in found.files:  # at last: a file system that was told to write one writes most of the others
-                    sync_file(target / file.name)
+                self._fetch(found.files, target)
+                if self.is_stopped():
+                    return None
+                if prepare is not None:
+                    prepare(target)
+                else:  # at last: a file system that was told to write one writes most of the others
+                    for file in found.files:
+                        sync_file(target / file.name)
+            except StateError as error:
+                self.refuse(name, without_hint(error.message))
+                continue
             except (SnapshotError, OSError) as error:
                 self.refuse(name, error_text(error))
                 continue
-            if self.is_stopped():
-                return None
-            return Copied(found, name)
+            return None if self.is_stopped() else Copied(found, name)
         shutil.rmtree(target, ignore_errors=True)
         return None
+
+    def _fetch(self, files: Sequence[TableFile], target: Path) -> None:
+        """Copies files side by side, the largest first; stops all of them when one fails."""
+        left = deque(sorted(files, key=lambda file: file.size, reverse=True))
+        failures: list[Exception] = []
+
+        def work() -> None:
+            while left and not (failures or self.is_stopped()):
+                try:
+                    file = left.popleft()
+                except IndexError:  # another thread was quicker
+                    return
+                try:
+                    write_file(target / file.name, self._checked(file, failures))
+                except Exception as error:
+                    failures.append(error)
+
+        helpers = [
+            self._threads.thread(work, f"snapshot-copy-{self._task}-{number}")
+            for number in range(1, min(FILES_AT_ONCE, len(files)))
+        ]
+        for helper in helpers:
+            helper.start()
+        work()
+        for helper in helpers:
+            helper.join()
+        if failures:
+            raise failures[0]
 
     def _usable(self, lacking: Mapping[str, Lacking], now_ms: int) -> list[tuple[str, TaskSnapshot]]:
         """Returns the snapshots that can be used, the best one first."""
@@ -101,17 +190,20 @@ class SnapshotReading:
             usable.append((name, found))
         return sorted(usable, key=lambda one: (one[1].offsets, one[1].made_ms), reverse=True)
 
-    def _checked(self, file: TableFile) -> Iterator[bytes]:
-        """Yields the content of a file, and fails at the end if it is not the one that was written."""
+    def _checked(self, file: TableFile, failures: Sequence[Exception]) -> Iterator[bytes]:
+        """Yields the content of a file, and fails at the end if it is not the one that was written; ends early if the
+        copy is given up, or another file has failed."""
         digest, size = blake2b(digest_size=32), 0
         name = f"{files_of(self._folder)}/{file.digest}"
         try:
             for chunk in self._objects.read(name):
-                if self.is_stopped():
+                if failures or self.is_stopped():
                     return
                 digest.update(chunk)
                 size += len(chunk)
-                self.bytes += len(chunk)
+                with self._counting:
+                    self.progress.bytes += len(chunk)
+                    self.progress.moves += 1
                 yield chunk
         except FileNotFoundError as error:
             raise SnapshotError(f"its file {name} is missing") from error

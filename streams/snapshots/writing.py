@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 
+from processor_api.stores.suppliers import ROCKSDB
 from streams.snapshots.manifest import TaskSnapshot, files_of, folder_of, is_manifest
 from streams.snapshots.objects import CHUNK_BYTES, ObjectInfo, ObjectStore
 from streams.snapshots.store_files import SnapshotError, TableFile
@@ -46,11 +47,19 @@ class SnapshotWriting:
     """Writes the snapshots of one task after each other.
 
     :param stopping: whether to give up; asked for each chunk.
+    :param engine: the name of the engine whose stores they have.
     """
 
-    def __init__(self, objects: ObjectStore, application_id: str, task: str, stopping: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        objects: ObjectStore,
+        application_id: str,
+        task: str,
+        stopping: Callable[[], bool],
+        engine: str = ROCKSDB,
+    ) -> None:
         self._objects = objects
-        self._folder = folder_of(application_id, task)
+        self._folder = folder_of(application_id, task, engine)
         self._files = files_of(self._folder)
         self._stopping = stopping
         self._known: dict[tuple[str, int, int, int], TableFile] = {}

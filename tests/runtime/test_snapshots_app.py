@@ -72,7 +72,11 @@ class Place:
 
     def holds(self, offset: int) -> bool:
         """Whether a snapshot has the changelog up to an offset."""
-        return any(TaskSnapshot.parse(path.read_bytes()).stores["counts"].offset == offset for path in self.manifests())
+        try:
+            found = [TaskSnapshot.parse(path.read_bytes()) for path in self.manifests()]
+        except FileNotFoundError:  # the worker has deleted one meanwhile
+            return False
+        return any(one.stores["counts"].offset == offset for one in found)
 
     def write(self, *values: str, **settings: Any) -> None:
         """Runs a worker that processes values, until a snapshot has all of them."""
@@ -368,9 +372,9 @@ def test_a_task_with_a_store_without_a_changelog_has_no_snapshots(place: Place) 
     for number in range(5):
         place.cluster.send("a")
         wait_until("it is counted", lambda number=number: len(place.cluster.values()) == number + 1)
-    wait_until("it is logged", lambda: place.said("no snapshots of a task are written"))
+    wait_until("it is logged", lambda: place.said("no snapshots of some stores are written"))
     assert app.close(30_000)
-    assert len(place.said("no snapshots of a task are written")) == 1
+    assert len(place.said("no snapshots of some stores are written")) == 1
     assert not place.manifests()
 
 
@@ -419,12 +423,3 @@ def test_a_place_that_is_away_is_tried_again(place: Place) -> None:
     objects.error = None
     place.write("b", platform=platform)
     assert place.begin("b", platform=platform) == (["b=3"], 0)
-
-
-def test_stores_in_memory_are_restored_from_their_changelogs(place: Place) -> None:
-    app = place.worker(built=counting())
-    place.cluster.send("a", "b")
-    place.cluster.until_out("a=1", "b=1")
-    assert app.close(30_000)
-    assert not place.root.exists()
-    assert place.begin("a", built=counting()) == (["a=2"], 2)

@@ -1,35 +1,56 @@
 """Writes snapshots of running tasks (``state.snapshot.interval.ms``): the database as of a commit, a task at a time.
 
-The stream thread makes a checkpoint between a commit and the next record, which links the table files. A thread of its
-own reads these files and writes what the place of snapshots does not have yet.
+The stream thread makes a checkpoint between a commit and the next record, which links the table files; of stores in
+memory it takes a snapshot, which costs nothing until rows change. A thread of its own writes the rows of these to
+files, reads the files, and writes what the place of snapshots does not have yet.
 """
 
 from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from zlib import crc32
 
 from processor_api.clock import Clock
-from processor_api.errors import StreamsError
+from processor_api.errors import StateError, StreamsError
 from processor_api.task_id import TaskId
 from processor_api.texts import error_text, kind_and_text
-from state.engine.port import Checkpointing, Engine
+from state.directory.own_files import make_own_directory
 from state.registry.kinds import families_of
 from streams.runtime.processing.environment import SnapshotCounters
-from streams.runtime.snapshots.snapshot_places import MADE, SnapshotPlace, covered_stores
+from streams.runtime.snapshots.snapshot_places import (
+    MADE,
+    NO_COPIES,
+    SnapshotPart,
+    SnapshotPlace,
+    parts_of,
+    stores_without,
+)
 from streams.runtime.tasks.task import Task
 from streams.snapshots.manifest import StoreState, TaskSnapshot
-from streams.snapshots.writing import GivenUp, SnapshotWriting
+from streams.snapshots.writing import GivenUp, SnapshotWriting, Written
 from streams.threads import Thread
 
 log = logging.getLogger("streams.snapshots")
 
+MODE = 0o750
 CLOSE_S = 5.0
 """How long to wait at the end for the snapshot that is being written."""
+
+
+@dataclass(frozen=True)
+class _BegunSnapshot:
+    """Holds a checkpoint that is to be written."""
+
+    writing: SnapshotWriting
+    described: TaskSnapshot
+    directory: Path
+    complete: Callable[[], None]
+    """Writes what is not in the directory yet; raises StateError if the engine was closed."""
 
 
 class CommittedSnapshots:
@@ -45,9 +66,10 @@ class CommittedSnapshots:
         self._clock = clock
         self._due: dict[TaskId, float] = {}
         self._next_due = 0.0
-        self._writings: dict[TaskId, SnapshotWriting] = {}
+        self._writings: dict[TaskId, dict[str, SnapshotWriting]] = {}
         self._without: set[TaskId] = set()
-        """Tasks of which it was logged that they have no snapshots."""
+        """Tasks of which it was logged which stores have no snapshots."""
+        self._without_ids: set[tuple[TaskId, str]] = set()
         self._thread: Thread | None = None
         self._stopping = False
 
@@ -78,54 +100,70 @@ class CommittedSnapshots:
             self._due[task] = now + self._interval_s * crc32(str(task).encode()) / (1 << 32)
 
     def _begin(self, task: Task, place: SnapshotPlace) -> bool:
-        """Makes a checkpoint of a task, if there is something to copy; returns whether it did."""
-        found = [one for one in task.stores.engines.values() if isinstance(one, Checkpointing)]
-        if not found:
-            return False
-        engine = found[0]
-        stores = self._described(task, engine)
-        if not stores:
-            return False
-        counters = task.environment.metrics.snapshots
+        """Begins the checkpoints of a task, if there is something to copy; returns whether it did."""
+        self._log_stores_without(task)
         directory, begin = task.environment.state_dir / MADE, self._clock.monotonic()
+        counters, made = task.environment.metrics.snapshots, list[_BegunSnapshot]()
         try:
-            shutil.rmtree(directory, ignore_errors=True)
-            engine.checkpoint(directory)
+            for part in parts_of(task):
+                stores = self._described(task, part)
+                if not stores:
+                    continue
+                if not made:
+                    shutil.rmtree(directory, ignore_errors=True)
+                    make_own_directory(directory, MODE)
+                own = directory / part.engine_name
+                complete = part.engine.checkpoint(own, part.families)
+                described = TaskSnapshot(
+                    application_id=place.application_id,
+                    task=str(task.id),
+                    made_ms=self._clock.time_ms(),
+                    stores=stores,
+                    files=[],
+                )
+                made.append(_BegunSnapshot(self._writing(task.id, part.engine_name, place), described, own, complete))
         except (OSError, StreamsError) as error:
             _failed(task.id, place, counters, error)
             shutil.rmtree(directory, ignore_errors=True)
             return True
-        made = TaskSnapshot(
-            application_id=place.application_id,
-            task=str(task.id),
-            made_ms=self._clock.time_ms(),
-            stores=stores,
-            files=[],
-        )
-        writing = self._writings.get(task.id)
-        if writing is None:
-            writing = self._writings[task.id] = SnapshotWriting(
-                place.objects, place.application_id, str(task.id), lambda: self._stopping
-            )
-        write = partial(self._write, task, place, writing, made, directory, begin)
-        self._thread = place.threads.thread(write, "snapshots")
+        if not made:
+            return False
+        self._thread = place.threads.thread(partial(self._write_all, task, place, made, directory, begin), "snapshots")
         self._thread.start()
         return True
 
-    def _described(self, task: Task, engine: Engine) -> dict[str, StoreState]:
-        """Returns what a snapshot of the task holds now; nothing if there can be none, which is logged once."""
-        covered, progress = covered_stores(task, engine), task.stores.progress
-        ids = {store: task.topic_ids.get(task.plan.changelogs[store]) for store in covered}
-        why = "" if covered else "a store on disk has no changelog, and could not catch up from a snapshot"
+    def _writing(self, task: TaskId, engine: str, place: SnapshotPlace) -> SnapshotWriting:
+        writings = self._writings.setdefault(task, {})
+        if engine not in writings:
+            writings[engine] = SnapshotWriting(
+                place.objects, place.application_id, str(task), lambda: self._stopping, engine
+            )
+        return writings[engine]
+
+    def _log_stores_without(self, task: Task) -> None:
+        """Logs once which stores of a task are in no snapshot."""
+        if task.id in self._without:
+            return
+        self._without.add(task.id)
+        reasons: dict[str, list[str]] = {}
+        for store, why in stores_without(task).items():
+            reasons.setdefault(why, []).append(store)
+        for why, stores in reasons.items():
+            _without(task.id, stores, why, logging.INFO if why == NO_COPIES else logging.WARNING)
+
+    def _described(self, task: Task, part: SnapshotPart) -> dict[str, StoreState]:
+        """Returns what a snapshot of a part of the task holds now; nothing if there can be none, which is logged
+        once."""
+        progress = task.stores.progress
+        ids = {store: task.topic_ids.get(task.plan.changelogs[store]) for store in part.stores}
         if None in ids.values():
-            why = "the cluster gives a changelog no id, so that a snapshot could be of another topic of the same name"
-        if why:
-            if task.id not in self._without:
-                self._without.add(task.id)
-                log.warning("no snapshots of a task are written: %s", why, extra={"task": str(task.id)})
+            if (task.id, part.engine_name) not in self._without_ids:
+                self._without_ids.add((task.id, part.engine_name))
+                why = "the cluster gives a changelog no id, so that it could be of another topic of the same name"
+                _without(task.id, part.stores, why)
             return {}
         now_ms, found = self._clock.time_ms(), {}
-        for store in covered:
+        for store in part.stores:
             complete_ms = progress.complete_at(store)
             found[store] = StoreState(
                 topic=task.plan.changelogs[store],
@@ -136,38 +174,44 @@ class CommittedSnapshots:
             )
         return found
 
-    def _write(
-        self,
-        task: Task,
-        place: SnapshotPlace,
-        writing: SnapshotWriting,
-        made: TaskSnapshot,
-        directory: Path,
-        begin: float,
+    def _write_all(
+        self, task: Task, place: SnapshotPlace, made: Collection[_BegunSnapshot], directory: Path, begin: float
     ) -> None:
-        counters = task.environment.metrics.snapshots
+        """Writes the snapshots of a task; one that fails does not keep the others from being written."""
+        counters, written = task.environment.metrics.snapshots, list[Written]()
         try:
-            written = writing.write(made, directory)
-        except Exception as error:
-            if isinstance(error, GivenUp) or not directory.is_dir():
-                log.info("a snapshot is given up: the worker closes, or the task moves", extra={"task": str(task.id)})
-            else:
-                _failed(task.id, place, counters, error)
-            return
+            for one in made:
+                found = self._write(task, place, one, directory)
+                if found is not None:
+                    written.append(found)
         finally:
             shutil.rmtree(directory, ignore_errors=True)
+        if len(written) < len(made):
+            return
         elapsed_ms = int((self._clock.monotonic() - begin) * 1000)
-        counters.wrote(made.made_ms, written.size, written.new_size, elapsed_ms)
+        size, new_size = sum(one.size for one in written), sum(one.new_size for one in written)
+        counters.wrote(min(one.described.made_ms for one in made), size, new_size, elapsed_ms)
         log.info(
             "snapshot of a task written",
             extra={
                 "task": str(task.id),
-                "snapshot": written.name,
-                "bytes": written.size,
-                "new_bytes": written.new_size,
+                "snapshot": " ".join(one.name for one in written),
+                "bytes": size,
+                "new_bytes": new_size,
                 "elapsed_ms": elapsed_ms,
             },
         )
+
+    def _write(self, task: Task, place: SnapshotPlace, one: _BegunSnapshot, directory: Path) -> Written | None:
+        try:
+            one.complete()
+            return one.writing.write(one.described, one.directory)
+        except Exception as error:
+            if isinstance(error, GivenUp | StateError) or not directory.is_dir():
+                log.info("a snapshot is given up: the worker closes, or the task moves", extra={"task": str(task.id)})
+            else:
+                _failed(task.id, place, task.environment.metrics.snapshots, error)
+            return None
 
     def close(self) -> None:
         """Gives up the snapshot that is being written. A place that does not answer is not waited for: the thread ends
@@ -175,6 +219,15 @@ class CommittedSnapshots:
         self._stopping = True
         if self._thread is not None:
             self._thread.join(CLOSE_S)
+
+
+def _without(task: TaskId, stores: Collection[str], why: str, level: int = logging.WARNING) -> None:
+    log.log(
+        level,
+        "no snapshots of some stores are written, which are restored from their changelogs: %s",
+        why,
+        extra={"task": str(task), "stores": ", ".join(sorted(stores))},
+    )
 
 
 def _failed(task: TaskId, place: SnapshotPlace, counters: SnapshotCounters, error: Exception) -> None:

@@ -1,28 +1,30 @@
 """Starts tasks without state from the snapshots that live workers have written (``state.snapshot.dir``).
 
-A snapshot is copied beside the task's database by a thread of its own, while the task waits and others go on. Then it
-takes the place of the empty database, and the task starts as with a state directory that was put back: every check of
-old state holds for it. A process that dies meanwhile leaves a copy that the next start
-removes, or a whole database.
+A snapshot is copied beside the task's database by threads of its own, while the task waits and others go on. Then it
+takes the place of the empty database, or its rows that of the stores in memory, and the task starts as with a state
+directory that was put back: every check of old state holds for it. A process that dies meanwhile leaves a copy that the
+next start removes, or a whole database.
 """
 
 from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from processor_api.clock import Clock
 from processor_api.errors import RetryableError, StateError, StreamsError
-from processor_api.task_id import TaskId
+from processor_api.task_id import TaskId, TopicPartition
 from processor_api.texts import error_text, kind_and_text
-from state.engine.port import Checkpointing, Engine
+from state.directory.own_files import make_own_directory
 from state.engine.repair_hints import without_hint
 from state.registry.kinds import families_of
-from streams.runtime.snapshots.snapshot_places import MADE, TAKEN, SnapshotPlace, covered_stores
+from streams.runtime.snapshots.snapshot_places import MADE, TAKEN, SnapshotPart, SnapshotPlace, parts_of
 from streams.runtime.tasks.task import Task
 from streams.runtime.tasks.thread_clients import ThreadClients
 from streams.snapshots.manifest import Lacking
@@ -34,20 +36,42 @@ log = logging.getLogger("streams.restore")
 STUCK_S = 60.0
 """How long a copy may stand still."""
 PROGRESS_INTERVAL_S = 10.0
+TASKS_AT_ONCE = 3
+"""Tasks of a thread whose snapshots are copied side by side, each by some threads (`streams.snapshots.reading`)."""
+MODE = 0o750
+
+Ends = Callable[[Collection[TopicPartition]], Mapping[TopicPartition, int]]
+"""Returns where changelogs end."""
+
+
+class SnapshotDownload(NamedTuple):
+    """Says how far the snapshot of a task is copied, for other threads."""
+
+    bytes: int
+    """The bytes that are here."""
+    size: int
+    """All bytes; 0 while the task waits for others, or a snapshot is looked for."""
+
+
+class _Waiting(NamedTuple):
+    """A task of which no snapshot is copied yet."""
+
+    task: Task
+    ends: Ends
 
 
 @dataclass(eq=False)
 class _Copying:
-    """Holds a snapshot that is being copied for a task."""
+    """Holds a snapshot that is being copied for a part of a task."""
 
     task: Task
-    engine: Checkpointing
+    part: SnapshotPart
     directory: Path
     reading: SnapshotReading
     thread: Thread
     began: float
-    bytes: int = field(default=0, init=False)
-    """The bytes that were copied when it was looked at last."""
+    moves: int = field(default=0, init=False)
+    """What it was when it was looked at last."""
     moved_at: float = field(init=False)
     """When it was last seen to have gone on."""
     next_line: float = field(init=False)
@@ -57,7 +81,7 @@ class _Copying:
 
 
 class SnapshotStarts:
-    """Takes the snapshots of tasks for one stream thread.
+    """Takes the snapshots of tasks for one stream thread, active ones and standbys.
 
     :param place: where snapshots are; ``None`` takes none.
     """
@@ -68,79 +92,122 @@ class SnapshotStarts:
         self._admin = clients.admin
         self._clock = clock
         self._looked_at: set[TaskId] = set()
-        self._copying: dict[TaskId, _Copying] = {}
+        self._waiting: dict[TaskId, _Waiting] = {}
+        self._copying: dict[TaskId, list[_Copying]] = {}
+        self._begun = 0
 
     def go_on(self) -> None:
-        """Puts the snapshots that are copied in the places of empty databases."""
-        for copying in list(self._copying.values()):
-            self._go_on(copying)
+        """Puts the snapshots that are copied in the places of what is empty, and begins to copy others.
+
+        :raises RetryableError: if no broker answers.
+        """
+        for copies in list(self._copying.values()):
+            for copying in copies.copy():
+                self._go_on(copying)
+        while self._place is not None and self._waiting and len(self._copying) < TASKS_AT_ONCE:
+            id_, waiting = next(iter(self._waiting.items()))
+            self._begin(waiting, self._place)
+            del self._waiting[id_]
 
     def waits(self, task: TaskId) -> bool:
         """Whether a task waits for its snapshot."""
-        return task in self._copying
+        return task in self._copying or task in self._waiting
 
-    def ready(self, created: Collection[Task]) -> list[Task]:
-        """Returns those of some tasks that need not wait for a snapshot; begins to copy those of the others.
+    def copies(self) -> dict[TaskId, SnapshotDownload]:
+        """Returns how far the snapshots are that tasks wait for; any thread may call it."""
+        found = dict.fromkeys(self._waiting.copy(), SnapshotDownload(0, 0))
+        for id_, copies in self._copying.copy().items():
+            progress = [one.reading.progress for one in copies]
+            found[id_] = SnapshotDownload(sum(one.bytes for one in progress), sum(one.size for one in progress))
+        return found
 
-        :param created: tasks whose changelogs can be read to their ends.
+    def ready(self, created: Collection[Task], ends: Ends | None = None) -> list[Task]:
+        """Returns those of some tasks that need not wait for a snapshot; begins to copy those of the others, some at a
+        time.
+
+        :param created: tasks whose changelogs can be read to their ends, unless ``ends`` is given.
+        :param ends: finds the ends of changelogs.
         :raises RetryableError: if no broker answers.
         """
         for task in created:
             if task.id not in self._looked_at:
                 for left in (MADE, TAKEN):  # by a process that died
                     shutil.rmtree(task.environment.state_dir / left, ignore_errors=True)
-                if self._place is not None:
-                    self._begin(task, self._place)
+                if self._place is not None and any(_is_empty(task, part) for part in parts_of(task)):
+                    self._waiting[task.id] = _Waiting(task, ends or self._consumer.end_offsets)
                 self._looked_at.add(task.id)
-        return [task for task in created if task.id not in self._copying]
+        self.go_on()
+        return [task for task in created if not self.waits(task.id)]
 
     def stop(self, task: TaskId) -> None:
         """Gives up the snapshot of a task that is not of this thread any more, or begins again."""
         self._looked_at.discard(task)
-        copying = self._copying.pop(task, None)
-        if copying is not None:
+        self._waiting.pop(task, None)
+        for copying in self._copying.pop(task, []):
             self._end(copying)
 
-    def _begin(self, task: Task, place: SnapshotPlace) -> None:
-        for engine in task.stores.engines.values():
-            if isinstance(engine, Checkpointing) and _is_empty(task, engine):
-                lacking = self._lacking(task, engine)
+    def _begin(self, waiting: _Waiting, place: SnapshotPlace) -> None:
+        """Begins to copy the snapshots of the empty parts of a task that lack something."""
+        task, found = waiting.task, list[tuple[SnapshotPart, dict[str, Lacking]]]()
+        for part in parts_of(task):
+            if _is_empty(task, part):
+                lacking = self._lacking(task, part, waiting.ends)
                 if any(one.beginning < one.end for one in lacking.values()):
-                    self._copy(task, engine, lacking, place)
-                return
+                    found.append((part, lacking))
+        for part, lacking in found:
+            self._copy(task, part, lacking, place)
 
-    def _copy(self, task: Task, engine: Checkpointing, lacking: dict[str, Lacking], place: SnapshotPlace) -> None:
-        reading = SnapshotReading(place.objects, place.application_id, str(task.id))
-        directory, now = task.environment.state_dir / TAKEN, self._clock.monotonic()
+    def _copy(self, task: Task, part: SnapshotPart, lacking: dict[str, Lacking], place: SnapshotPlace) -> None:
+        reading = SnapshotReading(place.objects, place.application_id, str(task.id), part.engine_name, place.threads)
+        self._begun += 1
+        parent, now = task.environment.state_dir / TAKEN, self._clock.monotonic()
+        directory = parent / f"{part.engine_name}-{self._begun}"  # of its own: one that was given up may still be used
+        make_own_directory(parent, MODE)
+        prepare = None if part.is_durable else part.engine.prepare
         thread = place.threads.thread(
-            partial(reading.run, lacking, self._clock.time_ms(), directory), f"snapshot-copy-{task.id}"
+            partial(reading.run, lacking, self._clock.time_ms(), directory, prepare), f"snapshot-copy-{task.id}"
         )
-        self._copying[task.id] = _Copying(task, engine, directory, reading, thread, now)
+        self._copying.setdefault(task.id, []).append(_Copying(task, part, directory, reading, thread, now))
         thread.start()
 
     def _go_on(self, copying: _Copying) -> None:
-        now, task = self._clock.monotonic(), copying.task
-        if copying.reading.bytes != copying.bytes:
-            copying.bytes, copying.moved_at = copying.reading.bytes, now
+        now, task, progress = self._clock.monotonic(), copying.task, copying.reading.progress
+        if progress.moves != copying.moves:
+            copying.moves, copying.moved_at = progress.moves, now
         if not copying.thread.is_alive():
-            del self._copying[task.id]
+            self._remove(copying)
             try:
                 self._take_over(copying)
             finally:
                 self._end(copying)
-        elif now - copying.moved_at >= STUCK_S:
-            del self._copying[task.id]
+        elif now - copying.moved_at >= STUCK_S and not progress.is_complete:
+            self._remove(copying)
             copying.reading.refuse("", f"nothing of it came for {STUCK_S:g} s")
             self._end(copying)
         elif now >= copying.next_line:
             copying.next_line = now + PROGRESS_INTERVAL_S
-            log.info("a snapshot is being copied", extra={"task": str(task.id), "bytes": copying.bytes})
+            log.info(
+                "a snapshot is being copied",
+                extra={
+                    "task": str(task.id),
+                    "snapshot": progress.name,
+                    "bytes": progress.bytes,
+                    "of_bytes": progress.size,
+                    "elapsed_ms": int((now - copying.began) * 1000),
+                },
+            )
+
+    def _remove(self, copying: _Copying) -> None:
+        copies = self._copying[copying.task.id]
+        copies.remove(copying)
+        if not copies:
+            del self._copying[copying.task.id]
 
     def _take_over(self, copying: _Copying) -> None:
         copied = copying.reading.copied
         if copied is None:
             return
-        failure = copying.task.stores.take_over(copying.engine, copying.directory)
+        failure = copying.task.stores.take_over(copying.part.engine, copying.directory)
         if failure is not None:
             why = without_hint(failure.message) if isinstance(failure, StateError) else kind_and_text(failure)
             copying.reading.refuse(copied.name, why)
@@ -161,16 +228,18 @@ class SnapshotStarts:
     def _end(copying: _Copying) -> None:
         copying.reading.stop()
         shutil.rmtree(copying.directory, ignore_errors=True)
+        with suppress(OSError):  # another part of the task is copied there
+            copying.directory.parent.rmdir()
 
     # ------------------------------------------------------------------ what a task lacks
 
-    def _lacking(self, task: Task, engine: Engine) -> dict[str, Lacking]:
-        """Returns what the task has to restore into an engine, by store."""
-        stores = covered_stores(task, engine)
+    def _lacking(self, task: Task, part: SnapshotPart, find_ends: Ends) -> dict[str, Lacking]:
+        """Returns what a part of the task has to restore, by store."""
+        stores = part.stores
         partitions = {at: store for at, store in task.stores.changelog_partitions().items() if store in stores}
         topics = {at.topic for at in partitions}
         ids = self._admin.topic_ids(topics) if topics else {}
-        beginnings, ends = self._consumer.beginning_offsets(partitions), self._consumer.end_offsets(partitions)
+        beginnings, ends = self._consumer.beginning_offsets(partitions), find_ends(partitions)
         kept = self._keeps_deletions(topics)
         return {
             store: Lacking(
@@ -207,11 +276,7 @@ class SnapshotStarts:
         return found
 
 
-def _is_empty(task: Task, engine: Engine) -> bool:
-    """Whether no store of a task that is on an engine has rows or an offset there."""
+def _is_empty(task: Task, part: SnapshotPart) -> bool:
+    """Whether no store of a part of a task has rows or an offset."""
     progress = task.stores.progress
-    own = [store for store in task.plan.stores if progress.engine_of(store) is engine]
-    return not any(
-        progress.has_rows(store) or (store in task.plan.changelogs and progress.stored_offset(store) is not None)
-        for store in own
-    )
+    return not any(progress.has_rows(store) or progress.stored_offset(store) is not None for store in part.stores)

@@ -105,7 +105,7 @@ class StoredProgress:
         Others write into a source topic at any time.
         """
         topic, plan = self._plan.changelogs.get(store), self._plan
-        if topic is None or store in plan.source_changelogs or not self.engine_of(store).persistent:
+        if topic is None or store in plan.source_changelogs:
             return b""
         custom = isinstance(plan.topology.stores[store].supplier, CustomStoreSupplier)
         return b"" if custom else complete_at_key(topic)
