@@ -16,7 +16,7 @@ from processor_api.texts import repr_of
 
 T = TypeVar("T")
 
-_UUID = re.compile(rb"-".join([rb"([0-9a-fA-F]{1,15})"] * 5))
+_UUID = re.compile(rb"-".join(rb"0*([0-9a-fA-F]{1,%d})" % digits for digits in (8, 4, 4, 4, 12)))
 
 
 class Headers(list[tuple[str, bytes | None]]):
@@ -248,8 +248,9 @@ def provided_serde(given: Any) -> Serde[Any] | None:
 def _write_string(value: str) -> bytes:
     try:
         return value.encode()
-    except UnicodeEncodeError:  # a lone surrogate: Java writes a question mark
-        return value.encode("utf-8", "replace")
+    except UnicodeEncodeError as error:  # Java writes a question mark, which makes one key of several
+        wrong = f"has half of a surrogate pair at index {error.start}, which UTF-8 does not have"
+        raise ValueError(f"string: {repr_of(value)} {wrong}") from None
     except AttributeError:
         raise TypeError(f"string: expected a str, got {type(value).__name__}") from None
 
@@ -257,8 +258,8 @@ def _write_string(value: str) -> bytes:
 def _read_string(data: bytes) -> str:
     try:
         return data.decode()
-    except UnicodeDecodeError:  # Java puts the replacement character and goes on
-        return data.decode("utf-8", "replace")
+    except UnicodeDecodeError as error:  # Java puts the replacement character, which makes one key of several
+        raise ValueError(f"string: the bytes {repr_of(data)} are not UTF-8, from index {error.start} on") from None
 
 
 def _exact_string(value: object) -> bool:
@@ -302,6 +303,8 @@ def _float(code: str, name: str) -> Serde[float]:
     pack, unpack, size = packer.pack, packer.unpack, packer.size
 
     def write(value: float) -> bytes:
+        if type(value) is not float:
+            value = _as_float(value, name)
         try:
             return pack(value)
         except (struct.error, OverflowError):
@@ -317,10 +320,28 @@ def _float(code: str, name: str) -> Serde[float]:
     return Serde(write, read, name=name, exact=exact)
 
 
-def _write_bytes(value: bytes) -> bytes:
-    if type(value) is bytes:
-        return value
-    if isinstance(value, (bytes, bytearray, memoryview)):
+def _as_float(value: Any, name: str) -> float:
+    """Returns a number of another type as a float.
+
+    :raises ValueError: if no float is equal to it.
+    """
+    if type(value) is not bool:
+        try:
+            found = float(value)
+            if not isinstance(value, (str, bytes, bytearray)) and (
+                found == value or (found != found and value != value)
+            ):
+                return found
+        except Exception:  # also whatever its own methods raise
+            pass
+    raise ValueError(f"{name}: {repr_of(value)} is not a number it can hold")
+
+
+def _write_bytes(given: bytes) -> bytes:
+    if type(given) is bytes:
+        return given
+    value: Any = given
+    if isinstance(value, (bytes, bytearray)) or (isinstance(value, memoryview) and value.itemsize == 1):
         return bytes(value)
     raise TypeError(f"bytes: expected bytes, got {type(value).__name__}")
 
@@ -350,10 +371,10 @@ def _read_uuid(data: bytes) -> uuid_module.UUID:
     match = _UUID.fullmatch(data)
     if match is None or len(data) > 36:
         raise ValueError(f"uuid: {data!r} is not the text of a UUID")
-    # Java fills short groups with zeros and cuts long ones.
+    # As Java, it fills short groups with zeros; Java also cuts long ones, which makes one key of several.
     value = 0
     for group, bits in zip(match.groups(), (32, 16, 16, 16, 48), strict=True):
-        value = value << bits | int(group, 16) & (1 << bits) - 1
+        value = value << bits | int(group, 16)
     return uuid_module.UUID(int=value)
 
 
@@ -413,7 +434,7 @@ class Serdes:
     SHORT: Serde[int] = _number("h", "short", -(1 << 15), (1 << 15) - 1)
     """16 bits, big-endian."""
     FLOAT: Serde[float] = _float("f", "float")
-    """32-bit IEEE 754: most Python floats lose digits."""
+    """32-bit IEEE 754: the number of 32 bits that is nearest, so that most of Python's floats lose digits."""
     DOUBLE: Serde[float] = _float("d", "double")
     """64-bit IEEE 754, as Python's floats."""
     BOOLEAN: Serde[bool] = Serde(_write_bool, _read_bool, name="boolean", exact=lambda value: type(value) is bool)

@@ -81,10 +81,11 @@ class WindowedKeySerde(Serde[Windowed[K]], ABC):
 
 
 class TimeWindowedSerde(WindowedKeySerde[K]):
-    """Keys in windows of fixed size: the key and the window's start. The end is not written.
+    """Keys in windows of fixed size: the key and the window's start. The end is not written, so a window with another
+    end is refused (semantics 189).
 
     :param inner: writes the key; ``None`` is the application's default key serde.
-    :param window_size: tells the end of what is read.
+    :param window_size: tells the end of what is read; 0 if it is not known, and then what is read ends at its start.
     :param changelog: for the keys of a window store's changelog, which have a sequence number behind the start.
     :param window_end: returns the end of the window with a start, in ms, where not all have the same size.
     :raises ValueError: if the window size is negative.
@@ -113,14 +114,21 @@ class TimeWindowedSerde(WindowedKeySerde[K]):
         return TimeWindowedSerde(inner, self._size_ms, changelog=self._changelog, window_end=self._end)
 
     def _write(self, windowed: Windowed[K]) -> bytes:
-        key, (start, _) = windowed
+        key, (start, end) = windowed
+        if self._size_ms and end != self._end_of(start):
+            raise ValueError(
+                f"the end of a window is not written, and the window that starts at {start} ends at {end}: by the size"
+                f" that this serde was given, {self._size_ms} ms, it would be read as one to {self._end_of(start)}"
+            )
         data = self._inner.serialize(key)
         return keys.window_key(data, start) if self._changelog else keys.window_topic_key(data, start)
 
     def _read(self, data: bytes) -> Windowed[K]:
         key, start = keys.read_window_key(data)[:2] if self._changelog else keys.read_window_topic_key(data)
-        end = keys.window_end(start, self._size_ms) if self._end is None else self._end(start)
-        return Windowed(self._inner.deserialize(key), Window(start, end))
+        return Windowed(self._inner.deserialize(key), Window(start, self._end_of(start)))
+
+    def _end_of(self, start: int) -> int:
+        return keys.window_end(start, self._size_ms) if self._end is None else self._end(start)
 
 
 class SessionWindowedSerde(WindowedKeySerde[K]):

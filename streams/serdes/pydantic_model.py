@@ -13,8 +13,13 @@ from processor_api.serde import Serde
 from processor_api.texts import kind_and_text, repr_of
 from processor_api.user_code.given_values import check_flags
 from streams.serdes.functions import MadeSerde
+from streams.serdes.json import json_serde
+from streams.serdes.model_forms import difference, one_form, shape_of
 
 T = TypeVar("T")
+
+_write_json = json_serde(use_orjson=False).serialize
+"""Writes floats with the same digits in each process, whichever libraries it has."""
 
 
 class ModelSerde(MadeSerde[T]):
@@ -22,20 +27,40 @@ class ModelSerde(MadeSerde[T]):
 
     :param schema: returns the JSON schema of the values.
     :param validate: returns the value that an object of Python, such as a dict, stands for.
+    :param write_key: writes equal values with equal bytes; ``None`` if ``serialize`` does.
     """
 
-    __slots__ = ("json_schema", "validate")
+    __slots__ = ("_write_key", "json_schema", "validate")
 
     def __init__(
         self,
         *functions: Callable[[Any], Any],
         schema: Callable[[], dict[str, Any]],
         validate: Callable[[Any], T],
+        write_key: Callable[[Any], bytes] | None = None,
         **made: Any,
     ) -> None:
         super().__init__(*functions, **made)
         self.json_schema = schema
         self.validate = validate
+        self._write_key = write_key
+
+    def bind(self, topic: str, *, is_key: bool) -> Serde[T]:
+        """Returns the serde itself for values; one that writes equal keys with equal bytes for keys."""
+        if not is_key or self._write_key is None:
+            return self
+        return ModelSerde(
+            self._write_key,
+            self.deserialize,
+            name=self.name,
+            made_by=partial(_key_serde, self._made_by),
+            schema=self.json_schema,
+            validate=self.validate,
+        )
+
+
+def _key_serde(made_by: Callable[[], Serde[Any]]) -> Serde[Any]:
+    return made_by().bind("", is_key=True)
 
 
 @overload
@@ -47,8 +72,9 @@ def pydantic_serde(model: Any, *, exclude_none: bool = ..., exclude_unset: bool 
 def pydantic_serde(model: Any, *, exclude_none: bool = False, exclude_unset: bool = False) -> Serde[Any]:
     """Returns a serde that writes JSON under the fields' aliases, and validates what it reads.
 
-    A value that is not of the type is refused when it is written. What is read and does not fit raises pydantic's
-    ``ValidationError``, a ``ValueError``.
+    A value that is not of the type, or would not come back equal, is refused when it is written (semantics 189): NaN,
+    a field that is left out, a subclass with more fields. What is read and does not fit raises pydantic's
+    ``ValidationError``, a ``ValueError``. As a key, equal values have equal bytes.
 
     ::
 
@@ -84,20 +110,50 @@ def pydantic_serde(model: Any, *, exclude_none: bool = False, exclude_unset: boo
         exclude_unset=exclude_unset,
     )
 
-    def write_instance(value: Any) -> bytes:
-        if not isinstance(value, model):  # pydantic writes a dataclass given for a model as an empty object
-            raise TypeError(f"{name}: expected {model.__name__}, got {type(value).__name__}")
-        return to_json(value)
-
     name = f"pydantic {getattr(model, '__name__', model)}"
     checked = isinstance(model, type) and (issubclass(model, BaseModel) or is_dataclass(model))
-    again = partial(pydantic_serde, model, exclude_none=exclude_none, exclude_unset=exclude_unset)
-    write = write_instance if checked else to_json
+    shape = shape_of(adapter.core_schema)
+    if exclude_none or exclude_unset:
+        shape = shape._replace(is_uncertain=True, has_many_forms=True)
+    read = adapter.validator.validate_json
+
+    def write(value: Any) -> bytes:
+        is_model = not checked or type(value) is model
+        if not is_model and not isinstance(value, model):  # pydantic writes a dataclass as an empty object
+            raise TypeError(f"{name}: expected {model.__name__}, got {type(value).__name__}")
+        data: bytes = to_json(value)
+        if not is_model or may_differ(data):
+            _check_read_back(name, read, data, value)
+        return data
+
+    def write_key(value: Any) -> bytes:
+        if exclude_unset:
+            raise ValueError(f"{name}: exclude_unset leaves out what was not given, so equal keys have different bytes")
+        write(value)
+        tree = adapter.dump_python(value, mode="json", by_alias=True, exclude_none=exclude_none)
+        return _write_json(one_form(value, tree))
+
+    may_differ = shape.may_differ
     return ModelSerde(
         write,
-        adapter.validator.validate_json,
+        read,
         name=name,
-        made_by=again,
+        made_by=partial(pydantic_serde, model, exclude_none=exclude_none, exclude_unset=exclude_unset),
         schema=partial(adapter.json_schema, by_alias=True),
         validate=adapter.validate_python,
+        write_key=write_key if shape.has_many_forms else None,
     )
+
+
+def _check_read_back(name: str, read: Callable[[bytes], Any], data: bytes, value: Any) -> None:
+    """Checks that what was written is read as the value that it was.
+
+    :raises ValueError: if not.
+    """
+    try:
+        found = read(data)
+    except ValueError as error:
+        raise ValueError(f"{name}: what it is written as could not be read: {kind_and_text(error)}") from error
+    wrong = difference(found, value)
+    if wrong is not None:
+        raise ValueError(f"{name}: {wrong}")

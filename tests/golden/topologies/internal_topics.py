@@ -132,10 +132,11 @@ def windowed(
             closing = Suppressed.until_window_closes(BufferConfig.unbounded())
             found = found.suppress(closing.with_name(suppressed))
         sessions = isinstance(windows, SessionWindows)
+        size = 60 if isinstance(windows, SlidingWindows) else 100
         keys: Any = (
             WindowedSerdes.session_windowed_serde_from(S)
             if sessions
-            else WindowedSerdes.time_windowed_serde_from(S, 100)
+            else WindowedSerdes.time_windowed_serde_from(S, size)
         )
         found.to_stream().to("output", Produced(key_serde=keys, value_serde=values))
         return builder.build(config)
