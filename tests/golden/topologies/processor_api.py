@@ -126,6 +126,30 @@ def shared_store_dsl(config: Any) -> Topology:
     return builder.build(config)
 
 
+def sharing(processor: type[Any], store: StoreBuilder[Any, Any]) -> Any:
+    """A supplier whose ``stores()`` gives a builder that it shares with others."""
+    return type(f"Sharing{processor.__name__}", (processor,), {"stores": staticmethod(lambda: [store])})
+
+
+def shared_builder(config: Any) -> Topology:
+    builder, store = StreamsBuilder(), kv("shared")
+    builder.stream("left").process(sharing(PutShared, store), name="put")
+    builder.stream("right").process(sharing(GetShared, store), name="get").to("output")
+    return builder.build(config)
+
+
+def shared_builder_topology(config: Any) -> Topology:
+    store = kv("shared")
+    return (
+        Topology()
+        .add_source("s1", "left", key_serde=S, value_serde=S)
+        .add_source("s2", "right", key_serde=S, value_serde=S)
+        .add_processor("put", sharing(PutShared, store), "s1")
+        .add_processor("get", sharing(GetShared, store), "s2")
+        .add_sink("sink", "output", "get", key_serde=S, value_serde=S)
+    )
+
+
 class Scans(StringProcessor):
     """Reads ranges of a store, forwards and backwards, and what starts with a prefix."""
 
@@ -294,5 +318,7 @@ CASES: dict[str, Callable[[Any], Topology]] = {
     "papi-punctuate-anchored": processed_by(Anchored),
     "papi-punctuate-cancel": processed_by(Cancelling),
     "papi-shared-store-dsl": shared_store_dsl,
+    "papi-shared-builder": shared_builder,
+    "papi-shared-builder-topology": shared_builder_topology,
     "papi-timestamps-headers": timestamps_headers,
 }
