@@ -35,10 +35,13 @@ _BROKER_SIDE = "only brokers validate tokens"
 _OIDC = "librdkafka renews tokens by itself"
 _JMX = "there are no Java metrics: read `KafkaStreams.metrics()`, or set `statistics.interval.ms`"
 _MURMUR = "records must go to the partitions Kafka Streams would choose: give a partitioner to `Produced`"
+_SHARE = "tasks own their partitions; there are no share groups"
 _LEVEL = "set `compression.level`, which librdkafka applies to whichever `compression.type` is set"
 
 REFUSED: dict[str, str] = {
     "bootstrap.controllers": "the client talks to brokers: set `bootstrap.servers`",
+    "bootstrap.resolve.timeout.ms": "librdkafka resolves names each time that it connects, and goes on trying",
+    "buffer.memory.allocation.strategy": "librdkafka allocates what records need, as `incremental` does",
     "compression.gzip.level": _LEVEL,
     "compression.lz4.level": _LEVEL,
     "compression.zstd.level": _LEVEL,
@@ -49,6 +52,7 @@ REFUSED: dict[str, str] = {
     "key.deserializer": _SERDES,
     "key.serializer": _SERDES,
     "max.block.ms": "a full producer queue is served until `task.timeout.ms`",
+    "metadata.cluster.check.enable": "librdkafka does not tell a broker which cluster and node it means (KIP-1242)",
     "metadata.max.idle.ms": "librdkafka keeps the metadata of all topics in use",
     "metric.reporters": _JMX,
     "metrics.num.samples": _JMX,
@@ -58,6 +62,7 @@ REFUSED: dict[str, str] = {
     "partitioner.availability.timeout.ms": _MURMUR,
     "partitioner.class": _MURMUR,
     "partitioner.ignore.keys": _MURMUR,
+    "partitioner.rack.aware": _MURMUR,
     "sasl.client.callback.handler.class": _LOGIN,
     "sasl.jaas.config": "set `sasl.username` and `sasl.password` in its place, or `sasl.kerberos.principal` and"
     " `sasl.kerberos.keytab`",
@@ -73,6 +78,9 @@ REFUSED: dict[str, str] = {
     "sasl.login.refresh.window.jitter": _OIDC,
     "sasl.login.retry.backoff.max.ms": _OIDC,
     "sasl.login.retry.backoff.ms": _OIDC,
+    "sasl.oauthbearer.allow.unverified.audience": _BROKER_SIDE,
+    "sasl.oauthbearer.allow.unverified.issuer": _BROKER_SIDE,
+    "sasl.oauthbearer.assertion.template.file": "set `sasl.oauthbearer.assertion.jwt.template.file`",
     "sasl.oauthbearer.clock.skew.seconds": _BROKER_SIDE,
     "sasl.oauthbearer.expected.audience": _BROKER_SIDE,
     "sasl.oauthbearer.expected.issuer": _BROKER_SIDE,
@@ -81,8 +89,11 @@ REFUSED: dict[str, str] = {
     "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms": _BROKER_SIDE,
     "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms": _BROKER_SIDE,
     "sasl.oauthbearer.jwks.endpoint.url": _BROKER_SIDE,
+    "sasl.oauthbearer.jwt.retriever.class": _LOGIN,
+    "sasl.oauthbearer.jwt.validator.class": _LOGIN,
     "sasl.oauthbearer.scope.claim.name": _BROKER_SIDE,
     "security.providers": _OPENSSL,
+    "share.acquire.mode": _SHARE,
     "socket.connection.setup.timeout.max.ms": "librdkafka has `socket.connection.setup.timeout.ms` only",
     "ssl.enabled.protocols": _OPENSSL,
     "ssl.engine.factory.class": _OPENSSL,
@@ -98,6 +109,7 @@ REFUSED: dict[str, str] = {
     "ssl.truststore.location": _CA,
     "ssl.truststore.password": _CA,
     "ssl.truststore.type": _CA,
+    "transaction.two.phase.commit.enable": "each commit is a transaction of its own, which the runtime ends",
     "value.deserializer": _SERDES,
     "value.serializer": _SERDES,
 }
@@ -120,7 +132,7 @@ OURS: dict[str, str] = {
     "partition.assignment.strategy": _PROTOCOL,
     "partitioner": _MURMUR,
     "queuing.strategy": "records must be sent in order",
-    "share.acknowledgement.mode": "tasks own their partitions; there are no share groups",
+    "share.acknowledgement.mode": _SHARE,
     "transactional.id": "it is made of the application id, the process and the thread",
 }
 """Settings that both clients have and that belong to the runtime: refused under every prefix."""

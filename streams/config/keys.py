@@ -1,4 +1,4 @@
-"""Every setting of Kafka Streams 4.3 and its meaning in this library, as data.
+"""Every setting of Kafka Streams 4.4 and its meaning in this library, as data.
 
 The model in `streams.config.model` has a field for each key that is not refused; a test compares the two and the table
 in docs/configuration.md.
@@ -16,6 +16,7 @@ REFUSED: Status = "refused"
 _CLIENTS = "passed to every client"
 _STANDBY = "copies of a task that processes with other state directories keep ([standby tasks](standby-tasks.md))"
 _TAGS = "the tags (`client.tag.`) in which a standby copy and its task differ where that is possible"
+_LISTS = "a serde of lists is one value: set `{}` to what `list_serde(inner)` of `streams.serdes` gives"
 _WARM_UP = "there are no warm-up tasks yet: a task moves at once, and restores what its new worker lacks"
 _RACK = "tasks are assigned by librdkafka's assignor, which does not know racks"
 _METRICS = "of sensors that processors add with `context.metrics()`, and of the rates of the runtime's own: {}"
@@ -113,6 +114,13 @@ KEYS: tuple[Key, ...] = (
         "give the clients to `KafkaStreams(topology, config, clients=...)` instead",
     ),
     Key(
+        "default.deserialization.exception.handler",
+        None,
+        "",
+        WORKS,
+        "older name of `deserialization.exception.handler`, which wins when both are given",
+    ),
+    Key(
         "default.dsl.store",
         "default_dsl_store",
         "rocksDB",
@@ -133,6 +141,17 @@ KEYS: tuple[Key, ...] = (
         "",
         WORKS,
         "a name such as `string` or `json`, a `Serde`, a pydantic model or a dataclass, or the import path of one",
+    ),
+    Key("default.list.key.serde.inner", None, "", REFUSED, _LISTS.format("default.key.serde")),
+    Key("default.list.key.serde.type", None, "", REFUSED, _LISTS.format("default.key.serde")),
+    Key("default.list.value.serde.inner", None, "", REFUSED, _LISTS.format("default.value.serde")),
+    Key("default.list.value.serde.type", None, "", REFUSED, _LISTS.format("default.value.serde")),
+    Key(
+        "default.production.exception.handler",
+        None,
+        "",
+        WORKS,
+        "older name of `production.exception.handler`, which wins when both are given",
     ),
     Key(
         "default.timestamp.extractor",
@@ -253,6 +272,13 @@ KEYS: tuple[Key, ...] = (
         "how long a task waits for a partition without records; -1 does not wait",
     ),
     Key("max.warmup.replicas", "max_warmup_replicas", "2", IGNORED, _WARM_UP),
+    Key(
+        "metadata.cluster.check.enable",
+        "metadata_cluster_check_enable",
+        "true",
+        IGNORED,
+        "librdkafka does not tell a broker which cluster and node it means, so that none can refuse (KIP-1242)",
+    ),
     Key(
         "metadata.max.age.ms",
         None,

@@ -223,6 +223,7 @@ class StreamsConfig(BaseModel):
     acceptable_recovery_lag: Count = 10_000
     built_in_metrics_version: Annotated[str, PlainValidator(values.one_of("latest"))] = "latest"
     enable_transactional_statestores: Flag = True
+    metadata_cluster_check_enable: Flag = True
     max_warmup_replicas: PositiveCount = 2
     probing_rebalance_interval_ms: Annotated[int, PlainValidator(values.duration_ms(60_000))] = 600_000
     rack_aware_assignment_non_overlap_cost: Annotated[int | None, PlainValidator(values.optional(values.whole(0)))] = (

@@ -67,8 +67,12 @@ _AT_BROKER = {
     "heartbeat.interval.ms": "streams.heartbeat.interval.ms",
 }
 """The settings in place of which groups of the streams protocol have some at the brokers."""
-_OLDER_CACHE_NAME = "cache.max.bytes.buffering"
-_CACHE_NAME = "statestore.cache.max.bytes"
+_OLDER_NAMES = {
+    "cache.max.bytes.buffering": "statestore.cache.max.bytes",
+    "default.deserialization.exception.handler": "deserialization.exception.handler",
+    "default.production.exception.handler": "production.exception.handler",
+}
+"""Names that Kafka Streams still takes, to those that it has now, which win when both are given."""
 _OTHER_NAMES = {"default.state.isolation.level": "default.interactive.query.isolation.level"}
 """Names that a KIP gave and Kafka Streams does not have (KIP-892)."""
 _KINDS = {"C": "consumer", "P": "producer", "A": "admin client"}
@@ -162,7 +166,7 @@ def _locate(name: str) -> SettingPlace | None:
         name = dotted = _OTHER_NAMES[dotted]
     key = BY_NAME.get(name) or BY_FIELD.get(name) or BY_NAME.get(dotted)
     if key is not None:
-        passed_on = key.field is None and key.status != REFUSED and key.name != _OLDER_CACHE_NAME
+        passed_on = key.field is None and key.status != REFUSED and key.name not in _OLDER_NAMES
         return SettingPlace(None if passed_on else key, None, key.name)
     for prefix in PREFIXES:
         if dotted.startswith(prefix.name) and len(dotted) > len(prefix.name):
@@ -190,11 +194,11 @@ def _sort_key(result: SortedSettings, key: Key, value: Any, also_given: Mapping[
         return
     if key.status == IGNORED:
         result.remarks.append(f"{key.name} has no effect: {key.note.replace('`', '')}")
-    if key.name == _OLDER_CACHE_NAME:
-        result.remarks.append(f"{key.name} is an older name of {_CACHE_NAME}")
-        if _CACHE_NAME in also_given:
+    if (newer := _OLDER_NAMES.get(key.name)) is not None:
+        result.remarks.append(f"{key.name} is an older name of {newer}")
+        if newer in also_given:
             return
-        key = BY_NAME[_CACHE_NAME]
+        key = BY_NAME[newer]
     assert key.field is not None
     result.fields[key.field] = value
 

@@ -26,24 +26,28 @@ DEPENDING = ("commit.interval.ms", "default.interactive.query.isolation.level", 
 """Their defaults are not one value."""
 REQUIRED: dict[str, Any] = {"application.id": "app", "bootstrap.servers": "broker:9092"}
 
-# Every key of Kafka Streams 4.3.1, written out so that none can be lost from the table.
+# Every key of Kafka Streams 4.4.0 (`StreamsConfig.configDef()`, and the internal ones), written out so that none can be
+# lost from the table; `config.providers` is refused as a setting of clients.
 KEYS_OF_KAFKA_STREAMS = """
 acceptable.recovery.lag allow.os.group.write.access application.id application.server bootstrap.servers
 buffered.records.per.partition built.in.metrics.version cache.max.bytes.buffering client.id commit.interval.ms
-connections.max.idle.ms default.client.supplier default.dsl.store default.interactive.query.isolation.level
-default.key.serde default.timestamp.extractor default.value.serde deserialization.exception.handler dsl.store.format
+connections.max.idle.ms default.client.supplier default.deserialization.exception.handler default.dsl.store
+default.interactive.query.isolation.level default.key.serde default.list.key.serde.inner default.list.key.serde.type
+default.list.value.serde.inner default.list.value.serde.type default.production.exception.handler
+default.timestamp.extractor default.value.serde deserialization.exception.handler dsl.store.format
 dsl.store.suppliers.class enable.metrics.push enable.transactional.statestores
 ensure.explicit.internal.resource.naming errors.dead.letter.queue.topic.name group.protocol log.summary.interval.ms
-max.task.idle.ms max.warmup.replicas metadata.max.age.ms metric.reporters metrics.num.samples metrics.recording.level
-metrics.sample.window.ms num.standby.replicas num.stream.threads poll.ms probing.rebalance.interval.ms
-processing.exception.handler processing.exception.handler.global.enabled processing.guarantee processor.wrapper.class
-production.exception.handler rack.aware.assignment.non_overlap_cost rack.aware.assignment.strategy
-rack.aware.assignment.tags rack.aware.assignment.traffic_cost receive.buffer.bytes reconnect.backoff.max.ms
-reconnect.backoff.ms repartition.purge.interval.ms replication.factor request.timeout.ms retry.backoff.ms
-rocksdb.config.setter security.protocol send.buffer.bytes state.cleanup.delay.ms state.cleanup.dir.max.age.ms state.dir
-statestore.cache.max.bytes statestore.uncommitted.max.bytes task.assignor.class task.timeout.ms
-topology.description.push.enabled topology.optimization upgrade.from window.size.ms windowed.inner.class.serde
-windowstore.changelog.additional.retention.ms
+max.task.idle.ms max.warmup.replicas metadata.cluster.check.enable metadata.max.age.ms
+metadata.recovery.rebootstrap.trigger.ms metadata.recovery.strategy metric.reporters metrics.num.samples
+metrics.recording.level metrics.sample.window.ms num.standby.replicas num.stream.threads poll.ms
+probing.rebalance.interval.ms processing.exception.handler processing.exception.handler.global.enabled
+processing.guarantee processor.wrapper.class production.exception.handler rack.aware.assignment.non_overlap_cost
+rack.aware.assignment.strategy rack.aware.assignment.tags rack.aware.assignment.traffic_cost receive.buffer.bytes
+reconnect.backoff.max.ms reconnect.backoff.ms repartition.purge.interval.ms replication.factor request.timeout.ms
+retry.backoff.ms rocksdb.config.setter security.protocol send.buffer.bytes state.cleanup.delay.ms
+state.cleanup.dir.max.age.ms state.dir statestore.cache.max.bytes statestore.uncommitted.max.bytes task.assignor.class
+task.timeout.ms topology.description.push.enabled topology.optimization upgrade.from window.size.ms
+windowed.inner.class.serde windowstore.changelog.additional.retention.ms
 __emit.interval.ms.kstreams.outer.join.spurious.results.fix__ __emit.interval.ms.kstreams.windowed.aggregation__
 __internal.override.topic.prefix__ __iq.consistency.offset.vector.enabled__ __processing.threads.enabled__
 internal.task.assignor.class
@@ -225,6 +229,7 @@ def test_a_setting_without_effect_is_accepted_with_one_warning(caplog: pytest.Lo
         "rack.aware.assignment.strategy": "none",
         "rack.aware.assignment.tags": ["zone"],
         "enable.transactional.statestores": "false",
+        "metadata.cluster.check.enable": "false",
         "topology.description.push.enabled": "false",
     }
     for key in KEYS:
@@ -251,6 +256,28 @@ def test_a_setting_that_the_brokers_have_for_streams_groups_is_named(caplog: pyt
             ("heartbeat.interval.ms", "heartbeat.interval.ms"),
         ]
     ]
+
+
+@pytest.mark.parametrize("name", ["deserialization.exception.handler", "production.exception.handler"])
+def test_older_names_of_handlers_give_way_to_the_newer(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    field, older = name.replace(".", "_"), f"default.{name}"
+
+    def first(*_: Any) -> Any: ...
+
+    def second(*_: Any) -> Any: ...
+
+    assert getattr(config(**{older: first}), field) is first
+    assert caplog.messages == [f"{older} is an older name of {name}"]
+    assert getattr(config(**{older: first, name: second}), field) is second
+
+
+@pytest.mark.parametrize("of", ["key", "value"])
+@pytest.mark.parametrize("part", ["inner", "type"])
+def test_a_list_serde_in_parts_is_refused_with_what_to_set(of: str, part: str) -> None:
+    assert problem({f"default.list.{of}.serde.{part}": "java.util.ArrayList"}) == (
+        f"default.list.{of}.serde.{part} cannot be set: a serde of lists is one value: set default.{of}.serde to what"
+        " list_serde(inner) of streams.serdes gives"
+    )
 
 
 def test_the_older_name_of_the_cache_size_gives_way_to_the_newer() -> None:
