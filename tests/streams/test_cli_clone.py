@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from cluster_cli import ClusterCommands, Printed, commands
+from integration_support.workers import APPS
 from processor_api.clock import SystemClock
 from processor_api.errors import BootstrapIncompleteError
 from processor_api.task_id import TopicPartition
@@ -36,8 +38,8 @@ def cli(tmp_path: Path) -> Iterator[ClusterCommands]:
     yield from commands(tmp_path)
 
 
-def app(cli: ClusterCommands, name: str, guarantee: str = "exactly_once_v2", text: str = COUNT) -> str:
-    return cli.app(text, name, after=f"settings['processing.guarantee'] = {guarantee!r}")
+def app(cli: ClusterCommands, name: str, guarantee: str = "exactly_once_v2", text: str = COUNT, after: str = "") -> str:
+    return cli.app(text, name, after=f"settings['processing.guarantee'] = {guarantee!r}\n{after}")
 
 
 def send(cli: ClusterCommands, words: list[tuple[str, str]]) -> None:
@@ -405,3 +407,85 @@ def test_a_store_without_a_changelog_is_named(cli: ClusterCommands) -> None:
     done = clone(cli, file)
     assert done.status == 0, done.err
     assert "store 'counts' has no changelog: it begins empty" in done.out
+
+
+WHOLE = """
+import os, sys
+sys.path.insert(0, {apps!r})
+for name in ("orders", "payments", "rates", "regions", "events", "tables"):
+    os.environ[name.upper()] = name
+import whole_dsl
+
+topology = whole_dsl.topology
+"""
+
+BY_TIMES = """
+settings["max.task.idle.ms"] = 40
+settings["__emit.interval.ms.kstreams.outer.join.spurious.results.fix__"] = 0
+"""
+"""Settings by which results depend on the times of records only."""
+
+
+def drawn(chance: random.Random, count: int, begin: int) -> list[tuple[str, str, str | None, int]]:
+    """Returns records of four topics with their times, late ones and deletions among them."""
+    found: list[tuple[str, str, str | None, int]] = []
+    for number in range(begin, begin + count):
+        time = 10_000 + number * 4 - chance.choice((0, 0, 0, 12, 60))
+        topic = chance.choice(("orders", "orders", "payments", "rates", "regions"))
+        region = chance.choice(("north", "south", "west"))
+        if topic == "regions":
+            found.append((topic, region, chance.choice((f"Region {number}", None)), time))
+        else:
+            value = f"{number}:{region}" if topic == "orders" else f"{topic}-{number}"
+            found.append((topic, f"c{chance.randrange(9)}", value, time))
+    return found
+
+
+def pipe(cli: ClusterCommands, given: list[tuple[str, str, str | None, int]]) -> None:
+    topics = {name: cli.kafka.create_input_topic(name, "string", "string") for name in INPUTS}
+    for topic, key, value, time in given:
+        topics[topic].pipe_input(key, value, timestamp=time)
+
+
+INPUTS = ("orders", "payments", "rates", "regions")
+
+
+def processed(cli: ClusterCommands, group: str) -> bool:
+    """Returns whether an application has no committed record before it, in inputs and repartition topics."""
+    with cli.kafka.broker.lock:
+        own = [name for name in cli.kafka.broker.topics if name.startswith(f"{group}-") and name.endswith("-topic")]
+        own += [n for n in cli.kafka.broker.topics if n.startswith(f"{group}-") and n.endswith("repartition")]
+        offsets = {place: one.offset for place, one in cli.kafka.broker.groups.group(group).offsets.items()}
+    return not any(records(cli, name, offsets) for name in (*INPUTS, *own))
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_clone_gives_the_results_of_the_first_application(
+    cli: ClusterCommands, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Windows, sessions, final results, joins of each kind, versions and deduplication, each with state in between."""
+    for name in (*INPUTS, "events", "tables"):
+        monkeypatch.setenv(name.upper(), name)
+        cli.kafka.create_topics(name, partitions=2)
+    text, chance = WHOLE.format(apps=str(APPS)), random.Random(seed)
+    files = {name: app(cli, name, "exactly_once_v2", text, BY_TIMES) for name in ("shop", "shop2")}
+    pipe(cli, drawn(chance, 150, 0))
+    run_whole(cli, files["shop"], "shop")
+    done = clone(cli, files["shop"])
+    assert done.status == 0, done.err
+    given = drawn(chance, 150, 150)
+    pipe(cli, given)
+    found = {}
+    for name, file in files.items():
+        before = {topic: ends(cli, topic) for topic in ("events", "tables")}
+        run_whole(cli, file, name)
+        rows = [(one.key(), one.value()) for one in records(cli, "tables", before["tables"])]
+        found[name] = sorted(map(repr, content(cli, "events", before["events"]))), dict(rows)
+    assert found["shop2"] == found["shop"]
+    assert len(found["shop"][0]) > 100
+
+
+def run_whole(cli: ClusterCommands, file: str, name: str) -> None:
+    application = cli.start(file)
+    wait_until("all is processed", lambda: processed(cli, name))
+    application.close()

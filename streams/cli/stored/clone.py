@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from streams.kafka.ports import KafkaClients, Producer
 
 LOOK_S = 1.0
-"""How long to wait before it is looked again whether the workers are stopped."""
+"""The time between two looks whether the workers are stopped."""
 QUIET_S = 30.0
-"""How often is said what is waited for."""
+"""The time between two lines that say what is waited for."""
 _EXAMPLES = """
 examples:
   streams state clone app.py --as shop-v2 --dry-run

@@ -36,16 +36,16 @@ from streams.runtime.plan.task_plan import TaskPlan, plan_tasks
 BATCH_RECORDS, BATCH_BYTES = 5_000, 4 * 1024 * 1024
 """The most that one transaction copies."""
 OPEN_S = 90.0
-"""How long an open transaction of a worker that was killed is waited for: longer than ``transaction.timeout.ms``."""
+"""The time for which an open transaction of a killed worker is waited for: above ``transaction.timeout.ms``."""
 LEFT_S = 10.0
-"""How long workers of the new application that are refused may take to leave its group."""
+"""The time that workers of the new application that are refused have to leave its group."""
 PAUSE_S = 0.2
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 _KEPT = ("max.message.bytes",)
 """Settings of the former topics that the new ones get, besides those with which they are made."""
 
 
-class Copied(NamedTuple):
+class CopiedPartition(NamedTuple):
     """A partition that is copied, and the one that it is copied to."""
 
     source: TopicPartition
@@ -61,8 +61,8 @@ class ClonePlan:
     clone: str
     tasks: tuple[TaskPlan, ...]
     """The tasks of the former application."""
-    changelogs: tuple[Copied, ...]
-    repartitions: tuple[Copied, ...]
+    changelogs: tuple[CopiedPartition, ...]
+    repartitions: tuple[CopiedPartition, ...]
     new_topics: tuple[NewTopic, ...]
     """The internal topics of the new application that do not exist yet."""
     unlogged: tuple[str, ...]
@@ -81,13 +81,16 @@ class ClonePlan:
         """Returns the name that an internal topic has in the new application."""
         return self.clone + topic.removeprefix(self.source)
 
-    def inputs(self) -> Iterator[tuple[TaskPlan, Copied]]:
+    def inputs(self) -> Iterator[tuple[TaskPlan, CopiedPartition]]:
         """Yields the input partitions with the plan of their task, each with that of the new application."""
         for plan in self.tasks:
             for number in range(plan.tasks):
                 for place in plan.partitions(number):
                     own = place.topic in plan.repartition_topics
-                    yield plan, Copied(place, place._replace(topic=self.renamed(place.topic)) if own else place)
+                    yield (
+                        plan,
+                        CopiedPartition(place, place._replace(topic=self.renamed(place.topic)) if own else place),
+                    )
 
 
 def plan_clone(topology: Topology, config: StreamsConfig, clone: StreamsConfig, admin: Admin) -> ClonePlan:
@@ -127,7 +130,7 @@ def plan_clone(topology: Topology, config: StreamsConfig, clone: StreamsConfig, 
     ]
     read = {topic for one in tasks for topic in one.repartition_topics}
     copied = [
-        Copied(TopicPartition(name, number), TopicPartition(plan.renamed(name), number))
+        CopiedPartition(TopicPartition(name, number), TopicPartition(plan.renamed(name), number))
         for name in sorted(counts.keys() - absent)
         for number in range(counts[name])
     ]
@@ -145,7 +148,7 @@ def _settings(made_with: Mapping[str, str], former: Mapping[str, str]) -> dict[s
 
 
 class Progress(NamedTuple):
-    """How far a partition is copied, as the group of the copy keeps it."""
+    """Holds how far a partition is copied, as the group of the copy keeps it."""
 
     offset: int
     """The offset of the next record to copy."""
@@ -157,7 +160,7 @@ class Progress(NamedTuple):
 
 @dataclass
 class ClonedState:
-    """What was copied."""
+    """Counts the records that were copied."""
 
     changelog_records: int = 0
     repartition_records: int = 0
@@ -186,7 +189,7 @@ class Clone:
         self._admin = clients.admin
         self._source, self._target, self._progress = clients.source, clients.target, clients.progress
         self._clock = clock
-        self._known: dict[Copied, Progress] = {}
+        self._known: dict[CopiedPartition, Progress] = {}
         self._ids: dict[str, str] = {}
         self.done = ClonedState()
 
@@ -238,7 +241,7 @@ class Clone:
             )
         return False
 
-    def _existing_inputs(self) -> list[tuple[TaskPlan, Copied]]:
+    def _existing_inputs(self) -> list[tuple[TaskPlan, CopiedPartition]]:
         there = {one.source.topic for one in self._plan.repartitions}
         return [
             (plan, one)
@@ -333,7 +336,7 @@ class Clone:
         if not plan.repartitions:
             return
         begins = self._source.beginning_offsets([one.source for one in plan.repartitions])
-        starts: dict[Copied, int] = {}
+        starts: dict[CopiedPartition, int] = {}
         for one in plan.repartitions:
             begin = begins[one.source]
             start = committed[one.source].offset if one.source in committed else begin
@@ -406,7 +409,7 @@ class Clone:
 
     # ------------------------------------------------------------------ progress
 
-    def _read_progress(self, pairs: Collection[Copied]) -> None:
+    def _read_progress(self, pairs: Collection[CopiedPartition]) -> None:
         """Reads how far an earlier call has copied, of topics that are still the same ones."""
         found = self._progress.committed([one.source for one in pairs])
         for one in pairs:
@@ -420,7 +423,7 @@ class Clone:
             except (ValueError, KeyError, TypeError):
                 continue  # committed by another tool: the copy would not know what the new topic holds
 
-    def _refuse_filled(self, pairs: Collection[Copied]) -> None:
+    def _refuse_filled(self, pairs: Collection[CopiedPartition]) -> None:
         """Refuses new topics with records that no earlier call has copied.
 
         :raises StreamsError: if there is one.
@@ -434,32 +437,32 @@ class Clone:
                 f" Give another id by --as, or reset it (`streams reset APP --application-id {self._plan.clone}`)"
             )
 
-    def _begin_progress(self, starts: Mapping[Copied, int]) -> None:
+    def _begin_progress(self, starts: Mapping[CopiedPartition, int]) -> None:
         """Notes where the copies of partitions begin, of those that are not known, or began elsewhere.
 
         A repartition topic is copied from the committed offset on. If the former application has gone on since an
         earlier call, what that copied is passed over: the new copy begins behind it.
         """
-        anew = {
+        fresh = {
             one: start for one, start in starts.items() if one not in self._known or self._known[one].start != start
         }
-        if not anew:
+        if not fresh:
             return
-        ends = self._progress.end_offsets([one.target for one in anew])
-        self._known.update({one: Progress(start, start, ends[one.target]) for one, start in anew.items()})
-        self._progress.commit({one.source: self._noted(one, start) for one, start in anew.items()})
+        ends = self._progress.end_offsets([one.target for one in fresh])
+        self._known.update({one: Progress(start, start, ends[one.target]) for one, start in fresh.items()})
+        self._progress.commit({one.source: self._noted(one, start) for one, start in fresh.items()})
 
-    def _noted(self, one: Copied, offset: int) -> OffsetAndMetadata:
+    def _noted(self, one: CopiedPartition, offset: int) -> OffsetAndMetadata:
         known = self._known[one]
         noted = {"ids": self._ids_of(one), "start": known.start, "base": known.base}
         return OffsetAndMetadata(offset, json.dumps(noted, separators=(",", ":")))
 
-    def _ids_of(self, one: Copied) -> list[str | None]:
+    def _ids_of(self, one: CopiedPartition) -> list[str | None]:
         return [self._ids.get(place.topic) for place in one]
 
     # ------------------------------------------------------------------ records
 
-    def _copy(self, producer: Producer, ends: Mapping[Copied, int], *, changelogs: bool) -> int:
+    def _copy(self, producer: Producer, ends: Mapping[CopiedPartition, int], *, changelogs: bool) -> int:
         """Copies records up to offsets, in transactions that commit with them how far; returns how many."""
         if not ends:
             return 0
@@ -470,7 +473,7 @@ class Clone:
             if self._known[one].offset < end
         }
         pairs = {one.source: one for one in ranges}
-        batch, size, copied, reached = list[Any](), 0, 0, dict[Copied, int]()
+        batch, size, copied, reached = list[Any](), 0, 0, dict[CopiedPartition, int]()
         for message in read_ranges(self._source, {one.source: found for one, found in ranges.items()}, self._clock):
             batch.append(message)
             size += len(message.key() or b"") + len(message.value() or b"")
@@ -484,7 +487,7 @@ class Clone:
         return copied + len(batch)
 
     def _transaction(
-        self, producer: Producer, batch: Collection[Any], reached: Mapping[Copied, int], *, changelogs: bool
+        self, producer: Producer, batch: Collection[Any], reached: Mapping[CopiedPartition, int], *, changelogs: bool
     ) -> None:
         refused: list[StreamsError] = []
 
