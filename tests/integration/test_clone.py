@@ -1,0 +1,92 @@
+"""A clone of an application on a real broker: a worker and the clone are killed, and each word is counted once."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from integration_support.counting import PARTITIONS, Counting
+from integration_support.topics import Topics
+from integration_support.workers import APPS, ROOT, Workers
+from waiting import wait_until
+
+KILLED = """
+import os, signal, sys
+from runtime_support.failing_clients import Trapped
+from streams.cli.main import parser
+from streams.kafka.confluent import ConfluentClients
+
+of, left = sys.argv[1], int(sys.argv[2])
+
+
+def count(call):
+    global left
+    left -= call == of
+    if left < 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Clients:
+    def __getattr__(self, name):
+        make = getattr(ConfluentClients(), name)
+        return lambda config: Trapped(make(config), count, {of})
+
+
+words = ["state", "clone", *sys.argv[3:]]
+parsed = parser(words).parse_args(words)
+sys.exit(parsed.command(parsed, clients=Clients()))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
+def test_a_clone_goes_on_where_a_killed_worker_ended(
+    guarantee: str, kafka: str, topics: Topics, workers: Workers, tmp_path: Path
+) -> None:
+    """Its transactions are open, and repartition records are unread, when the clone begins; the clone is killed, too.
+
+    At least once, the words since the last commit are counted again, as by the former application itself."""
+    session = {"consumer_session_timeout_ms": 6000, "consumer_heartbeat_interval_ms": 500}
+    counting = Counting(topics, workers, guarantee, **session, transaction_timeout_ms=10_000)
+    with topics.reader(counting.output) as reader:
+        worker = counting.start()
+        counting.send()
+        reader.until("some words are counted", lambda found: len(found.latest) > 100)
+        worker.kill()
+        clone = f"{workers.application}-2"
+        env = {**os.environ, "PYTHONPATH": f"{ROOT}:{APPS}:{ROOT / 'tests' / 'support'}"}
+        env |= {"INPUTS": counting.input, "OUTPUT": counting.output, "VERSION": "1"}
+        options = ["word_count:topology", "--application-id", workers.application, "--as", clone, "--wait"]
+        options += ["--bootstrap-servers", kafka, "-c", f"processing.guarantee={guarantee}"]
+        for of, left in (("commit_transaction", 0), ("commit_transaction", 1), ("commit", 3)):
+            command = [sys.executable, "-c", KILLED, of, str(left), *options]
+            killed = subprocess.run(command, env=env, timeout=120, check=False, capture_output=True, text=True)
+            assert killed.returncode == -9, killed.stderr
+        command = [sys.executable, "-m", "streams", "state", "clone", *options]
+        done = subprocess.run(command, env=env, timeout=120, check=False, capture_output=True, text=True)
+        assert "done: start workers" in done.stdout, done.stderr
+        state = tmp_path / "clone"
+        state.mkdir()
+        others = Workers(state, kafka, clone)
+        try:
+            counting_on = Counting.__new__(Counting)
+            counting_on.__dict__.update({**counting.__dict__, "_workers": others})
+            started = counting_on.start(version=2)
+            counting_on.send()
+            if guarantee == "exactly_once_v2":
+                counting_on.read_round(reader)
+                started.stop()
+                counting_on.check(reader)
+            else:
+                counting_on.read_round_or_more(reader)
+                started.stop()
+        finally:
+            others.close()
+    wait_until(
+        "the group that kept the progress is gone", lambda: not topics.committed(f"{clone}-clone", counting.input)
+    )
+    assert len(topics.committed(clone, counting.input, PARTITIONS)) == PARTITIONS
