@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 
 from processor_api.topology.topology import Topology
+from runtime_support.kept_cluster import INPUTS, OUTPUTS, drawn, expected
+from runtime_support.kept_cluster import run as run_all
 from runtime_support.running_app import CLOSE_MS, Cluster
 from streams import StreamsBuilder
+from streams.testing import EmbeddedKafka
 from streams.testing.broker import EmbeddedClients
 from waiting import wait_until
 
@@ -79,3 +82,19 @@ def test_uncommitted_records_are_read_where_that_is_set(cluster: Cluster) -> Non
     cluster.send("a")
     wait_until("all is counted", lambda: "3" in cluster.values())
     assert app.close(CLOSE_MS)
+
+
+ONCE, TWICE = "exactly_once_v2", "at_least_once"
+
+
+@pytest.mark.parametrize("guarantees", [(TWICE, ONCE, TWICE), (ONCE, TWICE, ONCE)])
+def test_all_operators_go_on_over_the_state_of_another_guarantee(guarantees: tuple[str, ...], tmp_path: Path) -> None:
+    """Forth and back over the same state directory, topics and offsets: the results are those of the test driver."""
+    given = [*drawn(0), *drawn(1)]
+    parts = [given[:100], given[100:200], given[200:]]
+    with EmbeddedKafka(tmp_path / "unused") as kafka:
+        for name in (*INPUTS, *OUTPUTS):
+            kafka.create_topics(name, partitions=2)
+        for guarantee, part in zip(guarantees, parts, strict=True):
+            found = run_all(kafka, tmp_path / "state", part, processing_guarantee=guarantee)
+    assert found == expected(given)

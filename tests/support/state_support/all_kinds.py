@@ -19,9 +19,11 @@ from processor_api.stores.windowed import Window, Windowed
 from processor_api.topology.topology import Topology
 from runtime_support.task_kit import TaskKit
 from state.directory.state_directory import StateDirectory
+from state.engine.port import OFFSETS
 from state.rocksdb.engine import RocksEngine
+from state.rocksdb.metadata import FORMAT_KEY
 
-__all__ = ["KINDS", "Keep", "change", "drop_family", "made", "topology", "unlogged_topology"]
+__all__ = ["KINDS", "Keep", "change", "drop_family", "made", "set_format", "topology", "unlogged_topology"]
 
 S = Serdes.STRING
 DAY_MS = 86_400_000
@@ -136,6 +138,15 @@ def change(database: Path, family: str, key: bytes, value: bytes | None) -> None
         batch.put(key, value, engine.family(family).handle)
     engine.write(batch)
     engine.close()
+
+
+def set_format(database: Path, version: bytes) -> None:
+    """Writes the version of the layout into a database that is closed, which our engine may refuse to open."""
+    options = Options(raw_mode=True)
+    names = Rdict.list_cf(str(database), options)
+    opened = Rdict(str(database), options, dict.fromkeys(names, options))
+    opened.get_column_family(OFFSETS).put(FORMAT_KEY, version)
+    opened.close()
 
 
 def drop_family(database: Path, family: str) -> None:
