@@ -22,6 +22,7 @@ from state.write_buffer.store_kind import OpenStore
 from streams.observing.accounting import dropped_by, drops_of, held_by
 from streams.observing.places import place_of
 from streams.observing.status import (
+    CopyingStatus,
     NodeStatus,
     PartitionStatus,
     SnapshotStatus,
@@ -34,6 +35,7 @@ from streams.runtime.global_stores.thread import GlobalStreamThread, GlobalThrea
 from streams.runtime.processing.environment import Environment, SnapshotCounters
 from streams.runtime.processing.inputs import InputQueue
 from streams.runtime.processing.node_samples import NodeSamples
+from streams.runtime.snapshots.snapshot_starts import SnapshotDownload
 from streams.runtime.tasks.task import Task
 from streams.runtime.threads.stream_thread import StreamThread
 from streams.runtime.threads.task_manager import OwnedTask
@@ -104,6 +106,7 @@ def _of_task(topology: Topology, owned: OwnedTask, thread: str) -> TaskStatus:
         held=held_by(task),
         stores=tuple(_restored(name, owned, task) for name in owned.plan.stores),
         snapshot=_snapshot(metrics.snapshots),
+        copying=_copying(owned.download),
     )
 
 
@@ -155,6 +158,10 @@ def _snapshot(counters: SnapshotCounters) -> SnapshotStatus | None:
         elapsed_ms=counters.elapsed_ms,
         failures=counters.failures,
     )
+
+
+def _copying(download: SnapshotDownload | None) -> CopyingStatus | None:
+    return None if download is None else CopyingStatus(bytes=download.bytes, size=download.size)
 
 
 def standby_statuses(thread: StreamThread) -> Iterator[StandbyStatus]:

@@ -138,6 +138,16 @@ class SnapshotStatus:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CopyingStatus:
+    """Describes a snapshot with which a task is to begin, while it is copied (``state.snapshot.dir``)."""
+
+    bytes: int
+    """The bytes that are here."""
+    size: int
+    """All bytes of the snapshot; 0 while it is looked for, or waits until those of other tasks are copied."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class TaskStatus:
     """Describes a task that this worker owns."""
 
@@ -161,6 +171,8 @@ class TaskStatus:
     """The mean end-to-end latency of the records that reached the end of the task (KIP-613)."""
     snapshot: SnapshotStatus | None = None
     """``None`` if none was written and none has failed."""
+    copying: CopyingStatus | None = None
+    """``None`` unless the task waits for a snapshot to begin with."""
 
     @property
     def lag(self) -> int | None:

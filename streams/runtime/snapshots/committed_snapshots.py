@@ -83,7 +83,7 @@ class CommittedSnapshots:
             return
         self._plan(running)
         now = self._clock.monotonic()
-        for task in running:
+        for task in sorted(running, key=lambda one: self._due[one.id]):  # none is left out where writing takes long
             if self._due[task.id] <= now:
                 self._due[task.id] = now + self._interval_s
                 if self._begin(task, place):

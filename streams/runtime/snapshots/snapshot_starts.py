@@ -71,7 +71,7 @@ class _Copying:
     thread: Thread
     began: float
     moves: int = field(default=0, init=False)
-    """What it was when it was looked at last."""
+    """That of the copy when it was looked at last."""
     moved_at: float = field(init=False)
     """When it was last seen to have gone on."""
     next_line: float = field(init=False)
@@ -113,7 +113,7 @@ class SnapshotStarts:
         """Whether a task waits for its snapshot."""
         return task in self._copying or task in self._waiting
 
-    def copies(self) -> dict[TaskId, SnapshotDownload]:
+    def downloads(self) -> dict[TaskId, SnapshotDownload]:
         """Returns how far the snapshots are that tasks wait for; any thread may call it."""
         found = dict.fromkeys(self._waiting.copy(), SnapshotDownload(0, 0))
         for id_, copies in self._copying.copy().items():

@@ -25,6 +25,7 @@ from streams.restore.follower import FollowedChangelog, Follower, SuspendReason
 from streams.restore.jobs import RestoreJob
 from streams.restore.reports import RestoreCounters
 from streams.runtime.plan.task_plan import TaskPlan
+from streams.runtime.snapshots.snapshot_starts import SnapshotStarts
 from streams.runtime.start.task_opener import TaskOpener
 from streams.runtime.start.task_restores import TaskRestores
 from streams.runtime.start.topic_ids import keep_changelog_ids, topics_of
@@ -132,17 +133,37 @@ class StandbyStarts:
 
     :param opener: takes the locks of tasks and opens their engines, for active tasks too.
     :param restores: finds what stores lack.
+    :param snapshots: copies the snapshots with which those without state begin.
     """
 
-    def __init__(self, application_id: str, admin: Admin, opener: TaskOpener, restores: TaskRestores) -> None:
+    def __init__(
+        self,
+        application_id: str,
+        admin: Admin,
+        opener: TaskOpener,
+        restores: TaskRestores,
+        snapshots: SnapshotStarts,
+    ) -> None:
         self._application = application_id
         self._admin = admin
+        self._snapshots = snapshots
         self.opener = opener
         self.restores = restores
 
     def request_mark(self, id_: TaskId) -> int:
         """Returns a number that changes when another thread or process wants the files of a task."""
         return self.opener.directory.wanted_mark(id_)
+
+    def is_ready(self, task: Task) -> bool:
+        """Whether a task need not wait for a snapshot, which is copied else.
+
+        :raises RetryableError: if no broker answers.
+        """
+        return bool(self._snapshots.ready([task], self._admin.log_ends))
+
+    def stop(self, id_: TaskId) -> None:
+        """Gives up the snapshot of a task."""
+        self._snapshots.stop(id_)
 
     def jobs(self, task: Task) -> list[RestoreJob]:
         """Returns the changelogs of a task, to be followed from where its stores are.
@@ -272,7 +293,9 @@ class StandbyTasks:
         self._not_before[id_] = self._clock.monotonic() + AGAIN_S
         try:
             copy = self._copies.get(id_) or self._open(id_, plan)
-            if copy is not None:
+            if copy is not None and not self._starts.is_ready(copy.task):
+                self._not_before[id_] = self._clock.monotonic() + LOOK_INTERVAL_S
+            elif copy is not None:
                 self._follower.add(self._starts.jobs(copy.task))
                 copy.is_planned = True
                 log.debug("standby task follows its changelogs", extra={"task": str(id_)})
@@ -366,6 +389,7 @@ class StandbyTasks:
         if copy is None:
             return
         try:
+            self._starts.stop(id_)
             self._follower.remove(id_, SuspendReason.MIGRATED)
             copy.task.close(dirty=True)
         finally:

@@ -52,7 +52,7 @@ class TaskStarts:
         self._orphans = orphans
         self.offsets = offsets
         self.restores = restores
-        self._snapshots = snapshots
+        self.snapshots = snapshots
         self._found: dict[TaskId, Starts] = {}
 
     def advance(
@@ -75,15 +75,15 @@ class TaskStarts:
                 opened[id_] = copy
         for task in self._opener.open(plans, wanted, opened.keys()):
             opened[task.id] = task
-        self._snapshots.go_on()
+        self.snapshots.go_on()
         created = [
             task
             for id_, task in opened.items()
-            if task.state is TaskState.CREATED and not (waits(id_) or self._snapshots.waits(id_))
+            if task.state is TaskState.CREATED and not (waits(id_) or self.snapshots.waits(id_))
         ]
         if created and self._orphans is not None:
             self._orphans.end()
-        self._find(self._snapshots.ready(self.restores.readable(created)), plans)
+        self._find(self.snapshots.ready(self.restores.readable(created)), plans)
         self.restores.take_snapshots()
         self.restores.start_truncated_over(opened, self._found)
 
@@ -114,7 +114,7 @@ class TaskStarts:
     def stop(self, id_: TaskId) -> None:
         """Gives up the start of a task: it begins again, or the task is closed."""
         self._found.pop(id_, None)
-        self._snapshots.stop(id_)
+        self.snapshots.stop(id_)
         self.restores.stop(id_)
 
     def release(self, id_: TaskId) -> None:

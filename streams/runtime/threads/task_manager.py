@@ -20,6 +20,7 @@ from streams.log import RepeatedLines, working_on
 from streams.restore.jobs import RestoreJob
 from streams.runtime.plan.plans import PlanBook, Plans
 from streams.runtime.plan.task_plan import TaskPlan
+from streams.runtime.snapshots.snapshot_starts import SnapshotDownload
 from streams.runtime.start.standby_tasks import StandbyTasks
 from streams.runtime.start.task_starts import TaskStarts
 from streams.runtime.tasks.commit import Committer
@@ -45,6 +46,8 @@ class OwnedTask(NamedTuple):
     """While it is restored, and not before: where the changelog of each store ended when that began."""
     restores: Mapping[str, RestoreJob]
     """The restores of its stores that are not complete."""
+    download: SnapshotDownload | None = None
+    """The snapshot that it waits for."""
 
 
 class ThreadTasks:
@@ -241,7 +244,7 @@ class TaskManager:
         if not wanted:
             return []
         opened = {id_ for id_, task in list(tasks.items()) if task.state is not TaskState.CREATED}
-        jobs = restores.by_task()
+        jobs, downloads = restores.by_task(), self._starts.snapshots.downloads()
         return [
             OwnedTask(
                 id_,
@@ -249,6 +252,7 @@ class TaskManager:
                 tasks.get(id_),
                 restores.changelog_ends(id_) if id_ in opened else {},
                 jobs.get(id_, {}) if id_ in opened else {},  # of a task that can be read too
+                downloads.get(id_),
             )
             for id_ in wanted
         ]

@@ -487,8 +487,9 @@ def _thread_tasks(
         process.metrics,
     )
     marks = MarkReader(application, clients.admin, clock, process.platform.threads)
-    standbys = StandbyTasks(StandbyStarts(application, clients.admin, opener, restores), follower, marks, clock)
     snapshots = SnapshotStarts(place, clients, clock)
+    begins = StandbyStarts(application, clients.admin, opener, restores, snapshots)
+    standbys = StandbyTasks(begins, follower, marks, clock)
     starts = TaskStarts(opener, orphans, offsets, snapshots, restores, standbys)
     tasks, ownership = ThreadTasks(), Ownership(process.plans, plans)
     retry = Retry(clock, 0, 0, config.task_timeout_ms)

@@ -51,9 +51,40 @@ class _Image:
 
 
 class _InMemory(MemoryEngine):
-    """An engine in memory that tells whether it is closed."""
+    """An engine in memory that tells whether it is closed.
+
+    :param task: the name of its task, and its process.
+    :param scheduler: may let others run while rows are written to files or read from them.
+    :param say: called with a text when a snapshot is taken.
+    """
 
     closed = False
+
+    def __init__(self, task: Opened, scheduler: Scheduler, say: Callable[[str], None]) -> None:
+        super().__init__()
+        self._task = task
+        self._scheduler = scheduler
+        self._say = say
+
+    def checkpoint(self, directory: Path, families: Collection[str]) -> Callable[[], None]:
+        self._scheduler.step("copy database")
+        complete = super().checkpoint(directory, families)
+
+        def write() -> None:
+            self._scheduler.step("write copy")
+            complete()
+
+        return write
+
+    def prepare(self, directory: Path) -> None:
+        self._scheduler.step("read copy")
+        super().prepare(directory)
+
+    def take_over(self, directory: Path | None) -> None:
+        self._scheduler.step("replace database")
+        super().take_over(directory)
+        if directory is not None:
+            self._say(f"{self._task[1]} begins {self._task[0]} in memory with a snapshot")
 
     def close(self) -> None:
         self.closed = True
@@ -114,7 +145,7 @@ class Disk:
 
     def open_memory(self, name: str, directory: Path, families: Sequence[str]) -> Engine:
         """Opens an engine whose rows end when it closes."""
-        engine = _InMemory()
+        engine = _InMemory((directory.name, self._scheduler.process()), self._scheduler, self.say)
         self._in_memory.append((directory, self._scheduler.process(), engine))
         return cast(Engine, engine)
 

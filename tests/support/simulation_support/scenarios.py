@@ -27,7 +27,7 @@ from simulation_support.window_scenarios import WINDOW_SCENARIOS
 from streams import AutoOffsetReset, Consumed, Produced, StreamsBuilder
 from streams.testing.simulation.scenario import InputRecord, Outcome, Scenario
 
-__all__ = ["SCENARIOS", "scenario_of"]
+__all__ = ["KEPT_IN_MEMORY", "SCENARIOS", "scenario_of"]
 
 S, LONG = Serdes.STRING, Serdes.LONG
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
@@ -335,6 +335,13 @@ class Versions(Kept):
         self.kept.put(record.key, None if record.value.startswith("not") else record.value, max(0, late))
 
 
+class VersionsInMemory(Versions):
+    @classmethod
+    def stores(cls) -> list[StoreBuilder[Any, Any]]:
+        supplier = Stores.in_memory_versioned_key_value_store("kept", 60_000)
+        return [Stores.versioned_key_value_store_builder(supplier, S, S)]
+
+
 class Windows(Kept):
     @classmethod
     def stores(cls) -> list[StoreBuilder[Any, Any]]:
@@ -346,6 +353,12 @@ class Windows(Kept):
         self.kept.put(
             record.key, None if record.value.startswith("not") else record.value, max(0, late // 10_000 * 10_000)
         )
+
+
+class WindowsInMemory(Windows):
+    @classmethod
+    def stores(cls) -> list[StoreBuilder[Any, Any]]:
+        return [Stores.window_store_builder(Stores.in_memory_window_store("kept", 60_000, 10_000), S, S)]
 
 
 class Sessions(Kept):
@@ -360,6 +373,12 @@ class Sessions(Kept):
             self.kept.remove(session)
         else:
             self.kept.put(session, record.value)
+
+
+class SessionsInMemory(Sessions):
+    @classmethod
+    def stores(cls) -> list[StoreBuilder[Any, Any]]:
+        return [Stores.session_store_builder(Stores.in_memory_session_store("kept", 60_000), S, S)]
 
 
 class Sets(Processor[str, str, str, str]):
@@ -575,6 +594,15 @@ WITH_COPIES: dict[str, Callable[[Random], Scenario]] = {
 """Applications with standby tasks."""
 
 
+KEPT_IN_MEMORY: dict[str, Callable[[Random], Scenario]] = {
+    "in-memory": in_memory,
+    "versions-in-memory": lambda chance: kept(chance, VersionsInMemory),
+    "windows-in-memory": lambda chance: kept(chance, WindowsInMemory),
+    "sessions-in-memory": lambda chance: kept(chance, SessionsInMemory),
+}
+"""Applications whose processors have stores in memory."""
+
+
 def streams_group(chance: Random) -> Scenario:
     """Any of several applications, in a group of the streams protocol, with standby copies or without."""
     made = chance.choice((stateless, count, numbered, in_memory, merged, punctuated, windows, init_forwards))(chance)
@@ -587,6 +615,7 @@ BY_NAME: dict[str, Callable[[Random], Scenario]] = {
     **WITH_COPIES,
     **GRAPH_SCENARIOS,
     **SHARED_SCENARIOS,
+    **KEPT_IN_MEMORY,
     "streams-group": streams_group,
 }
 """Those that the seeds take in turn, and those that are run only by their names."""
