@@ -76,6 +76,13 @@ class CloudObjects:
                 for one in found
             }
 
+    def folders(self, folder: str) -> list[str]:
+        from obstore import list_with_delimiter
+
+        with _mapped():
+            found = list_with_delimiter(self._store, f"{folder}/")["common_prefixes"]
+            return sorted(one.rstrip("/").rpartition("/")[2] for one in found)
+
     def read(self, name: str) -> Iterator[bytes]:
         from obstore import get
 

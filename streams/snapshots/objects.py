@@ -39,6 +39,11 @@ class ObjectStore(Protocol):
         """Returns the objects whose names begin with the folder and have one more part, by that part."""
         ...
 
+    def folders(self, folder: str) -> list[str]:
+        """Returns the next parts of the names of objects that begin with the folder and have two more parts at least;
+        of a directory also those of empty directories."""
+        ...
+
     def read(self, name: str) -> Iterator[bytes]:
         """Yields the content of an object in chunks.
 
@@ -89,6 +94,13 @@ class DirectoryObjects:
         except FileNotFoundError:
             return {}
         return found
+
+    def folders(self, folder: str) -> list[str]:
+        try:
+            with os.scandir(self._root / folder) as entries:
+                return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+        except FileNotFoundError:
+            return []
 
     def read(self, name: str) -> Iterator[bytes]:
         with (self._root / name).open("rb", buffering=0) as file:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from processor_api.errors import ConfigError, StreamsError
@@ -30,8 +30,9 @@ def add_parser(commands: Any) -> None:
         "doctor",
         help="check what an application needs, and report what is wrong",
         description="Looks at this machine and, as far as settings are given, at the cluster: versions, limits, the"
-        " state directory, brokers, the group, transactions, and the topics of APP with the rights on them."
-        " Changes nothing. A line for each: ok, warn or fail. Exit status: 1 if anything fails, else 0.",
+        " state directory, the place of snapshots, brokers, the group, transactions, and the topics of APP with the"
+        " rights on them. Changes nothing, but for a small object that is written to state.snapshot.dir and deleted."
+        " A line for each: ok, warn or fail. Exit status: 1 if anything fails, else 0.",
     )
     parser.add_argument("topology", metavar="APP", nargs="?", help=APP_HELP)
     add_settings_options(parser)
@@ -70,6 +71,7 @@ def _findings(arguments: argparse.Namespace) -> Iterable[Finding]:
             check_serdes(topology, config.default_key_serde, config.default_value_serde)
         except (StreamsError, CannotRun) as error:
             yield from fails("topology", error)
+    yield from _of_snapshots(config, named=named, on_cluster="bootstrap.servers" in given)
     if not named:
         yield warn("settings", "application.id is not given, so the group is not checked")
     if "bootstrap.servers" in given:
@@ -90,6 +92,24 @@ def _config(given: dict[str, Any]) -> StreamsConfig:
     from streams.config import StreamsConfig
 
     return StreamsConfig.of({**_STAND_INS, **given})
+
+
+def _of_snapshots(config: StreamsConfig, *, named: bool, on_cluster: bool) -> Iterable[Finding]:
+    if config.state_snapshot_dir is None:
+        return
+    from processor_api.clock import SystemClock
+    from streams.cli.doctor.snapshot_checks import check_snapshots
+    from streams.config import clients
+    from streams.kafka.confluent import ConfluentClients
+
+    def topic_ids(topics: Collection[str]) -> Mapping[str, str]:
+        admin = ConfluentClients().admin(clients.admin(config, _CLIENT_ID))
+        return admin.topic_ids(topics)
+
+    with WaitingNotice("the place of snapshots") as notice:
+        for finding in check_snapshots(config, SystemClock(), topic_ids if on_cluster else None, named=named):
+            notice.answered()
+            yield finding
 
 
 def _on_the_cluster(config: StreamsConfig, topology: Topology | None, *, named: bool) -> Iterable[Finding]:

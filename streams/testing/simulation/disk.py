@@ -434,6 +434,12 @@ class SimulatedObjects:
         own = {name.removeprefix(place): found for name, found in self._objects.items() if name.startswith(place)}
         return {name: ObjectInfo(len(data), at) for name, (data, at) in own.items() if "/" not in name}
 
+    def folders(self, folder: str) -> list[str]:
+        self._step("list snapshots")
+        place = f"{folder}/"
+        own = [name.removeprefix(place) for name in self._objects if name.startswith(place)]
+        return sorted({name.partition("/")[0] for name in own if "/" in name})
+
     def read(self, name: str) -> Iterator[bytes]:
         self._step("read snapshot")
         found = self._objects.get(name)
