@@ -23,7 +23,15 @@ from streams.drawing.drawn import drawn
 from streams.drawing.graph import graph_of
 from streams.http.page.live import MOST_PAGES, is_silent, snapshot
 from streams.http.server import CLOSE_S
-from streams.observing.status import BrokerStatus, DropStatus, NodeStatus, TaskStatus, WorkerStatus
+from streams.observing.status import (
+    BrokerStatus,
+    CopyingStatus,
+    DropStatus,
+    NodeStatus,
+    SnapshotStatus,
+    TaskStatus,
+    WorkerStatus,
+)
 from waiting import wait_until
 
 PAGE = Path(__file__).parents[2] / "streams" / "http" / "page"
@@ -213,6 +221,17 @@ def test_a_snapshot_adds_up_nodes_and_dropped_records_over_the_tasks() -> None:
     assert (found["brokers"], found["global_task"]) == ([], None)
     assert found["nodes"] == {"n": [10, 4.0, 0.4]}
     assert [(one["count"], one["late_by_ms"]) for one in found["drops"]] == [(5, 70)]
+    json.dumps(found, allow_nan=False)
+
+
+def test_a_snapshot_has_what_tasks_write_and_copy() -> None:
+    written = SnapshotStatus(made_ms=7, size=8, elapsed_ms=9, failures=0)
+    found = snapshot(
+        worker(replace(task(0, 1.0), snapshot=written), replace(task(1, 1.0), copying=CopyingStatus(bytes=1, size=2)))
+    )
+    first, second = found["tasks"]
+    assert (first["snapshot"]["made_ms"], first["copying"]) == (7, None)
+    assert (second["snapshot"], second["copying"]) == (None, {"bytes": 1, "size": 2})
     json.dumps(found, allow_nan=False)
 
 

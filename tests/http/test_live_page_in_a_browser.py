@@ -6,6 +6,7 @@ import json
 import socket
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from processor_api.record import Record
 from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
 from processor_api.topology.topology import Topology
-from runtime_support.running_app import CLOSE_MS, Cluster
+from runtime_support.running_app import CLOSE_MS, Cluster, counting
 from streams.app.kafka_streams import KafkaStreams
 from streams.http.options import HttpOptions
 from streams.http.page.live import LivePage
@@ -101,6 +102,16 @@ def test_it_shows_what_flows_and_which_code_a_node_runs(
     assert HOSTILE in browser.run(text("#facts"))
     browser.key("Escape")
     browser.until("document.querySelector('#details').hidden")
+
+
+def test_the_last_snapshot_of_a_task_is_told(cluster: Cluster, browser: Browser, tmp_path: Path) -> None:
+    port = free_port()
+    given = {"state.snapshot.dir": str(tmp_path / "snapshots"), "state.snapshot.interval.ms": "50"}
+    cluster.start(counting(), **listening(port), **{name.replace(".", "_"): value for name, value in given.items()})
+    cluster.send("a")
+    browser.open(f"http://127.0.0.1:{port}/")
+    browser.until(f"/snapshot .* ago, /.test({text('#table')})")
+    browser.open("about:blank")
 
 
 def test_a_store_is_asked_and_strange_keys_and_values_are_text(

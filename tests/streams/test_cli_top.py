@@ -19,15 +19,18 @@ import pytest
 from runtime_support.running_app import Cluster, counting
 from streams.cli.cluster.workers import Seen, parsed
 from streams.cli.main import main
+from streams.cli.output.terminal import size_text
 from streams.cli.top.keys import keys_of
 from streams.cli.top.view import SORT_KEYS, SORTS, Choice, amount, duration, view_of
 from streams.observing.local_socket import local_statuses, serve_status, socket_directory, status_line
 from streams.observing.status import (
     BrokerStatus,
+    CopyingStatus,
     DropStatus,
     HeldStatus,
     NodeStatus,
     PartitionStatus,
+    SnapshotStatus,
     StoreStatus,
     TaskStatus,
     WorkerStatus,
@@ -135,6 +138,25 @@ def test_a_view_has_everything_that_a_task_says() -> None:
         "Held back",
         "Dropped",
     ]
+
+
+def test_snapshots_are_told_of_each_worker_and_what_a_task_copies_in_its_state() -> None:
+    """The age is that of the task whose last one is the oldest."""
+    tasks = (
+        task("0_0", snapshot=SnapshotStatus(made_ms=1_000, size=1 << 20, elapsed_ms=5, failures=0)),
+        task("0_1", snapshot=SnapshotStatus(made_ms=4_000, size=1 << 20, elapsed_ms=5, failures=2)),
+        task("0_2", state="CREATED", copying=CopyingStatus(bytes=1 << 20, size=4 << 20)),
+        task("0_3", state="CREATED", copying=CopyingStatus(bytes=0, size=0)),
+    )
+    sections = {one.title: one for one in view_of("app", Seen((worker(*tasks),)), None, Choice()).sections}
+    assert sections["Snapshots"].headings == ("WORKER", "TASKS", "AGE", "SIZE", "FAILED")
+    assert sections["Snapshots"].rows == (("here:7", "2 of 4", "4 s", size_text(2 << 20), 2),)
+    states = {row[0]: row[1] for row in sections["Tasks"].rows}
+    assert states["0_2"] == f"CREATED, snapshot: 25% of {size_text(4 << 20)}"
+    assert states["0_3"] == "CREATED, snapshot: waits for it"
+    assert "Snapshots" not in {
+        one.title for one in view_of("app", Seen((worker(task("0_0")),)), None, Choice()).sections
+    }
 
 
 def test_rates_are_those_between_two_looks_and_of_the_metrics_at_first_or_after_a_task_was_opened_again() -> None:

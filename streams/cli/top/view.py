@@ -156,6 +156,7 @@ def view_of(application_id: str, now: Seen, before: Seen | None, choice: Choice)
         sections = [
             _workers(now.workers, tasks),
             _standbys(now.workers),
+            _snapshots(now.workers),
             _tasks(tasks, min(choice.selected, max(0, len(tasks) - 1))),
             _brokers(now.workers),
         ]
@@ -232,6 +233,20 @@ def _standbys(workers: Sequence[WorkerStatus]) -> Section:
     return _section("Standby tasks", "WORKER,COPIES,LAG,LARGEST LAG,RECORDS/S", found)
 
 
+def _snapshots(workers: Sequence[WorkerStatus]) -> Section:
+    """Returns what workers have written: the age is that of the oldest last snapshot of a task."""
+    found = []
+    for one in workers:
+        own = [task.snapshot for task in one.tasks if task.snapshot is not None]
+        times = [snapshot.made_ms for snapshot in own if snapshot.made_ms is not None]
+        if own:
+            age = duration(max(0, one.at_ms - min(times))) if times else ""
+            size = size_text(sum(snapshot.size for snapshot in own))
+            failed = sum(snapshot.failures for snapshot in own)
+            found.append((f"{one.host}:{one.pid}", f"{len(times)} of {len(one.tasks)}", age, size, failed or ""))
+    return _section("Snapshots", "WORKER,TASKS,AGE,SIZE,FAILED", found)
+
+
 def _tasks(tasks: Sequence[TaskRow], selected: int) -> Section:
     workers = {row.worker.client_id for row in tasks}
     found = tuple(
@@ -280,7 +295,10 @@ def _connected(broker: BrokerStatus) -> str:
 
 
 def _state(task: TaskStatus) -> str:
-    left = sum(store.restore_remaining for store in task.stores)
+    left, copying = sum(store.restore_remaining for store in task.stores), task.copying
+    if copying is not None:
+        done = f"{copying.bytes / copying.size:.0%} of {size_text(copying.size)}" if copying.size else "waits for it"
+        return f"{task.state}, snapshot: {done}"
     return f"{task.state}, {amount(left)} to restore" if left else task.state
 
 
@@ -346,7 +364,7 @@ def _snapshot(task: TaskStatus) -> list[Section]:
     one = task.snapshot
     if one is None:
         return []
-    row = _time(one.made_ms), size_text(one.size), _ms(one.elapsed_ms), one.failures
+    row = _time(one.made_ms), size_text(one.size), _ms(one.elapsed_ms), one.failures or ""
     return [_section("Snapshots", "LAST,SIZE,TOOK,FAILED", [row])]
 
 

@@ -217,7 +217,8 @@ def _fields(value: Any) -> dict[str, Any]:
 
 def _task(task: TaskStatus) -> dict[str, Any]:
     parts = {name: [_fields(part) for part in getattr(task, name)] for name in ("partitions", "stores", "held")}
-    return {**_fields(task), **parts, "lag": task.lag, "nodes": [], "drops": []}
+    copies = {name: one and _fields(one) for name in ("snapshot", "copying") for one in [getattr(task, name)]}
+    return {**_fields(task), **parts, **copies, "lag": task.lag, "nodes": [], "drops": []}
 
 
 def _nodes(tasks: Iterable[TaskStatus]) -> dict[str, list[float | None]]:

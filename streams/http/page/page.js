@@ -812,8 +812,20 @@ async function loadWorkers() {
 
 function taskText(task) {
   const dropped = task.dropped ? `${count(task.dropped)} dropped` : "", size = stateSize(task);
-  return [heldShort(task), dropped, size, known(task.latency_ms) ? `latency ${duration(task.latency_ms)}` : "",
-    threadName(task.thread)].filter(Boolean).join(" · ");
+  return [copyingText(task), heldShort(task), dropped, size, snapshotText(task),
+    known(task.latency_ms) ? `latency ${duration(task.latency_ms)}` : "", threadName(task.thread)].filter(Boolean).join(" · ");
+}
+
+// The snapshot with which a task is to begin, and the last one that was written of it.
+function copyingText({ copying }) {
+  if (!copying) return "";
+  return copying.size ? `copies a snapshot, ${percent(copying.bytes / copying.size)} of ${bytes(copying.size)}` : "waits for a snapshot";
+}
+
+function snapshotText({ snapshot }) {
+  if (!snapshot) return "";
+  const failed = snapshot.failures ? `, ${count(snapshot.failures)} failed` : "";
+  return (known(snapshot.made_ms) ? `snapshot ${duration(page.latest.at_ms - snapshot.made_ms)} ago, ${bytes(snapshot.size)}` : "no snapshot") + failed;
 }
 
 function threadText(thread) {
