@@ -8,7 +8,7 @@ of the machine.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -76,7 +76,7 @@ class CloudObjects:
                 for one in found
             }
 
-    def folders(self, folder: str) -> list[str]:
+    def folders(self, folder: str) -> Sequence[str]:
         from obstore import list_with_delimiter
 
         with _mapped():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 from uuid import uuid4
@@ -39,7 +39,7 @@ class ObjectStore(Protocol):
         """Returns the objects whose names begin with the folder and have one more part, by that part."""
         ...
 
-    def folders(self, folder: str) -> list[str]:
+    def folders(self, folder: str) -> Sequence[str]:
         """Returns the next parts of the names of objects that begin with the folder and have two more parts at least;
         of a directory also those of empty directories."""
         ...
@@ -95,7 +95,7 @@ class DirectoryObjects:
             return {}
         return found
 
-    def folders(self, folder: str) -> list[str]:
+    def folders(self, folder: str) -> Sequence[str]:
         try:
             with os.scandir(self._root / folder) as entries:
                 return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))

@@ -41,6 +41,8 @@ class Written:
     """The bytes of the snapshot."""
     new_size: int
     """The bytes of the files that were not there yet."""
+    left: OSError | None = None
+    """The error for which older snapshots are still there, such as a right that is missing."""
 
 
 class SnapshotWriting:
@@ -70,7 +72,7 @@ class SnapshotWriting:
 
         :param described: the snapshot without its files.
         :param checkpoint: the directory of the files.
-        :raises OSError: if the store or the checkpoint cannot be used.
+        :raises OSError: if the store or the checkpoint cannot be used; not if older snapshots cannot be deleted.
         :raises SnapshotError: if a file cannot be written as it is.
         :raises GivenUp: if it was given up.
         """
@@ -89,7 +91,10 @@ class SnapshotWriting:
         name = made.name()
         self._objects.write(f"{self._folder}/{name}", [made.to_json()])
         self._send(made.files, paths)  # what another writer's deletions have taken meanwhile
-        self._delete_old(made)
+        try:
+            self._delete_old(made)
+        except OSError as error:
+            return Written(name, made.size, new_size, error)
         return Written(name, made.size, new_size)
 
     def _send(self, files: Iterable[TableFile], paths: dict[str, Path]) -> int:

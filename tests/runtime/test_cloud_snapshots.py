@@ -138,13 +138,13 @@ def _said(caplog: pytest.LogCaptureFixture, text: str) -> list[str]:
 class Refusing(BaseHTTPRequestHandler):
     """A store that refuses every request."""
 
-    code = "AccessDenied"
+    code, status = "AccessDenied", 403
     timeout = 10
 
     def answer(self) -> None:
         self.rfile.read(int(self.headers.get("Content-Length", 0)))
         body = f"<?xml version='1.0'?><Error><Code>{self.code}</Code></Error>".encode()
-        self.send_response(403)
+        self.send_response(self.status)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
@@ -161,7 +161,13 @@ class Skewed(Refusing):
     code = "RequestTimeTooSkewed"
 
 
-@pytest.mark.parametrize("kind", [Refusing, Skewed])
+class Full(Refusing):
+    """One without room, in the words of MinIO."""
+
+    code, status = "XMinioStorageFull", 507
+
+
+@pytest.mark.parametrize("kind", [Refusing, Skewed, Full])
 def test_a_store_that_refuses_costs_the_snapshots_and_nothing_else(
     kind: type[Refusing], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -188,6 +194,44 @@ def test_a_store_that_refuses_costs_the_snapshots_and_nothing_else(
     assert kind.code in _said(caplog, "a snapshot is not written")[0]
     assert "Debug source" not in _said(caplog, "a snapshot is not written")[0]
     assert kind.code in _said(caplog, "a snapshot is not taken")[0]
+
+
+class Breaking(Refusing):
+    """A store that ends the connection in the middle of an object, and of each later request for the rest."""
+
+    def answer(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", str(4 << 20))
+        self.send_header("ETag", '"tag"')
+        self.send_header("Last-Modified", "Thu, 26 Nov 2026 10:00:00 GMT")
+        self.end_headers()
+        self.wfile.write(bytes(1 << 20))
+        self.close_connection = True
+
+    do_GET = answer  # noqa: N815
+
+
+def test_a_connection_that_ends_in_the_middle_of_an_object_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What has come by then is not taken for the object."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Breaking)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    use(monkeypatch, f"http://127.0.0.1:{server.server_address[1]}")
+    try:
+        with pytest.raises(OSError, match=r"\w"):
+            list(CloudObjects("s3://bucket/path").read("object"))
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_folders_are_listed(bucket: str) -> None:
+    """Those with objects, by the next part of their names, as in a directory."""
+    objects = CloudObjects(bucket)
+    for name in ("app/tasks/0_0/a.json", "app/tasks/0_0/files/f", "app/tasks/0_1/memory/b.json", "app/tasks/c"):
+        objects.write(name, [b"x"])
+    assert objects.folders("app/tasks") == ["0_0", "0_1"]
+    assert objects.folders("app/tasks/0_1") == ["memory"]
+    assert objects.folders("app/none") == []
 
 
 def test_a_bucket_that_is_not_there_is_named(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -205,7 +205,10 @@ class CommittedSnapshots:
     def _write(self, task: Task, place: SnapshotPlace, one: _BegunSnapshot, directory: Path) -> Written | None:
         try:
             one.complete()
-            return one.writing.write(one.described, one.directory)
+            written = one.writing.write(one.described, one.directory)
+            if written.left is not None:
+                _not_deleted(task.id, place, written.name, written.left)
+            return written
         except Exception as error:
             if isinstance(error, GivenUp | StateError) or not directory.is_dir():
                 log.info("a snapshot is given up: the worker closes, or the task moves", extra={"task": str(task.id)})
@@ -227,6 +230,14 @@ def _without(task: TaskId, stores: Collection[str], why: str, level: int = loggi
         "no snapshots of some stores are written, which are restored from their changelogs: %s",
         why,
         extra={"task": str(task), "stores": ", ".join(sorted(stores))},
+    )
+
+
+def _not_deleted(task: TaskId, place: SnapshotPlace, name: str, error: OSError) -> None:
+    log.warning(
+        "a snapshot is written, and older ones are not deleted, which take more room each time: %s",
+        error_text(error),
+        extra={"task": str(task), "snapshot": name, "where": place.objects.describe()},
     )
 
 

@@ -434,7 +434,7 @@ class SimulatedObjects:
         own = {name.removeprefix(place): found for name, found in self._objects.items() if name.startswith(place)}
         return {name: ObjectInfo(len(data), at) for name, (data, at) in own.items() if "/" not in name}
 
-    def folders(self, folder: str) -> list[str]:
+    def folders(self, folder: str) -> Sequence[str]:
         self._step("list snapshots")
         place = f"{folder}/"
         own = [name.removeprefix(place) for name in self._objects if name.startswith(place)]
