@@ -15,12 +15,15 @@ from dsl.plan.builder import PlanBuilder
 from dsl.plan.nodes import PlannedStore
 from dsl.settings import Dotted, read_settings
 from dsl.streams import KStream, KTable
+from processor_api.errors import TopologyError
 from processor_api.processor import Processor
 from processor_api.serde import Serde
 from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.builders import StateStoreBuilder, as_builder
+from processor_api.texts import repr_of
 from processor_api.topology.topology import Topology
 from processor_api.user_code.given_serdes import SerdeLike, optional_serde
+from processor_api.user_code.given_values import attribute_of
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -54,6 +57,7 @@ class StreamsBuilder:
         *,
         key_serde: SerdeLike[Any] | None = None,
         value_serde: SerdeLike[Any] | None = None,
+        schema_registry: Any = None,
     ) -> None:
         """Makes a builder without streams and tables.
 
@@ -67,15 +71,21 @@ class StreamsBuilder:
         :param key_serde: for all sources, sinks and stores of this builder that are given none, before the
             application's ``default.key.serde``; a serde, a name such as ``"string"``, a pydantic model or a dataclass.
             So ``value_serde``.
-        :raises TopologyError: if a serde is none of these.
+        :param schema_registry: a :class:`~streams.registry.SchemaRegistry` for all serdes of this builder that need one
+            and were given none, before that of the application's settings.
+        :raises TopologyError: if a serde is none of these, or the registry is none.
         :raises ConfigError: if a setting is unknown, or its value wrong.
         """
         self._plan_builder = PlanBuilder()
         self._settings = read_settings(config)
-        self._serdes = DefaultSerdes(
-            key=optional_serde(key_serde, "key_serde", "StreamsBuilder"),
-            value=optional_serde(value_serde, "value_serde", "StreamsBuilder"),
-        )
+        key = optional_serde(key_serde, "key_serde", "StreamsBuilder")
+        value = optional_serde(value_serde, "value_serde", "StreamsBuilder")
+        if schema_registry is not None:
+            as_default = attribute_of(schema_registry, "as_default")
+            if not callable(as_default):
+                raise TopologyError(f"StreamsBuilder takes a SchemaRegistry, got {repr_of(schema_registry)}")
+            key, value = as_default(key), as_default(value)
+        self._serdes = DefaultSerdes(key=key, value=value)
 
     @overload
     def stream(

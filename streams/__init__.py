@@ -32,6 +32,14 @@ def _provide_serde(given: Any) -> Any:
     return provide(given)
 
 
+def _provide_schema_serde(given: Any) -> Any:
+    if given != "avro":
+        return None
+    from streams.registry import Avro
+
+    return Avro()
+
+
 def _read_settings(given: Any) -> Any:
     from streams.config.topology_settings import read_topology_settings
 
@@ -39,6 +47,7 @@ def _read_settings(given: Any) -> Any:
 
 
 register_serde_provider(_provide_serde)
+register_serde_provider(_provide_schema_serde)
 register_settings_reader(_read_settings)
 logging.getLogger("streams").addHandler(logging.NullHandler())  # silent, unless the application sets up its logs
 
@@ -128,6 +137,7 @@ _HOMES = {
     "streams.queries.request": "StateQueryRequest",
     "streams.queries.results": "FailureReason QueryResult StateQueryResult",
     "streams.queries.store_types": "QueryableStoreType QueryableStoreTypes StoreQueryParameters",
+    "streams.registry": "Avro AvroType JsonSchema Protobuf SchemaReference SchemaRegistry",
     "streams.restore.follower": "StandbyUpdateListener SuspendReason",
     "streams.restore.reports": "StateRestoreListener",
     "streams.runtime.threads.metadata": "TaskMetadata ThreadMetadata",

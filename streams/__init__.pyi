@@ -217,6 +217,12 @@ from streams.queries.results import StateQueryResult as StateQueryResult
 from streams.queries.store_types import QueryableStoreType as QueryableStoreType
 from streams.queries.store_types import QueryableStoreTypes as QueryableStoreTypes
 from streams.queries.store_types import StoreQueryParameters as StoreQueryParameters
+from streams.registry import Avro as Avro
+from streams.registry import AvroType as AvroType
+from streams.registry import JsonSchema as JsonSchema
+from streams.registry import Protobuf as Protobuf
+from streams.registry import SchemaReference as SchemaReference
+from streams.registry import SchemaRegistry as SchemaRegistry
 from streams.restore.follower import StandbyUpdateListener as StandbyUpdateListener
 from streams.restore.follower import SuspendReason as SuspendReason
 from streams.restore.reports import StateRestoreListener as StateRestoreListener

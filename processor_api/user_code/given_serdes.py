@@ -19,8 +19,12 @@ SerdeLike = Serde[T] | type[T] | str
 """A serde as it may be given: a :class:`~processor_api.serde.Serde`, the name of one of :class:`Serdes` in small
 letters such as ``"string"``, or a class of values: a pydantic model or a dataclass, written as JSON."""
 
+PROVIDED_NAMES = ("avro",)
+"""Names of serdes that need more than the standard library, and are provided by the package ``streams``."""
 _NAMED: dict[str, Serde[Any]] = {found.name: found for found in vars(Serdes).values() if isinstance(found, Serde)}
-SERDES_TAKEN = f"a serde, one of the names {', '.join(sorted(_NAMED))}, a pydantic model or a dataclass"
+SERDES_TAKEN = (
+    f"a serde, one of the names {', '.join(sorted([*_NAMED, *PROVIDED_NAMES]))}, a pydantic model or a dataclass"
+)
 _NAMES_OF_TYPES: dict[type, str] = {
     str: '"string"',
     bytes: '"bytes"',
@@ -31,7 +35,7 @@ _NAMES_OF_TYPES: dict[type, str] = {
     dict: '"json"',
     list: '"json" or list_serde',
 }
-_BY_CLASS: dict[type, Serde[Any]] = {}
+_BY_CLASS: dict[type | str, Serde[Any]] = {}
 
 
 def as_serde(given: Any) -> Serde[Any]:
@@ -44,7 +48,8 @@ def as_serde(given: Any) -> Serde[Any]:
         return given
     if isinstance(given, str) and exact_text(given) in _NAMED:
         return _NAMED[exact_text(given)]
-    found = _of_class(given) if isinstance(given, type) else None
+    is_known = isinstance(given, type) or (isinstance(given, str) and exact_text(given) in PROVIDED_NAMES)
+    found = _provided(given) if is_known else None
     if found is None:
         raise TypeError(f"{SERDES_TAKEN}; got {repr_of(given)}{_hint(given)}")
     return found
@@ -52,7 +57,7 @@ def as_serde(given: Any) -> Serde[Any]:
 
 def class_of(serde: Serde[Any]) -> type | None:
     """Returns the class that a serde was made for by :func:`as_serde`; ``None`` for any other serde."""
-    return next((known for known, made in _BY_CLASS.items() if made is serde), None)
+    return next((known for known, made in _BY_CLASS.items() if made is serde and isinstance(known, type)), None)
 
 
 def check_serde(given: Any, name: str, what: str, **place: Any) -> Serde[Any]:
@@ -129,7 +134,7 @@ def serde_option(owner: Callable[[Any], tuple[str, dict[str, Any]]] | None = Non
     return SerdeOption(owner)
 
 
-def _of_class(given: type) -> Serde[Any] | None:
+def _provided(given: type | str) -> Serde[Any] | None:
     found = _BY_CLASS.get(given)
     if found is None:
         try:
@@ -154,7 +159,7 @@ def _hint(given: Any) -> str:
             return "; give an object, such as Serdes.STRING"
         return "; for a class of another kind, write a serde with serde_of, or give pydantic_serde(...)"
     if isinstance(given, str):
-        near = difflib.get_close_matches(given.lower(), _NAMED, n=1)
+        near = difflib.get_close_matches(given.lower(), [*_NAMED, *PROVIDED_NAMES], n=1)
         return f'; did you mean "{near[0]}"?' if near else ""
     if inspect.isfunction(given) or inspect.isbuiltin(given):
         return "; a function that makes serdes has to be called"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from processor_api.record import Headers
 from processor_api.serde import Serde, Serdes
@@ -50,6 +50,10 @@ class ListSerde(Serde[list[T | None]]):
     def inner(self) -> Serde[T]:
         """The serde of the items."""
         return self._inner
+
+    def with_default(self, default: Serde[Any]) -> Serde[list[T | None]]:
+        inner = self._inner.with_default(default)
+        return self if inner is self._inner else ListSerde(inner, fixed_size=self._fixed_size)
 
     def bind(self, topic: str, *, is_key: bool) -> Serde[list[T | None]]:
         bound = self._inner.bind(topic, is_key=is_key)

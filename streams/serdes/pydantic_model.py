@@ -157,3 +157,17 @@ def _check_read_back(name: str, read: Callable[[bytes], Any], data: bytes, value
     wrong = difference(found, value)
     if wrong is not None:
         raise ValueError(f"{name}: {wrong}")
+
+
+def validator_of(model: Any) -> Callable[[Any], Any]:
+    """Returns the function from an object of Python, such as a dict, to the value of a type that it stands for.
+
+    :raises TypeError: if pydantic can make nothing of the type.
+    """
+    try:
+        validate: Callable[[Any], Any] = TypeAdapter(model).validator.validate_python
+    except Exception as error:
+        raise TypeError(
+            f"a model is a class that pydantic knows, got {repr_of(model)}: {kind_and_text(error)}"
+        ) from error
+    return validate

@@ -12,7 +12,9 @@ ROOMS = {
     "opentelemetry": ("streams.telemetry",),
     "yarl": ("streams.http",),
     "prometheus_client": ("streams.http.exposition",),
-    "confluent_kafka": ("streams.kafka.confluent",),
+    "confluent_kafka": ("streams.kafka.confluent", "streams.registry.client"),
+    "fastavro": ("streams.registry.avro",),
+    "google": ("streams.registry.protobuf",),
     "obstore": ("streams.snapshots.cloud",),
     "mmh3": ("state.formats.foreign_keys",),
     "rocksdict": tuple(f"state.rocksdb.{room}" for room in ("engine", "options", "reader", "repair", "table_files")),
@@ -68,7 +70,8 @@ def test_the_vocabulary_needs_the_standard_library_only(sources: dict[str, str])
 def test_an_import_outside_the_room_is_found_also_inside_a_function() -> None:
     lazy = "def f():\n    from confluent_kafka.admin import AdminClient\n"
     assert list(strangers("streams/runtime/tasks/task.py", lazy)) == [
-        "streams/runtime/tasks/task.py:2 imports confluent_kafka, which lives in streams.kafka.confluent"
+        "streams/runtime/tasks/task.py:2 imports confluent_kafka, which lives in streams.kafka.confluent and"
+        " streams.registry.client"
     ]
     assert list(strangers("streams/kafka/confluent.py", lazy)) == []
     assert list(strangers("streams/kafka/confluent/admin.py", lazy)) == []

@@ -1,0 +1,315 @@
+"""The client of a schema registry: Confluent's, with deadlines, and errors that say what was asked for.
+
+There is one for each set of settings in a process; it is made again in a forked child, which must not use the
+connections of its parent. What it has found is kept for as long as the process runs, so a registry that is away stops
+nothing that is known already.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import ssl
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
+
+from processor_api.clock import Clock, SystemClock
+from processor_api.texts import cut, plain_str
+from streams.registry.schemas import Registered, SchemaError, SchemaReference, SchemaText, TopicPart
+from streams.registry.settings import DEFAULT_TIMEOUT_MS, OF_SERDES, without_login
+
+try:
+    from confluent_kafka.schema_registry import Schema, SchemaRegistryClient, SchemaRegistryError
+    from confluent_kafka.schema_registry import SchemaReference as TheirReference
+    from confluent_kafka.schema_registry.error import OAuthTokenError
+except ImportError as error:
+    raise ImportError(
+        f"{error.name or error} is not installed, which the client of schema registries needs; install"
+        " streams-for-kafka[registry]",
+        name=error.name,
+    ) from error
+
+log = logging.getLogger("streams.registry")
+
+T = TypeVar("T")
+
+REQUEST_TIMEOUT_MS = 10_000
+FIRST_WAIT_S, LONGEST_WAIT_S = 0.1, 2.0
+MOCK = "mock://"
+_REFUSED_LOGIN = (401, 403)
+_NOT_FOUND = 404
+_LATER = (408, 425, 429)
+_INCOMPATIBLE = 409
+_NO_SUPPORT = 404
+
+_CLIENTS: dict[tuple[int, tuple[tuple[str, Any], ...]], RegistryClient] = {}
+_MOCKS: dict[tuple[int, str], SchemaRegistryClient] = {}
+
+
+def client_of(settings: Mapping[str, Any]) -> RegistryClient:
+    """Returns the client of this process for the settings of a :class:`~streams.registry.SchemaRegistry`."""
+    own = {name: value for name, value in settings.items() if name not in OF_SERDES}
+    key = os.getpid(), tuple(sorted(own.items()))
+    found = _CLIENTS.get(key)
+    return found if found is not None else _CLIENTS.setdefault(key, RegistryClient(own))
+
+
+class NotInRegistry(SchemaError):
+    """Raised where a registry answers that it has no such schema, subject or version."""
+
+
+class RegistryAway(SchemaError):
+    """Raised where a registry did not answer before the deadline."""
+
+
+class RegistryClient:
+    """Asks a registry, and keeps what it answered.
+
+    :param settings: those of the client, under their dotted names.
+    :param clock: measures deadlines.
+    """
+
+    def __init__(self, settings: Mapping[str, Any], clock: Clock | None = None) -> None:
+        self.url = without_login(settings["url"])
+        self._timeout_s = settings.get("timeout.ms", DEFAULT_TIMEOUT_MS) / 1000
+        self._clock = clock or SystemClock()
+        self._client = _made(settings)
+        self._by_id: dict[int, Registered] = {}
+        self._by_guid: dict[str, Registered] = {}
+        self._away_since: float | None = None
+
+    # ------------------------------------------------------------------ what serdes ask
+
+    def by_id(self, schema_id: int) -> Registered:
+        """Returns the schema with an id.
+
+        :raises SchemaError: if the registry has none, or does not answer in time.
+        """
+        found = self._by_id.get(schema_id)
+        if found is None:
+            schema = self._ask(f"schema id {schema_id}", lambda: self._client.get_schema(schema_id))
+            found = self._by_id[schema_id] = Registered(_text_of(schema), schema_id)
+        return found
+
+    def by_guid(self, guid: str) -> Registered:
+        """Returns the schema with a GUID; otherwise as :meth:`by_id`."""
+        found = self._by_guid.get(guid)
+        if found is None:
+            schema = self._ask(f"schema GUID {guid}", lambda: self._client.get_schema_by_guid(guid))
+            found = self._by_guid[guid] = Registered(_text_of(schema), -1, guid)
+        return found
+
+    def register(self, subject: str, schema: SchemaText, *, normalize: bool = False) -> Registered:
+        """Registers a schema in a subject, if it has it not yet, and returns it with its id.
+
+        :raises SchemaError: if it is refused, as one that is not compatible, or the registry does not answer in time.
+        """
+        theirs, what = _theirs(schema), f"the registration of a schema in subject {subject}"
+        found = self._ask(what, lambda: self._client.register_schema_full_response(subject, theirs, normalize))
+        return _registered(schema, found, subject)
+
+    def lookup(self, subject: str, schema: SchemaText, *, normalize: bool = False) -> Registered:
+        """Returns a schema that a subject has, with its id.
+
+        :raises NotInRegistry: if the subject has it not, or does not exist.
+        """
+        theirs, what = _theirs(schema), f"the schema in subject {subject}"
+        found = self._ask(what, lambda: self._client.lookup_schema(subject, theirs, normalize))
+        return _registered(schema, found, subject)
+
+    def latest(self, subject: str) -> Registered:
+        """Returns the latest version of a subject.
+
+        :raises NotInRegistry: if it does not exist.
+        """
+        found = self._ask(f"the latest version of subject {subject}", lambda: self._client.get_latest_version(subject))
+        return _registered(_text_of(found.schema), found, subject)
+
+    def references_of(self, schema: SchemaText) -> Iterator[tuple[SchemaReference, SchemaText]]:
+        """Yields the schemas that one refers to, and those that they refer to, each behind all that it needs."""
+        seen: set[tuple[str, int]] = set()
+
+        def walk(references: tuple[SchemaReference, ...]) -> Iterator[tuple[SchemaReference, SchemaText]]:
+            for one in references:
+                if (one.subject, one.version) in seen:
+                    continue
+                seen.add((one.subject, one.version))
+                text = self.version(one.subject, one.version).schema
+                yield from walk(text.references)
+                yield one, text
+
+        yield from walk(schema.references)
+
+    def version(self, subject: str, version: int) -> Registered:
+        """Returns one version of a subject.
+
+        :raises NotInRegistry: if the subject has it not.
+        """
+        what = f"version {version} of subject {subject}"
+        found = self._ask(what, lambda: self._client.get_version(subject, version))
+        return _registered(_text_of(found.schema), found, subject)
+
+    def associated(self, place: TopicPart) -> str | None:
+        """Returns the subject that the registry has for a topic; ``None`` if it has none, or knows no associations."""
+
+        def ask() -> Any:
+            try:
+                return self._client.get_associations_by_resource_name(place.topic, "-", "topic", [place.part])
+            except SchemaRegistryError as error:
+                if error.http_status_code == _NO_SUPPORT:
+                    return []
+                raise
+
+        found = self._ask(f"the subject associated with {place}", ask)
+        if len(found) > 1:
+            names = ", ".join(sorted(plain_str(one.subject) for one in found))
+            raise SchemaError(f"{place} have several associated subjects in the registry: {names}")
+        return found[0].subject if found else None
+
+    # ------------------------------------------------------------------ what the command asks
+
+    def compatibility(self, subject: str) -> str | None:
+        """Returns the level that a subject is held to, such as ``BACKWARD``; ``None`` where the registry has none."""
+        for asked in (subject, None):
+            try:
+                level = self._ask(
+                    f"the compatibility level of {asked or 'the registry'}",
+                    lambda asked=asked: self._client.get_config(asked).compatibility_level,  # type: ignore[misc]
+                )
+            except NotInRegistry:
+                continue
+            text = getattr(level, "value", level)
+            return None if text is None else str(text)
+        return None
+
+    def is_compatible(self, subject: str, schema: SchemaText) -> bool:
+        """Returns whether the registry would let a schema follow the latest version of a subject."""
+        theirs = _theirs(schema)
+        what = f"the compatibility of a schema with subject {subject}"
+        return bool(self._ask(what, lambda: self._client.test_compatibility(subject, theirs)))
+
+    # ------------------------------------------------------------------ asking
+
+    def _ask(self, what: str, call: Callable[[], T]) -> T:
+        """Calls until the registry answers, or the time of an outage is over; an outage is shared by all calls, so a
+        thread with many unknown ids waits for it once.
+
+        :raises SchemaError: naming what was asked for.
+        """
+        wait_s = FIRST_WAIT_S
+        while True:
+            try:
+                found = call()
+            except Exception as error:
+                self._check_final(what, error)
+                wait_s = self._wait(what, error, wait_s)
+                continue
+            if self._away_since is not None:
+                self._away_since = None
+                log.info("the schema registry answers again", extra={"registry": self.url})
+            return found
+
+    def _check_final(self, what: str, error: Exception) -> None:
+        """Raises the error of an answer that would be the same again.
+
+        :raises SchemaError: naming what was asked for, and what to do.
+        """
+        if isinstance(error, SchemaRegistryError):
+            status, text = error.http_status_code, cut(plain_str(error.error_message), 500)
+            if status == _NOT_FOUND:
+                raise NotInRegistry(f"{what}: the registry {self.url} has no such schema ({text})") from error
+            if status in _REFUSED_LOGIN:
+                raise SchemaError(
+                    f"{what}: the registry {self.url} refuses the login ({status}: {text}); check basic.auth.user.info"
+                    " or the settings that begin with bearer.auth."
+                ) from error
+            if status == _INCOMPATIBLE:
+                raise SchemaError(
+                    f"{what}: the registry {self.url} refuses it, since it is not compatible with those before ({text})"
+                ) from error
+            if status < 500 and status not in _LATER:
+                raise SchemaError(f"{what}: the registry {self.url} refuses it ({status}: {text})") from error
+        elif isinstance(error, OAuthTokenError):
+            raise SchemaError(f"{what}: no token for the registry {self.url}: {plain_str(error)}") from error
+        elif (tls := _tls_error(error)) is not None:
+            raise SchemaError(
+                f"{what}: the registry {self.url} is not trusted, or does not trust this client: {plain_str(tls)};"
+                " check the settings that begin with ssl."
+            ) from error
+        elif not _is_of_transport(error):
+            raise SchemaError(f"{what}: the registry {self.url}: {type(error).__name__}: {plain_str(error)}") from error
+
+    def _wait(self, what: str, error: Exception, wait_s: float) -> float:
+        """Waits before the next call; returns how long to wait then."""
+        now = self._clock.monotonic()
+        if self._away_since is None:
+            self._away_since = now
+            log.warning(
+                "the schema registry does not answer: what is known goes on, all else waits",
+                extra={"registry": self.url, "asked": what, "error": plain_str(error)},
+            )
+        left = self._away_since + self._timeout_s - now
+        if left <= 0:
+            reason = plain_str(error) or type(error).__name__
+            raise RegistryAway(
+                f"{what}: the registry {self.url} has not answered for {self._timeout_s:g} s (timeout.ms): {reason}"
+            ) from error
+        self._clock.wait(min(wait_s, left))
+        return min(2 * wait_s, LONGEST_WAIT_S)
+
+
+def _made(settings: Mapping[str, Any]) -> SchemaRegistryClient:
+    url = settings["url"]
+    given = {name: value for name, value in settings.items() if name not in ("timeout.ms", "request.timeout.ms")}
+    if url.startswith(MOCK):
+        # Of one scope there is one in a process, whichever settings the serdes have. It asks no server, so it need not
+        # read the certificates of all authorities.
+        mock = {"url": url, "ssl.ca.location": False}
+        found = _MOCKS.get((os.getpid(), url))
+        return found or _MOCKS.setdefault((os.getpid(), url), SchemaRegistryClient.new_client(mock))
+    if "bearer.auth.token" in given:
+        given.setdefault("bearer.auth.credentials.source", "STATIC_TOKEN")
+    elif "bearer.auth.client.id" in given:
+        given.setdefault("bearer.auth.credentials.source", "OAUTHBEARER")
+    if "bearer.auth.credentials.source" in given:
+        given.setdefault("bearer.auth.logical.cluster", "")
+    given["timeout"] = settings.get("request.timeout.ms", REQUEST_TIMEOUT_MS) / 1000
+    try:
+        return SchemaRegistryClient.new_client({**given, "max.retries": 0})
+    except (OSError, ValueError, TypeError) as error:  # a certificate that is not there, settings that lack others
+        raise SchemaError(f"the client of the registry {without_login(url)} cannot be made: {error}") from error
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _tls_error(error: Exception) -> BaseException | None:
+    """Returns the error of certificates behind one of the transport; an ended connection is none."""
+    tls = [one for one in _causes(error) if isinstance(one, ssl.SSLError) and not isinstance(one, ssl.SSLEOFError)]
+    return tls[0] if tls else None
+
+
+def _is_of_transport(error: Exception) -> bool:
+    """Returns whether the registry was not reached; all errors of the client's transport have a module of its own."""
+    return isinstance(error, (OSError, SchemaRegistryError)) or any(
+        one.__name__ == "TransportError" for one in type(error).__mro__
+    )
+
+
+def _theirs(schema: SchemaText) -> Schema:
+    references = [TheirReference(name=one.name, subject=one.subject, version=one.version) for one in schema.references]
+    return Schema(schema.text, schema.kind, references)
+
+
+def _text_of(schema: Any) -> SchemaText:
+    references = tuple(
+        SchemaReference(str(one.name), str(one.subject), int(one.version)) for one in schema.references or ()
+    )
+    return SchemaText(schema.schema_str, schema.schema_type or "AVRO", references)
+
+
+def _registered(schema: SchemaText, answer: Any, subject: str) -> Registered:
+    return Registered(schema, answer.schema_id, answer.guid, answer.version, subject)

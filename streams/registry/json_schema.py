@@ -1,0 +1,108 @@
+"""JSON with its JSON Schema in a registry: objects of a model by pydantic, anything else as plain JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from processor_api.errors import ConfigError
+from processor_api.texts import repr_of
+from streams.registry.schemas import JSON, Registered, SchemaError, SchemaReference, SchemaText
+from streams.serdes.json import json_serde
+
+if TYPE_CHECKING:
+    from streams.registry.client import RegistryClient
+
+DIALECT = "http://json-schema.org/draft-07/schema#"
+"""The dialect of the schema of a model, which names none itself."""
+
+
+class JsonSchemaFormat:
+    """The JSON of one serde.
+
+    :param model: the class of the values; ``None`` for what JSON has.
+    :param given: the schema: JSON, or a dict; ``None`` makes one from the model.
+    """
+
+    kind = JSON
+
+    def __init__(self, model: Any, given: Any = None, references: Sequence[SchemaReference] = ()) -> None:
+        self.own: SchemaText | None = None
+        """The schema of the values; ``None`` writes with the latest of the subject."""
+        if model is not None:
+            from streams.serdes.pydantic_model import pydantic_serde
+
+            serde = pydantic_serde(model)
+            if given is None:
+                given = {"$schema": DIALECT, **serde.json_schema()}  # type: ignore[attr-defined]
+        else:
+            serde = json_serde(sort_keys=True)
+        self._serialize, self._deserialize = serde.serialize, serde.deserialize
+        if given is not None:
+            self.own = SchemaText(_text_of(given), JSON, tuple(references))
+
+    def record_name(self, schema: SchemaText) -> str:
+        """Returns the title of a schema, for subjects.
+
+        :raises SchemaError: if it has none.
+        """
+        title = json.loads(schema.text).get("title")
+        if not isinstance(title, str):
+            raise SchemaError("a subject by the name of the record needs a JSON Schema with a title")
+        return title
+
+    def check_key(self, schema: SchemaText) -> None:
+        """Refuses schemas of keys with maps, whose entries have no order.
+
+        :raises SchemaError: if there is one.
+        """
+        if _has_map(json.loads(schema.text)):
+            raise SchemaError(
+                "the key has a map (additionalProperties), whose entries have no order: equal keys would have different"
+                " bytes, and go to different partitions"
+            )
+
+    def schema_of_value(self, value: Any) -> None:
+        """Returns ``None``: values of JSON bring no schema along."""
+        return None
+
+    def with_references(self, schema: SchemaText, client: RegistryClient, *, register: bool) -> SchemaText:
+        """Returns the schema as it is: its references were given with it."""
+        return schema
+
+    def frame(self, schema: SchemaText) -> bytes:
+        """Returns what stands between the id and the data: nothing."""
+        return b""
+
+    def writer(self, schema: SchemaText, client: RegistryClient, prefix: bytes) -> Callable[[Any], bytes]:
+        """Returns the function that writes values behind a prefix."""
+        serialize = self._serialize
+        return lambda value: prefix + serialize(value)
+
+    def reader(
+        self, registered: Registered, client: RegistryClient, start: int, frame: bytes | None = None
+    ) -> Callable[[bytes], Any]:
+        """Returns the function that reads data, which begin at ``start``."""
+        deserialize = self._deserialize
+        return lambda data: deserialize(data[start:])
+
+
+def _text_of(given: Any) -> str:
+    if not isinstance(given, str):
+        return json.dumps(given, separators=(",", ":"))
+    try:
+        found = json.loads(given)
+    except ValueError as error:
+        raise ConfigError(f"a JSON Schema is JSON, which {repr_of(given)} is not: {error}") from None
+    return json.dumps(found, separators=(",", ":"))
+
+
+def _has_map(schema: Any) -> bool:
+    if isinstance(schema, list):
+        return any(map(_has_map, schema))
+    if not isinstance(schema, dict):
+        return False
+    if isinstance(schema.get("additionalProperties"), dict) or "patternProperties" in schema:
+        return True
+    return any(map(_has_map, schema.values()))

@@ -1,0 +1,246 @@
+"""The serdes that users give: Avro, JSON Schema and Protobuf, each with its registry and its options."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Generic, SupportsIndex, TypeVar
+
+from processor_api.errors import ConfigError
+from processor_api.serde import Serde
+from processor_api.texts import repr_of
+from streams.registry.avro_models import AvroType as AvroType
+from streams.registry.bound import BoundSerde, Subject
+from streams.registry.schema_registry import SchemaRegistry
+from streams.registry.schemas import SchemaError, SchemaReference, TopicPart
+from streams.registry.settings import OF_SERDES, read_settings
+
+T = TypeVar("T")
+
+
+class SchemaSerde(Serde[T], Generic[T]):
+    """A serde whose schemas are in a registry. It reads and writes once it is bound to a topic.
+
+    :param model: the class of the values.
+    :param registry: ``None`` takes that of the builder, or of the settings of the application.
+    :param options: settings that are not those of the registry, for this serde alone.
+    """
+
+    __slots__ = ("model", "options", "registry", "schema_options")
+
+    kind = "schema"
+
+    def __init__(
+        self,
+        model: Any,
+        registry: SchemaRegistry | None,
+        options: Mapping[str, Any],
+        schema_options: Mapping[str, Any],
+    ) -> None:
+        if registry is not None and not isinstance(registry, SchemaRegistry):
+            raise ConfigError(f"registry= takes a SchemaRegistry, got {repr_of(registry)}")
+        self.model = model
+        self.registry = registry
+        self.options = read_settings(options)
+        if foreign := [name for name in self.options if name not in OF_SERDES]:
+            raise ConfigError(f"{foreign[0]} is a setting of the registry: give it to SchemaRegistry")
+        self.schema_options = dict(schema_options)
+        name = self.kind if model is None else f"{self.kind} {getattr(model, '__name__', model)}"
+        super().__init__(self._not_bound, self._not_bound, name=name)
+
+    def _not_bound(self, anything: Any) -> Any:
+        raise SchemaError(f"{self.name}: bind(topic, is_key=...) comes first: its schemas are those of a topic")
+
+    def _with_registry(self, registry: SchemaRegistry) -> Serde[T]:
+        return type(self)(self.model, registry=registry, **self.options_given())
+
+    def options_given(self) -> dict[str, Any]:
+        """Returns the arguments that this serde was made with, but for model and registry."""
+        return {**{name.replace(".", "_"): value for name, value in self.options.items()}, **self.schema_options}
+
+    def with_default(self, default: Serde[Any]) -> Serde[T]:
+        """Returns the serde with the registry of the default one, if it has none."""
+        registry = getattr(default, "registry", None)
+        return self._with_registry(registry) if self.registry is None and registry is not None else self
+
+    def settings(self) -> dict[str, Any]:
+        """Returns the settings in effect, under their dotted names."""
+        return {**(self.registry.settings if self.registry is not None else {}), **self.options}
+
+    def format(self) -> Any:
+        """Returns how values are written with a schema."""
+        raise TypeError("a serde of schemas has a format")
+
+    def bind(self, topic: str, *, is_key: bool) -> Serde[T]:
+        """Returns the serde for one topic.
+
+        :raises ConfigError: if there is no registry, or the schema is none of a key.
+        """
+        if self.registry is None:
+            raise ConfigError(
+                f"the serde {self.name!r} of topic {topic!r} has no schema registry: set schema.registry.url, or give"
+                " schema_registry= to StreamsBuilder or registry= to the serde",
+                topic=topic,
+            )
+        subject = Subject(self.name, self.format(), self.registry, self.settings(), TopicPart(topic, is_key))
+        return BoundSerde(subject, self.bind)
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
+        return _made_again, (type(self), self.model, self.registry, self.options_given())
+
+
+def _made_again(
+    kind: type[SchemaSerde[Any]], model: Any, registry: SchemaRegistry | None, options: dict[str, Any]
+) -> Any:
+    return kind(model, registry=registry, **options)
+
+
+def _references(given: Iterable[Any]) -> tuple[SchemaReference, ...]:
+    try:
+        return tuple(SchemaReference(*one) for one in given)
+    except TypeError:
+        raise ConfigError(f"references are (name, subject, version), got {repr_of(given)}") from None
+
+
+class Avro(SchemaSerde[T]):
+    """Avro records, with their schemas in a registry.
+
+    ::
+
+        from dataclasses import dataclass
+
+        from streams import Avro, SchemaRegistry, StreamsBuilder
+
+        @dataclass
+        class Order:
+            customer: str
+            cents: int
+
+        builder = StreamsBuilder(key_serde="string", schema_registry=SchemaRegistry("mock://shop"))
+        orders = builder.stream("orders", value_serde=Avro(Order))
+        big = orders.filter(lambda _, order: order.cents > 10_000)
+        big.to("big-orders", value_serde=Avro(Order))
+
+    :param model: a dataclass, a model of pydantic, or another type with an Avro type; the schema is made from it.
+        ``None`` reads dicts, and writes them with the schema they were read with, or the latest of the subject.
+    :param schema: the schema in place of the model's: a dict, a list, JSON, or the path of an ``.avsc`` file.
+    :param name: the full name of the model's record, as Java has it: ``com.shop.Order``.
+    :param references: schemas that ``schema`` uses, each ``(full name, subject, version)``.
+    :param registry: ``None`` takes that of the builder, or of the settings of the application.
+    :param options: settings for this serde alone, such as ``use_latest_version=True``.
+    :raises ConfigError: if a field has no Avro type, the schema is none, or an option is unknown.
+    """
+
+    __slots__ = ("_format",)
+
+    kind = "avro"
+
+    def __init__(
+        self,
+        model: type[T] | Any = None,
+        *,
+        schema: Any = None,
+        name: str | None = None,
+        references: Iterable[Any] = (),
+        registry: SchemaRegistry | None = None,
+        **options: Any,
+    ) -> None:
+        found = _references(references)
+        given = {"schema": schema, "name": name, "references": found}
+        super().__init__(model, registry, options, {key: one for key, one in given.items() if one})
+        from streams.registry.avro import AvroFormat
+
+        self._format = AvroFormat(model, schema, name, found)
+
+    def format(self) -> Any:
+        """Returns how values are written with a schema."""
+        return self._format
+
+
+class JsonSchema(SchemaSerde[T]):
+    """JSON, with its JSON Schemas in a registry.
+
+    ::
+
+        from pydantic import BaseModel
+
+        from streams import JsonSchema, SchemaRegistry, StreamsBuilder
+
+        class Order(BaseModel):
+            customer: str
+            cents: int
+
+        builder = StreamsBuilder(key_serde="string", schema_registry=SchemaRegistry("mock://shop"))
+        orders = builder.stream("orders", value_serde=JsonSchema(Order))
+
+    What is read is validated by the model, and not by the schema that it was written with; without a model nothing is,
+    as in Java unless ``json.fail.invalid.schema`` is set.
+
+    :param model: a model of pydantic or a dataclass; the schema is made from it. ``None`` reads and writes what JSON
+        has.
+    :param schema: the schema in place of the model's, as JSON or a dict; without it and a model, values are written
+        with the latest of the subject.
+    :param references: schemas that ``schema`` uses, each ``(name in $ref, subject, version)``.
+    :param registry: ``None`` takes that of the builder, or of the settings of the application.
+    :param options: settings for this serde alone, such as ``use_latest_version=True``.
+    :raises ConfigError: if the schema is none, or an option is unknown.
+    :raises TypeError: if pydantic can make nothing of the model.
+    """
+
+    __slots__ = ("_format",)
+
+    kind = "json schema"
+
+    def __init__(
+        self,
+        model: type[T] | Any = None,
+        *,
+        schema: Any = None,
+        references: Iterable[Any] = (),
+        registry: SchemaRegistry | None = None,
+        **options: Any,
+    ) -> None:
+        found = _references(references)
+        given = {"schema": schema, "references": found}
+        super().__init__(model, registry, options, {key: one for key, one in given.items() if one})
+        from streams.registry.json_schema import JsonSchemaFormat
+
+        self._format = JsonSchemaFormat(model, schema, found)
+
+    def format(self) -> Any:
+        """Returns how values are written with a schema."""
+        return self._format
+
+
+class Protobuf(SchemaSerde[T]):
+    """Messages of a class that ``protoc`` has generated, with the source of their file in a registry.
+
+    ::
+
+        from google.protobuf.struct_pb2 import Struct
+
+        from streams import Protobuf, SchemaRegistry
+
+        orders = Protobuf(Struct, registry=SchemaRegistry("mock://shop")).bind("orders", is_key=False)
+        assert orders.deserialize(orders.serialize(Struct())) == Struct()
+
+    Files that the file imports are registered before it, each in the subject of its own name, as Java's serde does.
+
+    :param model: the class.
+    :param registry: ``None`` takes that of the builder, or of the settings of the application.
+    :param options: settings for this serde alone, such as ``auto_register_schemas=False``.
+    :raises ConfigError: if it is no such class, or an option is unknown.
+    """
+
+    __slots__ = ("_format",)
+
+    kind = "protobuf"
+
+    def __init__(self, model: type[T], *, registry: SchemaRegistry | None = None, **options: Any) -> None:
+        super().__init__(model, registry, options, {})
+        from streams.registry.protobuf import ProtobufFormat
+
+        self._format = ProtobufFormat(model)
+
+    def format(self) -> Any:
+        """Returns how values are written with a schema."""
+        return self._format

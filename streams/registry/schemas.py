@@ -1,0 +1,56 @@
+"""The values that the parts of this room hand to each other: schemas, references, and what a registry answers."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+AVRO, PROTOBUF, JSON = "AVRO", "PROTOBUF", "JSON"
+"""The kinds of schemas, as registries name them."""
+
+
+class SchemaError(ValueError):
+    """A record that its schema, or the registry, does not let through; the text names subject, id or field."""
+
+
+class SchemaReference(NamedTuple):
+    """A schema that another one uses: under which name it does, and where it is registered."""
+
+    name: str
+    """The name in the schema that refers: a full name in Avro, the path of an import in Protobuf, a ``$ref`` in JSON
+    Schema."""
+    subject: str
+    version: int
+
+
+class SchemaText(NamedTuple):
+    """A schema as registries keep it."""
+
+    text: str
+    kind: str = AVRO
+    references: tuple[SchemaReference, ...] = ()
+
+
+class Registered(NamedTuple):
+    """A schema in a registry."""
+
+    schema: SchemaText
+    id: int
+    guid: str | None = None
+    """The id that is the same in all registries (Confluent Platform 8); ``None`` where the registry has none."""
+    version: int | None = None
+    subject: str | None = None
+
+
+class TopicPart(NamedTuple):
+    """The topic and the part of its records that a serde is bound to."""
+
+    topic: str
+    is_key: bool
+
+    @property
+    def part(self) -> str:
+        """``key`` or ``value``."""
+        return "key" if self.is_key else "value"
+
+    def __str__(self) -> str:
+        return f"the {self.part}s of topic {self.topic!r}"

@@ -1,0 +1,173 @@
+"""The settings of a registry under Confluent's names, checked before anything is asked."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from processor_api.errors import ConfigError
+from processor_api.texts import plain_str, repr_of
+
+DEFAULT_TIMEOUT_MS = 60_000
+
+TOPIC, RECORD, TOPIC_RECORD, ASSOCIATED = "topic", "record", "topic_record", "associated"
+_STRATEGIES = {
+    **{name: name for name in (TOPIC, RECORD, TOPIC_RECORD, ASSOCIATED)},
+    "topicnamestrategy": TOPIC,
+    "recordnamestrategy": RECORD,
+    "topicrecordnamestrategy": TOPIC_RECORD,
+    "associatednamestrategy": ASSOCIATED,
+}
+
+
+def _flag(value: Any) -> bool:
+    known = {"true": True, "false": False}.get(str(value).lower())
+    if known is None:
+        raise ValueError(f"is true or false, not {repr_of(value)}")
+    return known
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"is a text, not {repr_of(value)}")
+    return value
+
+
+def _path(value: Any) -> str:
+    return _text(str(value))
+
+
+def _count(value: Any) -> int:
+    try:
+        found = int(value)
+    except (TypeError, ValueError):
+        found = -1
+    if found < 0 or isinstance(value, bool):
+        raise ValueError(f"is a whole number, not {repr_of(value)}")
+    return found
+
+
+def _strategy(value: Any) -> str:
+    """Reads the name of a strategy, or the class of one of Java's."""
+    name = plain_str(value).rpartition(".")[2].lower()
+    if name not in _STRATEGIES:
+        raise ValueError(f"is topic, record, topic_record or associated, not {repr_of(value)}")
+    return _STRATEGIES[name]
+
+
+def _ids(value: Any) -> str:
+    name = plain_str(value).lower()
+    if name not in ("prefix", "header"):
+        raise ValueError(f"is prefix or header, not {repr_of(value)}")
+    return name
+
+
+def _user(value: Any) -> str:
+    if ":" not in _text(value):
+        raise ValueError("is user:password")
+    return str(value)
+
+
+def _url(value: Any) -> str:
+    text = ",".join(value) if isinstance(value, (list, tuple)) else value
+    for one in _text(text).split(","):
+        if not one.strip().startswith(("http://", "https://", "mock://")):
+            raise ValueError(f"begins with http://, https:// or mock://, not {repr_of(one)}")
+    return str(text)
+
+
+READERS: dict[str, Callable[[Any], Any]] = {
+    "url": _url,
+    "auto.register.schemas": _flag,
+    "use.latest.version": _flag,
+    "normalize.schemas": _flag,
+    "subject.name.strategy": _strategy,
+    "key.subject.name.strategy": _strategy,
+    "value.subject.name.strategy": _strategy,
+    "schema.ids": _ids,
+    "timeout.ms": _count,
+    "request.timeout.ms": _count,
+    "cache.capacity": _count,
+    "cache.latest.ttl.sec": _count,
+    "proxy": _text,
+    "ssl.ca.location": _path,
+    "ssl.certificate.location": _path,
+    "ssl.key.location": _path,
+    "ssl.key.password": _text,
+    "basic.auth.user.info": _user,
+    "bearer.auth.token": _text,
+    "bearer.auth.credentials.source": _text,
+    "bearer.auth.client.id": _text,
+    "bearer.auth.client.secret": _text,
+    "bearer.auth.scope": _text,
+    "bearer.auth.issuer.endpoint.url": _text,
+    "bearer.auth.logical.cluster": _text,
+    "bearer.auth.identity.pool.id": _text,
+}
+"""Each setting, and how its value is read."""
+
+SECRETS = frozenset({"basic.auth.user.info", "bearer.auth.token", "bearer.auth.client.secret", "ssl.key.password"})
+OF_SERDES = frozenset(
+    {
+        "auto.register.schemas",
+        "use.latest.version",
+        "normalize.schemas",
+        "subject.name.strategy",
+        "key.subject.name.strategy",
+        "value.subject.name.strategy",
+        "schema.ids",
+    }
+)
+"""Settings of serdes, which one of them may have for itself; all others are those of the client."""
+
+_NOTHING_TO_DO = {
+    "basic.auth.credentials.source": ("URL", "USER_INFO"),
+    "specific.avro.reader": None,
+    "avro.use.logical.type.converters": None,
+    "json.fail.invalid.schema": None,
+}
+"""Settings of Java's serdes that need nothing here; with values, only those."""
+_JAVA_TLS = "give certificates as PEM files: ssl.ca.location, ssl.certificate.location, ssl.key.location"
+
+
+def read_settings(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns settings under their dotted names; they may be given in snake case.
+
+    :raises ConfigError: if one is unknown, or its value wrong.
+    """
+    found: dict[str, Any] = {}
+    for name, value in given.items():
+        dotted = str(name).replace("_", ".")
+        if dotted in _NOTHING_TO_DO:
+            allowed = _NOTHING_TO_DO[dotted]
+            if allowed is not None and str(value) not in allowed:
+                raise ConfigError(f"{dotted} of a schema registry is {' or '.join(allowed)}, not {repr_of(value)}")
+            continue
+        if value is None:
+            continue
+        if dotted not in READERS:
+            raise ConfigError(f"a schema registry has no setting {dotted!r}{_hint(dotted)}")
+        try:
+            found[dotted] = READERS[dotted](value)
+        except ValueError as error:
+            raise ConfigError(f"{dotted} of a schema registry {error}") from None
+    return found
+
+
+def _hint(name: str) -> str:
+    if name.startswith("ssl."):
+        return f": {_JAVA_TLS}"
+    near = difflib.get_close_matches(name, READERS, n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def without_login(url: str) -> str:
+    """Returns a URL, or several, without user and password."""
+    return ",".join(_one_without_login(one.strip()) for one in url.split(","))
+
+
+def _one_without_login(url: str) -> str:
+    scheme, separator, rest = url.partition("://")
+    host, slash, path = rest.partition("/")
+    return f"{scheme}{separator}{host.rpartition('@')[2]}{slash}{path}"

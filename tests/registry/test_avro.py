@@ -1,0 +1,333 @@
+"""Avro with schemas in a registry: the bytes are those of Confluent's serializer, and each reads the other's."""
+
+from __future__ import annotations
+
+import datetime
+import enum
+import json
+import pickle
+import uuid
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Annotated, Any
+
+import pytest
+from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, Field
+
+from streams import Avro, AvroType, SchemaRegistry
+from streams.registry.schemas import SchemaError
+
+PLACE = SerializationContext("orders", MessageField.VALUE)
+INT = st.integers(-(1 << 31), (1 << 31) - 1)
+LONG = st.integers(-(1 << 63), (1 << 63) - 1)
+DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}
+
+
+EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+
+
+class Colour(enum.Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+@dataclass
+class Item:
+    sku: str
+    count: Annotated[int, AvroType("int")] = 1
+
+
+@dataclass
+class Cash:
+    cents: int
+
+
+@dataclass
+class Card:
+    number: str
+    name: str | None = None
+
+
+@dataclass
+class Order:
+    id: uuid.UUID
+    customer: str
+    paid: bool
+    weight: float
+    raw: bytes
+    colour: Colour
+    items: list[Item]
+    labels: dict[str, int]
+    payment: Cash | Card
+    price: Annotated[Decimal, AvroType(DECIMAL)]
+    at: datetime.datetime
+    day: datetime.date
+    note: str | None = None
+    tags: list[str] = field(default_factory=list)
+
+
+ITEM_SCHEMA: dict[str, Any] = {
+    "type": "record",
+    "name": "Item",
+    "fields": [{"name": "sku", "type": "string"}, {"name": "count", "type": ["null", "int"]}],
+}
+
+
+class ItemModel(BaseModel):
+    sku: str
+    count: Annotated[int, AvroType("int")] = 1
+
+
+class OrderModel(BaseModel):
+    customer: str
+    items: list[ItemModel]
+    colour: Colour = Colour.RED
+    price: Decimal = Field(max_digits=9, decimal_places=2)
+    note: str | None = None
+    payment_kind: str = Field(default="cash", alias="paymentKind")
+
+
+def registry_of(test: Any) -> SchemaRegistry:
+    return SchemaRegistry(f"mock://{test.node.nodeid}")
+
+
+@pytest.fixture
+def registry(request: pytest.FixtureRequest) -> SchemaRegistry:
+    return registry_of(request)
+
+
+def bound(serde: Any, topic: str = "orders", is_key: bool = False) -> Any:
+    return serde.bind(topic, is_key=is_key)
+
+
+TEXT = st.text(max_size=5)
+ITEMS = st.builds(Item, TEXT, INT)
+ORDERS = st.builds(
+    Order,
+    id=st.uuids(),
+    customer=TEXT,
+    paid=st.booleans(),
+    weight=st.floats(allow_nan=False),
+    raw=st.binary(max_size=5),
+    colour=st.sampled_from(Colour),
+    items=st.lists(ITEMS, max_size=3),
+    labels=st.dictionaries(TEXT, LONG, max_size=3),
+    payment=st.builds(Cash, LONG) | st.builds(Card, TEXT, TEXT | st.none()),
+    price=st.decimals("-1000000", "1000000", places=2),
+    at=st.integers(-(1 << 51), 1 << 52).map(lambda us: EPOCH + datetime.timedelta(microseconds=us)),
+    day=st.dates(datetime.date(1900, 1, 1), datetime.date(2200, 1, 1)),
+    note=TEXT | st.none(),
+    tags=st.lists(TEXT, max_size=3),
+)
+
+
+@given(ORDERS)
+def test_objects_come_back_as_they_were(order: Order) -> None:
+    serde = bound(Avro(Order, name="com.shop.Order", registry=SchemaRegistry("mock://round-trip")))
+    assert serde.deserialize(serde.serialize(order)) == order
+
+
+@given(st.builds(Item, TEXT, INT))
+def test_bytes_are_those_of_confluents_serializer(item: Item) -> None:
+    registry = SchemaRegistry("mock://equal-bytes")
+    ours = Avro(Item, registry=registry)
+    theirs = their_client(registry)
+    schema = ours.format().own.text
+    fields = {"sku": item.sku, "count": item.count}
+    written = bound(ours).serialize(item)
+    conf = {"subject.name.strategy.type": "TOPIC"}
+    assert AvroSerializer(theirs, schema, conf=conf)(fields, PLACE) == written
+    assert AvroDeserializer(theirs, conf=conf)(written, PLACE) == fields
+
+
+def their_client(registry: SchemaRegistry) -> SchemaRegistryClient:
+    """The client in memory that the serdes use, as any other program on the registry would see it."""
+    found = registry.client._client
+    assert isinstance(found, SchemaRegistryClient)
+    return found
+
+
+def test_models_of_pydantic_come_back_validated_under_their_aliases(registry: SchemaRegistry) -> None:
+    serde = bound(Avro(OrderModel, registry=registry))
+    order = OrderModel(customer="ann", items=[ItemModel(sku="tea")], price=Decimal("1.20"), paymentKind="card")
+    assert serde.deserialize(serde.serialize(order)) == order
+    schema = json.loads(Avro(OrderModel, registry=registry).format().own.text)
+    names = [one["name"] for one in schema["fields"]]
+    assert names == ["customer", "items", "colour", "price", "note", "paymentKind"]
+
+
+def test_the_schema_of_a_class_has_its_defaults_unions_and_logical_types(registry: SchemaRegistry) -> None:
+    fields = {one["name"]: one for one in json.loads(Avro(Order, name="com.shop.Order").format().own.text)["fields"]}
+    assert fields["note"] == {"name": "note", "type": ["null", "string"], "default": None}
+    assert fields["tags"] == {"name": "tags", "type": {"type": "array", "items": "string"}, "default": []}
+    assert fields["at"]["type"] == {"type": "long", "logicalType": "timestamp-micros"}
+    assert fields["price"]["type"] == DECIMAL
+    assert fields["colour"]["type"] == {"type": "enum", "name": "com.shop.Colour", "symbols": ["red", "blue"]}
+    assert [one["name"] for one in fields["payment"]["type"]] == ["com.shop.Cash", "com.shop.Card"]
+
+
+def test_dicts_are_written_with_the_schema_given(registry: SchemaRegistry) -> None:
+    schema = {"type": "record", "name": "Item", "fields": [{"name": "sku", "type": "string"}]}
+    serde = bound(Avro(schema=schema, registry=registry))
+    assert serde.deserialize(serde.serialize({"sku": "tea"})) == {"sku": "tea"}
+
+
+def test_a_record_without_a_model_is_written_with_the_schema_it_was_read_with(registry: SchemaRegistry) -> None:
+    written = bound(Avro(Item, registry=registry)).serialize(Item("tea", 2))
+    record = bound(Avro(registry=registry)).deserialize(written)
+    assert record == {"sku": "tea", "count": 2}
+    for same in (record, pickle.loads(pickle.dumps(record))):
+        copied = bound(Avro(registry=registry), "copies").serialize(same)
+        assert copied[5:] == written[5:]
+    assert bound(Avro(Item, registry=registry), "copies").deserialize(copied) == Item("tea", 2)
+
+
+def test_a_plain_dict_is_written_with_the_latest_schema_of_its_subject(registry: SchemaRegistry) -> None:
+    with pytest.raises(SchemaError, match="latest version of subject orders-value"):
+        bound(Avro(registry=registry)).serialize({"sku": "tea", "count": 2})
+    bound(Avro(Item, registry=registry)).serialize(Item("tea"))
+    assert bound(Avro(registry=registry)).serialize({"sku": "tea", "count": 2})[5:] == b"\x06tea\x04"
+
+
+@pytest.mark.parametrize("value", ["tea", b"tea", True, 7, 1.5])
+def test_plain_values_have_the_schemas_of_javas_serde(registry: SchemaRegistry, value: Any) -> None:
+    serde = bound(Avro(registry=registry))
+    found = serde.deserialize(serde.serialize(value))
+    assert (found, type(found)) == (value, type(value))
+
+
+# ---------------------------------------------------------------------- schemas that change
+
+
+@dataclass
+class ItemOfLater:
+    name: Annotated[str, AvroType(aliases=["sku"])]
+    colour: str = "white"
+
+
+def test_a_later_schema_reads_older_records_by_alias_and_default(registry: SchemaRegistry) -> None:
+    data = bound(Avro(Item, registry=registry)).serialize(Item("tea", 3))
+    assert bound(Avro(ItemOfLater, name="Item", registry=registry)).deserialize(data) == ItemOfLater("tea", "white")
+
+
+def test_an_older_schema_reads_later_records_without_their_new_fields(registry: SchemaRegistry) -> None:
+    later = {
+        "type": "record",
+        "name": "Item",
+        "fields": [
+            {"name": "new", "type": "long"},
+            {"name": "sku", "type": "string"},
+            {"name": "count", "type": "int"},
+        ],
+    }
+    data = bound(Avro(schema=later, registry=registry)).serialize({"new": 1, "sku": "tea", "count": 3})
+    assert bound(Avro(Item, registry=registry)).deserialize(data) == Item("tea", 3)
+
+
+def test_one_topic_may_have_records_of_several_schemas(registry: SchemaRegistry) -> None:
+    first = bound(Avro(Item, registry=registry)).serialize(Item("tea"))
+    second = bound(Avro(ItemOfLater, name="Item", registry=registry)).serialize(ItemOfLater("milk", "red"))
+    serde = bound(Avro(ItemOfLater, name="Item", registry=registry))
+    read = [serde.deserialize(data) for data in (first, second, first)]
+    assert read == [ItemOfLater("tea"), ItemOfLater("milk", "red"), ItemOfLater("tea")]
+
+
+def test_references_are_fetched_for_writing_and_reading(registry: SchemaRegistry) -> None:
+    bound(Avro(Item, name="shop.Item", registry=registry), "items").serialize(Item("tea"))
+    schema = {"type": "record", "name": "shop.Box", "fields": [{"name": "item", "type": "shop.Item"}]}
+    serde = bound(Avro(schema=schema, references=[("shop.Item", "items-value", 1)], registry=registry), "boxes")
+    box = {"item": {"sku": "tea", "count": 2}}
+    assert bound(Avro(registry=registry), "boxes").deserialize(serde.serialize(box)) == box
+
+
+# ---------------------------------------------------------------------- bad input
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ({"sku": "tea", "count": 1.5}, "field count is no int: 1.5"),
+        ({"sku": "tea", "count": 1 << 31}, "field count is no int: 2147483648"),
+        ({"sku": "tea", "count": True}, "field count is no int: True"),
+        ({"sku": None, "count": 1}, "field sku is no string: None"),
+        ({"sku": "tea"}, "field count is missing"),
+        ({"sku": "tea", "count": 1, "colour": "red"}, "field colour is not in the schema of Item"),
+        ("tea", "the value is no record Item"),
+    ],
+)
+def test_a_value_that_does_not_fit_names_its_field(registry: SchemaRegistry, value: Any, why: str) -> None:
+    with pytest.raises(SchemaError, match=why) as failed:
+        bound(Avro(schema=ITEM_SCHEMA, registry=registry)).serialize(value)
+    assert "schema id 1 of subject orders-value" in str(failed.value)
+
+
+def test_a_field_inside_of_others_is_named_by_its_way(registry: SchemaRegistry) -> None:
+    @dataclass
+    class Box:
+        items: list[Item]
+
+    with pytest.raises(SchemaError, match=r"field items\[1\].count is no int: 1.5"):
+        bound(Avro(Box, registry=registry)).serialize(Box([Item("tea"), Item("milk", 1.5)]))  # type: ignore[arg-type]
+
+
+def test_a_time_without_a_zone_is_refused(registry: SchemaRegistry) -> None:
+    with pytest.raises(SchemaError, match="no time zone"):
+        bound(Avro(datetime.datetime, registry=registry)).serialize(datetime.datetime(2024, 1, 1))  # noqa: DTZ001
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b"", "0 bytes that begin with nothing have no id of a schema"),
+        (b"\x00\x00", "2 bytes that begin with 0000 have no id"),
+        (b"\x05abcdef", "the first byte would be 0 or 1"),
+        (b"\x00\x00\x00\x00\x63abc", r"schema id 99: the registry mock://.* has no such schema"),
+        (b"\x01" + bytes(16) + b"abc", "schema GUID 00000000-0000-0000-0000-000000000000"),
+        (b"\x00\x00\x00\x00\x01\x06te", "schema id 1 .subject orders-value.: EOFError"),
+    ],
+)
+def test_data_that_cannot_be_read_name_topic_subject_and_id(registry: SchemaRegistry, data: bytes, why: str) -> None:
+    serde = bound(Avro(Item, registry=registry))
+    serde.serialize(Item("tea"))
+    with pytest.raises(SchemaError, match=why) as failed:
+        serde.deserialize(data)
+    assert "orders" in str(failed.value)
+
+
+def test_a_prefix_with_a_guid_is_read(registry: SchemaRegistry) -> None:
+    serde = bound(Avro(Item, registry=registry))
+    data = serde.serialize(Item("tea"))
+    guid = registry.client.latest("orders-value").guid
+    assert guid is not None
+    assert serde.deserialize(b"\x01" + uuid.UUID(guid).bytes + data[5:]) == Item("tea")
+
+
+def test_a_key_with_a_map_is_refused_when_it_is_bound(registry: SchemaRegistry) -> None:
+    with pytest.raises(SchemaError, match=r"the key\.labels is a map"):
+        bound(Avro(Order, registry=registry), is_key=True)
+
+
+def test_equal_keys_have_equal_bytes_however_their_fields_are_ordered(registry: SchemaRegistry) -> None:
+    serde = bound(Avro(schema=ITEM_SCHEMA, registry=registry), is_key=True)
+    assert serde.serialize({"sku": "tea", "count": 1}) == serde.serialize({"count": 1, "sku": "tea"})
+
+
+def test_data_nested_deeper_than_the_stack_are_an_error(registry: SchemaRegistry) -> None:
+    node = {"type": "record", "name": "Node", "fields": [{"name": "next", "type": ["null", "Node"]}]}
+    serde = bound(Avro(schema=node, registry=registry))
+    shallow: Any = None
+    for _ in range(50):
+        shallow = {"next": shallow}
+    assert serde.deserialize(serde.serialize(shallow)) == shallow
+    with pytest.raises(SchemaError, match="nested too deep"):
+        serde.deserialize(serde.serialize({"next": None})[:5] + b"\x02" * 1_000_000 + b"\x00")
+    deep: Any = None
+    for _ in range(100_000):
+        deep = {"next": deep}
+    with pytest.raises(SchemaError, match="nested too deep"):
+        serde.serialize(deep)
