@@ -597,6 +597,13 @@ PREFIXES: tuple[Prefix, ...] = (
     Prefix("admin.", "admin", "A", "the admin client"),
     Prefix("topic.", "topic", "T", "internal topics when they are created"),
     Prefix(
+        "schema.registry.",
+        "schema_registry",
+        "-",
+        "the [schema registry](schema-registry.md#settings) and its serdes; Java's settings of these serdes, such as"
+        " `auto.register.schemas`, need no prefix",
+    ),
+    Prefix(
         "client.tag.", "client_tag", "-", "tags of this process, such as its zone, for `rack.aware.assignment.tags`"
     ),
 )

@@ -19,6 +19,7 @@ from pydantic import (
     PlainSerializer,
     PlainValidator,
     ValidationError,
+    ValidationInfo,
     ValidatorFunctionWrapHandler,
     field_validator,
 )
@@ -54,6 +55,8 @@ Settings = Annotated[
     Mapping[str, Any], AfterValidator(values.with_whole_paths), AfterValidator(SecretSettings), PlainSerializer(masked)
 ]
 
+RegistrySettings = Annotated[Settings, AfterValidator(values.schema_registry)]
+
 _INT = (1 << 31) - 1
 _TAG_NAME_MAX, _TAG_VALUE_MAX = 20, 30
 _TRANSACTION_TIMEOUT_MS = 10_000
@@ -76,6 +79,12 @@ def _default_commit_interval_ms(known: dict[str, Any]) -> int:
 def _default_isolation_level(known: dict[str, Any]) -> Literal["READ_UNCOMMITTED", "READ_COMMITTED"]:
     """Returns ``read_committed`` under exactly-once: readers should not see what an abort takes back (KIP-892)."""
     return "READ_COMMITTED" if known.get("processing_guarantee") == "exactly_once_v2" else "READ_UNCOMMITTED"
+
+
+def _default_serde(known: dict[str, Any]) -> Serde[Any] | None:
+    """Returns the serde of what has none: none, but with the registry where there is one."""
+    registry = values.registry_of(known.get("schema_registry"))
+    return None if registry is None else registry.as_default(None)
 
 
 class StreamsConfig(BaseModel):
@@ -119,8 +128,11 @@ class StreamsConfig(BaseModel):
     http_max_cpu_percent: Annotated[int, PlainValidator(values.whole(1, 100))] = 5
     group_protocol: Annotated[Literal["classic", "streams"], PlainValidator(_PROTOCOL)] = "classic"
 
-    default_key_serde: AnySerde = None
-    default_value_serde: AnySerde = None
+    schema_registry: RegistrySettings = Field(default_factory=dict)
+    """Settings of the schema registry, without their prefix; none if there is none."""
+    default_key_serde: AnySerde = Field(default_factory=_default_serde)
+    """A registry in it is that of serdes without one; so for the next one."""
+    default_value_serde: AnySerde = Field(default_factory=_default_serde)
     default_timestamp_extractor: Annotated[
         TimestampExtractor | None, PlainValidator(values.optional(values.extractor))
     ] = None
@@ -275,6 +287,13 @@ class StreamsConfig(BaseModel):
             raise
         except Exception as error:
             raise ValueError(values.unreadable(error)) from error
+
+    @field_validator("default_key_serde", "default_value_serde", mode="after")
+    @classmethod
+    def _with_registry(cls, value: Serde[Any] | None, info: ValidationInfo) -> Serde[Any] | None:
+        """Gives the registry of the settings to the default serdes, and by these to all that have none."""
+        registry = values.registry_of(info.data.get("schema_registry"))
+        return value if registry is None else registry.as_default(value)
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Refuses every change.
@@ -449,7 +468,7 @@ REQUIRED = {
 
 def _sentences(error: ValidationError) -> list[str]:
     """Returns one sentence for each wrong field, under Kafka's name."""
-    names = {key.field: key.name for key in KEYS}
+    names = {key.field: key.name for key in KEYS} | {prefix.field: prefix.name.rstrip(".") for prefix in PREFIXES}
     sentences = []
     for found in error.errors(include_url=False, include_input=False):
         if found["type"] == "default_factory_not_called":

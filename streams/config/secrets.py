@@ -9,6 +9,7 @@ MASK = "********"
 
 _PARTS = (
     "password", "passphrase", "secret", "jaas.config", "key.pem", "keystore.key", "oauthbearer.config",
+    "auth.user.info",
     # A function that holds a token, an address with a password or a key in it, a command and pairs that may have one.
     "oauth.cb", "token.endpoint.url", "kinit.cmd", "oauthbearer.extensions",
 )  # fmt: skip

@@ -75,6 +75,22 @@ _OLDER_NAMES = {
 """Names that Kafka Streams still takes, to those that it has now, which win when both are given."""
 _OTHER_NAMES = {"default.state.isolation.level": "default.interactive.query.isolation.level"}
 """Names that a KIP gave and Kafka Streams does not have (KIP-892)."""
+_OF_REGISTRY = frozenset(
+    {
+        "auto.register.schemas",
+        "use.latest.version",
+        "normalize.schemas",
+        "key.subject.name.strategy",
+        "value.subject.name.strategy",
+        "basic.auth.credentials.source",
+        "basic.auth.user.info",
+        "bearer.auth.credentials.source",
+        "bearer.auth.token",
+        "specific.avro.reader",
+    }
+)
+"""Settings of Java's serdes with schema registries, which have no prefix there."""
+_REGISTRY = next(prefix for prefix in PREFIXES if prefix.field == "schema_registry")
 _KINDS = {"C": "consumer", "P": "producer", "A": "admin client"}
 _FIXED_STARTS = ("restore.consumer.", "global.consumer.")
 
@@ -168,9 +184,13 @@ def _locate(name: str) -> SettingPlace | None:
     if key is not None:
         passed_on = key.field is None and key.status != REFUSED and key.name not in _OLDER_NAMES
         return SettingPlace(None if passed_on else key, None, key.name)
+    if dotted in _OF_REGISTRY:
+        return SettingPlace(None, _REGISTRY, dotted)
     for prefix in PREFIXES:
         if dotted.startswith(prefix.name) and len(dotted) > len(prefix.name):
             rest = name[len(prefix.name) :]
+            if prefix is _REGISTRY:
+                return SettingPlace(None, prefix, rest.replace("_", "."))
             return SettingPlace(None, prefix, rest if prefix.scope == "-" else _dotted_client_name(rest))
     client_name = _dotted_client_name(name)
     return SettingPlace(None, None, client_name) if client_name in KNOWN else None

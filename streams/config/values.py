@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from processor_api.errors import ConfigError
 from processor_api.handlers import (
     default_production,
     log_and_continue,
@@ -33,6 +34,7 @@ from processor_api.user_code.given_serdes import as_serde, class_of
 from processor_api.user_code.given_values import is_of
 from state.engine.registry import engine_names
 from streams.config.import_path import NoSuchObject, import_object
+from streams.registry.schema_registry import DefaultWithRegistry, SchemaRegistry
 
 _LEGAL_ID = re.compile(r"[a-zA-Z0-9._-]+")
 _MAX_TOPIC_NAME = 249
@@ -61,6 +63,17 @@ _JAVA_SERDES: dict[str, Serde[Any]] = {
     "Void": Serdes.VOID,
 }
 _JAVA_SERDE = re.compile(r"org\.apache\.kafka\.common\.serialization\.Serdes\$(\w+)Serde")
+_JAVA_SCHEMA_SERDES = {
+    "io.confluent.kafka.streams.serdes.avro.GenericAvroSerde": "avro",
+    "io.confluent.kafka.streams.serdes.avro.PrimitiveAvroSerde": "avro",
+}
+_JAVA_SERDES_OF_CLASSES = {
+    "io.confluent.kafka.streams.serdes.avro.SpecificAvroSerde": "Avro(Order)",
+    "io.confluent.kafka.streams.serdes.avro.ReflectionAvroSerde": "Avro(Order)",
+    "io.confluent.kafka.streams.serdes.protobuf.KafkaProtobufSerde": "Protobuf(Order)",
+    "io.confluent.kafka.streams.serdes.json.KafkaJsonSchemaSerde": "JsonSchema(Order)",
+}
+"""Serdes of Java that make objects of classes, which here are given: by the import path of such a serde."""
 _JAVA_EXTRACTORS: dict[str, Callable[..., Any]] = {
     "FailOnInvalidTimestamp": fail_on_invalid_timestamp,
     "LogAndSkipOnInvalidTimestamp": log_and_skip_on_invalid_timestamp,
@@ -360,6 +373,14 @@ def serde(value: Any) -> Serde[Any]:
     java = _JAVA_SERDE.fullmatch(value) if isinstance(value, str) else None
     if java is not None and java[1] in _JAVA_SERDES:
         return _JAVA_SERDES[java[1]]
+    if isinstance(value, str) and value in _JAVA_SERDES_OF_CLASSES:
+        example = _JAVA_SERDES_OF_CLASSES[value]
+        raise ValueError(
+            f"names {value}, whose classes are Java's: give the import path of a serde such as {example}, or avro for"
+            " records as dicts"
+        )
+    if isinstance(value, str):
+        value = _JAVA_SCHEMA_SERDES.get(value, value)
     is_path = isinstance(value, str) and not value.isidentifier()  # an import path has more than one word
     try:
         return as_serde(_imported(value) if is_path else value)
@@ -373,8 +394,29 @@ def serde(value: Any) -> Serde[Any]:
         raise ValueError(text if text.startswith(("must ", "names ")) else f"must be a serde: {text}") from error
 
 
+def schema_registry(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Reads the settings of a schema registry, without their prefix."""
+    if settings:
+        try:
+            registry_of(settings)
+        except ConfigError as error:
+            raise ValueError(f"is wrong: {error.message}") from None
+    return settings
+
+
+def registry_of(settings: Mapping[str, Any] | None) -> SchemaRegistry | None:
+    """Returns the schema registry of an application; ``None`` if it has none.
+
+    :raises ConfigError: if a setting is wrong.
+    """
+    return SchemaRegistry.of(settings) if settings else None
+
+
 def serde_text(given: Serde[Any]) -> str:
-    """Returns a text for a serde that :func:`serde` reads, wherever there is one: its name or an import path."""
+    """Returns a text for a serde that :func:`serde` reads, wherever there is one: its name or an import path; none for
+    a registry without a serde."""
+    if isinstance(given, DefaultWithRegistry):
+        return "" if given.inner is None else serde_text(given.inner)
     if any(given is known for known in vars(Serdes).values()):
         return given.name
     model = class_of(given)

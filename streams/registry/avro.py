@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from processor_api.errors import ConfigError
 from processor_api.texts import MOST_VALUE, cut, repr_of
+from processor_api.user_code.given_values import is_of
 from streams.registry.avro_models import from_avro, is_flat, schema_of, to_avro
 from streams.registry.schemas import AVRO, Registered, SchemaError, SchemaReference, SchemaText
 
@@ -204,18 +205,18 @@ class AvroFormat:
 
 
 def _text_of(given: Any) -> str:
-    if isinstance(given, Path) or (isinstance(given, str) and given.endswith(".avsc")):
+    if is_of(given, Path) or (is_of(given, str) and given.endswith(".avsc")):
         try:
             given = Path(given).read_text(encoding="utf-8")
         except OSError as error:
             raise ConfigError(f"the Avro schema cannot be read: {error}") from error
-    if not isinstance(given, str):
-        return json.dumps(given, separators=(",", ":"))
     try:
-        found = json.loads(given)
-    except ValueError as error:
+        found = json.loads(given) if is_of(given, str) else given
+        if not any(is_of(found, kind) for kind in (str, dict, list)):
+            raise ValueError("it is a text, a dict or a list")
+        return json.dumps(found, separators=(",", ":"))
+    except (ValueError, TypeError, RecursionError) as error:
         raise ConfigError(f"an Avro schema is JSON, which {repr_of(given)} is not: {error}") from None
-    return json.dumps(found, separators=(",", ":"))
 
 
 def _parsed(schema: SchemaText, client: RegistryClient) -> tuple[Any, dict[str, Any]]:

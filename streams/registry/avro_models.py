@@ -62,16 +62,25 @@ class AvroType:
 
     :param schema: the type as JSON has it: a name, a dict or a list.
     :param aliases: names that the field had in older schemas.
+    :raises ConfigError: if they are none of these.
     """
 
     __slots__ = ("aliases", "schema")
 
     def __init__(self, schema: Any = None, *, aliases: Sequence[str] = ()) -> None:
+        if schema is not None and not isinstance(schema, (str, dict, list)):
+            raise ConfigError(f"an Avro type is a name, a dict or a list, got {repr_of(schema)}")
+        if not isinstance(aliases, (list, tuple)) or not all(map(_is_name, aliases)):
+            raise ConfigError(f"aliases are a list of names of fields, got {repr_of(aliases)}")
         self.schema = schema
         self.aliases = tuple(aliases)
 
     def __repr__(self) -> str:
         return f"AvroType({self.schema!r}{f', aliases={self.aliases!r}' if self.aliases else ''})"
+
+
+def _is_name(given: Any) -> bool:
+    return isinstance(given, str) and _NAME.fullmatch(given) is not None
 
 
 class _Field(NamedTuple):
@@ -104,14 +113,14 @@ def _fields(model: type) -> Iterator[_Field]:
         yield _Field(name, attribute, annotation, default)
 
 
-def schema_of(model: Any, name: str | None = None) -> Any:
+def schema_of(model: Any, name: Any = None) -> Any:
     """Returns the Avro schema of a type, as JSON has it.
 
     :param name: the full name of the record, ``namespace.Name``; the class's own name if left out. Records in it have
         the same namespace.
     :raises ConfigError: if a field has no Avro type; it names the field.
     """
-    if name is not None and not _FULL_NAME.fullmatch(name):
+    if name is not None and not (isinstance(name, str) and _FULL_NAME.fullmatch(name)):
         raise ConfigError(f"the name of an Avro record is like com.shop.Order, not {repr_of(name)}")
     return _Schemas(model, name).of(model, getattr(model, "__name__", str(model)))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 
 from processor_api.serde import Serde
 from processor_api.texts import plain_str
@@ -19,6 +19,8 @@ from streams.registry.settings import ASSOCIATED, TOPIC, TOPIC_RECORD
 if TYPE_CHECKING:
     from streams.registry.client import RegistryClient
 
+KEY_HEADER, VALUE_HEADER = "__key_schema_id", "__value_schema_id"
+CHANGELOG = "-changelog"
 ID_MAGIC, GUID_MAGIC = b"\x00", b"\x01"
 ID_SIZE, GUID_SIZE = 5, 17
 """The bytes in front of the data: a magic byte, and an id of four bytes or a GUID."""
@@ -55,6 +57,54 @@ def _bound_again(bind: Callable[..., Serde[Any]], place: TopicPart) -> Serde[Any
     return bind(place.topic, is_key=place.is_key)
 
 
+class HeaderBoundSerde(BoundSerde):
+    """A serde of schemas that is bound to a topic whose records have the ids of their schemas in headers.
+
+    Of a record with such a header the data have nothing in front; without headers, as in a store, ids are in front of
+    the data. Both are read.
+    """
+
+    __slots__ = ("_readers", "_writers")
+
+    def __init__(self, subject: Subject, bind: Callable[..., Serde[Any]]) -> None:
+        super().__init__(subject, bind)
+        self._writers = Writers(subject, in_headers=True)
+        self._readers = Readers(subject)
+
+    @property
+    def takes_headers(self) -> bool:
+        """``True``: the bytes go together with a header."""
+        return True
+
+    def with_headers(self, headers: Any) -> Serde[Any]:
+        """Returns the serde for one record: it writes the id to the headers, and reads it there or in front of the
+        data."""
+        subject, read_prefixed = self.subject, self.deserialize
+        name = KEY_HEADER if subject.place.is_key else VALUE_HEADER
+
+        def write(value: Any) -> bytes:
+            writer = self._writers.of(subject.schema_of(value))
+            try:
+                data = writer.write(value)
+            except Exception as error:
+                raise subject.failure(error, writer.what) from error
+            headers.remove_all(name)
+            headers.add(name, writer.frame)
+            return data
+
+        def read(data: bytes) -> Any:
+            frame = headers.last(name)
+            if frame is None:
+                return read_prefixed(data)
+            read_known = self._readers.of_header(frame)
+            try:
+                return read_known(data)
+            except Exception as error:
+                raise subject.failure(error, self._readers.what(frame)) from error
+
+        return Serde(write, read, name=self.name)
+
+
 class Subject:
     """The subject of a serde's schemas for one topic, and how they get into the registry.
 
@@ -68,6 +118,8 @@ class Subject:
         self.format = form
         self.place = place
         self.name = name
+        self.in_headers: bool = settings.get("schema.ids") == "header" and not place.topic.endswith(CHANGELOG)
+        """Whether ids are in headers; rows of a store have none."""
         self._registry = registry
         own = f"{place.part}.subject.name.strategy"
         self._strategy: str = settings.get(own, settings.get("subject.name.strategy", ASSOCIATED))
@@ -103,6 +155,11 @@ class Subject:
         record = self.format.record_name(schema)
         return f"{self.place.topic}-{record}" if strategy == TOPIC_RECORD else record
 
+    def schema_of(self, value: Any) -> SchemaText | None:
+        """Returns the schema of a value; ``None`` if it is the latest of the subject."""
+        own: SchemaText | None = self.format.own
+        return self.format.schema_of_value(value) if own is None else own
+
     def registered(self, schema: SchemaText | None) -> Registered:
         """Returns the schema that values are written with, with its id.
 
@@ -132,33 +189,61 @@ class Subject:
         return SchemaError(f"{self.name}, {what}: {text}")
 
 
+class Writer(NamedTuple):
+    """The function that writes values of one schema."""
+
+    schema: SchemaText | None
+    """The schema that the values bring along; it stands here so that it lives as long as the function."""
+    write: Write
+    frame: bytes
+    """The header of records whose ids are in headers."""
+    what: str
+    """The id and the subject, for errors."""
+
+
 class Writers:
-    """The functions that write values, one for each schema, made when it is first needed."""
+    """The functions that write values, one for each schema, made when it is first needed.
 
-    def __init__(self, subject: Subject) -> None:
+    :param in_headers: whether they leave out the id, since it goes into a header.
+    """
+
+    def __init__(self, subject: Subject, *, in_headers: bool = False) -> None:
         self._subject = subject
-        self._known: dict[int, tuple[SchemaText | None, Write, str]] = {}
-        """Functions by the identity of the schema, which stands beside it so that it lives as long."""
+        self._in_headers = in_headers
+        self._known: dict[int, Writer] = {}
+        """Functions by the identity of the schema."""
 
-    def of(self, schema: SchemaText | None) -> tuple[SchemaText | None, Write, str]:
-        """Returns the function for a schema, and its id and subject for errors.
+    def of(self, schema: SchemaText | None) -> Writer:
+        """Returns the function for a schema.
 
         :raises SchemaError: if the schema is not to be had.
         """
         found = self._known.get(id(schema))
-        return found if found is not None else self._known.setdefault(id(schema), (schema, *self._made(schema)))
+        return found if found is not None else self._known.setdefault(id(schema), self._made(schema))
 
-    def _made(self, schema: SchemaText | None) -> tuple[Write, str]:
+    def _made(self, schema: SchemaText | None) -> Writer:
         subject = self._subject
         try:
             if schema is not None and subject.place.is_key:
                 subject.format.check_key(schema)
             registered = subject.registered(schema)
             what = f"schema id {registered.id} of subject {registered.subject or subject.of(schema)}"
-            prefix = ID_MAGIC + registered.id.to_bytes(4, "big") + subject.format.frame(registered.schema)
-            return subject.format.writer(registered.schema, subject.client, prefix), what
+            index = subject.format.frame(registered.schema)
+            prefix, frame = ID_MAGIC + registered.id.to_bytes(4, "big") + index, b""
+            if self._in_headers:
+                prefix, frame = b"", GUID_MAGIC + _guid_of(registered, subject) + index
+            return Writer(schema, subject.format.writer(registered.schema, subject.client, prefix), frame, what)
         except Exception as error:
             raise subject.failure(error, f"writing {subject.place}") from error
+
+
+def _guid_of(registered: Registered, subject: Subject) -> bytes:
+    if registered.guid is None:
+        raise SchemaError(
+            f"the registry {subject.client.url} has no GUIDs of schemas, which ids in headers are: set"
+            " schema.ids=prefix, or use a registry that has them"
+        )
+    return uuid.UUID(registered.guid).bytes
 
 
 def writing(subject: Subject) -> Write:
@@ -168,23 +253,22 @@ def writing(subject: Subject) -> Write:
     """
     writers, own, schema_of_value = Writers(subject), subject.format.own, subject.format.schema_of_value
     write_own: Write | None = None
-    what = ""
 
     def write(value: Any) -> bytes:
-        nonlocal write_own, what
+        nonlocal write_own
         if write_own is None:
-            _, write_own, what = writers.of(own)
+            write_own = writers.of(own).write
         try:
             return write_own(value)
         except Exception as error:
-            raise subject.failure(error, what) from error
+            raise subject.failure(error, writers.of(own).what) from error
 
     def write_by_value(value: Any) -> bytes:
-        _, write, what = writers.of(schema_of_value(value))
+        writer = writers.of(schema_of_value(value))
         try:
-            return write(value)
+            return writer.write(value)
         except Exception as error:
-            raise subject.failure(error, what) from error
+            raise subject.failure(error, writer.what) from error
 
     return write if own is not None else write_by_value
 
@@ -197,6 +281,7 @@ class Readers:
         self.by_id: dict[bytes, Read] = {}
         """Functions by the bytes in front of the data."""
         self._by_guid: dict[bytes, Read] = {}
+        self._by_header: dict[bytes, Read] = {}
 
     def of(self, data: bytes) -> Read:
         """Returns the function for data.
@@ -219,19 +304,33 @@ class Readers:
         prefix = data[:size]
         found = known.get(prefix)
         if found is None:
-            found = known[prefix] = self._made(prefix, size)
+            found = known[prefix] = self._made(prefix, size, None)
         return found
 
-    def _made(self, prefix: bytes, size: int) -> Read:
+    def of_header(self, frame: bytes) -> Read:
+        """Returns the function for data whose id is in a header.
+
+        :raises SchemaError: if the header has no id, or the schema is not to be had.
+        """
+        found = self._by_header.get(frame)
+        if found is None:
+            size = {GUID_MAGIC: GUID_SIZE, ID_MAGIC: ID_SIZE}.get(frame[:1], len(frame) + 1)
+            if len(frame) < size:
+                what = f"reading {self._subject.place}"
+                raise self._subject.failure(SchemaError(f"the header {frame.hex()} has no id of a schema"), what)
+            found = self._by_header[frame] = self._made(frame[:size], 0, frame[size:])
+        return found
+
+    def _made(self, prefix: bytes, start: int, frame: bytes | None) -> Read:
         subject, client = self._subject, self._subject.client
         try:
-            if size == GUID_SIZE:
+            if prefix[:1] == GUID_MAGIC:
                 registered = client.by_guid(str(uuid.UUID(bytes=prefix[1:])))
             else:
                 registered = client.by_id(int.from_bytes(prefix[1:], "big"))
             if registered.schema.kind != subject.format.kind:
                 raise SchemaError(f"it is a schema of {registered.schema.kind}, and not of {subject.format.kind}")
-            read: Read = subject.format.reader(registered, client, size)
+            read: Read = subject.format.reader(registered, client, start, frame or None)
         except Exception as error:
             raise subject.failure(error, f"reading {subject.place} with {self.what(prefix)}") from error
         return read

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from processor_api.clock import Clock, SystemClock
 from processor_api.texts import cut, plain_str
 from streams.registry.schemas import Registered, SchemaError, SchemaReference, SchemaText, TopicPart
-from streams.registry.settings import DEFAULT_TIMEOUT_MS, OF_SERDES, without_login
+from streams.registry.settings import DEFAULT_TIMEOUT_MS, OF_SERDES
 
 try:
     from confluent_kafka.schema_registry import Schema, SchemaRegistryClient, SchemaRegistryError
@@ -70,7 +70,7 @@ class RegistryClient:
     """
 
     def __init__(self, settings: Mapping[str, Any], clock: Clock | None = None) -> None:
-        self.url = without_login(settings["url"])
+        self.url = str(settings["url"])
         self._timeout_s = settings.get("timeout.ms", DEFAULT_TIMEOUT_MS) / 1000
         self._clock = clock or SystemClock()
         self._client = _made(settings)
@@ -277,7 +277,7 @@ def _made(settings: Mapping[str, Any]) -> SchemaRegistryClient:
     try:
         return SchemaRegistryClient.new_client({**given, "max.retries": 0})
     except (OSError, ValueError, TypeError) as error:  # a certificate that is not there, settings that lack others
-        raise SchemaError(f"the client of the registry {without_login(url)} cannot be made: {error}") from error
+        raise SchemaError(f"the client of the registry {url} cannot be made: {error}") from error
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from processor_api.errors import ConfigError
 from processor_api.texts import repr_of
+from processor_api.user_code.given_values import is_of
 from streams.registry.schemas import JSON, Registered, SchemaError, SchemaReference, SchemaText
 from streams.serdes.json import json_serde
 
@@ -89,13 +90,13 @@ class JsonSchemaFormat:
 
 
 def _text_of(given: Any) -> str:
-    if not isinstance(given, str):
-        return json.dumps(given, separators=(",", ":"))
     try:
-        found = json.loads(given)
-    except ValueError as error:
+        found = json.loads(given) if is_of(given, str) else given
+        if not any(is_of(found, kind) for kind in (bool, dict)):
+            raise ValueError("it is an object")
+        return json.dumps(found, separators=(",", ":"))
+    except (ValueError, TypeError, RecursionError) as error:
         raise ConfigError(f"a JSON Schema is JSON, which {repr_of(given)} is not: {error}") from None
-    return json.dumps(found, separators=(",", ":"))
 
 
 def _has_map(schema: Any) -> bool:

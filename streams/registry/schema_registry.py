@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from processor_api.errors import ConfigError
 from processor_api.serde import Serde, with_default
-from streams.registry.settings import SECRETS, read_settings, without_login
+from processor_api.texts import repr_of
+from processor_api.user_code.given_values import is_of
+from streams.registry.settings import SECRETS, read_settings
 
 if TYPE_CHECKING:
     from streams.registry.client import RegistryClient
@@ -43,6 +45,8 @@ class SchemaRegistry:
 
         :raises ConfigError: if one is unknown or wrong, or there is no URL.
         """
+        if not isinstance(settings, Mapping):
+            raise ConfigError(f"the settings of a schema registry are a mapping, got {repr_of(settings)}")
         given = {str(name).replace("_", "."): value for name, value in settings.items()}
         if "url" not in given:
             raise ConfigError("the settings of a schema registry have no url: set schema.registry.url")
@@ -65,6 +69,8 @@ class SchemaRegistry:
 
     def as_default(self, serde: Serde[Any] | None) -> Serde[Any]:
         """Returns a serde for what has none, which gives this registry to serdes that have none."""
+        if serde is not None and not is_of(serde, Serde):
+            raise ConfigError(f"a default serde is a serde, got {repr_of(serde)}")
         return DefaultWithRegistry(serde.inner if isinstance(serde, DefaultWithRegistry) else serde, self)
 
     def __eq__(self, other: object) -> bool:
@@ -78,7 +84,7 @@ class SchemaRegistry:
 
     def __repr__(self) -> str:
         shown = {name: "***" if name in SECRETS else value for name, value in self.settings.items() if name != "url"}
-        return f"SchemaRegistry({', '.join([without_login(self.url), *(f'{n}={v}' for n, v in shown.items())])})"
+        return f"SchemaRegistry({', '.join([self.url, *(f'{n}={v}' for n, v in shown.items())])})"
 
 
 class DefaultWithRegistry(Serde[Any]):
@@ -113,6 +119,14 @@ class DefaultWithRegistry(Serde[Any]):
         if self.inner is None:
             raise ConfigError(f"topic {topic!r} has no serde of its {'key' if is_key else 'value'}s", topic=topic)
         return self.inner.bind(topic, is_key=is_key)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, DefaultWithRegistry):
+            return False
+        return self.inner == other.inner and self.registry == other.registry
+
+    def __hash__(self) -> int:
+        return hash(self.registry)
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
         return DefaultWithRegistry, (self.inner, self.registry)

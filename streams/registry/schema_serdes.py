@@ -8,8 +8,9 @@ from typing import Any, Generic, SupportsIndex, TypeVar
 from processor_api.errors import ConfigError
 from processor_api.serde import Serde
 from processor_api.texts import repr_of
+from processor_api.user_code.given_values import is_of
 from streams.registry.avro_models import AvroType as AvroType
-from streams.registry.bound import BoundSerde, Subject
+from streams.registry.bound import BoundSerde, HeaderBoundSerde, Subject
 from streams.registry.schema_registry import SchemaRegistry
 from streams.registry.schemas import SchemaError, SchemaReference, TopicPart
 from streams.registry.settings import OF_SERDES, read_settings
@@ -36,7 +37,9 @@ class SchemaSerde(Serde[T], Generic[T]):
         options: Mapping[str, Any],
         schema_options: Mapping[str, Any],
     ) -> None:
-        if registry is not None and not isinstance(registry, SchemaRegistry):
+        if model is not None and not isinstance(model, type) and type(model).__module__ not in ("typing", "types"):
+            raise ConfigError(f"the model of a serde is a class or a type such as list[int], got {repr_of(model)}")
+        if registry is not None and not is_of(registry, SchemaRegistry):
             raise ConfigError(f"registry= takes a SchemaRegistry, got {repr_of(registry)}")
         self.model = model
         self.registry = registry
@@ -82,7 +85,7 @@ class SchemaSerde(Serde[T], Generic[T]):
                 topic=topic,
             )
         subject = Subject(self.name, self.format(), self.registry, self.settings(), TopicPart(topic, is_key))
-        return BoundSerde(subject, self.bind)
+        return (HeaderBoundSerde if subject.in_headers else BoundSerde)(subject, self.bind)
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
         return _made_again, (type(self), self.model, self.registry, self.options_given())
@@ -95,10 +98,13 @@ def _made_again(
 
 
 def _references(given: Iterable[Any]) -> tuple[SchemaReference, ...]:
-    try:
-        return tuple(SchemaReference(*one) for one in given)
-    except TypeError:
-        raise ConfigError(f"references are (name, subject, version), got {repr_of(given)}") from None
+    if not isinstance(given, (list, tuple)):
+        raise ConfigError(f"references are a list of (name, subject, version), got {repr_of(given)}")
+    for one in given:
+        kinds = tuple(map(type, one)) if isinstance(one, (list, tuple)) else ()
+        if kinds != (str, str, int):
+            raise ConfigError(f"a reference is (name, subject, version), got {repr_of(one)}")
+    return tuple(SchemaReference(*one) for one in given)
 
 
 class Avro(SchemaSerde[T]):
@@ -145,8 +151,8 @@ class Avro(SchemaSerde[T]):
         **options: Any,
     ) -> None:
         found = _references(references)
-        given = {"schema": schema, "name": name, "references": found}
-        super().__init__(model, registry, options, {key: one for key, one in given.items() if one})
+        given = {"schema": schema, "name": name, "references": found or None}
+        super().__init__(model, registry, options, {key: one for key, one in given.items() if one is not None})
         from streams.registry.avro import AvroFormat
 
         self._format = AvroFormat(model, schema, name, found)
@@ -200,8 +206,8 @@ class JsonSchema(SchemaSerde[T]):
         **options: Any,
     ) -> None:
         found = _references(references)
-        given = {"schema": schema, "references": found}
-        super().__init__(model, registry, options, {key: one for key, one in given.items() if one})
+        given = {"schema": schema, "references": found or None}
+        super().__init__(model, registry, options, {key: one for key, one in given.items() if one is not None})
         from streams.registry.json_schema import JsonSchemaFormat
 
         self._format = JsonSchemaFormat(model, schema, found)

@@ -70,10 +70,12 @@ def _user(value: Any) -> str:
 
 
 def _url(value: Any) -> str:
-    text = ",".join(value) if isinstance(value, (list, tuple)) else value
+    text = ",".join(map(_text, value)) if isinstance(value, (list, tuple)) else value
     for one in _text(text).split(","):
         if not one.strip().startswith(("http://", "https://", "mock://")):
             raise ValueError(f"begins with http://, https:// or mock://, not {repr_of(one)}")
+        if "@" in one.partition("://")[2].partition("/")[0] and not one.strip().startswith("mock://"):
+            raise ValueError("has a login in it, which logs would show: set basic.auth.user.info in its place")
     return str(text)
 
 
@@ -160,14 +162,3 @@ def _hint(name: str) -> str:
         return f": {_JAVA_TLS}"
     near = difflib.get_close_matches(name, READERS, n=1)
     return f"; did you mean {near[0]!r}?" if near else ""
-
-
-def without_login(url: str) -> str:
-    """Returns a URL, or several, without user and password."""
-    return ",".join(_one_without_login(one.strip()) for one in url.split(","))
-
-
-def _one_without_login(url: str) -> str:
-    scheme, separator, rest = url.partition("://")
-    host, slash, path = rest.partition("/")
-    return f"{scheme}{separator}{host.rpartition('@')[2]}{slash}{path}"

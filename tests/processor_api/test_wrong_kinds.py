@@ -21,7 +21,7 @@ from processor_api.user_code.lines import Line
 S = Serdes.STRING
 ANY: Any = None
 A_SERDE = "takes as its"
-TAKEN = "a serde, one of the names boolean, bytes, double, float, integer, json, long"
+TAKEN = "a serde, one of the names avro, boolean, bytes, double, float, integer, json, long"
 
 
 KEPT = Stores.key_value_store_builder(Stores.in_memory_key_value_store("kept"), S, S)

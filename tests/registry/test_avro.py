@@ -331,3 +331,61 @@ def test_data_nested_deeper_than_the_stack_are_an_error(registry: SchemaRegistry
         deep = {"next": deep}
     with pytest.raises(SchemaError, match="nested too deep"):
         serde.serialize(deep)
+
+
+# ---------------------------------------------------------------------- ids in headers
+
+
+class FewHeaders(list[tuple[str, bytes]]):
+    """Headers as a record has them."""
+
+    def add(self, name: str, value: bytes) -> None:
+        self.append((name, value))
+
+    def last(self, name: str) -> bytes | None:
+        return next((value for known, value in reversed(self) if known == name), None)
+
+    def remove_all(self, name: str) -> None:
+        self[:] = [one for one in self if one[0] != name]
+
+
+def test_ids_in_headers_are_those_of_confluents_serdes(registry: SchemaRegistry) -> None:
+    serde, headers = bound(Avro(Item, registry=registry, schema_ids="header")), FewHeaders()
+    data = serde.with_headers(headers).serialize(Item("green tea", 2))
+    assert data == b"\x12green tea\x04"
+    guid = registry.client.latest("orders-value").guid
+    assert headers == [("__value_schema_id", b"\x01" + uuid.UUID(guid).bytes)]
+    theirs = SerializationContext("orders", MessageField.VALUE, headers=list(headers))
+    conf = {"subject.name.strategy.type": "TOPIC"}
+    assert AvroDeserializer(their_client(registry), conf=conf)(data, theirs) == {"sku": "green tea", "count": 2}
+    assert serde.with_headers(headers).deserialize(data) == Item("green tea", 2)
+
+
+def test_a_record_that_is_written_again_has_the_id_once(registry: SchemaRegistry) -> None:
+    serde, headers = bound(Avro(Item, registry=registry, schema_ids="header")), FewHeaders()
+    for _ in range(2):
+        serde.with_headers(headers).serialize(Item("tea"))
+    assert [name for name, _ in headers] == ["__value_schema_id"]
+
+
+def test_records_with_ids_in_front_are_read_beside_those_with_headers(registry: SchemaRegistry) -> None:
+    data = bound(Avro(Item, registry=registry)).serialize(Item("tea", 2))
+    serde = bound(Avro(Item, registry=registry, schema_ids="header"))
+    assert serde.with_headers(FewHeaders()).deserialize(data) == Item("tea", 2)
+
+
+def test_a_header_of_another_registry_is_an_error_with_its_guid(registry: SchemaRegistry) -> None:
+    other = SchemaRegistry(f"{registry.url}-other", schema_ids="header")
+    headers = FewHeaders()
+    data = bound(Avro(Item, registry=other)).with_headers(headers).serialize(Item("tea", 2))
+    serde = bound(Avro(Item, registry=registry, schema_ids="header"))
+    with pytest.raises(SchemaError, match=r"schema GUID .* \(subject orders-value\).* has no such schema"):
+        serde.with_headers(headers).deserialize(data)
+    with pytest.raises(SchemaError, match="the header 02 has no id of a schema"):
+        serde.with_headers(FewHeaders([("__value_schema_id", b"\x02")])).deserialize(data)
+
+
+def test_changelogs_have_ids_in_front_since_rows_of_stores_have_no_headers(registry: SchemaRegistry) -> None:
+    serde = bound(Avro(Item, registry=registry, schema_ids="header"), "app-sums-changelog")
+    assert not getattr(serde, "takes_headers", False)
+    assert serde.serialize(Item("tea"))[:1] == b"\x00"

@@ -218,7 +218,7 @@ def test_texts_of_a_table_are_one_line_and_no_command(stopped: Path, state: Run)
 def test_serdes_are_named_as_in_settings(name: str, stopped: Path, state: Run) -> None:
     status, out, err = state("dump", "plain", "--key-serde", name, "--value-serde", "bytes", "--from", "c")
     if name == "StringSerde":
-        assert (status, "--key-serde must be a serde, one of the names boolean, " in err) == (2, True)
+        assert (status, "--key-serde must be a serde, one of the names avro, boolean, " in err) == (2, True)
     else:
         assert (status, out, err) == (0, 'task  key  value\n0_0   c    "666f7572"\n', "")
 
@@ -226,7 +226,7 @@ def test_serdes_are_named_as_in_settings(name: str, stopped: Path, state: Run) -
 def test_a_serde_that_does_not_exist_is_told(stopped: Path, state: Run) -> None:
     status, out, err = state("dump", "plain", "--value-serde", "strng")
     assert (status, out) == (2, "")
-    assert err.startswith("error: --value-serde must be a serde, one of the names boolean, bytes, double, ")
+    assert err.startswith("error: --value-serde must be a serde, one of the names avro, boolean, bytes, double, ")
     assert err.endswith("; got 'strng'; did you mean \"string\"?; or hex, for the bytes\n")
 
 

@@ -77,7 +77,7 @@ def test_the_table_and_the_model_have_the_same_fields_and_defaults(monkeypatch: 
         if key.field is not None and key.name not in (*REQUIRED, *DEPENDING):
             assert shown[key.name] == key.default, key.name
     collected = {"clients", "consumer", "main_consumer", "restore_consumer", "global_consumer", "producer", "admin"}
-    collected |= {"topic", "client_tag"}
+    collected |= {"topic", "client_tag", "schema_registry"}
     assert {key.field for key in KEYS if key.field} == set(StreamsConfig.model_fields) - collected
     assert shown["state.dir"] == "/state-home/streams"
 
@@ -198,8 +198,9 @@ def test_each_wrong_setting_has_its_sentence() -> None:
         ({"default.key.serde": "json:nothing"}, "default.key.serde names 'json:nothing', but json has no 'nothing'"),
         (
             {"default.key.serde": "json:loads"},
-            "default.key.serde must be a serde, one of the names boolean, bytes, double, float, integer, json, long,"
-            " short, string, uuid, void, a pydantic model or a dataclass, or the import path of one; json:loads is",
+            "default.key.serde must be a serde, one of the names avro, boolean, bytes, double, float, integer, json,"
+            " long, short, string, uuid, void, a pydantic model or a dataclass, or the import path of one; json:loads"
+            " is",
         ),
         ({"processing.exception.handler": 3}, "processing.exception.handler must be a function or the import path"),
         ({"task.assignor.class": "x"}, "task.assignor.class cannot be set: librdkafka takes no assignor of ours"),
@@ -331,9 +332,9 @@ def test_a_serde_of_kafkas_is_named_by_one_word() -> None:
     assert made.default_key_serde is Serdes.STRING
     assert made.default_value_serde is Serdes.LONG
     assert problem(default_key_serde="String") == (
-        "default.key.serde must be a serde, one of the names boolean, bytes, double, float, integer, json, long, short,"
-        " string, uuid, void, a pydantic model or a dataclass, or the import path of one; got 'String'; did you mean"
-        ' "string"?'
+        "default.key.serde must be a serde, one of the names avro, boolean, bytes, double, float, integer, json, long,"
+        " short, string, uuid, void, a pydantic model or a dataclass, or the import path of one; got 'String'; did you"
+        ' mean "string"?'
     )
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from google.protobuf.struct_pb2 import Struct
 
 from processor_api.errors import StreamsError
 from processor_api.texts import MOST_MESSAGE
@@ -39,6 +40,7 @@ from streams import (
     Record,
     RepartitionTopic,
     ResultOrder,
+    SchemaRegistry,
     Serde,
     Serdes,
     SessionWindows,
@@ -208,6 +210,7 @@ def three(key: Any, value: Any, total: Any) -> Any:
 
 
 MADE: dict[str, Callable[[], Any]] = {
+    "SchemaRegistry": lambda: SchemaRegistry("mock://odd"),
     "StreamsBuilder": builder,
     "KStream": stream,
     "KTable": table,
@@ -290,6 +293,11 @@ JOIN = JoinWindows.of_time_difference_with_no_grace(10)
 
 
 OF_ONE: dict[str, Callable[[Any], Any]] = {
+    r"Avro\.schema|JsonSchema\.schema": lambda me: {"type": "string"},
+    r"Protobuf\.model": lambda me: Struct,
+    r"SchemaRegistry\.url": lambda me: "mock://odd",
+    r"SchemaRegistry\.as_default\.serde": lambda me: S,
+    r"SchemaRegistry\.of\.settings": lambda me: {"url": "mock://odd"},
     r"K\w+\..*(join|merge).*\.other": lambda me: me,
     r"KStream.*mapped_key\.other": lambda me: LAST[0].global_table("g"),
     r"Position\.merge\.other": lambda me: Position(),
@@ -424,6 +432,8 @@ NOT_TRIED: dict[str, str] = {
     r"(log_and|default|fail_on|use_partition|wallclock|dead_letter)\w+": "called by the library with its own objects",
     r"run|KafkaStreams(\.\w+)?|EmbeddedKafka(\.\w+)?|TopologyTestDriver(\.\w+)?|TestInputTopic\.\w+|script_config":
         "runs a topology, whose settings and topology have tests of their own",
+    r"SchemaReference": "plain data",
+    r"(Avro|JsonSchema|Protobuf)\.\w+": "called by the library with its own objects",
     r"StreamsConfig(\.\w+)?": "its settings are tried by test_edge_values.py; the rest is pydantic's",
     r"Topology\.(on_behalf_of|wrapped_by)": "called by the library with its own objects",
     r"\w*Windows\.(windows_for|end_of)": "called for each record, with a time that was checked when it was read",

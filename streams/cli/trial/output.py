@@ -182,6 +182,7 @@ class RowKeys:
     def __init__(self, topology: Topology, config: StreamsConfig) -> None:
         self._builders = topology.stores
         self._default = config.default_key_serde
+        self._application = config.application_id
 
     def is_of_index(self, step: TraceStep) -> bool:
         """Returns whether a step is about a row of the index of a store that is ordered by time."""
@@ -198,7 +199,8 @@ class RowKeys:
         builder = self._builders[str(step.place)]
         try:
             data, time, rest = layout.parts(step.key)
-            key = resolve_serde(builder.key_serde, self._default, str(step.place), "key").deserialize(data)
+            serde = resolve_serde(builder.key_serde, self._default, str(step.place), "key")
+            key = serde.bind(f"{self._application}-{step.place}-changelog", is_key=True).deserialize(data)
         except Exception:  # the serde may be the user's
             return step.texts.key
         span = f"{iso(rest)}/{iso(time)}" if keys is SESSION else f"{iso(time)}"
