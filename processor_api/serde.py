@@ -325,15 +325,13 @@ def _as_float(value: Any, name: str) -> float:
 
     :raises ValueError: if no float is equal to it.
     """
-    if type(value) is not bool:
-        try:
-            found = float(value)
-            if not isinstance(value, (str, bytes, bytearray)) and (
-                found == value or (found != found and value != value)
-            ):
-                return found
-        except Exception:  # also whatever its own methods raise
-            pass
+    try:
+        found = float(value)
+        is_number = type(value) is not bool and not isinstance(value, (str, bytes, bytearray))
+        if is_number and (found == value or (found != found and isinstance(value, float))):
+            return found
+    except Exception:  # also whatever its own methods raise
+        pass
     raise ValueError(f"{name}: {repr_of(value)} is not a number it can hold")
 
 

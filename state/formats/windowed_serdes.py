@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from processor_api.record import HeaderList, Headers
 from processor_api.serde import Serde
 from processor_api.stores.windowed import Window, Windowed
+from processor_api.texts import repr_of
 from processor_api.topology.partitioner import StreamPartitioner, partition_for_key
 from processor_api.user_code.durations import Duration, to_ms
 from processor_api.user_code.given_serdes import SerdeLike, optional_serde
@@ -19,6 +20,13 @@ K = TypeVar("K")
 
 def _no_serde(anything: Any) -> Any:
     raise ValueError("the key of the window has no serde: give Grouped(key_serde=...), or set default.key.serde")
+
+
+def _checked(windowed: Windowed[K]) -> Windowed[K]:
+    given: object = windowed
+    if not isinstance(given, Windowed):
+        raise TypeError(f"a windowed serde writes Windowed(key, window), got {repr_of(given)}")
+    return windowed
 
 
 class _MissingInnerSerde(Serde[Any]):
@@ -114,7 +122,7 @@ class TimeWindowedSerde(WindowedKeySerde[K]):
         return TimeWindowedSerde(inner, self._size_ms, changelog=self._changelog, window_end=self._end)
 
     def _write(self, windowed: Windowed[K]) -> bytes:
-        key, (start, end) = windowed
+        key, (start, end) = _checked(windowed)
         if self._size_ms and end != self._end_of(start):
             raise ValueError(
                 f"the end of a window is not written, and the window that starts at {start} ends at {end}: by the size"
@@ -146,7 +154,7 @@ class SessionWindowedSerde(WindowedKeySerde[K]):
         return self if inner is self._inner else SessionWindowedSerde(inner)
 
     def _write(self, windowed: Windowed[K]) -> bytes:
-        key, (start, end) = windowed
+        key, (start, end) = _checked(windowed)
         return keys.session_key(self._inner.serialize(key), start, end)
 
     def _read(self, data: bytes) -> Windowed[K]:

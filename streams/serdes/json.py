@@ -98,8 +98,8 @@ def json_serde(
 
     :param default: called with a value JSON does not know; returns one that it does, or raises ``TypeError``. Without
         it models of pydantic, and integers of other libraries, are known.
-    :param sort_keys: writes each value in one way only, as keys of records need it: names of objects in order, times in
-        UTC. Equal keys then have equal bytes, and so the same partition, however they were built.
+    :param sort_keys: writes each value in one way only: names of objects in order, times in UTC. Keys of records are
+        written so anyway: equal ones have equal bytes, and so the same partition, however they were built.
     :param use_orjson: ``None`` uses it where it is installed.
     :raises ImportError: if orjson is demanded and not installed.
     """
@@ -112,8 +112,20 @@ def json_serde(
     if use_orjson and orjson is None:
         raise ImportError("orjson is not installed; install streams-for-kafka[json]", name="orjson")
     write, read = _by_orjson(default, sort_keys) if use_orjson else _by_standard_library(default, sort_keys)
-    again = partial(json_serde, default=default, sort_keys=sort_keys, use_orjson=given)
-    return MadeSerde(write, read, name="json", made_by=again)
+    again = partial(json_serde, default=default, use_orjson=given)
+    kind = MadeSerde if sort_keys else _JsonOfValues
+    return kind(write, read, name="json", made_by=partial(again, sort_keys=sort_keys))
+
+
+class _JsonOfValues(MadeSerde[Any]):
+    """A serde of JSON that may write equal values with different bytes."""
+
+    __slots__ = ()
+
+    def bind(self, topic: str, *, is_key: bool) -> Serde[Any]:
+        """Returns the serde itself for values; for keys, one that writes equal ones with equal bytes."""
+        made_by: Any = self._made_by
+        return made_by(sort_keys=True) if is_key else self
 
 
 def _by_orjson(
@@ -247,7 +259,7 @@ def _other_form(is_key: bool, value: Any) -> Any:
         return number
     dump = getattr(type(value), "model_dump", None)
     if dump is not None:
-        written = dump(value, mode="json")
+        written = dump(value, mode="json", warnings="error")
         return one_form(value, written) if is_key else written
     name = type(value).__name__
     raise NotJson(f"Type is not JSON serializable: {name}{_HINTS.get(name, '')}")
@@ -266,7 +278,7 @@ def _plain(value: Any, form: Form, depth: int) -> Any:
     if kind is float:
         if math.isfinite(value):
             return value
-        raise NotFinite(f"json: {value} is not JSON; write None, or a text, in its place")
+        raise NotFinite(f"json: {repr_of(value)} is not JSON; write None, or a text, in its place")
     if isinstance(value, (dict, list)) or kind is tuple:
         return _plain_container(value, form, depth)
     if isinstance(value, enum.Enum) or not isinstance(value, (str, int)):

@@ -11,7 +11,9 @@ import datetime
 import decimal
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import reduce
+from operator import call
 from typing import Any, NamedTuple
 
 from processor_api.texts import repr_of
@@ -28,7 +30,7 @@ _KNOWN: dict[str, frozenset[str]] = {
     "literal": frozenset(("expected",)),
     "nullable": frozenset(("schema",)),
     "default": frozenset(("schema", "default", "default_factory", "default_factory_takes_data")),
-    "list": frozenset(("items_schema",)),
+    list.__name__: frozenset(("items_schema",)),
     "tuple": frozenset(("items_schema", "variadic_item_index")),
     "model": frozenset(("cls", "config", "custom_init", "root_model", "schema")),
     "model-fields": frozenset(("computed_fields", "fields", "model_name")),
@@ -45,27 +47,33 @@ _KNOWN: dict[str, frozenset[str]] = {
     "dict": frozenset(("keys_schema", "values_schema")),
     "set": frozenset(("items_schema",)),
     "frozenset": frozenset(("items_schema",)),
+    "union": frozenset(("choices",)),
 }
-"""Kinds of schemas whose values come back as they were, but for what :class:`Shape` tells, and what may be said in them
-without changing that: no limits, validators, serializers and the like."""
+"""Kinds of schemas whose values come back as they were, but for what :class:`ModelShape` tells, and what may be said in
+them without changing that: no limits, validators, serializers and the like."""
 _MANY_FORMS = frozenset(("float", "decimal", "datetime", "time", "dict", "set", "frozenset"))
 """Kinds of schemas of which equal values have different texts."""
-_SUBSCHEMAS = ("schema", "items_schema", "keys_schema", "values_schema", "fields", "definitions")
-_OTHER_ZONE = re.compile(rb'[0-9][-+][0-9]{2}:[0-9]{2}"')
-"""A time in a zone other than UTC, whose offset may be cut to minutes."""
-_NOT_FINITE = (b"null", b'N"', b'y"')
-"""What NaN and infinities are written as: null as numbers, ``"NaN"`` and ``"Infinity"`` as decimals."""
-_LONG_INTEGER = re.compile(rb"[0-9]{4301}")
-"""An integer with more digits than Python reads."""
+_SUBSCHEMAS = ("schema", "items_schema", "keys_schema", "values_schema", "fields", "definitions", "choices")
+_PLAIN = frozenset(("str", "int", "bool", "float", "none"))
+"""Kinds of schemas whose values JSON tells apart, so that a union of them comes back."""
+_has_other_zone = re.compile(rb'[-+][0-9]{2}:[0-9]{2}"').search
+"""Finds a time in a zone other than UTC, whose offset may be cut to minutes."""
+_has_long_integer = re.compile(rb"[0-9]{4301}").search
+"""Finds an integer with more digits than Python reads."""
+
+Doubt = Callable[[bytes, Any], bool]
+"""Returns whether a value that was written as some bytes may come back as another."""
 
 
-class Shape(NamedTuple):
-    """What the values of a type need when they are written."""
+class ModelShape(NamedTuple):
+    """The ways in which values of a type may come back as others."""
 
     is_uncertain: bool = False
     """Whether any of them may come back as another: a field that is left out, a function of the user, ``Any``."""
-    has_numbers: bool = False
-    """Whether there are numbers that may be NaN or infinite."""
+    has_floats: bool = False
+    """Whether there are floats, which may be NaN or infinite."""
+    has_decimals: bool = False
+    """Whether there are decimals, which may be so too."""
     has_times: bool = False
     """Whether there are times that may have a zone."""
     classes: tuple[type, ...] = ()
@@ -73,25 +81,42 @@ class Shape(NamedTuple):
     has_many_forms: bool = False
     """Whether equal values may have different bytes."""
 
-    def may_differ(self, data: bytes) -> bool:
-        """Returns whether a value that was written as these bytes may come back as another."""
-        return (
-            self.is_uncertain
-            or (self.has_numbers and any(text in data for text in _NOT_FINITE))
-            or (self.has_times and _OTHER_ZONE.search(data) is not None)
-            or (len(data) > 4300 and _LONG_INTEGER.search(data) is not None)
-            or any(kind.__subclasses__() for kind in self.classes)
-        )
+    def doubt(self) -> Doubt:
+        """Returns the function that is asked about each value that is written; it looks for no more than there is."""
+        if self.is_uncertain:
+            return lambda data, value: True
+        doubts: list[Doubt] = [lambda data, value: len(data) > 4300 and _has_long_integer(data) is not None]
+        if self.has_floats:
+            doubts.append(_has_a_null_for_a_number)
+        if self.has_decimals:  # as decimals they are the texts "NaN" and "Infinity"
+            doubts.append(lambda data, value: b'N"' in data or b'y"' in data)
+        if self.has_times:
+            doubts.append(lambda data, value: _has_other_zone(data) is not None)
+        if self.classes:
+            subclasses: list[Callable[[], Any]] = [kind.__subclasses__ for kind in self.classes]
+            doubts.append(lambda data, value: any(map(call, subclasses)))
+        return reduce(_either, doubts)
 
 
-def shape_of(schema: Any) -> Shape:
+def _either(first: Doubt, second: Doubt) -> Doubt:
+    return lambda data, value: first(data, value) or second(data, value)
+
+
+def _has_a_null_for_a_number(data: bytes, value: Any) -> bool:
+    """NaN and infinities are written as null. Not so if there are as many as fields that are ``None``."""
+    nulls = data.count(b"null")
+    return nulls > 0 and list(getattr(value, "__dict__", {}).values()).count(None) != nulls
+
+
+def shape_of(schema: Any) -> ModelShape:
     """Returns the shape of the type that a schema of pydantic describes."""
     nodes = list(_nodes(schema))
     kinds = {node.get("type") for node in nodes}
     is_uncertain = not all(map(_is_certain, nodes))
-    return Shape(
+    return ModelShape(
         is_uncertain=is_uncertain,
-        has_numbers=not kinds.isdisjoint(("float", "decimal")),
+        has_floats="float" in kinds,
+        has_decimals="decimal" in kinds,
         has_times=not kinds.isdisjoint(("datetime", "time")),
         classes=tuple(node["cls"] for node in nodes[1:] if node.get("type") in ("model", "dataclass")),
         has_many_forms=is_uncertain or not kinds.isdisjoint(_MANY_FORMS),
@@ -123,8 +148,10 @@ def _is_certain(node: Mapping[str, Any]) -> bool:
         return all(type(one) in (str, int) for one in node["expected"])
     if kind == "dict":
         return bool(node.get("keys_schema", {}).get("type") == "str")
-    if kind in ("list", "tuple", "set", "frozenset"):
+    if "items_schema" in known:
         return "items_schema" in node
+    if kind == "union":
+        return all(isinstance(one, Mapping) and one["type"] in _PLAIN for one in node["choices"])
     if kind == "model-field":
         alias = node.get("validation_alias")
         return alias == node.get("serialization_alias") and (alias is None or isinstance(alias, str))

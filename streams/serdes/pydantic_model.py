@@ -122,7 +122,7 @@ def pydantic_serde(model: Any, *, exclude_none: bool = False, exclude_unset: boo
         if not is_model and not isinstance(value, model):  # pydantic writes a dataclass as an empty object
             raise TypeError(f"{name}: expected {model.__name__}, got {type(value).__name__}")
         data: bytes = to_json(value)
-        if not is_model or may_differ(data):
+        if doubt(data, value) or not is_model:
             _check_read_back(name, read, data, value)
         return data
 
@@ -133,7 +133,7 @@ def pydantic_serde(model: Any, *, exclude_none: bool = False, exclude_unset: boo
         tree = adapter.dump_python(value, mode="json", by_alias=True, exclude_none=exclude_none)
         return _write_json(one_form(value, tree))
 
-    may_differ = shape.may_differ
+    doubt = shape.doubt()
     return ModelSerde(
         write,
         read,
@@ -154,7 +154,7 @@ def _check_read_back(name: str, read: Callable[[bytes], Any], data: bytes, value
         found = read(data)
     except ValueError as error:
         raise ValueError(f"{name}: what it is written as could not be read: {kind_and_text(error)}") from error
-    wrong = difference(found, value)
+    wrong = None if found == value else difference(found, value)
     if wrong is not None:
         raise ValueError(f"{name}: {wrong}")
 
