@@ -35,6 +35,7 @@ from streams.runtime.threads.thread_state import ThreadState
 from streams.version import __version__
 
 if TYPE_CHECKING:
+    from processor_api.record import HeaderList
     from processor_api.topology.partitioner import StreamPartitioner
     from processor_api.user_code.given_serdes import SerdeLike
     from streams.observing.status import WorkerStatus
@@ -492,7 +493,12 @@ class KafkaStreams:
         return make_owners(self._run.parts, lambda: self._run.resources)
 
     def query_metadata_for_key(
-        self, store: str, key: Any, key_serde: SerdeLike[Any] | StreamPartitioner
+        self,
+        store: str,
+        key: Any,
+        key_serde: SerdeLike[Any] | StreamPartitioner,
+        *,
+        headers: HeaderList | None = None,
     ) -> KeyQueryMetadata:
         """Returns the process that has a key of a store, by the address that it tells (``application.server``).
 
@@ -505,12 +511,13 @@ class KafkaStreams:
 
         :param key_serde: the serde of the keys, or the function that chose the partition of their records, which gets
             no topic and no value.
+        :param headers: the headers of the record, for a function that chose its partition by these too.
         :raises InvalidStateStoreError: if the application does not run, or has no such store.
         :raises RetryableError: if the group does not answer.
         """
         queries = self._queries
         queries.builder(store)
-        return self._owners.of_key(store, key, key_serde, queries.partitions(store))
+        return self._owners.of_key(store, key, key_serde, queries.partitions(store), headers)
 
     def streams_metadata_for_store(self, store: str) -> tuple[StreamsMetadata, ...]:
         """Returns the processes that have partitions of a store; all of them for a global store.

@@ -13,6 +13,7 @@ from typing import Any
 
 from processor_api.clock import Clock
 from processor_api.errors import StreamsError, UnknownStateStoreError
+from processor_api.record import HeaderList
 from processor_api.task_id import TaskId, TopicPartition
 from processor_api.texts import repr_of
 from processor_api.topology.data import TopologyData
@@ -164,17 +165,23 @@ class Owners:
     # ------------------------------------------------------------------ for users
 
     def of_key(
-        self, store: str, key: Any, chosen_by: SerdeLike[Any] | StreamPartitioner, count: int | None
+        self,
+        store: str,
+        key: Any,
+        chosen_by: SerdeLike[Any] | StreamPartitioner,
+        count: int | None,
+        headers: HeaderList | None = None,
     ) -> KeyQueryMetadata:
         """Returns the process that has a key (`KafkaStreams.query_metadata_for_key`).
 
         :param chosen_by: serialises the key, or chooses its partition.
         :param count: the partitions of the store; ``None`` for a global one.
+        :param headers: those of the record by which a partitioner chooses.
         """
         if count is None:
             own = HostInfo.unavailable() if self.own is None else HostInfo.build_from_endpoint(self.own)
             return KeyQueryMetadata(own, frozenset(), -1)
-        partition = self._partition(store, key, chosen_by, count)
+        partition = self._partition(store, key, chosen_by, count, headers)
         task = self.task(store, partition)
         owners = OwnerMap() if task is None else self.current()
         endpoint = None if task is None else owners.endpoints.get(task)
@@ -183,7 +190,9 @@ class Owners:
         return KeyQueryMetadata(host, frozenset(map(HostInfo.build_from_endpoint, copies)), partition)
 
     @staticmethod
-    def _partition(store: str, key: Any, chosen_by: SerdeLike[Any] | StreamPartitioner, count: int) -> int:
+    def _partition(
+        store: str, key: Any, chosen_by: SerdeLike[Any] | StreamPartitioner, count: int, headers: HeaderList | None
+    ) -> int:
         if count == 0:
             raise StreamsError(f"the partitions of store {store!r} are not known yet: ask again later")
         if not callable(chosen_by) or isinstance(chosen_by, type):
@@ -191,7 +200,7 @@ class Owners:
             if data is None:
                 raise StreamsError("a null key is in no store")
             return partition_for_key(data, count)
-        found = chosen_by("", key, None, None, count)
+        found = chosen_by("", key, None, headers, count)
         chosen = sorted(found) if found is not None else []
         if len(chosen) != 1 or not 0 <= chosen[0] < count:
             raise StreamsError(

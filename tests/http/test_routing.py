@@ -137,6 +137,20 @@ def test_the_metadata_name_the_owner_of_each_key(workers: Workers) -> None:
             assert by_partitioner == found
 
 
+def test_the_metadata_of_a_key_are_asked_for_by_headers_too(workers: Workers) -> None:
+    """Of records whose partition a function chose by their headers (Kafka Streams since 4.4.0)."""
+
+    def of_region(topic: str, key: Any, value: Any, headers: Any, count: int) -> list[int]:
+        return [0 if headers is None else dict(headers)["region"][0] % count]
+
+    app = workers.apps[0]
+    for partition in range(PARTITIONS):
+        found = app.query_metadata_for_key("counts", "x", of_region, headers=[("region", bytes([partition]))])
+        assert found.partition == partition
+        assert workers.has(workers.ports.index(found.active_host.port), partition)
+    assert app.query_metadata_for_key("counts", "x", of_region).partition == 0
+
+
 def test_the_metadata_of_all_processes_have_their_stores_and_partitions(workers: Workers) -> None:
     found = workers.apps[0].metadata_for_all_streams_clients()
     assert [one.host_info for one in found] == sorted(HostInfo("127.0.0.1", port) for port in workers.ports)
