@@ -14,6 +14,10 @@ PORT ?= 9092
 DIR ?=
 SEED ?=
 BASEDPYRIGHT ?= 1.40.2
+BROKERS ?= 4.2.0 4.3.1 4.4.0
+BROKER_TESTS ?= $(addprefix tests/integration/test_, broker.py commits.py confluent_contract.py fencing.py global_stores.py \
+	group_changes.py lifecycle.py membership_contract.py restore.py rolling_update.py standby_tasks.py streams_group.py \
+	whole_dsl.py wire_leave.py worker_death.py)
 
 # Packages are compiled when they are first imported, and stay so.
 unexport PYTHONDONTWRITEBYTECODE
@@ -34,7 +38,7 @@ NEEDS_PYTHON = command -v "$(PYTHON)" > /dev/null \
 	$(PYTHON) is %d.%d: give the name of another one, as in PYTHON=python3.12" % sys.version_info[:2])'
 
 .DELETE_ON_ERROR:
-.PHONY: demo demo-spark test quick-kafka test-long test-whole test-pythons test-busy properties simulate chaos chaos-pauses check compiled house format editors golden kafka pictures bench docs clean
+.PHONY: demo demo-spark test quick-kafka test-long test-brokers test-whole test-pythons test-busy properties simulate chaos chaos-pauses check compiled house format editors golden kafka pictures bench docs clean
 
 demo: $(BASE_INSTALLED)
 	$(PY) -m streams demo
@@ -68,7 +72,16 @@ test-long: export HYPOTHESIS_PROFILE = drawn
 test-long: $(INSTALLED) $(DOCS_INSTALLED)
 	$(PY) -m pytest -m slow
 	$(MAKE) chaos
-	$(MAKE) test-whole test-pythons
+	$(MAKE) test-brokers test-whole test-pythons
+
+# The tests of membership, transactions and the requests that the library sends itself, on brokers of each release of
+# BROKERS="4.2.0 4.4.0"; BROKER_TESTS="file ..." are other files. Any target that starts Kafka takes KAFKA_VERSION=4.4.0.
+test-brokers: $(INSTALLED)
+	@for version in $(BROKERS); do \
+		echo "brokers of Apache Kafka $$version"; \
+		KAFKA_VERSION=$$version $(PYTHON) -m tools.kafka.quick_broker || exit; \
+		KAFKA_VERSION=$$version $(PY) -m pytest -q -n $(JOBS) --dist loadfile -m "slow or not slow" $(BROKER_TESTS) || exit; \
+	done
 
 # The tests with long tables of parameters, of which `make test` runs a sample.
 test-whole: $(INSTALLED)
@@ -125,7 +138,8 @@ chaos-pauses: $(INSTALLED)
 golden: $(INSTALLED)
 	$(PY) -m tools.golden.record $(if $(SEED),--seed $(SEED)) $(if $(COMPOSED),--composed $(COMPOSED))
 
-# A single node on the loopback address until Ctrl-C: PORT=... (0 takes a free one), DIR=... keeps the data there.
+# A single node on the loopback address until Ctrl-C: PORT=... (0 takes a free one), DIR=... keeps the data there,
+# KAFKA_VERSION=4.4.0 is another release than that of the tests.
 kafka:
 	@$(NEEDS_PYTHON)
 	exec $(PYTHON) -m tools.kafka.broker --port $(PORT) $(if $(DIR),--dir "$(DIR)")

@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -24,16 +25,18 @@ class JavaError(RuntimeError):
     """Raised when a Java project cannot be built: install Maven and a JDK, or look at what Maven says."""
 
 
-def build(project: Path, target: Path) -> Path:
+def build(project: Path, target: Path, properties: Mapping[str, str] | None = None) -> Path:
     """Builds a project, where its sources have changed since the last time, and returns ``target``.
 
     The first call takes as long as the download of the libraries; callers in other processes wait for it.
 
     :param project: the folder of ``pom.xml``, which puts classes into ``classes`` and libraries into ``libs`` of:
     :param target: the folder that is built into.
+    :param properties: properties of the project that are not as its ``pom.xml`` says.
     :raises JavaError: without Maven, or when Maven fails.
     """
-    stamp, wanted = target / "built-of", _digest(project)
+    given = [f"-D{name}={value}" for name, value in sorted((properties or {}).items())]
+    stamp, wanted = target / "built-of", " ".join([_digest(project), *given])
     target.mkdir(parents=True, exist_ok=True)
     with open(target / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -41,7 +44,7 @@ def build(project: Path, target: Path) -> Path:
             stamp.unlink(missing_ok=True)
             for folder in ("classes", "libs"):
                 shutil.rmtree(target / folder, ignore_errors=True)
-            _run_maven(project)
+            _run_maven(project, given)
             stamp.write_text(wanted)
     return target
 
@@ -88,14 +91,14 @@ def _digest(project: Path) -> str:
     return digest.hexdigest()
 
 
-def _run_maven(project: Path) -> None:
+def _run_maven(project: Path, options: Sequence[str]) -> None:
     maven = shutil.which("mvn")
     if maven is None:
         raise JavaError(
             "Maven is needed, once, to fetch the libraries of Java: there is no mvn in the PATH; install it, for"
             " example by apt-get install maven"
         )
-    command = [maven, "-q", "-B", "-f", str(project / "pom.xml"), PHASE]
+    command = [maven, "-q", "-B", *options, "-f", str(project / "pom.xml"), PHASE]
     result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if result.returncode != 0:
         raise JavaError(f"Maven could not build {project}:\n{result.stdout}{result.stderr}")

@@ -32,7 +32,7 @@ class ListSerde(Serde[list[T | None]]):
     Items of a fixed-size serde (short, integer, long, float, double, uuid) are written without lengths, and the
     positions of nulls in front. Others are each preceded by their length, or -1 for null.
 
-    Java cannot read back a list that it wrote with an empty last item; this serde can.
+    Kafka Streams before 4.4.0 cannot read back a list that it wrote with an empty last item.
     """
 
     __slots__ = ("_fixed_size", "_inner")

@@ -156,7 +156,7 @@ def test_the_program_gives_its_address_and_cleans_up_when_it_is_ended(root: Path
     with subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, text=True) as program:
         assert program.stdout is not None
         try:
-            told = re.match(r"Apache Kafka on (\S+):(\d+), data in (\S+);", program.stdout.readline())
+            told = re.match(r"Apache Kafka \d+\.\d+\.\d+ on (\S+):(\d+), data in (\S+);", program.stdout.readline())
             assert told is not None
             host, port, folder = told[1], int(told[2]), Path(told[3])
             assert is_live(host, port)

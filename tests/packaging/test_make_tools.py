@@ -97,6 +97,12 @@ def test_without_maven(folder: Path) -> None:
     )
 
 
+def test_with_a_release_of_kafka_that_is_none(folder: Path) -> None:
+    program(folder / "bin" / "java", JAVA.format(version="17.0.2"))
+    told = "KAFKA_VERSION is a release of Apache Kafka such as 4.4.0, not '4.x'\n"
+    assert make(folder, "kafka", "PORT=0", "KAFKA_VERSION=4.x") == told
+
+
 def test_nothing_is_left_behind(folder: Path) -> None:
     """A temporary folder for the data was made before it was known that Kafka cannot start."""
     place = folder / "tmp"

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Self
 
 from tools.kafka.folder_lock import FolderInUse, FolderLock
-from tools.kafka.jars import libs
+from tools.kafka.jars import libs, version
 from tools.maven import JavaError, java
 
 HOST = "127.0.0.1"
@@ -286,7 +286,8 @@ def main() -> None:
     properties = dict(each.split("=", 1) for each in args.property)
     try:
         with Broker(port=args.port, folder=args.dir and args.dir.resolve(), properties=properties) as broker:
-            print(f"Apache Kafka on {broker.bootstrap}, data in {broker.folder}; Ctrl-C stops it", flush=True)
+            where = f"on {broker.bootstrap}, data in {broker.folder}"
+            print(f"Apache Kafka {version()} {where}; Ctrl-C stops it", flush=True)
             broker.wait()
     except KeyboardInterrupt:
         print("Apache Kafka stopped")

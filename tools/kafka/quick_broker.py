@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tools.kafka.broker import Broker, BrokerError, new_id
-from tools.kafka.jars import BUILD, libs
+from tools.kafka.jars import build_folder, libs
 from tools.maven import JavaError, java
 
 OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
@@ -80,9 +80,10 @@ def _made() -> Path:
     callers in other processes wait for it."""
     version = subprocess.run([java(), "-version"], stdin=subprocess.DEVNULL, capture_output=True, text=True).stderr
     wanted = version + "".join(sorted(f"{jar}\n" for jar in libs().iterdir()))
-    made = BUILD / "quick"
-    BUILD.mkdir(parents=True, exist_ok=True)
-    with open(BUILD / "quick-lock", "w") as lock:
+    folder = build_folder()
+    made = folder / "quick"
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / "quick-lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         stamp = made / STAMP
         if not stamp.exists() or stamp.read_text() != wanted:

@@ -5,7 +5,7 @@ import java.nio.ByteBuffer; import java.util.*;
 /**
  * Writes messages of groups of the streams protocol as Apache Kafka encodes them, in hexadecimal digits:
  *
- *     java -cp "build/kafka/libs/*" tests/golden/messages/StreamsGroupMessages.java > tests/golden/messages/recorded.txt
+ *     java -cp "build/kafka-4.3.1/libs/*" tests/golden/messages/StreamsGroupMessages.java > tests/golden/messages/recorded.txt
  */
 public class StreamsGroupMessages {
   static String hex(Message m, short v){ ObjectSerializationCache c=new ObjectSerializationCache(); ByteBuffer b=ByteBuffer.allocate(m.size(c,v)); m.write(new ByteBufferAccessor(b), c, v); StringBuilder s=new StringBuilder(); for(byte x: b.array()) s.append(String.format("%02x",x)); return s.toString(); }
