@@ -157,13 +157,18 @@ MS = 1000.0
 Tags = Mapping[str, str]
 
 
-def client_metrics(client_id: str, values: Mapping[str, tuple[str, Callable[[], Any]]]) -> Iterator[Metric]:
+def client_metrics(
+    tags: Mapping[str, str], values: Mapping[str, tuple[str, Callable[[], Any]]], state: Callable[[], int]
+) -> Iterator[Metric]:
     """Yields the metrics of the application itself.
 
+    :param tags: those of ``client-state``, ``client-id`` among them, which is the only one of the others (KIP-1221).
     :param values: description and value by name.
+    :param state: returns the number of the state.
     """
+    yield Gauge(MetricName("client-state", CLIENT, "the number of the state", tags), state)
     for name, (description, read) in values.items():
-        yield Gauge(MetricName(name, CLIENT, description, {"client-id": client_id}), read)
+        yield Gauge(MetricName(name, CLIENT, description, {"client-id": tags["client-id"]}), read)
 
 
 def thread_metrics(threads: Iterable[StreamThread]) -> Iterator[Metric]:

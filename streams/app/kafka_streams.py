@@ -563,7 +563,6 @@ class KafkaStreams:
             "application-id": ("the application's id", lambda: self.config.application_id),
             "version": ("the version of this library", lambda: __version__),
             "state": ("the state of the application", lambda: self.state.value),
-            "client-state": ("its number among the states", lambda: list(ClientState).index(self.state)),
             "recording-level": ("0 is INFO, 1 DEBUG, 2 TRACE", lambda: int(self._run.parts.metrics.level)),
             "topology-description": ("the topology", self.topology.describe),
             "alive-stream-threads": (
@@ -575,8 +574,11 @@ class KafkaStreams:
                 lambda: 0 if threads is None else threads.failed,
             ),
         }
-        client_id = self.config.client_id if resources is None else resources.client_id
-        found = {metric.metric_name: metric for metric in client_metrics(client_id, values)}
+        tags = {"client-id": self.config.client_id, "application-id": self.config.application_id}
+        if resources is not None:
+            tags |= {"client-id": resources.client_id, "process-id": str(resources.identity)}
+        of_client = client_metrics(tags, values, lambda: list(ClientState).index(self.state))
+        found = {metric.metric_name: metric for metric in of_client}
         found |= {metric.metric_name: metric for metric in thread_metrics(threads or ())}
         if resources is not None:
             clients = resources.process.cluster.clients.statistics()

@@ -487,7 +487,11 @@ def test_metrics_have_kafkas_names_and_tags(cluster: Cluster) -> None:
     assert _value(app, "state") == "RUNNING"
     assert _value(app, "application-id") == "app"
     assert _value(app, "topology-description") == app.topology.describe()
-    assert {dict(name.tags)["client-id"] for name in app.metrics() if name.group == "stream-metrics"} == {"me"}
+    of_client = [name for name in app.metrics() if name.group == "stream-metrics"]
+    assert {dict(name.tags)["client-id"] for name in of_client} == {"me"}
+    (state,) = [dict(name.tags) for name in of_client if name.name == "client-state"]
+    assert (state.keys(), state["application-id"]) == ({"client-id", "application-id", "process-id"}, "app")
+    assert _value(app, "client-state") == list(ClientState).index(ClientState.RUNNING)
 
 
 def _value_of_thread(app: KafkaStreams, name: str, thread: str) -> Any:
