@@ -15,6 +15,7 @@ RECORDINGS = ROOT / "tests" / "golden" / "recordings" / "topologies"
 
 ROW = re.compile(r"^\| (\d+) \| (.*?) \| (.*?) \|(.*)\|$", re.MULTILINE)
 TEST = re.compile(r"`([\w/]+\.py)::(\w+)`")
+PROPOSAL = re.compile(r"^\| (KIP-\d+|KAFKA-\d+|no KIP) \| (.*?) \| (.*?) \| (.*?) \| (?:(.*) )?\|$", re.MULTILINE)
 RULE = re.compile(r"^\*\*(\d+)\. (.*?)\*\*", re.MULTILINE | re.DOTALL)
 
 NOT_BUILT = "not built yet"
@@ -47,6 +48,19 @@ def test_each_line_has_a_test_or_a_reason() -> None:
     without = [number for number, tests, _ in rows() if not TEST.search(tests)]
     assert without == [number for number, tests, _ in rows() if tests == NOT_BUILT]
     assert len(without) < 5
+
+
+def test_each_proposal_of_kafka_is_answered_once() -> None:
+    """Those of Kafka Streams since 4.2: a release, and yes, no, or that it does not apply; no and a reason."""
+    found = PROPOSAL.findall(PAGE.read_text())
+    names = [name for name, *_ in found if name != "no KIP"]
+    assert len(names) > 30
+    assert len(set(names)) == len(names)
+    for name, since, what, here, why in found:
+        assert re.fullmatch(r"4\.\d(, 4\.\d)?|open", since), name
+        assert what
+        assert re.match("yes|no$|does not apply$", here), name
+        assert why or here != "no", f"{name}: why not?"
 
 
 def test_tests_that_are_named_exist() -> None:
