@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from golden_support.recordings import Recordings
-from golden_support.session import Golden
+from golden_support.recordings import read_json
 from processor_api.serde import Serdes
 from processor_api.stores.buffers import change_buffer_builder
 from state_support.store_kit import LogRecord, restored
 
-OLDER = Recordings(Path(__file__).parent / "older" / "4.3.1", is_default=False)
+HERE = Path(__file__).parent
 CHANGELOG = "parity-buffer-store-changelog"
 
 
-def older(name: str) -> Any:
-    return next(file.data for file in OLDER.files if file.name == name)
+def recorded(name: str, kind: str) -> tuple[Any, Any]:
+    """A recording of 4.3.1, and the project's own that stands in its place."""
+    return read_json(HERE / "older" / "4.3.1" / name), read_json(HERE / "recordings" / kind / name)
 
 
 def changelog(run: dict[str, Any]) -> list[LogRecord]:
@@ -45,11 +45,11 @@ def buffered(records: list[LogRecord], directory: Path) -> list[tuple[Any, ...]]
 
 
 @pytest.mark.parametrize("number", [0, 1])
-def test_a_suppression_reads_what_older_releases_have_logged(golden: Golden, number: int, tmp_path: Path) -> None:
+def test_a_suppression_reads_what_older_releases_have_logged(number: int, tmp_path: Path) -> None:
     """With headers in stores, their changelogs have no headers of old values; what waits is the same at each record."""
-    run = older("internal_topics")["topologies"][number]
-    runs = [entry for file in golden.of_kind("internal_topics") for entry in file.data["topologies"]]
-    newer = next(one for one in runs if (one["name"], one["settings"]) == (run["name"], run["settings"]))
+    older, newer = (data["topologies"] for data in recorded("internal_topics.json.gz", "formats"))
+    run = older[number]
+    newer = next(one for one in newer if (one["name"], one["settings"]) == (run["name"], run["settings"]))
     before, now = changelog(run), changelog(newer)
     assert {name for *_, headers in before for name, _ in headers or ()} == {"v"}
     assert "vh.old" in {name for *_, headers in now for name, _ in headers or ()}
@@ -61,10 +61,9 @@ def test_a_suppression_reads_what_older_releases_have_logged(golden: Golden, num
     assert waited > len(now)
 
 
-def test_processors_that_share_a_builder_were_two_subtopologies(golden: Golden) -> None:
+def test_processors_that_share_a_builder_were_two_subtopologies() -> None:
     """Two tasks with a store each, and one changelog for both; all else was the same."""
-    before = older("papi-shared-builder")
-    now = next(file.data for file in golden.of_kind("topology") if file.name == "papi-shared-builder")
+    before, now = recorded("papi-shared-builder.json.gz", "topologies")
     assert {name for name in now if now[name] != before[name]} == {"kafka", "describe"}
     assert (before["describe"].count("Sub-topology"), now["describe"].count("Sub-topology")) == (2, 1)
     assert list(before["internal_topics"]) == ["parity-shared-changelog"]
