@@ -82,6 +82,7 @@ class AppendedRows(Rows):
         """Takes the times of the rows that the engine has from an earlier life."""
         self._times = segments
         if segments.held.known:
+            # Rows whose store has no time may be of any: then a number behind all times, so that the engine is asked.
             self.complete_from = segments.stream_time + 1 if segments.stream_time >= 0 else 1 << 63
 
     # ------------------------------------------------------------------ rows
@@ -92,6 +93,7 @@ class AppendedRows(Rows):
 
     def read_row(self, row: bytes) -> Entry | None:
         """Returns the value and the timestamp of a row that waits for the commit or is in the engine."""
+        # Each put is logged at once, so no row is ever in `dirty`, and `clean` is not used.
         logged = self.drained.get(row)
         if logged is None:
             return self._read_family(row)
@@ -114,6 +116,7 @@ class AppendedRows(Rows):
         live = self._times.live_from << NUMBER_BITS
         while self._committed and self._committed[0].newest < live:
             self._forget_first(live)
+        # Last: it may look for room, and no place is dropped while rows wait in `added_keys`.
         super().applied()
 
     def _note_committed(self, keys: list[bytes], newest: int) -> None:
@@ -144,9 +147,11 @@ class AppendedRows(Rows):
         """Forgets the places that were committed first, and of their keys all that are smaller than ``end``."""
         first, places = self._committed.popleft(), self.places
         if end <= first.newest:
+            # `complete_from` counts whole times, so all rows of the newest one are forgotten.
             end = (first.newest >> NUMBER_BITS) + 1 << NUMBER_BITS
         for key in first.keys:
             known = places.get(key)
+            # A list before this one, with a later time in it, has taken them along.
             if known is None:
                 continue
             if (known if isinstance(known, int) else known[-1]) < end:
@@ -253,6 +258,7 @@ def _make_find_in_range(layout: KeyFirst, rows: AppendedRows, segments: Segments
                 entries[row] = stored(logged[1]), logged[2]  # type: ignore[arg-type]
         return [
             (key, *time_and_rest(row), value if value_of is None else value_of(value), timestamp)
+            # Row keys differ, so the sort never compares two entries.
             for row, (value, timestamp) in sorted(entries.items())
         ]
 
@@ -314,10 +320,13 @@ def make_add_row(
             budget.uncommitted += cost
             if index is not None:
                 index.put(row, data)
+            # `hold` asks this as well; here it saves a call for nearly each record.
             if time // interval not in held:
                 hold(time // interval)
+            # The time moves behind the row: a view completes the time of a row, and cannot make a row of a time.
             if time > segments.stream_time:
                 segments.observe(time)
+        # A late put has used its number as well: it is on the changelog.
         numbers.last = numbers.last_value = number
 
     return add_row
@@ -353,5 +362,6 @@ def _make_log(
     rows: AppendedRows, layout: RowLayout, logged_as: Callable[..., None] | None
 ) -> tuple[Callable[..., None] | None, int]:
     """Returns the function that logs a row, and where in the row begins what that function takes for it."""
+    # A key on the changelog is then the row without its first bytes: a slice in place of calls that take it apart.
     is_direct = isinstance(layout, KeyFirst) and layout.as_logged and rows.cursor.probe is None
     return (logged_as, SEGMENT.size) if is_direct else (rows.logging.log, 0)

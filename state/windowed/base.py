@@ -205,6 +205,7 @@ class TimedOperator:
             if not session:
                 return find(write_key(key.key), start, 0)
             found = find(write_key(key.key), end, start)
+            # The timestamp of a session is its end, as in Java; what its row has may be another record's.
             return None if found is None else (found[0], end)
 
         return look_up
@@ -279,7 +280,9 @@ def restore_timed(
         if with_headers:
             values = map(write_session_with_headers, values, headers)
         fill(batch, handle, rows(batch, zip(keys, values, timestamps, strict=True)))
+        # Behind the rows: it also deletes those that a later record of the same batch lets expire.
         segments.apply(batch)
+        # Before the batch is written: where that fails, the restore ends, and the next one begins with what is written.
         segments.applied()
 
     return restore

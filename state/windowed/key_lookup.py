@@ -51,6 +51,7 @@ class KnownLookup:
             if key not in rows.known:
                 return []
             found = in_span(key, low, high)
+            # An entry is a tuple with something in it, so `or` goes on only where there is none.
             return found_of(key, [(row, dirty_get(row) or clean_get(row) or read_through(row)) for row in found])
 
         return find
@@ -77,6 +78,7 @@ class KnownLookup:
             if low < rows.complete_from:
                 found = by_range(key, low, latest)
                 # A session may end behind the span and begin within it; of one key it is one at most, and the first.
+                # Where `latest` is before `low`, the range above is empty, and `low` is the limit.
                 row = after(key, max(low - 1, latest))
                 if row is not None and time_and_rest(row[0])[1] <= latest:
                     found.append(row)
@@ -103,6 +105,7 @@ class KnownLookup:
             if over is None:
                 return []
             first, end = bounds(low // interval, key, low, low)[0], bounds(high // interval, key, high, high)[1]
+            # Mostly all rows that are known of a key are in the span: two comparisons in place of two searches.
             if over[0] >= first and over[-1] < end:
                 return over[:]
             return over[bisect_left(over, first) : bisect_left(over, end)]
@@ -127,6 +130,7 @@ class KnownLookup:
                 entry = dirty_get(row) or clean_get(row)
                 if entry is not None:  # else the engine has it
                     found[row] = entry
+            # Row keys differ, so the sort never compares two entries.
             return sorted(found.items())
 
         return by_range
@@ -178,6 +182,7 @@ def sessions_until(found: Iterator[Found], latest_start: int) -> list[Found]:
 
 def between_of(family: Family) -> Between:
     """Returns the function from ``(low, high)`` to the rows of the engine with ``low <= key < high``."""
+    # Not in the port of engines: those of users need not have it.
     quick: Between | None = getattr(family, "between", None)
 
     def ranged(low: bytes, high: bytes) -> list[tuple[bytes, bytes]]:

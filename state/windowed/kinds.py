@@ -187,6 +187,7 @@ def _stored(layout: RowLayout, value_of: Reader) -> Reader:
 
     def read(key: bytes, row: bytes) -> StoredRow | None:
         if key == FACTS_KEY:
+            # Only for its error: it fails where the row is damaged.
             FACTS.unpack(row)
             return None
         if len(key) < least:
@@ -223,6 +224,7 @@ def timed_kinds(
     :param order_of: returns the layout and the retention of a store's rows.
     """
 
+    # A function of its own, so that each restore keeps the values of its turn of the loop below.
     def restoring(of: Values, time_ordered: bool) -> Callable[[StoreBuilder[Any, Any], Engine, RowCodec], Restore]:
         return lambda builder, engine, codec: restore_timed(
             builder, engine, codec, *order_of(builder, engine, time_ordered), with_headers=of.with_headers

@@ -28,6 +28,7 @@ class BufferedRows(Rows):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._segments: Segments | None = None
+        # Any function: it is asked only behind `follow`.
         self._time_of: Callable[[bytes], int] = len
 
     def follow(self, segments: Segments, parts: Callable[[bytes], tuple[bytes, int, int]]) -> None:
@@ -115,6 +116,7 @@ class KnownRows(BufferedRows):
         budget = self.budget
         excess = budget.cached - budget.cache_limit
         if excess > 0 and self._noted_bytes > budget.cache_limit // PART:
+            # Some more than need be, as with rows: else the next put would begin again.
             self._drop_noted(budget.cache_limit // PART - (budget.cache_limit >> DROPPED_AT_ONCE) // PART)
         super()._drop_clean(keep)
         if budget.cached > budget.cache_limit:

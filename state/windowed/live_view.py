@@ -37,6 +37,7 @@ class TimedView(ViewSource):
         return self._facade.reading(self._rows, iterators, self._numbers)
 
     def frozen(self, iterators: ViewIterators) -> Any:
+        # Before the rows are taken: a put counts its number behind its row, so the row with this number is there.
         numbers = None if self._numbers is None else PutNumbers(self._numbers.last)
         timed = self._rows.frozen()
         if numbers is not None and self._committed:

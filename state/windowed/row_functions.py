@@ -66,6 +66,7 @@ def make_put_row(rows: Rows, segments: Segments, put: Put, index: IndexRows | No
         # A cache forwards a late put all the same; the commit deletes its row with the segment.
         if is_late:
             segments.drop(time)
+        # A deletion makes no segment: what it hides is in one that is held already.
         if value is not None and time // interval not in held:
             hold(time // interval)
         if time > segments.stream_time and (not cached or row in dirty):
@@ -79,6 +80,7 @@ def _indexed(rows: Rows, put: Put, index: IndexRows) -> Put:
     dirty, clean = rows.dirty, rows.clean
 
     def put_both(row: bytes, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+        # Only in memory: to put a row of the index once more changes nothing, and costs less than to ask the engine.
         known = dirty.get(row) or clean.get(row)
         index.freeze()
         put(row, value, timestamp, headers)
@@ -119,6 +121,7 @@ def logged_together(layout: RowLayout, log_many: LogMany | None, segments: Segme
             log_many(logged())
         finally:
             if latest:
+                # Also after a failure: rows that were logged before it come back with a restore.
                 segments.reach(int.from_bytes(latest, "big"))
 
     return log_rows

@@ -244,6 +244,7 @@ class TimedRows(TimedReads):
         )
         index = open_index(opening, layout, make_get(rows)) if isinstance(layout, TimeFirst) else None
         super().__init__(layout, rows, segments, index)
+        # Rows that wait are found by the read that goes on to the engine there, so it cannot be left out.
         in_memory = self._get if isinstance(rows, AppendedRows) else make_get(rows, in_memory=True)
         self.get_row = make_get_row(segments, self._get, in_memory)
         self.row_of = layout.row_maker(segments.interval)
@@ -315,6 +316,7 @@ class TimedRows(TimedReads):
 
         :param headers: of the current record; those of the changelog record if ``logs_headers``.
         """
+        # Only looked at: the call below takes the same one.
         number = self.segments.numbers.next()
         if value is not None:
             assert self.add_with_headers is not None
@@ -350,6 +352,7 @@ class TimedRows(TimedReads):
         """Logs a null that changes no row; ``headers`` are those of the current record, and of the one on the changelog
         if ``logs_headers``."""
         if self.log is not None:
+            # In any segment: the key on the changelog is made without it.
             self.log(self.layout.row(0, key, time, rest), None, timestamp, headers if logs_headers else None)
 
 
@@ -373,6 +376,7 @@ def _logged_as(
     def logged_by_cache(row: bytes, value: bytes | None, timestamp: int, headers: HeaderList | None = None) -> None:
         if log is not None:
             log(logged_key(row), value, timestamp)
+        # Also without a changelog: `count_logged` sets the time back to what was noted here.
         segments.reach(parts(row)[1])
 
     if cached:
@@ -407,6 +411,7 @@ class _Swept(CommitParticipant):
         self._segments.commit_ended()
 
     def apply(self, batch: Batch) -> None:
+        # Kept for `applied`: there it is asked for behind the segments, which do not know it any more.
         self._end = self._segments.expired_rows_end
         self._segments.apply(batch)
 

@@ -109,6 +109,7 @@ def sent_name(store: str) -> str:
 def stored_time(family: Family) -> int | None:
     """Returns the stream time of a store as its last commit wrote it; ``None`` if nothing was written."""
     facts = family.get(FACTS_KEY)
+    # A damaged row is reported by the opening of the store, which reads it as well.
     if facts is None or len(facts) != FACTS.size:
         return None
     time: int = FACTS.unpack(facts)[0]
@@ -327,6 +328,7 @@ class Segments(SegmentTimes):
 
     @property
     def _facts(self) -> tuple[int, int, int]:
+        # After `go_back` the engine still has the rows of later times, so its time does not go back.
         return max(self.stream_time, self._written[0]), self.interval, self.numbers.last_value
 
     # ------------------------------------------------------------------ puts
@@ -490,6 +492,7 @@ class Segments(SegmentTimes):
             batch.put(FACTS_KEY, FACTS.pack(*facts), handle)
 
     def applied(self) -> None:
+        # After `go_back` a commit deletes less than what has expired: the rest is left to the next one.
         self._expiry.sweeps = self._expiry.deleted_before < self._expiry.least and self._expiry.sweeps
         self._written = self._facts
         if self.stream_time > self.stored_until:

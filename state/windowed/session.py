@@ -70,6 +70,7 @@ class SessionReads(TimedStoreReads):
     def _of_key(self, key: Any, earliest_end: int, latest_start: int, *, reverse: bool) -> RowIterator:
         self._iterators.check()
         low, latest = self._limit(earliest_end, "earliest_end"), self._limit(latest_start, "latest_start")
+        # To the end of time: a session that begins early enough may end at any.
         return self._starting(self._timed.of_key(self._write_key(key), low, MAX_TIME, reverse=reverse), latest)
 
     def _of_keys(

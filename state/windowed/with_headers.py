@@ -40,6 +40,7 @@ class HeadersRows(TimedRows):
         self, key: bytes, time: int, rest: int, value: Any, timestamp: int, headers: HeaderList | None = None
     ) -> None:
         if value is None:
+            # Before the put, which may log the deletion at once.
             self._note(key, time, rest, headers)
         super().put(key, time, rest, value, timestamp, headers)
 

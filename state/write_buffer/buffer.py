@@ -87,6 +87,7 @@ def _make_read_through(rows: Rows) -> Callable[[Any], tuple[Any, int] | None]:
     of a store that is larger than its cache, so it holds what it needs in its closure."""
     format, family, clean, budget, make_room = rows.format, rows.family, rows.clean, rows.budget, rows.make_room
     key_bytes, entry_of = format.keys.write, format.codec.reading(format.values.decode)
+    # Without the call that words the engine's errors: `slow_path` reads again where there is one.
     find = getattr(family, "bare_get", family.get)
     overhead, sized = format.cost(b"", b""), format.values.sized
 
@@ -224,6 +225,7 @@ class Rows(RowReader):
         self._drop_clean(keep)
         if self.cached and budget.cached > budget.cache_limit:
             if budget.sending:
+                # As a key it stands there once, in the order of asking: methods of one object are equal.
                 budget.postponed[self.evict] = None
             elif self.drain():
                 self._drop_clean(keep)
@@ -331,6 +333,7 @@ class Rows(RowReader):
         deleted = [key for key, entry in rows.items() if entry[0] is None]
         olds: Iterable[Any] = ()
         if self._callback is not None:
+            # Before the rows are moved: then `clean` has them in place of their old values.
             olds = self._old_values(rows, deleted)
             size = self.format.size(rows) if deleted else size
         if deleted and not self.logging.each:
@@ -347,6 +350,7 @@ class Rows(RowReader):
             if log_many is not None:
                 log_many(left)
         except BaseException:
+            # The one at which it failed has left the iterator as well.
             count = len(logged) - sum(1 for _ in left) - 1
             # Those before the failing one are on the changelog: to log them again would put them behind later changes.
             moved = dict(islice(rows.items(), count))
@@ -374,6 +378,7 @@ class Rows(RowReader):
         if key not in self.drained:
             self.waiting.bytes += size
             budget.uncommitted += size
+        # Taken out first, so that it goes to the end of the dictionary: what is dropped comes from the front.
         known = clean.pop(key, None)
         budget.clean += size if known is None else size - self.format.cost(key, known[0])
         clean[key] = (value, timestamp)
@@ -397,6 +402,7 @@ class Rows(RowReader):
         if self.cached and (self.cursor.keeps_messages or any(map(_HEADERS, rows.values()))):
             rows = {key: entry[:2] for key, entry in rows.items()}  # else what is left of an entry is small
         clean.update(rows)
+        # After a failure there are more in `logged` than were moved.
         drained.update(zip(rows, logged, strict=False))
         self.waiting.bytes += pending
         budget.uncommitted += pending
@@ -407,7 +413,9 @@ class Rows(RowReader):
         key_of = None if keys.plain else keys.key_of
         value_of = values.value_of if values.encoded else None
         assert callback is not None
+        # One stand-in for all rows: on the hot path no object is made for each.
         message = cursor.message = cursor.late_message()
+        # Not strict: where nobody asks for old values, `olds` has no end.
         for (key, (value, timestamp, headers, source, offset)), old in zip(rows.items(), olds, strict=False):
             message.origin = offset
             cursor.message, cursor.source = message, source
@@ -447,6 +455,7 @@ class Rows(RowReader):
     def close(self) -> None:
         """Forgets everything that is not in the engine."""
         self.budget.clean -= self.format.size(self.clean)
+        # Less than nothing, so this evicts nothing.
         self.note_dirty(-self.format.size(self.dirty))
         self._forget_messages()
         self.clean.clear()
@@ -456,6 +465,7 @@ class Rows(RowReader):
     def _forget_waiting(self) -> None:
         self.budget.uncommitted -= self.waiting.bytes
         self.waiting.forget()
+        # Rows that were too many to drop may go now.
         self._next_eviction.least = self._next_room.least = 0
 
     # ------------------------------------------------------------------ ranges
@@ -464,4 +474,5 @@ class Rows(RowReader):
         dirty, clean = self.dirty, self.clean
         index, keys = self.waiting.between(low, high, reverse=reverse)
         found = ((raw, dirty.get(index[raw]) or clean.get(index[raw])) for raw in keys)
+        # The index keeps the keys of rows that a drain has taken out, since no receiver knew of them.
         return [(raw, entry) for raw, entry in found if entry is not None]

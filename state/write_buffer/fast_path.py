@@ -38,9 +38,11 @@ def row_key_maker(format: RowFormat) -> Callable[[Any], Any]:
             data = serde.serialize(key)
         except Exception as error:
             raise unwritable(name, serde, "key", error, key) from error
+        # As it comes back from the engine: of keys with the same bytes only one may be in the dictionaries.
         return serde.deserialize(data) if plain else data
 
     def text_key(key: Any) -> Any:
+        # ASCII is always UTF-8; other text may have a half of a surrogate pair, which cannot be written.
         return key if type(key) is str and key.isascii() else row_key(key)
 
     def bytes_key(key: Any) -> Any:
@@ -66,6 +68,7 @@ def make_get(rows: RowReader, *, forwarded: bool = False, in_memory: bool = Fals
 
     def get_exact(key: Any) -> Entry | None:
         try:
+            # Looked up without a check: a key that is found was checked when it was put.
             entry = dirty_get(key) or clean_get(key)
         except TypeError:
             row_key(key)  # a key that cannot be looked up fails with the name of the store
@@ -162,6 +165,7 @@ def _cached_put(rows: Rows) -> Put:
         if keeps_messages:
             note_message(message_bytes(origin) - (0 if known is None else message_bytes(known[4])))
         if known is None:
+            # A key that is there already was checked when it came.
             key = row_key(key) if plain else key
             dirty[key] = entry
             if (fresh := uncommitted.fresh) is not None:
@@ -238,8 +242,10 @@ def _logged_put(rows: Rows) -> Put:
             log(raw_key, data, timestamp)
         elif log_with_headers is not None:
             log_with_headers(raw_key, data, timestamp, headers)
+        # A reader may begin to watch before the key is noted: one that is noted twice does no harm, a missing one would.
         new = uncommitted.fresh is None or key not in drained
         clean[key] = (value, timestamp)
+        # Before the row is in `drained`: it counts a key that waits already no more.
         note_logged(key, value, known)
         drained[key] = (raw_key, data, timestamp)
         if (fresh := uncommitted.fresh) is not None and new:

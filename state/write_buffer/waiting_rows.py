@@ -41,6 +41,7 @@ class WaitingRows:
         if (not dirty and not drained) or (low is not None and high is not None and low >= high):
             return {}, ()
         index = self._index
+        # The list of now is asked for before the rows are, as every reader does.
         fresh = uncommitted.watch() if index is None or uncommitted.fresh is None else uncommitted.fresh
         if index is None:
             index = self._index = SortedDict({key_bytes(key): key for rows in (dirty, drained) for key in rows})
