@@ -242,7 +242,7 @@ def _logged_put(rows: Rows) -> Put:
             log(raw_key, data, timestamp)
         elif log_with_headers is not None:
             log_with_headers(raw_key, data, timestamp, headers)
-        # A reader may begin to watch before the key is noted: one that is noted twice does no harm, a missing one would.
+        # A reader may begin to watch before the key is noted: to note one twice does no harm, to miss one would.
         new = uncommitted.fresh is None or key not in drained
         clean[key] = (value, timestamp)
         # Before the row is in `drained`: it counts a key that waits already no more.

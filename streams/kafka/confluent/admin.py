@@ -76,6 +76,7 @@ class ReplaceableAdmin:
 
     def _on_error(self, error: KafkaError) -> None:
         if error.code() == KafkaError._ALL_BROKERS_DOWN:
+            # It names no reason: the last error of a connection does.
             self.stale = True
             return
         self._last_error = error.str()
@@ -93,6 +94,7 @@ class ReplaceableAdmin:
 
     def for_request(self) -> AdminClient:
         """Returns the client for a request; a new one if the present one may have lost its brokers."""
+        # Here the client reports, and by that says whether it is stale.
         self._client.poll(0)
         if self.stale:
             now, former = self._clock.monotonic(), self._client
@@ -416,6 +418,7 @@ class ConfluentAdmin:
         remove_members(self._config, group, members, clock=self._clock)
 
     def open_transactions(self) -> list[str]:
+        # The admin client of the binding has no such request: where only that can ask, none are known.
         return self._ask("list open transactions", lambda queries, limit_s: queries.open_transactions(limit_s), list)
 
     def fence_producer(self, transactional_id: str) -> None:
@@ -528,5 +531,6 @@ def _member(found: Any) -> GroupMember:
 
 def _raw_id(topic_id: Any) -> bytes:
     """Returns the 16 bytes of a topic's id; all are 0 if the broker gives topics none."""
+    # The binding gives each half as a signed number.
     halves = (topic_id.get_most_significant_bits(), topic_id.get_least_significant_bits())
     return b"".join((half & HALF_ID).to_bytes(8, "big") for half in halves)

@@ -71,6 +71,7 @@ class LatestStatistics:
         text, known = self._text, self._read
         if text is None:
             return None
+        # By identity: the text of many partitions has 100 kB and more.
         if known is None or known[0] is not text:
             known = self._read = text, _read(text)
         return known[1]

@@ -182,6 +182,7 @@ class ConfluentConsumer:
 
     @mapping("look after a consumer")
     def relieve(self) -> None:
+        # With partitions a poll could take a record.
         if not self._assigned:
             self._client.poll(0)
 
@@ -208,6 +209,7 @@ class ConfluentConsumer:
 
     @mapping("read a position")
     def position(self, partition: TopicPartition) -> int | None:
+        # The client's own position is behind all that is kept.
         kept = self._ahead.next_offset(partition)
         if kept is not None:
             return kept

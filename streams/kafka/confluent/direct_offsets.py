@@ -52,6 +52,7 @@ class DirectOffsets:
         self._reads = True
         self.connection: OffsetCommits | None = None
         """Takes the requests; ``None`` where only the client can log in, or a broker is too old to commit."""
+        # A login that only librdkafka has, or a consumer without a group.
         with suppress(ConfigError, KeyError):
             self.connection = OffsetCommits(settings, settings["group.id"])
 
@@ -182,6 +183,7 @@ class PartitionOffsets:
         except SystemError as error:
             raise mapped(error, "read offsets of partitions", self._resources) from error
         offsets = {TopicPartition(one.topic, one.partition): one.offset for one in found}
+        # The end of a log (-1) is an answer to a time behind all records; what is smaller was not answered.
         unknown = next((name for name in times if offsets.get(name, OFFSET_BEGINNING) < OFFSET_END), None)
         if unknown is not None:
             raise RetryableError("the broker did not answer", topic=unknown.topic, partition=unknown.partition)

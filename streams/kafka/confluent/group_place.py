@@ -30,6 +30,7 @@ def names_no_member(metadata: bytes) -> bool:
 
 def generation_of(metadata: bytes) -> int:
     """Returns the generation in a group's metadata."""
+    # In the byte order of the machine, as librdkafka writes it.
     found: int = struct.unpack_from("=i", metadata, len(_METADATA))[0]
     return found
 

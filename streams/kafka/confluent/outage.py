@@ -46,6 +46,7 @@ CONNECTION = frozenset({"_RESOLVE", "_TIMED_OUT", "_TRANSPORT"})
 """Errors of one connection. The client connects again, or goes on with another broker."""
 REBALANCING = frozenset({"PreparingRebalance", "CompletingRebalance"})
 _FRAME = re.compile(r"^\S+/(?:bootstrap|\d+): |^\S+/(?:bootstrap|\d+)$| \((?:after|in) .*state \w+.*\)$")
+# The first four bytes of an answer are its size; those of a web server are HTTP.
 _HTTP = f"Invalid response size {int.from_bytes(b'HTTP')}"
 
 
@@ -58,7 +59,7 @@ def failure_of_request(client: Any, topic: str | None, timeout_s: float) -> str 
     try:
         asked = client.list_topics
         found = asked(topic, timeout=timeout_s) if topic is not None else asked(timeout=timeout_s)
-    except (KafkaException, SystemError, RuntimeError) as error:
+    except (KafkaException, SystemError, RuntimeError) as error:  # the last: the client is closed
         return str(error)  # the error itself would keep the frames, and so the client, alive
     return None if found.brokers else "the answer names no brokers"
 

@@ -35,11 +35,13 @@ log = logging.getLogger("streams.kafka.client")
 
 TIMEOUT_S = 10.0
 CALL_S = 5.0
+# A call that keeps to its own time-out has come back by then.
 CALL_TIMEOUT_S = CALL_S + 2.0
 FLUSH_SLICE_S = 1.0
 FLUSH_SUSPECT_S = 5.0
 CLOSE_S = 3.0
 METADATA_AGE_S = 60.0
+# librdkafka's own would be 1,000,000 bytes, and partitions by CRC32 where Java takes murmur2.
 DEFAULTS = {"enable.idempotence": True, "message.max.bytes": MOST_RECORD_BYTES, "partitioner": "murmur2_random"}
 """Settings that keep what the port promises, used where a configuration does not have them."""
 
@@ -166,6 +168,7 @@ class ConfluentProducer:
         if isinstance(error, UnsendableHeaders):
             raise error.locate(topic=topic)
         client_error = kafka_error(error)
+        # The client names the state of its transaction here, and no error: that was reported when it failed.
         if self._in_transaction and client_error is not None and client_error.code() == KafkaError._STATE:
             raise TransactionAborted(
                 f"cannot send a record to topic {topic!r}: the transaction has failed and can only be rolled back",

@@ -77,6 +77,7 @@ class ReadAhead:
     def next_offset(self, partition: TopicPartition) -> int | None:
         """Returns the offset of the first message that is kept of a partition."""
         offsets = (message.offset() for run, _ in self._kept.get(partition, ()) for message in run)
+        # Events stand among the messages, of which some have no offset.
         return next((offset for offset in offsets if offset is not None and offset >= 0), None)
 
     # ------------------------------------------------------------------ messages
@@ -154,6 +155,7 @@ def _runs(messages: Sequence[Any]) -> Iterator[tuple[TopicPartition, list[Any]]]
     """Yields messages in runs: consecutive ones of one partition, or of none."""
     if not messages:
         return
+    # Methods of the type, which groupby calls without any Python code for each message.
     kind = type(messages[0])
     for number, by_partition in groupby(messages, kind.partition):
         for topic, run in groupby(by_partition, kind.topic):
