@@ -40,6 +40,7 @@ def forward_to(children: list[Forward]) -> Forward:
     """Returns one function that forwards to all children, in order."""
     if not children:
         return lambda key, value, timestamp, headers: None
+    # One or two children, as nearly all nodes have, cost no loop.
     if len(children) == 1:
         return children[0]
     if len(children) == 2:
@@ -380,6 +381,7 @@ class UserContext:
         target = self._node.forward if child is None else self._node.child(child)
         cursor = self._cursor
         try:
+            # As they are given: `headers` would make an object of them for each record.
             headers: Any = record.raw_headers
         except AttributeError:
             raise TypeError(f"forward takes a Record, not {repr_of(record)}") from None

@@ -96,6 +96,7 @@ class NodeDrops:
 
     def all(self) -> Iterator[Dropped]:
         """Yields what was counted for each reason."""
+        # A copy, made by one call: meanwhile the task may count another reason.
         for reason, count in list(self.counts.items()):
             late = self._late.get(reason)
             most = 0 if late is None else max(late.most_ms, late.recent_ms)

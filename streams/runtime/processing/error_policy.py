@@ -192,6 +192,7 @@ class ErrorPolicy:
         """Handles an error of user code in a node."""
         pass_through(error)
         context = self._context(node, cursor, timestamp, headers)
+        # A `Record` takes no negative time, and there may be none here (-1).
         record: Record[Any, Any] = Record(key, value, max(timestamp, 0), headers)
         self._processing(node, error, context, record, key)
 
@@ -375,6 +376,7 @@ def pass_through(error: Exception) -> None:
     """Raises an error again that is not one for a handler."""
     if isinstance(error, PASS_THROUGH):
         raise error
+    # A wrong call of the user leaves its store as it was, so a handler may go on behind it.
     if isinstance(error, StateError) and not isinstance(error, StoreError):
         raise error
 

@@ -104,6 +104,7 @@ class Idling:
         assert self._consumer is not None
         position = self._consumer.position(queue.partition)
         position = queue.next_offset if position is None else position
+        # The queue is true while it has records: then there is more to process, and nothing to wait for.
         if position is None or position < end or queue:
             return False
         if not queue.caught_up:

@@ -175,6 +175,7 @@ class InputReader:
         except Exception as error:
             self._environment.errors.extraction(self.source.node, error, self.cursor)
         if type(extracted) is not int or extracted > LAST_MS:
+            # Integers of other types, such as numpy's, are times too.
             time = whole_number(extracted)
             if time is not None and time <= LAST_MS:
                 return time
@@ -421,6 +422,7 @@ class BatchLoop:
         keys, values = map(kind.key, messages), map(kind.value, messages)
         found, forward = self._forward_of(source, map(kind.headers, messages))
         rest = zip(map(kind.timestamp, messages), found, strict=True)
+        # `checked` comes first and ends where the turn is over: nothing is taken of the others behind it.
         for message, raw_key, raw_value, (stamp, headers) in zip(checked, keys, values, rest, strict=False):
             cursor.message = message
             try:
@@ -438,13 +440,16 @@ class BatchLoop:
                     continue
                 cursor.stream_time = stream_time = timestamp
             elif timestamp < 0:
+                # Here no source has an extractor, so this raises.
                 reader.extract(message, key, value, headers, queue.partition_time)
             cursor.timestamp = timestamp
             forward(key, value, timestamp, headers)
             if stream_time >= punctuations.next_stream_time:
                 punctuate()
+                # A punctuation has no source, and left none.
                 cursor.source = queue.partition
                 if self._environment.operators.remainders:  # the turn is over before the rest of the results is sent
+                    # Found here, once in a while: to count would cost something for each record.
                     self._done = next(number for number, one in enumerate(messages, 1) if one is message)
                     break
         queue.partition_time = max(queue.partition_time, stream_time)

@@ -137,6 +137,7 @@ class _ChainBuilder:
             topics = [topic for topic, reader in self.plan.topics.items() if reader == node.name]
             return {topic: self.source(node.name, topic) for topic in topics}
         function = self.sink(node) if isinstance(node, SinkNode) else self.processor(node)
+        # Before a probe wraps it: samples know a node by the code of its own function.
         self.environment.metrics.nodes.add(node.name, function, is_terminal=not self.children.get(node.name))
         written = node.topic if isinstance(node, SinkNode) else None
         function = self.probed(node, function, None if written is None else self.plan.real_name(written))
@@ -146,6 +147,7 @@ class _ChainBuilder:
 
     def processor(self, node: ProcessorNode) -> Forward:
         connected = {store: self._connected(store, node.name) for store in self.plan.topology.stores_of(node.name)}
+        # Nodes are compiled from the last to the first, so their children stand the other way round.
         children = dict(reversed(self.children[node.name].items()))
         context = NodeContext(node.name, self.environment, children, connected, self.punctuations, self.closers)
         self.contexts[node.name] = context

@@ -316,11 +316,13 @@ def _cost_of_event(clock: Clock) -> float:
         times = 200
         alone = min(_timed(clock, times, None) for _ in range(3))
         watched = min(_timed(clock, times, _seen) for _ in range(3))
+        # A call and its return are reported one by one.
         _COSTS.append(max(0.0, watched - alone) / (2 * times))
     return _COSTS[0]
 
 
 def _seen(frame: FrameType, kind: str, _: Any) -> None:
+    # In both: what `_Watch.event` does for a call that is none of a node's.
     if kind == "call":
         _NONE.get(frame.f_code)
 

@@ -52,6 +52,7 @@ class Remainders:
 
         :param send: sends a part on, and returns whether there is more.
         """
+        # A dictionary, for its order: who has waited longest sends first.
         self._left[send] = None
 
     def send(self) -> bool:

@@ -157,6 +157,7 @@ class Pace:
         self.transaction_timeout_s = transaction_timeout_s
         self.poll_interval_s = poll_interval_s
         shortest = min(poll_interval_s, transaction_timeout_s or poll_interval_s)
+        # A part of the limit: the drain of the caches and the commit have to be over before it as well.
         self._turn_s = min(TURN_S, shortest / 4)
         self._until = self._checked = 0.0
         self.over = False

@@ -40,6 +40,7 @@ class Punctuations:
 
     def __init__(self, run: Callable[[Schedule, int], None]) -> None:
         self._run = run
+        # Of those that are due at one time the first scheduled goes first; schedules themselves cannot be compared.
         self._order = itertools.count()
         self._due: dict[PunctuationType, list[tuple[int, int, Schedule]]] = {kind: [] for kind in PunctuationType}
         self.next_stream_time = NEVER
@@ -66,10 +67,12 @@ class Punctuations:
         check_schedule(f"node {node!r}: a punctuation's", interval_ms, kind, start_ms)
         check_function(callback, "callback", f"schedule of node {node!r}", ("timestamp",), node=node)
         if start_ms is None:
+            # The grid of stream time begins at 0, so the first record runs it (semantics 90).
             due = 0 if kind is PunctuationType.STREAM_TIME else now_ms + interval_ms
         elif start_ms >= now_ms:
             due = start_ms
         else:
+            # Rounded up: the first point of the grid that is not over.
             due = start_ms + -(-(now_ms - start_ms) // interval_ms) * interval_ms
         schedule = Schedule(node, interval_ms, callback)
         self._push(kind, due, schedule)

@@ -45,6 +45,7 @@ class TimeMerge:
         :returns: whether there may be a next record: an empty queue that has to be waited for holds up all others.
         """
         if self._current is not None:
+            # What comes behind its record is not known yet: until then it is one of the empty ones.
             heappop(self._heap)
             insort(self._empty, self._current)
             self._current = None
@@ -131,6 +132,7 @@ class TimeMerge:
                 except Exception:  # `next` finds the same error again, and handles it
                     break
                 headers = message.headers()
+                # Only now: where the record could not be read, it is still there for `next`.
                 messages.popleft()
                 if timestamp >= bound and (best := heappushpop(heap, (timestamp, number))[1]) != number:
                     queue.head = timestamp, key, value, headers, message
@@ -141,10 +143,12 @@ class TimeMerge:
                     queue.head = None
                     bound, cursor.source = heap[0][0], source
         finally:
+            # Positions are set once for each run, not for each record; also after an error, behind what was processed.
             ends[number] = last
             for place, end in ends.items():
                 if end is not None:
                     queues[place].position = end.offset() + 1
+            # It comes to the top, where `next` and `begin` expect it: no other queue had an earlier record.
             heappush(heap, (at, number))
             self._current = number
         return count
