@@ -22,6 +22,7 @@ def repartitioned(
     key_serde, value_serde = key_serde or place.key_serde, value_serde or place.value_serde
     if not place.repartition_required:
         return replace(place, key_serde=key_serde, value_serde=value_serde)
+    # Made also where another one is used below: it takes its numbers there, too (semantics 132).
     node = new_repartition(place, name or place.name, key_serde=key_serde, value_serde=value_serde)
     shared = place.plan_builder.shared_repartitions
     known = None if name is not None else shared.get(place.node)

@@ -75,6 +75,7 @@ class _Sides:
         supplier = self.how.this_store_supplier
         given = self.how.store_name if supplier is None else supplier.name
         if given is None:
+            # The number of the left side's join, as in Kafka Streams: the store has none of its own.
             name = f"KSTREAM-OUTERSHARED-{self.this_name.rpartition('-')[2]}"
         else:
             name = given + ("-outer-shared-join" if self.kind.keeps_right else "-left-shared-join")
@@ -105,6 +106,7 @@ def join(left: PlanPlace, right: PlanPlace, kind: JoinKind, given: JoinArguments
     left_topic, right_topic = (None, None) if name is None else (f"{name}-left", f"{name}-right")
     left = repartitioned(left, left_topic, how.key_serde, how.value_serde)
     right = repartitioned(right, right_topic, how.key_serde, how.other_value_serde)
+    # From here on each line takes a number of the builder: in Kafka Streams' order, and also where it is not used.
     windowed = names.suffixed(name, "-this-windowed", WINDOWED), names.suffixed(name, "-other-windowed", WINDOWED)
     sides = _Sides(
         kind=kind,
@@ -189,6 +191,7 @@ def _side(
         takes_key=kind.takes_key,
         from_left=from_left,
         keeps=kind.keeps_left if from_left else kind.keeps_right,
+        # Seen from a right record, what is before and what is after change places.
         before_ms=windows.before_ms if from_left else windows.after_ms,
         after_ms=windows.after_ms if from_left else windows.before_ms,
         other_store=other_store,

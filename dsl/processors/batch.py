@@ -85,6 +85,7 @@ class MapValuesBatch(Operator):
             try:
                 results = call([record[1] for record in records])
             except Exception as error:
+                # An error of the library is not the fault of a record: each has it, and nothing is called again.
                 if len(records) == 1 or isinstance(error, StreamsError):
                     return iter([error] * len(records))
                 return (one(record[1]) for record in records)
@@ -136,6 +137,7 @@ class ProcessBatch(Operator):
                     continue
                 as_it_came = True
                 for key, value, timestamp, headers in made:
+                    # The record is the current one already: it is set again only for another time or other headers.
                     same = timestamp == record[2] and headers is record[3]
                     if not (same and as_it_came):
                         resume((key, value, timestamp, headers, *record[4:]))

@@ -90,12 +90,14 @@ class Deduplicate(Operator):
             found = get(row, start)
             if found is not None:
                 return found
+            # The first window has none before it: there are no negative times.
             if start:
                 before = start - within
                 found = get(row_of(raw, before), before)
                 if found is not None and timestamp - found[1] < within:
                     return found
             after = start + within
+            # No record was that late yet, so no row is there: a read is saved for nearly each record.
             if after > observed:
                 return None
             found = get(row_of(raw, after), after)

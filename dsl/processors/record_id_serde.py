@@ -77,6 +77,7 @@ def _write_id(given: Any) -> bytes:
         return b"".join(LENGTH.pack(len(part)) + part for part in map(_write_id, given))
     if type(given) is bytes:
         return BYTES + given
+    # By their exact types: a truth value is an int, and would be equal to 0 or 1 when it is read again.
     if type(given) is int:
         return NUMBER + str(given).encode()
     raise TypeError(f"the id of a record is a str, bytes or int, or a tuple of these, not {repr_of(given)}")

@@ -36,6 +36,7 @@ class Filter(Operator):
     def bind(self, context: OperatorContext) -> Forward:
         predicate, forward, fail = self.predicate, context.forward, context.fail
 
+        # Two functions, so that it is not asked for each record which one is meant.
         def keep(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
             try:
                 if not predicate(key, value):
@@ -87,6 +88,7 @@ class Map(Operator):
                 fail(error, key, value, timestamp, headers)
                 return
             try:
+                # `paired` without its call: this runs for each record.
                 new_key, new_value = pair
             except (TypeError, ValueError):
                 fail(no_pair(mapper, pair), key, value, timestamp, headers)

@@ -85,6 +85,7 @@ class Suppress(TableOperator):
 
         def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
             nonlocal stream_time
+            # `due()` without its call, here and below: it is asked for each record.
             if not by_window and buffer.min_timestamp <= stream_time - wait:
                 send_rest_before(key, timestamp)  # a part was sent in the same call or drain
             if timestamp > stream_time:
@@ -96,6 +97,7 @@ class Suppress(TableOperator):
                 return
             if buffer.min_timestamp <= stream_time - wait:
                 send_due()
+            # Of what is due a part may be left: it goes before a limit is exceeded by what is not.
             if full():
                 evict_while(lambda: due() and full(), emit)
             if full():

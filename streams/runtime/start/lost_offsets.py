@@ -53,6 +53,7 @@ class LostOffsets:
             if task is None:
                 self._read_control_topic(partition)
             elif task.inputs.queues[partition]:
+                # It is true while it has records: these were fetched before the loss, and come first.
                 continue
             else:
                 self._reset(task, partition, offset)

@@ -31,6 +31,7 @@ def orphans(application: str, open_ids: Collection[str], members: Collection[Gro
     None does if a member has an instance id of another form: then it is not known which ids belong to members.
     """
     own = re.compile(f"{re.escape(application)}-{_IDENTITY}")
+    # A member without an instance id is one of another form, too.
     living = {member.instance_id or "" for member in members}
     if not all(own.fullmatch(name) for name in living):
         return []
@@ -53,6 +54,7 @@ class OrphanedTransactions:
             return
         self._next_check = now + CHECK_INTERVAL_S
         try:
+            # The ids first: a thread that joins and begins in between is a member then, and no orphan.
             open_ids = self._admin.open_transactions()
             members = self._admin.group_members(self._application) if open_ids else []
             for name in orphans(self._application, open_ids, members):

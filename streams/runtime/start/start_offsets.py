@@ -168,6 +168,7 @@ class StartOffsets:
             found = starting_offsets(task, missing, self._consumer, self._default, self._clock)
             found = with_ids(found, task.topic_ids)
             if task.stores.engines:
+                # From now on a missing offset is a lost one (`check_positions`), also before the first commit.
                 self._committer.start_at(found)
             starts = committed | found
         start_unrestored(task, committed, starts)
@@ -221,6 +222,7 @@ def start_unrestored(
                     ),
                 },
             )
+        # Against -1, so that a start at offset 0 is noted too.
         later = {name: one.offset for name, one in starts.items() if positions.get(str(name), -1) < one.offset}
         if later:
             task.stores.progress.write_positions(store, later)

@@ -45,6 +45,7 @@ class LockWaits:
     def opened(self, task: TaskId) -> None:
         """Takes that a task has its lock."""
         since = self._since.pop(task, None)
+        # Later than the first notice would be: so that one was logged.
         if since is not None and self._next_notice.pop(task) > since + QUIET_S:
             self._opened.append(task)
 

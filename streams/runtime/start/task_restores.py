@@ -67,6 +67,7 @@ class HiddenRecords:
         }
         if not changelogs:
             return list(tasks)
+        # The ends of the logs first: what is committed in between is readable, and what is written is not waited for.
         ends = self._log_ends(changelogs)
         readable = self._consumer.end_offsets(changelogs)
         hidden = {name: task for name, task in changelogs.items() if readable[name] < ends.get(name, 0)}
@@ -240,6 +241,7 @@ class TaskRestores:
             if clear:
                 read[partition] = beginnings[partition]
                 task.stores.progress.wipe(store)
+                # Empty as of now: all deletions that the changelog has now will be read.
                 task.stores.progress.note_complete([store], now)
             time = task.stores.times.get(store)
             is_empty = stored is None and not has_rows and (time is None or not time.is_unfinished)

@@ -92,6 +92,7 @@ class TaskStarts:
         if not tasks:
             return
         for task in tasks:
+            # The plan may have got topics since the task was opened.
             task.plan = plans[task.id.subtopology]
         jobs: list[RestoreJob] = []
         for task, starts in self.offsets.find(tasks):
