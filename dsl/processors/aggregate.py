@@ -83,7 +83,7 @@ class Aggregate(TableOperator):
                 new = aggregator(key, value, old)
                 if shows_old and new is old:  # perhaps changed in place
                     old = initializer() if found is None else get(key)[0]
-                # A deletion has its own record's time; in a versioned store it comes behind what it deletes (semantics 13).
+                # A deletion has its own time, but in a versioned store one behind what it deletes (semantics 13).
                 put(key, new, latest if versioned or new is not None else timestamp, headers)
             except Exception as error:
                 fail(error, key, value, timestamp, headers)

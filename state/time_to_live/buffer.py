@@ -154,6 +154,7 @@ class ByRecordTime(ExpiringRows):
         def put_timed(key: Any, value: Any, timestamp: int, headers: HeaderList | None = None) -> None:
             if self.cached and self.wants_old:
                 self._judge(row_key(key))
+            # -1 would make it a row of before, which counts from the first commit and may have expired.
             put(key, value, timestamp if timestamp >= 0 else now(), headers)
 
         return put_timed
@@ -211,6 +212,7 @@ class ByAccess(ExpiringRows):
                 return found
             if is_over(time, current - length):
                 return None
+            # Else neither a record nor a punctuation is processed, and a read is no access.
             if cursor.timestamp >= 0:
                 self._refresh(row, current, waits)
             return found
@@ -237,6 +239,7 @@ class ByAccess(ExpiringRows):
             if self.cached and self.wants_old:
                 self._judge(row)
             known = times.get(row)
+            # Before the put, which may log the row with its time.
             times[row] = now()
             try:
                 put(key, value, timestamp, headers)
@@ -275,6 +278,7 @@ class ByAccess(ExpiringRows):
             size = len(key) + REFRESH_BYTES
             self._refreshed_bytes -= size
             self.budget.uncommitted -= size
+            # Last: readers look here, then in `times`, then in the engine.
             del accesses.refreshed[key]
         for key in list(self._stale):
             if key not in self.dirty:
@@ -312,6 +316,7 @@ class ByAccess(ExpiringRows):
 
     def applied(self) -> None:
         clean, times = self.clean, self._times
+        # Before `drained` is cleared, at the end: a row that is in the engine has its time in its entry.
         for key in self.drained:
             time, entry = times.pop(key, -1), clean.get(key)
             if entry is not None and entry[0] is not None:

@@ -54,6 +54,7 @@ def front_of(key: bytes) -> bytes:
 
 
 def _key_of(row_key: bytes) -> bytes:
+    # Behind the key are its two zero bytes and the eight of the time.
     return row_key[:-10].replace(b"\x00\xff", b"\x00")
 
 
@@ -113,9 +114,11 @@ class HistoryReads:
         rows = self.waiting_rows.get(key)
         found = None
         if rows is not None:
+            # The shorter tuple is the smaller: this finds the first row that ends then or later, whatever else it has.
             place = bisect_left(rows, (time + 1,))
             if place < len(rows):
                 found = rows[place]
+                # It was valid then, and validities do not overlap: the engine has none that ends earlier.
                 if found[1] <= time:
                     return found
         front = front_of(key)
@@ -123,6 +126,7 @@ class HistoryReads:
         if row is None or not row[0].startswith(front):
             return found
         end = _unpack(row[0], len(front))[0]
+        # Of two with the same end the one that waits has taken the place of the other.
         return found if found is not None and found[0] <= end else (end, *_read(row[1]))
 
     def between(self, key: bytes, from_time: int, to_time: int, *, reverse: bool) -> Iterator[Row]:
@@ -134,6 +138,7 @@ class HistoryReads:
         front = front_of(key)
         last = None if to_time >= until else self.after(key, to_time)
         first = max(from_time + 1, self.expired_before())
+        # The zero byte makes it the first key behind that row, which is read too.
         high = _LAST if last is None else _pack(last[0]) + _FIRST
         over = self._over(key, front, first, None if last is None else last[0])
         if reverse:

@@ -34,6 +34,7 @@ from state.write_buffer.store_kind import AS_OF, ITSELF, Opening, OpenStore, Res
 from state.write_buffer.stored_rows import StoredFamily, StoredRow
 
 FIRST_TIME, LAST_TIME = -1, (1 << 63) - 1
+# A restore reads the latest version of a key for each put: so many of them are kept in memory.
 RESTORE_CACHE_BYTES = 16 << 20
 _PLACE_TIME = struct.Struct(">q")
 """The time behind the key in the place of a version."""
@@ -75,6 +76,7 @@ class VersionedReads(ClosableFacade):
         """Returns `get`, which runs for every record of a join; where possible it makes no other calls of ours."""
         (key_serde, value_serde), iterators = self._serdes, self._iterators
         write_slowly, read_slowly, check_time = self._write_key, self._read_value, self._check_time
+        # What the serde does, without its check: what is no text fails here too, and is written slowly.
         write = str.encode if key_serde is Serdes.STRING else key_serde.serialize
         read, older, new = value_serde.deserialize, self._versions.older, tuple.__new__
         latest = self._versions.latest
@@ -342,6 +344,7 @@ def _restoring(builder: StoreBuilder[Any, Any], engine: Engine, codec: RowCodec)
         timestamps: Iterable[int],
         headers: Iterable[HeaderList | None],
     ) -> None:
+        # Only now the batch of the call before is surely written.
         latest.applied()
         history.applied()
         for key, value, timestamp in zip(keys, values, timestamps, strict=True):

@@ -187,6 +187,7 @@ class Versions(VersionReads):
         if latest is not None and timestamp >= latest[1]:
             self._replace(key, latest[0], latest[1], value, timestamp)
             return PUT_RETURN_CODE_VALID_TO_UNDEFINED
+        # No version ends later than the stream time from before, so the usual put asks the history nothing.
         found = None if timestamp >= before else history.after(key, timestamp)
         if found is not None:
             end, start, old = found

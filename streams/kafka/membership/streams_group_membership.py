@@ -179,6 +179,7 @@ class StreamsGroupMembership:
         elif life.statuses:
             self._check_shutdown(life)
         target = life.target
+        # The life may have ended since it was compared: then the next poll closes all, and nothing is opened.
         if target is None or target == self._owned.given or life.number != self._number:
             self._end_late_copies(owner)
         elif self._owned.given is not None or any(target) or not life.statuses:  # else more is to come
@@ -201,6 +202,7 @@ class StreamsGroupMembership:
         owner.own(self._owned.after(target), lost=False)
         self._owned.given = target
         life.acknowledge(self._number, target)
+        # To close tasks may have taken long, and shows as well that the worker lives.
         if self._heartbeats is not None:
             self._heartbeats.polled_at = self._clock.monotonic()
         self._wake()
@@ -262,6 +264,7 @@ class StreamsGroupMembership:
         finally:
             self._owned.clear()
             if heartbeats is not None:
+                # The heartbeats first: one that is under way may come to the group behind the leave, and join again.
                 ended, member = heartbeats.stop(), heartbeats.life.end()
                 if member is not None and ended:
                     self._leave(member, remain=remain)
