@@ -138,6 +138,7 @@ class LiveIndex:
             raw = [key for bounds in ranges for key in runs.between(bounds)]
             raw += _within(ranges, self._unsorted)
             seen = self._seen
+        # A key that was put again since the last commit may be in two runs.
         found = dict.fromkeys(raw)
         format = self._format
         return (list(map(format.keys.serde.deserialize, found)) if format.keys.plain else list(found)), fresh, seen
@@ -163,6 +164,7 @@ class LiveIndex:
         unsorted += new
         for _ in range(SORTED_BY_A_READ):
             if unsorted:
+                # From its end, where a list is cut without moving the rest.
                 self._runs.add(unsorted[-SORTED_AT_ONCE:])
                 del unsorted[-SORTED_AT_ONCE:]
         return fresh

@@ -60,6 +60,7 @@ class LiveRows(RowReader):
         return self._read_waiting
 
     def _read_waiting(self, row_key: Any) -> Entry | None:
+        # `get` has looked into `dirty` before: in this order a row that moves is found (rule 1 of `shared_rows`).
         entry = self.shared.uncommitted.draining.get(row_key) or _drained(self, row_key)
         return entry if entry is not None else self._read_family(row_key)
 

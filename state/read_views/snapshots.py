@@ -31,6 +31,7 @@ def uncommitted_of(copies: Sequence[Any]) -> Uncommitted:
     if not copies:
         return Uncommitted()
     dirty, draining, drained = copies
+    # A key in both was put again during the drain: the later row counts.
     return Uncommitted({**draining, **dirty} if draining else dirty, drained)
 
 

@@ -58,6 +58,7 @@ class KeyFormat:
         self.read = reader(serde, "key", store)
         self.plain = _is_plain(serde)
         """Whether row keys are the keys themselves, not their bytes."""
+        # `bytes` gives bytes back as they are, here and below, without a call of Python code.
         self.row_key_of: Callable[[bytes], Any] = self.read if self.plain else bytes
         """Converts a key's bytes to its row key."""
         self.write: Callable[[Any], bytes] = _trusted(serde) if self.plain else bytes

@@ -146,11 +146,13 @@ class BufferIndex(CommitParticipant):
                 batch.delete(entry, handle)
             for entry in self._waiting:
                 batch.put(entry, b"", handle)
+        # With the first time, the next opening seeks behind the entries that are gone, which the engine may still pass.
         first = self.min_timestamp()
         facts = (self.num_records, self.buffer_size, first, self.sequence, self.stream_time)
         batch.put(FACTS_KEY, _FACTS.pack(_VALID, *facts), handle)
 
     def applied(self) -> None:
+        # Before the list is cleared: what waited in it is stored now.
         self._stored.begin_at(self.first() or ENTRIES[1])
         self._waiting.clear()
         self._gone.clear()

@@ -110,6 +110,7 @@ class ChangeBuffer(Buffer):
         while index.num_records and predicate():
             entry = index.first()
             assert entry is not None
+            # Behind a zero byte and eight of the time.
             raw = entry[9:]
             value = self._row(raw)
             new = None if value.new is None else self._read_value(value.new)
@@ -213,6 +214,7 @@ def _restoring(builder: StoreBuilder[Any, Any], engine: Engine, codec: RowCodec)
         for key, value, timestamp, given in zip(keys, values, timestamps, headers, strict=True):
             row = None
             if value is not None:
+                # The engine does not have this batch yet; only a row of an older version asks at all.
                 known = partial(seen.get, key) if key in seen else partial(family.get, key)
                 row = _current(name, value, timestamp, given or [], known)
                 if with_headers:

@@ -35,6 +35,7 @@ class TableGroupBy(ChangeReader):
             return process
 
         def latest_only(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+            # A third part marks a change that is not the latest.
             if len(value) == 2:
                 process(key, value, timestamp, headers)
 
@@ -57,6 +58,7 @@ class TableGroupBy(ChangeReader):
                     old_key, old = NO_GROUP if pair is None else paired(pair)
                 removes = old_key is not None and old is not None
                 adds = new_key is not None and new is not None
+                # By type as well: 1 and True are equal, but two keys once they are written.
                 same = together and removes and adds and type(old_key) is type(new_key) and old_key == new_key
             except NoPairError as error:
                 fail(no_pair(selector, error.given), key, value, timestamp, headers)

@@ -117,6 +117,7 @@ def dropping_late_changes(context: OperatorContext, process: Process) -> Process
     drop = context.drop
 
     def latest_only(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+        # A third part marks a change that is not the latest.
         if len(value) == 2:
             process(key, value, timestamp, headers)
         else:

@@ -126,6 +126,7 @@ def _with_store(context: OperatorContext, name: str, old_values: bool, compute: 
     get, fail = store.get, context.fail
     put, forward = marking_late_puts(store, context.forward)
     cached = send_on_flush(context, store, old_values)
+    # A cache finds the old value itself when it is drained; then it is read only to leave out a change of nothing.
     reads_old = old_values and (skip_nothing or not cached)
 
     def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:

@@ -53,6 +53,7 @@ class TableStoreView:
     def bind(self, context: OperatorContext, *, forwarded: bool = False) -> LookUp:
         """Returns the store's own look-up."""
         store = context.store(self.store)
+        # A store that is never cached has one look-up only.
         get: LookUp = getattr(store, "get_forwarded", store.get) if forwarded else store.get
         return get
 

@@ -58,6 +58,7 @@ class SessionAggregate(WindowedAggregate):
                     late(closed - end)
                     return
                 new = aggregator(key, value, new)
+                # A session of one moment: the put replaces its row, and no tombstone goes before it (semantics 48).
                 if start == end:
                     merged = []
                 for its_start, its_end, _ in merged:

@@ -50,6 +50,7 @@ class SlidingAggregate(WindowedAggregate):
                 late(closed - timestamp - difference)
                 return
             if emit is not None and timestamp >= difference:
+                # The latest put of a record is the window that starts just behind it.
                 emit(closed, timestamp + 1, headers)
             try:
                 changes = task.changes(key, value, timestamp, closed)

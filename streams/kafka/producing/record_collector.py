@@ -139,6 +139,7 @@ class Changelog:
         """Sends the records that were held, and keeps what it could not send; those that follow are held again.
 
         :returns: whether there were any."""
+        # While it is None, `log` sends at once.
         held, self.held, sent = self.held, None, 0
         if held is None:
             return False
@@ -271,6 +272,7 @@ class RecordCollector:
             return
         task = None if errors is None else errors.task
         goes_back = isinstance(self._failure, NotDelivered)
+        # Behind a failure that only takes tasks back, one of another task counts too: then that one goes back as well.
         if self._failure is not None and (not goes_back or not self._refused_of.isdisjoint({None, task})):
             return
         topic, partition = (None, None) if record is None else (record.topic, record.partition)
@@ -455,12 +457,15 @@ class RecordCollector:
 
         def log_many(rows: Iterator[tuple[bytes, bytes | None, int]]) -> None:
             if changelog.held is not None:
+                # Rows that are logged together have no headers.
                 changelog.held.extend((*row, None) for row in rows)
                 return
+            # Counted in a local name: this is the loop of each commit.
             sent = changelog.sent
             try:
                 for key, value, timestamp in rows:
                     headers = None
+                    # Without headers a time of 1 cannot be taken for the mark of 0, as it can in `log`.
                     if timestamp <= 0:
                         timestamp, headers = untimed(timestamp, None)
                     try:
