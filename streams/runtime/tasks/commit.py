@@ -109,6 +109,7 @@ class Committer:
             committed = needing
         else:
             failed, full = self._apply(needing)
+            # What a full disk lacks comes back from changelogs; where a store has none, the offsets wait for the disk.
             committed = [task for task in needing if task not in failed or task.stores.progress.all_logged]
             self._commit_offsets(_together(offsets[task.id] for task in committed))
         self.progressed = any(task.has_progress for task in committed)
@@ -196,6 +197,7 @@ class Committer:
         self._began = None
         self._behind.clear()
         if self._in_transaction:
+            # Before the call: one that fails is not made again, and the next producer of the id ends the transaction.
             self._in_transaction = False
             self.collector.producer.abort_transaction()
         self.collector.forget_failure()

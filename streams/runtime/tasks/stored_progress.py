@@ -183,6 +183,7 @@ class StoredProgress:
         engine, prefix = self.engine_of(store), self._rows_prefix(store)
         offsets = engine.family(OFFSETS)
         batch = engine.batch()
+        # A prefix ends where its last byte, a slash, is one more.
         for key in [key for key, _ in offsets.range(prefix, prefix[:-1] + bytes([prefix[-1] + 1]))]:
             batch.delete(key, offsets.handle)
         engine.write(batch)

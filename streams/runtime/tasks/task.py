@@ -153,6 +153,7 @@ class Task:
         self.environment.users.commit_requested = False
         self.environment.cursor.stream_time = NO_TIMESTAMP
         if self.state is not TaskState.CREATED:
+            # As a task that is closed and made again, but for its engines.
             for state in (TaskState.SUSPENDED, TaskState.CLOSED, TaskState.CREATED):
                 self.become(state)
 
@@ -164,6 +165,7 @@ class Task:
         if self.state is TaskState.CLOSED:
             return
         self.become(TaskState.SUSPENDED)
+        # They end with the task: from now on no commit carries an offset of it.
         self.inputs.known_offsets = {}
         try:
             self._close_chain(dirty=dirty)

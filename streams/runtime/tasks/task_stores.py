@@ -58,6 +58,7 @@ class TaskChangelogs:
     def marks(self) -> frozenset[int]:
         """Returns the marks of those that hold records, or have held some."""
         written = [one.topic for one in self.by_store.values() if one.end]
+        # Changelogs that hold records only become more: an equal number means the same ones.
         if len(written) != len(self._marks):
             self._marks = frozenset(map(changelog_mark, written))
         return self._marks

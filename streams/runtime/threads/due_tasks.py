@@ -64,6 +64,7 @@ class DueTasks:
     def committed(self) -> None:
         """Looks again at the tasks that a commit may have changed; those that still need one stay touched."""
         touched = self._touched
+        # A copy: to look at a task notes it in the same dictionary.
         for task in [*touched.values()]:
             self.touched(task)
         self._touched = {id_: task for id_, task in touched.items() if task.commit_needed}

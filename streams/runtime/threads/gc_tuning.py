@@ -14,6 +14,7 @@ RELAXED = (50_000, 20, 100)
 def relax_collector() -> tuple[int, int, int] | None:
     """Raises the thresholds unless the program has chosen its own; returns those to restore, or ``None``."""
     found = gc.get_threshold()
+    # No version of Python begins with more than 2,000, and 0 is a collector that was turned off.
     if found[0] == 0 or found[0] > 2_000:
         return None
     gc.set_threshold(*RELAXED)

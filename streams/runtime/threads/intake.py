@@ -108,6 +108,7 @@ class Intake:
         if not messages:
             if busy:
                 return
+            # `poll` comes back with the first record; `consume` would wait until it has all that were asked for.
             first = consumer.poll(wait_s())
             if first is None:
                 return

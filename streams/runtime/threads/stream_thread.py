@@ -244,6 +244,7 @@ class StreamThread:
         try:
             with self._parent_only:
                 resources.join(self._thread.stopping)
+                # This thread is the member again, so nothing is left that would have to leave for the former one.
                 self._kept.membership = None
                 self._loop = ThreadLoop(resources, self, self._kept)
                 self._loop.run()
@@ -283,6 +284,7 @@ class StreamThread:
     def _die(self, resources: ThreadResources, error: BaseException) -> None:
         self.become(ThreadState.PENDING_SHUTDOWN)
         replaced = self._fail(self._of_user(error))
+        # What they hold would keep databases from being closed.
         clear_tracebacks(error)
         # the thread that replaces this one is the same member, and has its tasks at once
         resources.end(clean=False, remain=replaced)

@@ -298,6 +298,7 @@ class TaskManager:
             plan = self.ownership.plans[task.id.subtopology]
             if task.plan is plan and not (absent_due and task.absent):
                 continue
+            # Before the look, which goes by it; an error takes it back, so that the next try looks again.
             before, task.plan = task.plan, plan
             new = [name for name in plan.partitions(task.id.partition) if name not in task.inputs.queues]
             try:
@@ -327,6 +328,7 @@ class TaskManager:
                 if self._clock.monotonic() >= until:
                     return
         finally:
+            # Also after an error: the tasks that run by now have to be read.
             self._consumer.assign(starts)
 
     def _run(self, task: Task) -> dict[TopicPartition, int]:
@@ -378,6 +380,7 @@ class TaskManager:
 
     def _close(self, task: Task, *, dirty: bool) -> None:
         with ExitStack() as steps:  # a client that takes no more calls must not leave the task open, and its lock taken
+            # The steps are made from the last to the first.
             steps.callback(self._starts.release, task.id)
             steps.callback(self._close_stores, task, dirty)
             steps.callback(self._starts.stop, task.id)

@@ -264,6 +264,7 @@ class ThreadResources:
         failure: Exception | None = None
         steps: list[Callable[[], None]] = [] if clean else [self._abort]
         steps += [
+            # The tasks first: once this member has left, another one opens them.
             lambda: self.manager.close_all(dirty=not clean),
             lambda: self.membership.leave(remain=remain),
             self.restorer.close,
