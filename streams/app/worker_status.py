@@ -7,8 +7,7 @@ import socket
 
 from processor_api.texts import plain_str
 from streams.app.application_run import ApplicationRun
-from streams.observing.brokers import broker_statuses
-from streams.observing.observer import global_status, standby_statuses, task_statuses, thread_status
+from streams.observing.observer import broker_statuses, global_status, standby_statuses, task_statuses, thread_status
 from streams.observing.status import WorkerStatus
 from streams.version import __version__
 

@@ -14,7 +14,7 @@ from streams.kafka.client_statistics import BrokerFigures, ClientStatistics
 from streams.kafka.confluent.callbacks import LatestStatistics, statistics_of
 from streams.kafka.confluent.clients import ConfluentClients
 from streams.kafka.ports import AT_BEGINNING
-from streams.observing.brokers import broker_statuses
+from streams.observing.observer import broker_statuses
 from waiting import wait_until
 
 OFTEN = {"statistics.interval.ms": 50}
