@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from processor_api.errors import StreamsError
+from processor_api.standard_files import hold_standard_files
 from streams.cli import completion, config_show, describe
 from streams.cli.cluster import commands as cluster
 from streams.cli.command_parser import CommandParser
@@ -17,7 +18,6 @@ from streams.cli.demo import command as demo
 from streams.cli.doctor import command as doctor
 from streams.cli.output.failures import give_up_output, report
 from streams.cli.output.logs_options import configure_logs
-from streams.cli.output.standard_streams import is_output_closed, open_standard_streams
 from streams.cli.output.terminal import say
 from streams.cli.run import command as run
 from streams.cli.spark import commands as spark
@@ -27,6 +27,9 @@ from streams.cli.trial import command as trial
 from streams.cli.working_directory import started_in
 from streams.user_exits import as_error, passes
 
+_closed: set[int] = set()
+"""Descriptors of the standard files that were closed when the command was started."""
+
 
 def main(arguments: Sequence[str] | None = None, *, runner: run.Runner | None = None) -> int:
     """Runs a command; returns its exit status. Wrong usage ends the process with status 2, as argparse does.
@@ -35,7 +38,7 @@ def main(arguments: Sequence[str] | None = None, *, runner: run.Runner | None = 
     :param runner: makes the application that ``run`` runs; ``KafkaStreams`` unless given.
     """
     trace = False
-    open_standard_streams()
+    _open_standard_streams()
     try:
         words = list(sys.argv[1:] if arguments is None else arguments)
         top = parser(words)
@@ -56,10 +59,25 @@ def main(arguments: Sequence[str] | None = None, *, runner: run.Runner | None = 
     except KeyboardInterrupt:
         return 130
     except Exception as error:
-        if isinstance(error, OSError) and error.errno == errno.EBADF and is_output_closed():
+        if isinstance(error, OSError) and error.errno == errno.EBADF and _is_output_closed():
             give_up_output()
             error = StreamsError("the standard output is closed, and the command writes to it: give it one")
         return report(error, trace=trace)
+
+
+def _open_standard_streams() -> None:
+    """Gives Python's ``sys.stdin``, ``sys.stdout`` and ``sys.stderr`` what they lack where the descriptor was closed:
+    an input without bytes, an output to which writing fails, and errors that go nowhere."""
+    _closed.update(hold_standard_files())
+    streams: Any = sys
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        if getattr(streams, name) is None:
+            setattr(streams, name, open(number, mode, closefd=False, errors="backslashreplace"))  # noqa: SIM115
+
+
+def _is_output_closed() -> bool:
+    """Whether the standard output is the one that :func:`_open_standard_streams` has put there, which takes nothing."""
+    return 1 in _closed
 
 
 def _status_of(parsed: argparse.Namespace) -> int:
