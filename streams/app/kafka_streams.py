@@ -225,7 +225,8 @@ class KafkaStreams:
     def is_ready(self) -> bool:
         """Whether this process does its part: every task that it owns runs, or waits for workers of another topology.
 
-        A process without tasks is ready too. One that restores its tasks is not, nor one that has not reached a broker.
+        A process without tasks is ready too. One that restores its tasks is not, nor one that fills copies of tasks
+        which are to move to it (semantics 100), nor one that has not reached a broker.
         Workers of a new topology are ready while they wait until those of the old one have left, so that a rolling
         update, which waits for the new ones to be ready, goes on.
 
@@ -235,7 +236,7 @@ class KafkaStreams:
         """
         threads = self._run.threads
         if self.state is ClientState.RUNNING:
-            return True
+            return threads is None or not any(one.is_warming_up() for one in threads)
         if threads is None or self.state is not ClientState.REBALANCING:
             return False
         return all(one.is_ready() for one in threads)

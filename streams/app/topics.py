@@ -176,15 +176,18 @@ class TopicFitter:
             growing=self.growing,
             subtopologies=self._subtopologies,
             logged=frozenset(number for number, plan in tasks.items() if plan.changelogs),
+            changelogs={
+                number: tuple(sorted(plan.changelogs.values())) for number, plan in tasks.items() if plan.changelogs
+            },
         )
         return Plans(tasks, group)
 
     def _mark_of_plans(self, tasks: Mapping[int, TaskPlan]) -> str:
-        """Returns a text that is in the hash of a topology whose members follow plans of tasks only since they keep
-        copies, and not in that of the same one without: a member that followed no plan would own the tasks of others.
+        """Returns a text that is in the hash of a topology whose members follow plans of tasks only since they keep or
+        fill copies, which members of earlier versions did not: one that followed no plan would own the tasks of others.
         """
         counts = {number: plan.tasks for number, plan in tasks.items()}
-        follows = has_plans(counts, copies=self._config.num_standby_replicas > 0)
+        follows = has_plans(counts, copies=any(plan.changelogs for plan in tasks.values()))
         return "with plans of tasks" if follows and not has_plans(counts, copies=False) else ""
 
     def _check_tasks(self, tasks: Mapping[int, TaskPlan], existing: Mapping[str, int]) -> None:

@@ -17,7 +17,18 @@ _CLIENTS = "passed to every client"
 _STANDBY = "copies of a task that processes with other state directories keep ([standby tasks](standby-tasks.md))"
 _TAGS = "the tags (`client.tag.`) in which a standby copy and its task differ where that is possible"
 _LISTS = "a serde of lists is one value: set `{}` to what `list_serde(inner)` of `streams.serdes` gives"
-_WARM_UP = "there are no warm-up tasks yet: a task moves at once, and restores what its new worker lacks"
+_WARM_UP = (
+    "offsets that a copy may lack of its changelogs for its task to move to it"
+    " ([warm-ups](standby-tasks.md#when-a-worker-comes))"
+)
+_FILLED = (
+    "copies that the workers which come fill at a time, one at least in each stream thread"
+    " ([warm-ups](standby-tasks.md#when-a-worker-comes))"
+)
+_PROBING = (
+    "how often a worker that fills copies looks whether they come nearer; where they do not, it takes tasks as they are"
+    " ([warm-ups](standby-tasks.md#when-a-worker-comes))"
+)
 _RACK = "tasks are assigned by librdkafka's assignor, which does not know racks"
 _METRICS = "of sensors that processors add with `context.metrics()`, and of the rates of the runtime's own: {}"
 
@@ -44,7 +55,7 @@ class Prefix(NamedTuple):
 
 
 KEYS: tuple[Key, ...] = (
-    Key("acceptable.recovery.lag", "acceptable_recovery_lag", "10000", IGNORED, _WARM_UP),
+    Key("acceptable.recovery.lag", "acceptable_recovery_lag", "10000", WORKS, _WARM_UP),
     Key(
         "allow.os.group.write.access",
         "allow_os_group_write_access",
@@ -271,7 +282,7 @@ KEYS: tuple[Key, ...] = (
         WORKS,
         "how long a task waits for a partition without records; -1 does not wait",
     ),
-    Key("max.warmup.replicas", "max_warmup_replicas", "2", IGNORED, _WARM_UP),
+    Key("max.warmup.replicas", "max_warmup_replicas", "2", WORKS, _FILLED),
     Key(
         "metadata.cluster.check.enable",
         "metadata_cluster_check_enable",
@@ -318,7 +329,7 @@ KEYS: tuple[Key, ...] = (
         "how long the next records may gather after few came, so that they share a turn of the thread; 0 is not at all",
     ),
     Key("poll.ms", "poll_ms", "100", WORKS, "how long to wait for records"),
-    Key("probing.rebalance.interval.ms", "probing_rebalance_interval_ms", "600000", IGNORED, _WARM_UP),
+    Key("probing.rebalance.interval.ms", "probing_rebalance_interval_ms", "600000", WORKS, _PROBING),
     Key(
         "processing.exception.handler",
         "processing_exception_handler",

@@ -228,11 +228,11 @@ class StreamsConfig(BaseModel):
     otel_traces: Annotated[float | None, PlainValidator(values.optional(values.share))] = None
     """The share of records without a trace of their own that get spans; ``None`` makes no spans at all."""
     num_standby_replicas: Count = 0
+    acceptable_recovery_lag: Count = 10_000
     rack_aware_assignment_tags: Annotated[tuple[str, ...], PlainValidator(values.tags)] = ()
     upgrade_from: Annotated[str | None, PlainValidator(values.optional(values.text))] = None
 
     # Accepted, and without effect for the reason given in streams.config.keys.
-    acceptable_recovery_lag: Count = 10_000
     built_in_metrics_version: Annotated[str, PlainValidator(values.one_of("latest"))] = "latest"
     enable_transactional_statestores: Flag = True
     metadata_cluster_check_enable: Flag = True

@@ -63,6 +63,8 @@ _EXACTLY_ONCE = "exactly_once_v2"
 _PROTOCOL = "group.protocol"
 _AT_BROKER = {
     "num.standby.replicas": "streams.num.standby.replicas",
+    "max.warmup.replicas": "streams.num.warmup.replicas",
+    "acceptable.recovery.lag": "streams.acceptable.recovery.lag",
     "session.timeout.ms": "streams.session.timeout.ms",
     "heartbeat.interval.ms": "streams.heartbeat.interval.ms",
 }

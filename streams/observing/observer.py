@@ -182,6 +182,7 @@ def standby_statuses(thread: StreamThread) -> Iterator[StandbyStatus]:
                 lag=followed.lag,
                 applied=0 if counted is None else counted.restored,
                 rate=0.0 if counted is None else counted.windows.rate("restored"),
+                warms_up=copy.is_warm_up,
             )
 
 

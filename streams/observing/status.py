@@ -183,7 +183,8 @@ class TaskStatus:
 
 @dataclass(frozen=True, kw_only=True)
 class StandbyStatus:
-    """Describes a store of a standby task, which follows a changelog (``num.standby.replicas``)."""
+    """Describes a store of a standby task, which follows a changelog (``num.standby.replicas``), or of one that warms
+    up."""
 
     task: str
     thread: str
@@ -196,6 +197,8 @@ class StandbyStatus:
     """Records that the task has applied since it follows its changelogs here."""
     rate: float
     """The same in a second, over the windows of the metrics."""
+    warms_up: bool = False
+    """Whether the task is to move to this worker when the copy is near it (``acceptable.recovery.lag``)."""
 
 
 @dataclass(frozen=True, kw_only=True)

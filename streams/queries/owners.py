@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,8 +20,10 @@ from processor_api.topology.data import TopologyData
 from processor_api.topology.partitioner import StreamPartitioner, partition_for_key
 from processor_api.user_code.given_serdes import SerdeLike, check_serde
 from streams.config import StreamsConfig
-from streams.kafka.membership.endpoints import OwnerMap, read_owners
+from streams.kafka.membership.control_topics import ControlTopics
+from streams.kafka.membership.group_picture import endpoint_of, read_picture
 from streams.kafka.membership.port import GroupTopology
+from streams.kafka.membership.standby_places import standbys_of
 from streams.kafka.ports import Admin
 from streams.runtime.plan.task_plan import TaskPlan
 
@@ -104,6 +106,35 @@ class StreamsMetadata:
     """The stores of the tasks of which it keeps standby copies."""
     standby_topic_partitions: frozenset[TopicPartition] = field(default=frozenset())
     """The partitions that these tasks read."""
+
+
+@dataclass(frozen=True)
+class OwnerMap:
+    """Holds the owners of tasks, as the group described them at one moment."""
+
+    endpoints: Mapping[TaskId, str | None] = field(default_factory=dict)
+    """The address of the owner of each task that has one; ``None`` of an owner that tells none."""
+    members: frozenset[str] = frozenset()
+    """The addresses of all members."""
+    standbys: Mapping[TaskId, frozenset[str]] = field(default_factory=dict)
+    """The addresses of the members that keep a standby copy of a task, of those that tell one."""
+
+
+def read_owners(admin: Admin, topology: GroupTopology, replicas: int = 0, tags: Sequence[str] = ()) -> OwnerMap:
+    """Asks the group which member owns which task; during a rebalance some tasks have no owner.
+
+    :param replicas: the number of copies that members keep of each task (``num.standby.replicas``).
+    :param tags: the names of the tags by which these are spread.
+    :raises RetryableError: if the coordinator does not answer.
+    """
+    picture = read_picture(admin, ControlTopics(admin, topology))
+    addresses = {name: endpoint_of(client_id) for name, client_id in picture.client_ids.items()}
+    kept = standbys_of(picture, topology, replicas, tags) if replicas or picture.copies else {}
+    return OwnerMap(
+        {task: addresses[name] for name, tasks in picture.held.items() for task in tasks},
+        frozenset(one for one in addresses.values() if one is not None),
+        {task: frozenset(one for name in names if (one := addresses[name])) for task, names in kept.items()},
+    )
 
 
 class Owners:

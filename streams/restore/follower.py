@@ -103,6 +103,7 @@ class FollowedChangelog:
         self.job = job
         self.end = 0
         """The end of the changelog, as far as it is known."""
+        self._has_end = False
         self.reached_end = False
         """Whether the store had all of its changelog when its end was last known."""
         self.is_assigned = False
@@ -118,6 +119,15 @@ class FollowedChangelog:
     def lag(self) -> int:
         """The number of offsets that the store is behind, as far as the end is known."""
         return max(0, min(self.end, self.job.end) - self.next_offset)
+
+    def ends_at(self, end: int) -> None:
+        """Takes where the changelog ends now."""
+        self.end, self._has_end = end, True
+
+    @property
+    def is_end_known(self) -> bool:
+        """Whether the lag is one: as long as no end is known it is 0."""
+        return self._has_end or self.is_at_limit
 
     @property
     def is_at_limit(self) -> bool:
@@ -325,7 +335,7 @@ class Follower:
             position = one.job.progress.position
             if event.offset() <= one.job.end:
                 one.job.progress.position = max(position or 0, event.offset())
-            one.end = max(one.end, event.offset())
+            one.ends_at(max(one.end, event.offset()))
             one.reached_end = True
         elif error.name() in LOST:
             one.lost = True
@@ -347,7 +357,7 @@ class Follower:
         for name, one in self._followed.items():
             end = self._consumer.high_watermark(name) if one.is_assigned else None
             if end is not None and end >= one.next_offset:
-                one.end = end
+                one.ends_at(end)
                 one.reached_end = one.reached_end and end <= one.next_offset
             remaining[one.job.task] += one.lag
         for task, offsets in remaining.items():

@@ -169,6 +169,12 @@ class FakeMembership:
     def is_blocked(self) -> bool:
         return self._blocked
 
+    def take_lags(self, lags: Mapping[TaskId, int]) -> None:
+        """Does nothing: tasks move when the test says so."""
+
+    def is_warming_up(self) -> bool:
+        return False
+
     def group_status(self) -> str | None:
         return None
 

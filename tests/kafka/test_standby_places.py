@@ -8,8 +8,8 @@ from random import Random
 import pytest
 
 from processor_api.task_id import TaskId
-from streams.kafka.membership.endpoints import endpoint_of, thread_name_at
-from streams.kafka.membership.standby_places import Place, place_of, place_standbys
+from streams.kafka.membership.group_picture import Place, endpoint_of, place_of, thread_name_at
+from streams.kafka.membership.standby_places import place_standbys
 from streams.kafka.membership.topology_gate import client_id_with_hash
 from streams.kafka.ports import GroupMember
 

@@ -12,8 +12,8 @@ import pytest
 from processor_api.clock import ManualClock, SystemClock
 from processor_api.errors import ConfigError, RetryableError, StreamsError, TaskMigratedError
 from processor_api.task_id import TaskId, TopicPartition
-from streams.kafka.membership.endpoints import read_owners, thread_name_at
 from streams.kafka.membership.group_heartbeats import StreamsGroupMember
+from streams.kafka.membership.group_picture import thread_name_at
 from streams.kafka.membership.port import GroupTopology, Tasks
 from streams.kafka.membership.streams_group_membership import LATE_S, OwnedTasks, StreamsGroupMembership
 from streams.kafka.membership.topology_gate import client_id_with_hash
@@ -26,6 +26,7 @@ from streams.kafka.streams_group import (
     TaskLists,
     TopologyRefused,
 )
+from streams.queries.owners import read_owners
 from streams.testing.broker import EmbeddedBroker, EmbeddedClients
 from streams.testing.broker.clients import EmbeddedStreamsGroup
 from waiting import wait_until

@@ -162,7 +162,9 @@ def test_a_file_named_like_one_of_our_packages_is_told(folder: Path) -> None:
 
 
 def test_the_settings_in_effect_are_shown_with_where_they_came_from(folder: Path) -> None:
-    (folder / "app.properties").write_text("application.id=orders\nsasl.password=hunter2\nmax.warmup.replicas=1\n")
+    (folder / "app.properties").write_text(
+        "application.id=orders\nsasl.password=hunter2\nenable.transactional.statestores=true\n"
+    )
     arguments = ("--config", "app.properties", "-c", "poll_ms=7", "--bootstrap-servers", "kafka:9092")
     found = streams(folder, "config", "show", *arguments, XDG_STATE_HOME="/var/state")
     assert found.returncode == 0
@@ -171,7 +173,7 @@ def test_the_settings_in_effect_are_shown_with_where_they_came_from(folder: Path
     shown = {setting.rstrip(): origin for setting, origin in rows.items()}
     assert shown["application.id = orders"] == "app.properties"
     assert shown["sasl.password = ********"] == "app.properties"
-    assert shown["max.warmup.replicas = 1"] == "app.properties; no effect"
+    assert shown["enable.transactional.statestores = true"] == "app.properties; no effect"
     assert shown["poll.ms = 7"] == "-c"
     assert shown["bootstrap.servers = kafka:9092"] == "--bootstrap-servers"
     assert shown["commit.interval.ms = 1000"] == "default"

@@ -27,7 +27,7 @@ settings = {{
     "bootstrap.servers": "in-memory:9092",
     "state.dir": sys.argv[1],
     "poll.ms": 10,
-    "max.warmup.replicas": 1,
+    "rack.aware.assignment.strategy": "balance_subtopology",
 }}
 broker = EmbeddedBroker()
 for topic in ("in", "out"):
@@ -62,7 +62,7 @@ def test_it_tells_everything_when_asked(setup: str, tmp_path: Path) -> None:
     """By the root, or by the loggers below `streams` alone."""
     found = run_python(["-c", APPLICATION.format(setup=setup, check=""), str(tmp_path)], tmp_path)
     assert found.status == 0, found.err
-    told = ("max.warmup.replicas has no effect", "thread dies", "record dropped: it cannot be processed")
+    told = ("rack.aware.assignment.strategy has no effect", "thread dies", "record dropped: it cannot be processed")
     assert [text for text in told if text not in found.err] == []
 
 

@@ -20,7 +20,8 @@ from processor_api.task_id import TaskId, TopicPartition
 from streams.kafka.membership.control_topics import ControlTopics
 from streams.kafka.membership.port import GroupTopology, Owner, Tasks
 from streams.kafka.membership.shutdown_requests import MemberRequests, ShutdownRequests
-from streams.kafka.membership.standby_places import StandbyPlaces, StandbySettings
+from streams.kafka.membership.slot_reports import Coming
+from streams.kafka.membership.standby_places import MemberCopies
 from streams.kafka.membership.task_slots import TaskSlots
 from streams.kafka.membership.topology_gate import TopologyGate
 from streams.kafka.ports import Admin, Consumer, OffsetAndMetadata
@@ -33,7 +34,7 @@ class ControlTopicMembership:
     """The membership of a worker in Kafka's own group, on control topics; the text of this module describes it.
 
     :param requests: the shutdown requests of the process; without it, none are sent or read.
-    :param standbys: the standby tasks that the application wants; ``None`` if it wants none.
+    :param copies: says which copies of tasks the member keeps and fills; ``None`` if it has none.
     :param leave_static: sends LeaveGroup for this member's instance id, which the client does not do itself; ``None``
         for a dynamic member, which leaves when its consumer closes.
     """
@@ -46,7 +47,7 @@ class ControlTopicMembership:
         *,
         leave_static: Callable[[], None] | None = None,
         requests: ShutdownRequests | None = None,
-        standbys: StandbySettings | None = None,
+        copies: MemberCopies | None = None,
     ) -> None:
         self._consumer, self._admin, self._clock = consumer, admin, clock
         self._leave_static = leave_static
@@ -54,7 +55,7 @@ class ControlTopicMembership:
         self._gate = TopologyGate(admin, clock)
         self._topics: ControlTopics | None = None
         self._slots: TaskSlots | None = None
-        self._standbys = None if standbys is None or not standbys.replicas else StandbyPlaces(admin, clock, standbys)
+        self._copies = copies
         self._owner: Owner | None = None
         self._active: frozenset[TaskId] | None = None
         """The tasks that the worker owns; ``None`` before the group has assigned anything."""
@@ -72,13 +73,25 @@ class ControlTopicMembership:
         """
         topics = self._topics = ControlTopics(self._admin, topology)
         self._owner = owner
-        standbys = self._standbys
-        having = None if standbys is None else standbys.having
-        self._slots = TaskSlots(self._consumer, self._admin, self._clock, topics, close=self._notify, having=having)
-        if standbys is not None:
-            standbys.begin(topics)
+        if not topology.logged:
+            self._copies = None  # there is nothing to copy
+        copies = self._copies
+        self._slots = TaskSlots(
+            self._consumer,
+            self._admin,
+            self._clock,
+            topics,
+            close=self._notify,
+            having=None if copies is None else copies.having,
+            arrival=None if copies is None else copies.warm_up,
+        )
         topics.create()
-        self._consumer.subscribe(topics.names, self)
+        if copies is not None:
+            copies.begin(topics)
+        self._subscribe(topics)
+
+    def _subscribe(self, topics: ControlTopics) -> None:
+        self._consumer.subscribe(topics.names if self._copies is None else self._copies.subscription(topics), self)
 
     def extend(self, topology: GroupTopology) -> None:
         """Adds partitions to control topics for new tasks; the group assigns them when its leader sees them."""
@@ -100,7 +113,10 @@ class ControlTopicMembership:
 
     def on_assigned(self, partitions: Collection[TopicPartition]) -> None:
         if self._slots is not None:
-            self._slots.gained(self._tasks(partitions))
+            slots = self._tasks(partitions)
+            self._slots.gained(slots)
+            if slots and self._copies is not None:
+                self._copies.warm_up.gained()
             if not self._slots.unread:  # otherwise the next poll finds out their tasks
                 self._assignment_changed(lost=False)
 
@@ -139,10 +155,10 @@ class ControlTopicMembership:
         if first and self._requests is not None and self._topics.first is not None:
             self._requests.listen_soon(self._topics.first)
         self._gate.owns(active)
-        standbys = self._standbys
-        if standbys is not None and before != active:
-            standbys.changed(active, (before or frozenset()) - active)
-        self._owner.own(Tasks(active, frozenset() if standbys is None else standbys.own), lost=lost)
+        copies = self._copies
+        if copies is not None and before != active:
+            copies.changed(active, (before or frozenset()) - active)
+        self._owner.own(Tasks(active) if copies is None else Tasks(active, *copies.take()), lost=lost)
 
     # ------------------------------------------------------------------ for the worker
 
@@ -154,15 +170,26 @@ class ControlTopicMembership:
             self._slots.poll()
         if self._requests is not None:
             self._requests.poll()
-        self._poll_standbys()
+        self._poll_copies()
 
-    def _poll_standbys(self) -> None:
-        if self._standbys is None or self._active is None:
+    def _poll_copies(self) -> None:
+        copies = self._copies
+        if copies is None or self._topics is None or self._active is None:
             return
-        before = self._standbys.own
-        self._standbys.poll(self._active)
-        if self._standbys.own != before:
+        copies.poll(self._active)
+        if copies.must_subscribe:
+            self._subscribe(self._topics)
+        if copies.has_others:
             self._own(lost=False)
+        else:
+            self._notify()  # of tasks that were held back
+
+    def take_lags(self, lags: Mapping[TaskId, int]) -> None:
+        if self._copies is not None:
+            self._copies.warm_up.take_lags(lags)
+
+    def is_warming_up(self) -> bool:
+        return self._copies is not None and self._copies.warm_up.coming in (Coming.FILLING, Coming.ARRIVING)
 
     def take(self, partition: TopicPartition, messages: Sequence[Any]) -> None:
         if self._requests is not None:
@@ -185,8 +212,8 @@ class ControlTopicMembership:
     def leave(self, *, remain: bool = False) -> None:
         self._consumer.close()
         self._owner = self._slots = None  # after the close, which gives the tasks back through both
-        if self._standbys is not None:
-            self._standbys.close()
+        if self._copies is not None:
+            self._copies.close()
         if not remain:
             self.remove_from_group()
 

@@ -10,7 +10,7 @@ the acknowledgement. Nothing else in the runtime knows which implementation runs
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from processor_api.errors import StreamsError
@@ -39,6 +39,8 @@ class GroupTopology:
     """The subtopologies with their topics, for a group that places tasks by them."""
     logged: frozenset[int] = frozenset()
     """Subtopologies with a store that has a changelog, of whose tasks there may be copies."""
+    changelogs: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    """The changelogs of the stores of each of these, by their real names, sorted."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,14 @@ class Tasks:
 
     active: frozenset[TaskId] = frozenset()
     standby: frozenset[TaskId] = frozenset()
+    """Those of which it keeps a copy, to take over if their owner ends."""
     warmup: frozenset[TaskId] = frozenset()
+    """Those of which it fills a copy, to take them over when that is near them (semantics 100)."""
+
+    @property
+    def copies(self) -> frozenset[TaskId]:
+        """The tasks of which a copy is kept, for either reason."""
+        return (self.standby | self.warmup) - self.active
 
 
 class Owner(Protocol):
@@ -94,6 +103,15 @@ class Membership(Protocol):
     def is_blocked(self) -> bool:
         """Whether members of another topology were the reason of the last `may_open` that was false; any thread may
         call it."""
+        ...
+
+    def take_lags(self, lags: Mapping[TaskId, int]) -> None:
+        """Takes how many offsets of their changelogs the copies of this worker lack, of those where that is known."""
+        ...
+
+    def is_warming_up(self) -> bool:
+        """Whether this member fills copies of tasks before it takes them over, or has just joined for these; any thread
+        may call it."""
         ...
 
     def group_status(self) -> str | None:

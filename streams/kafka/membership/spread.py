@@ -42,6 +42,8 @@ def spread(
     former: Mapping[TaskId, str] | None = None,
     settled: Mapping[TaskId, str] | None = None,
     having: Mapping[TaskId, Mapping[str, int]] | None = None,
+    *,
+    closed: Mapping[str, Collection[int]] | None = None,
 ) -> list[tuple[TaskId, TaskId]]:
     """Returns the exchanges to make, in order: each of a task of one member for a task of another.
 
@@ -55,8 +57,9 @@ def spread(
     :param former: the members that had the tasks before the group assigned them, as far as they are known.
     :param settled: the members that had them for a time, and may have their state.
     :param having: the members that have the state of each task, with a number that is greater the more of it they have.
+    :param closed: the subtopologies of which a member takes no tasks, such as before it has copies of some.
     """
-    state = _Spread(held, workers or {}, former or {}, settled or {}, having or {})
+    state = _Spread(held, workers or {}, former or {}, settled or {}, having or {}, closed or {})
     steps = state.between_members, state.between_workers, state.to_state, state.giving_back
     while (found := next((one for step in steps if (one := step()) is not None), None)) is not None:
         state.make(found)
@@ -71,11 +74,13 @@ class _Spread:
         former: Mapping[TaskId, str],
         settled: Mapping[TaskId, str],
         having: Mapping[TaskId, Mapping[str, int]],
+        closed: Mapping[str, Collection[int]],
     ) -> None:
         self.exchanges: list[tuple[TaskId, TaskId]] = []
         self._former = former
         self._settled = settled
         self._having = having
+        self._closed = closed
         self._members = sorted(held)
         self._held = {name: sorted(tasks, reverse=True) for name, tasks in held.items()}
         self._parts = sorted({task.subtopology for tasks in held.values() for task in tasks})
@@ -89,6 +94,10 @@ class _Spread:
     def _worker_count(self, name: str, part: int) -> int:
         return self._of_worker[self._workers[name]][part]
 
+    def _may(self, giver: str, part: int, taker: str, other: int) -> bool:
+        """Whether the members may exchange tasks of these subtopologies."""
+        return part not in self._closed.get(taker, ()) and other not in self._closed.get(giver, ())
+
     # ------------------------------------------------------------------ between members
 
     def between_members(self) -> _Exchange | None:
@@ -97,7 +106,8 @@ class _Spread:
         for part in self._parts:
             for giver, taker in self._uneven(part):
                 for other in self._parts:
-                    if self._counts[taker][other] > self._counts[giver][other]:
+                    fits = self._counts[taker][other] > self._counts[giver][other]
+                    if fits and self._may(giver, part, taker, other):
                         found = self._cheapest(giver, part, taker, other)
                         rank = (self._cost(found), -self._gain(found), self._worker_gain(found))
                         if best is None or rank < best[0]:
@@ -118,9 +128,14 @@ class _Spread:
     def _cheapest(self, giver: str, part: int, taker: str, other: int) -> _Exchange:
         """Returns the tasks of these subtopologies whose exchange gives the fewest tasks to another owner than
         before."""
-        given = min(self._of(giver, part), key=lambda task: self._moves(task, giver, taker))
-        taken = min(self._of(taker, other), key=lambda task: self._moves(task, taker, giver))
+        given = min(self._of(giver, part), key=lambda task: self._price(task, giver, taker))
+        taken = min(self._of(taker, other), key=lambda task: self._price(task, taker, giver))
         return _Exchange(giver, given, taker, taken)
+
+    def _price(self, task: TaskId, giver: str, taker: str) -> tuple[int, int]:
+        """Returns what it costs that a task moves: the first number decides, then how little of its state moves."""
+        having = self._having.get(task, {})
+        return self._moves(task, giver, taker), having.get(giver, 0) - having.get(taker, 0)
 
     def _of(self, name: str, part: int) -> list[TaskId]:
         return [task for task in self._held[name] if task.subtopology == part]
@@ -167,7 +182,8 @@ class _Spread:
             return None
         for other in self._parts:
             even = self._counts[taker][other] > self._counts[giver][other]
-            if even and self._worker_count(taker, other) > self._worker_count(giver, other):
+            even = even and self._worker_count(taker, other) > self._worker_count(giver, other)
+            if even and self._may(giver, part, taker, other):
                 return other
         return None
 
@@ -182,12 +198,23 @@ class _Spread:
                 for taker in sorted(found.keys() & self._held.keys()):
                     if taker == giver or found[taker] <= found.get(giver, 0):
                         continue
-                    for taken in self._of(taker, given.subtopology):
+                    for taken in self._for(giver, given.subtopology, taker):
                         exchange = _Exchange(giver, given, taker, taken)
                         gain = self._state_gain(exchange)
                         if gain > 0 and (best is None or gain > best[0]):
                             best = gain, exchange
         return None if best is None else best[1]
+
+    def _for(self, giver: str, part: int, taker: str) -> Iterator[TaskId]:
+        """Yields the tasks of a member that it may give for one of a subtopology, so that all stay as even as they are:
+        those of the same one, and of others of which it has one more, for one of which the other has one more."""
+        uneven = self._counts[giver][part] - self._counts[taker][part] == 1
+        alone = len(self._threads) == len(self._members)
+        for taken in self._held[taker]:
+            other = taken.subtopology
+            fits = alone and uneven and self._counts[taker][other] - self._counts[giver][other] == 1
+            if (other == part or fits) and self._may(giver, part, taker, other):
+                yield taken
 
     def _state_gain(self, one: _Exchange) -> int:
         """Returns how much more state is where it is needed after an exchange."""
@@ -205,7 +232,8 @@ class _Spread:
                 taker = self._settled.get(given, giver)
                 if taker == giver or taker not in self._held:
                     continue
-                for taken in self._of(taker, given.subtopology):
+                part = given.subtopology
+                for taken in self._of(taker, part) if self._may(giver, part, taker, part) else ():
                     exchange = _Exchange(giver, given, taker, taken)
                     if self._settled.get(taken) == giver and self._state_gain(exchange) >= 0:
                         return exchange

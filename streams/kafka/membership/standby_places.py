@@ -11,64 +11,33 @@ from __future__ import annotations
 import hashlib
 import logging
 import math
-import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
-from urllib.parse import quote, unquote
+from functools import partial
 
 from processor_api.clock import Clock
 from processor_api.errors import RetryableError
 from processor_api.task_id import TaskId
 from streams.kafka.membership.control_topics import ControlTopics
+from streams.kafka.membership.group_picture import GroupPicture, Place, read_picture
 from streams.kafka.membership.port import GroupTopology
-from streams.kafka.membership.task_slots import SlotPlan, read_plan
-from streams.kafka.ports import Admin, GroupMember
+from streams.kafka.membership.slot_reports import COPIED, ON_DISK, OWNED
+from streams.kafka.membership.warm_up import WarmUp, WarmUpSettings
+from streams.kafka.ports import Admin
 from streams.log import RepeatedLines
 from streams.threads import SYSTEM_THREADS, Helper, Pending, Threads
 
 log = logging.getLogger("streams.membership")
 
-PICTURE_INTERVAL_S = 3.0
+PICTURE_INTERVAL_S, FILLING_INTERVAL_S = 3.0, 1.0
+"""How often a member looks at the group, and while it fills copies before it takes tasks over."""
+KEPT_S = 5.0
+"""How long a task that goes stays as a copy where no standby tasks are kept: members may exchange it back."""
 SETTLED_S = 10.0
 """How long after a change of the group its copies count as filled."""
 AFTER_CHANGE_S = 0.5
 """How long after a change of its own tasks a member looks at the group."""
-
-_PROCESS = re.compile(r"(?P<directory>[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})-(?P<slot>\d+)")
-_THREAD = re.compile(r"^(?P<process>.*?)(?:#(?P<tags>[^@#]*))?(?:@[^@#]*)?-StreamThread-\d+-")
-
-
-class Place(NamedTuple):
-    """The place of a member: what it shares with others, and would be lost together with them."""
-
-    directory: str
-    """The state directory, which the processes of one machine may share."""
-    process: str
-    tags: tuple[tuple[str, str], ...] = ()
-    """The tags of its process (``client.tag.*``)."""
-
-
-def with_tags(process: str, tags: Mapping[str, str]) -> str:
-    """Returns the name of a process for its clients, with its tags."""
-    return f"{process}#{','.join(f'{quote(k)}={quote(v)}' for k, v in sorted(tags.items()))}" if tags else process
-
-
-def place_of(member: GroupMember) -> Place:
-    """Returns where a member is, as far as its names tell.
-
-    They do not tell the state directory where an application was given both ``client.id`` and ``group.instance.id``:
-    then each process counts as one of its own.
-    """
-    found = _PROCESS.search(member.client_id) or _PROCESS.search(member.instance_id or "")
-    thread = _THREAD.search(member.client_id)
-    process = member.client_id if thread is None else thread["process"]
-    text = "" if thread is None else thread["tags"] or ""
-    pairs = [one.partition("=") for one in text.split(",") if one]
-    tags = tuple((unquote(name), unquote(value)) for name, _, value in pairs)
-    return Place(process if found is None else found["directory"], process if found is None else found[0], tags)
-
 
 # ---------------------------------------------------------------------- the choice
 
@@ -167,51 +136,6 @@ def _weight(task: TaskId, name: str) -> int:
     return int.from_bytes(hashlib.blake2b(f"{task} {name}".encode(), digest_size=6).digest(), "big")
 
 
-# ---------------------------------------------------------------------- the picture of the group
-
-
-@dataclass(frozen=True)
-class GroupPicture:
-    """The members of a group with the tasks that they run, under their lasting names, as of one moment."""
-
-    held: Mapping[str, frozenset[TaskId]]
-    client_ids: Mapping[str, str]
-    places: Mapping[str, Place]
-    is_alone: bool = True
-    """Whether no member runs another topology; those that do are left out."""
-    copies: Mapping[TaskId, tuple[str, ...]] | None = None
-    """The members that have a copy of each task, where the brokers choose them; ``None`` where the members do."""
-
-    def is_complete(self, counts: Mapping[int, int]) -> bool:
-        """Whether every task has an owner."""
-        owned = frozenset[TaskId]().union(*self.held.values())
-        return all(TaskId(part, number) in owned for part, count in counts.items() for number in range(count))
-
-
-def read_picture(admin: Admin, topics: ControlTopics) -> GroupPicture:
-    """Asks the coordinator for the members of a group that run a topology; during a rebalance some tasks have no owner.
-
-    :raises RetryableError: if the coordinator does not answer.
-    """
-    topology = topics.topology
-    members = admin.group_members(topology.application_id)
-    by_group = any(member.tasks is not None for member in members)  # brokers that place tasks know of no slots
-    plan = SlotPlan() if by_group else read_plan(admin, topics)
-    is_foreign = plan.digest not in ("-", topology.hash) and bool(plan.tasks)  # nobody has opened a task by such a plan
-    held: dict[str, frozenset[TaskId]] = {}
-    own = {one.instance_id or one.member_id: one for one in members if one.client_id.endswith(topology.hash)}
-    for name, member in own.items():
-        slots = topics.tasks(member.partitions) if member.tasks is None else member.tasks
-        held[name] = frozenset() if is_foreign else frozenset(map(plan.task, slots))
-    copies: dict[TaskId, tuple[str, ...]] = {}
-    for name, member in own.items():
-        for task in member.standby:
-            copies[task] = (*copies.get(task, ()), name)
-    client_ids = {name: member.client_id for name, member in own.items()}
-    places = {name: place_of(member) for name, member in own.items()}
-    return GroupPicture(held, client_ids, places, len(own) == len(members), copies if by_group else None)
-
-
 def standbys_of(
     picture: GroupPicture, topology: GroupTopology, replicas: int, tags: Sequence[str]
 ) -> dict[TaskId, tuple[str, ...]]:
@@ -220,9 +144,6 @@ def standbys_of(
         return dict(picture.copies)
     logged = [task for tasks in picture.held.values() for task in tasks if task.subtopology in topology.logged]
     return place_standbys(picture.held, picture.places, logged, replicas, tags)
-
-
-OWNED, COPIED, ON_DISK = 10, 9, 8
 
 
 def state_of(picture: GroupPicture, kept: Mapping[TaskId, tuple[str, ...]]) -> dict[TaskId, dict[str, int]]:
@@ -281,25 +202,29 @@ class StandbySettings:
 
 
 class StandbyPlaces:
-    """Knows which standby tasks a member is to have. Used by its thread; the group is asked on another one."""
+    """Knows which standby copies a member is to have, and looks at the group for those that it fills, too. Used by its
+    thread; the group is asked on another one."""
 
-    def __init__(self, admin: Admin, clock: Clock, settings: StandbySettings) -> None:
+    def __init__(self, admin: Admin, clock: Clock, settings: StandbySettings, warm_up: WarmUp) -> None:
         self._admin = admin
         self._clock = clock
         self._topics: ControlTopics | None = None
         self._settings = settings
+        self._warm_up = warm_up
         self._repeated = RepeatedLines(log, clock)
         self._helper: Helper | None = None
         self._pending: Pending | None = None
         self._next = 0.0
         self.own: frozenset[TaskId] = frozenset()
-        """The copies that this member is to keep."""
+        """The copies that this member is to keep besides those that it fills."""
         self._known = _KnownState(clock)
 
     def having(self) -> Mapping[TaskId, Mapping[str, int]]:
         """Returns the members that had the state of each task before the last change of the group, with a number that
-        is greater the more of it is there: open as their own, as a copy, or on the disk of their state directory."""
-        return self._known.having
+        is greater the more of it is there: open as their own, as a copy, or on the disk of their state directory.
+
+        Where no copies are kept, the group is not looked at all the time, and nothing is known of it."""
+        return self._known.having if self._settings.replicas else {}
 
     def begin(self, topics: ControlTopics) -> None:
         """Takes the control topics of the group that the member joins."""
@@ -311,7 +236,10 @@ class StandbyPlaces:
         logged = frozenset[int]() if self._topics is None else self._topics.topology.logged
         self._known.changed()
         self.own = (self.own | {task for task in gone if task.subtopology in logged}) - active
-        self._next = min(self._next, self._clock.monotonic() + AFTER_CHANGE_S)
+        if self._settings.replicas:
+            self._next = min(self._next, self._clock.monotonic() + AFTER_CHANGE_S)
+        else:
+            self._next = self._clock.monotonic() + KEPT_S
 
     def poll(self, active: frozenset[TaskId]) -> None:
         """Takes a picture that has come, and has another one made when it is time.
@@ -327,11 +255,15 @@ class StandbyPlaces:
                 self._repeated.log("the group cannot be described; standby tasks stay where they are", error=str(error))
                 picture = None
             if picture is not None and self._topics is not None:
+                self._warm_up.observe(picture)
                 self._take(picture, self._topics.topology, active)
-        if self._pending is None and self._topics is not None and now >= self._next:
-            self._next = now + PICTURE_INTERVAL_S
+        is_filling = self._warm_up.is_filling
+        if self._pending is not None or self._topics is None or not (self._settings.replicas or self.own or is_filling):
+            return
+        if now >= self._next:
+            self._next = now + (FILLING_INTERVAL_S if is_filling else PICTURE_INTERVAL_S)
             self._helper = self._helper or self._settings.threads.helper("standby-places")
-            self._pending = self._helper.submit(read_picture, self._admin, self._topics)
+            self._pending = self._helper.submit(partial(read_picture, self._admin, self._topics, with_ends=is_filling))
 
     def _take(self, picture: GroupPicture, topology: GroupTopology, active: frozenset[TaskId]) -> None:
         settings = self._settings
@@ -348,3 +280,66 @@ class StandbyPlaces:
         if self._helper is not None:
             self._helper.shutdown(wait=False, cancel_futures=True)
             self._helper = None
+
+
+class MemberCopies:
+    """The copies that a member is to have, with how far it has come into its group. Used by its thread."""
+
+    def __init__(self, admin: Admin, clock: Clock, standbys: StandbySettings, warm_ups: WarmUpSettings) -> None:
+        self._admin = admin
+        self.warm_up = WarmUp(clock, warm_ups)
+        self._places = StandbyPlaces(admin, clock, standbys, self.warm_up)
+        self._given: tuple[frozenset[TaskId], frozenset[TaskId]] = frozenset(), frozenset()
+        self._subscribes_to_all = True
+
+    def having(self) -> Mapping[TaskId, Mapping[str, int]]:
+        """Returns what :meth:`StandbyPlaces.having` does."""
+        return self._places.having()
+
+    def begin(self, topics: ControlTopics) -> None:
+        """Looks at the group that the member is to join.
+
+        :raises RetryableError: if the coordinator or a broker does not answer.
+        """
+        self._places.begin(topics)
+        self.warm_up.begin(self._admin, topics)
+
+    def subscription(self, topics: ControlTopics) -> list[str]:
+        """Returns the topics to subscribe to now."""
+        self._subscribes_to_all = not self.warm_up.is_filling
+        return self.warm_up.subscription(topics)
+
+    def take(self) -> tuple[frozenset[TaskId], frozenset[TaskId]]:
+        """Returns the copies to keep, and those to fill, which are what the worker has from now on."""
+        self._given = self._wanted
+        return self._given
+
+    @property
+    def _wanted(self) -> tuple[frozenset[TaskId], frozenset[TaskId]]:
+        return self._places.own, self.warm_up.wanted
+
+    def changed(self, active: frozenset[TaskId], gone: frozenset[TaskId]) -> None:
+        """Takes that the tasks of the member have changed."""
+        self._places.changed(active, gone)
+
+    def poll(self, active: frozenset[TaskId]) -> None:
+        """Takes what is known of the group now.
+
+        :param active: the tasks of the member.
+        """
+        self._places.poll(active)
+        self.warm_up.poll()
+
+    @property
+    def must_subscribe(self) -> bool:
+        """Whether the member is to subscribe to all topics now."""
+        return not (self._subscribes_to_all or self.warm_up.is_filling)
+
+    @property
+    def has_others(self) -> bool:
+        """Whether the worker is to have other copies than it took last."""
+        return self._wanted != self._given
+
+    def close(self) -> None:
+        """Ends it, without waiting."""
+        self._places.close()

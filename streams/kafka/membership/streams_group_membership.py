@@ -68,14 +68,14 @@ class OwnedTasks:
         if gone:
             self._until = self._clock.monotonic() + LATE_S
         self._late = (self._late | gone) - target.active - target.copies
-        return Tasks(target.active, target.copies | self._late)
+        return Tasks(target.active, target.standby | self._late, target.warmup)
 
     def without_late(self) -> Tasks | None:
         """Returns the tasks to own once the time of kept copies has passed; ``None`` if nothing changes now."""
         if not self._late or self.given is None or self._clock.monotonic() < self._until:
             return None
         self._late = frozenset()
-        return Tasks(self.given.active, self.given.copies)
+        return Tasks(self.given.active, self.given.standby, self.given.warmup)
 
     def clear(self) -> TaskLists | None:
         """Owns nothing any more; returns what the group had given."""
@@ -151,6 +151,13 @@ class StreamsGroupMembership:
         if self._topology is None or owned is None:
             return False
         return self._gate.may_open(self._topology, owned.active)
+
+    def take_lags(self, lags: Mapping[TaskId, int]) -> None:
+        """Does nothing: the brokers do not ask for lags."""
+
+    def is_warming_up(self) -> bool:
+        """Returns ``False``: a member takes what the brokers give it."""
+        return False
 
     def group_status(self) -> str | None:
         found = () if self._heartbeats is None else self._heartbeats.life.statuses

@@ -32,6 +32,8 @@ from processor_api.clock import Clock
 from processor_api.errors import RetryableError, StreamsError, TaskMigratedError
 from processor_api.task_id import TaskId
 from streams.kafka.membership.control_topics import ControlTopics
+from streams.kafka.membership.port import GroupTopology
+from streams.kafka.membership.slot_reports import Arrival, ReportedState, StateReport
 from streams.kafka.membership.spread import spread
 from streams.kafka.ports import Admin, Consumer, GroupMember, OffsetAndMetadata
 from streams.log import RepeatedLines
@@ -50,6 +52,10 @@ WATCH_S = 60.0
 """So long after a change plans are looked for often."""
 OFTEN_S, SELDOM_S = 0.5, 30.0
 READABLE_BYTES, PACKED = 1000, "zlib:"
+PLANNER = "planner/"
+"""Begins the entry of a plan that names the member which made it."""
+REPORT_PAUSE_S = 1.0
+"""The least time between two reports of a member."""
 PLAN_BYTES_MAX = 4000
 """A broker takes 4,096 bytes of metadata with an offset (``offset.metadata.max.bytes``)."""
 
@@ -70,6 +76,8 @@ class SlotPlan:
     owners: Mapping[TaskId, str] = field(default_factory=dict, compare=False)
     """The members that had the tasks when the group had rested for a time, by their lasting names. No part of what
     slots stand for."""
+    planner: str = field(default="", compare=False)
+    """The id of the member that saw the group rest for a time."""
 
     def task(self, slot: TaskId) -> TaskId:
         return self.tasks.get(slot, slot)
@@ -90,6 +98,9 @@ class SlotPlan:
         tasks = ",".join(f"{slot}={task}" for slot, task in sorted(self.tasks.items()))
         rest = f"{self.digest} {tasks or '-'} {','.join(map(str, sorted(self.changed))) or '-'}"
         of_owner: dict[str, list[str]] = {}
+        if self.planner and self.owners:
+            # As an owner before the others: who knows no such entry has it replaced by the real owner.
+            of_owner[PLANNER + self.planner] = [str(min(self.owners))]
         for task, owner in sorted(self.owners.items()):
             of_owner.setdefault(owner, []).append(str(task))
         if of_owner:
@@ -113,12 +124,14 @@ class SlotPlan:
             digest, tasks, changed, *more = rest.split(" ")
             owned = [one.rpartition("=") for text in more for one in text.split(";")]
             pairs = [] if tasks == "-" else [one.split("=") for one in tasks.split(",")]
+            planners = [unquote(owner) for owner, _, _ in owned]
             return cls(
                 int(version),
                 digest,
                 {TaskId.parse(slot): TaskId.parse(task) for slot, task in pairs},
                 frozenset() if changed == "-" else frozenset(map(TaskId.parse, changed.split(","))),
                 {TaskId.parse(task): unquote(owner) for owner, _, tasks in owned for task in tasks.split(",")},
+                next((one.removeprefix(PLANNER) for one in planners if one.startswith(PLANNER)), ""),
             )
         except (ValueError, zlib.error) as error:
             raise StreamsError(
@@ -271,16 +284,21 @@ class SlotTimes:
 class SlotPlanner:
     """Makes the plans, where this member owns the first slot and so is the one to make them.
 
-    :param digest: that of the topology.
+    :param topology: the one whose tasks the slots stand for.
+    :param known: says what members have reported of their state.
     """
 
-    def __init__(self, offsets: SlotOffsets, times: SlotTimes, digest: str, counts: Mapping[int, int]) -> None:
-        self._offsets, self._times, self._digest = offsets, times, digest
+    def __init__(self, offsets: SlotOffsets, times: SlotTimes, topology: GroupTopology, known: ReportedState) -> None:
+        self._offsets, self._times, self.digest = offsets, times, topology.hash
+        self._known = known
+        counts = topology.task_counts
         self.slots: frozenset[TaskId] = frozenset()
         self.extend(counts)
         self.first = min(self.slots, default=TaskId(0, 0))
         self.settled: Mapping[TaskId, str] = {}
         """The owners of tasks when the group was at rest for a time, as the last member that saw it has committed."""
+        self.rested = ""
+        """The id of the member that saw the group rest, as it is committed."""
         self.having: Callable[[], Mapping[TaskId, Mapping[str, int]]] = dict
         """Returns the members that have the state of each task; see :func:`streams.kafka.membership.spread.spread`."""
         self._former: Mapping[TaskId, str] = {}
@@ -293,45 +311,99 @@ class SlotPlanner:
     def next_plan(self, plan: SlotPlan) -> SlotPlan | None:
         """Returns another plan if the group is at rest and tasks are not spread evenly; else remembers who has what."""
         members = self._offsets.members()
-        slots = frozenset().union(*members.values())
+        slots: frozenset[TaskId] = frozenset().union(*members.values())
         if not self.slots <= slots:
             self._times.check_again()
             return None  # a slot without an owner: a rebalance is under way
-        if not all(member.client_id.endswith(self._digest) for member in members):
+        if not all(member.client_id.endswith(self.digest) for member in members):
             return None  # members of another topology follow no plan of this one
-        is_foreign = plan.digest != self._digest
+        is_foreign = plan.digest != self.digest
         if is_foreign and plan.tasks:
             return self._made(plan, {}, frozenset())
         # by names that outlast a restart, after which the state of its tasks is still there
         names = {member: member.instance_id or member.member_id for member in members}
         held = {names[member]: [plan.task(slot) for slot in owned] for member, owned in members.items()}
         workers = {names[member]: _THREAD.sub("", member.client_id) for member in members}
-        exchanges = spread(held, workers, self._former or self.settled, self.settled, self.having())
+        known = self._known
+        owned = {names[member]: slots for member, slots in members.items()}
+        if known.read(owned, lambda: self._offsets.committed(self.slots), is_new=not self._former):
+            self._times.check_again()
+            return None
+        before = self._former or known.former_owners() or self.settled
+        having = known.having(held, before, self.having())
+        exchanges = spread(held, workers, before, self.settled, having, closed=known.closed())
         if exchanges:
             return self._made(plan, *plan.after(exchanges, slots))
         self._former = {task: member for member, tasks in held.items() for task in tasks}
         changed = frozenset() if is_foreign else plan.changed
-        self._remember(replace(plan, digest=self._digest, changed=changed, owners=self._former))
+        planner = next((member.member_id for member, slots in members.items() if self.first in slots), "")
+        self._remember(replace(plan, digest=self.digest, changed=changed, owners=self._former, planner=planner))
         return None
 
     def _remember(self, plan: SlotPlan) -> None:
         """Commits which member has which task, once the group is at rest: after all of them have left and come back,
         each has the state of the tasks it had."""
-        if plan.owners != self.settled and self._times.has_settled():
+        if (plan.owners != self.settled or plan.planner != self.rested) and self._times.has_settled():
             text = plan.encode()
             if len(text) <= PLAN_BYTES_MAX:
                 self._offsets.commit({self.first: text})
             self.settled = plan.owners  # also where it does not fit: else each check would write it again
+            self.rested = plan.planner
 
     def _made(self, plan: SlotPlan, tasks: Mapping[TaskId, TaskId], changed: frozenset[TaskId]) -> SlotPlan | None:
         # above all that slots have reached: else one would count as if it had closed its task for this plan
         versions = [plan.version, *map(_version, self._offsets.committed(self.slots).values())]
-        made = SlotPlan(max(versions) + 1, self._digest, tasks, changed, self.settled)
+        made = SlotPlan(max(versions) + 1, self.digest, tasks, changed, self.settled, self.rested)
         size = len(made.encode())
         if size > PLAN_BYTES_MAX:
             log.info("tasks stay spread as they are: there are too many for a plan", extra={"bytes": size})
             return None
         return made
+
+
+class SlotReporter:
+    """Writes the reports of one member on its state into the last of its slots, behind the version that is there."""
+
+    def __init__(self, offsets: SlotOffsets, clock: Clock, arrival: Arrival | None) -> None:
+        self._offsets, self._clock, self._arrival = offsets, clock, arrival
+        self._written: tuple[TaskId, StateReport | None] | None = None
+        """The last report, with its slot; ``None`` where that may have been replaced."""
+        self._next = -math.inf
+
+    def report(self) -> StateReport | None:
+        """Returns what is to be reported now."""
+        return None if self._arrival is None else self._arrival.report()
+
+    def held_back(self, tasks: Collection[TaskId]) -> frozenset[TaskId]:
+        """Returns those of some tasks that stay closed, since they will be exchanged."""
+        return frozenset() if self._arrival is None else frozenset(filter(self._arrival.holds_back, tasks))
+
+    def plan_followed(self) -> None:
+        """Takes that tasks were exchanged."""
+        if self._arrival is not None:
+            self._arrival.plan_followed()
+
+    def forget(self) -> None:
+        """Takes that other texts are written into the slots."""
+        self._written = None
+
+    def is_due(self, owned: Collection[TaskId]) -> bool:
+        """Whether there is something to write."""
+        now = (max(owned), self.report())
+        last = self._written
+        is_same = now == last or (now[1] is None and (last is None or last[1] is None))
+        return not is_same and self._clock.monotonic() >= self._next
+
+    def write(self, owned: Collection[TaskId], first: TaskId) -> None:
+        """Writes the report, if there is another one than before."""
+        if not self.is_due(owned):
+            return
+        self._next = self._clock.monotonic() + REPORT_PAUSE_S
+        slot, report = max(owned), self.report()
+        if slot != first:  # that has the plan; its owner, who makes the plans, knows its own report
+            version = _version(self._offsets.committed({slot}).get(slot, ""))
+            self._offsets.commit({slot: f"{version} {report.encode()}" if report is not None else str(version)})
+        self._written = slot, report
 
 
 class TaskSlots:
@@ -340,6 +412,7 @@ class TaskSlots:
 
     :param close: makes the member own exactly :attr:`tasks`; all others are closed when it returns.
     :param having: returns the members that have the state of each task, where members keep copies of tasks.
+    :param arrival: the way of this member into the group, where the topology has stores with changelogs.
     """
 
     def __init__(
@@ -351,13 +424,16 @@ class TaskSlots:
         *,
         close: Callable[[], None],
         having: Callable[[], Mapping[TaskId, Mapping[str, int]]] | None = None,
+        arrival: Arrival | None = None,
     ) -> None:
-        counts, self._digest = topics.topology.task_counts, topics.topology.hash
+        topology = topics.topology
         self._offsets, self._times = SlotOffsets(consumer, admin, topics), SlotTimes(clock, hurries=having is not None)
-        self._planner = SlotPlanner(self._offsets, self._times, self._digest, counts)
+        self._reporter = SlotReporter(self._offsets, clock, arrival)
+        known = ReportedState(clock, topology.logged, arrival)
+        self._planner = SlotPlanner(self._offsets, self._times, topology, known)
         self._repeated = RepeatedLines(log, clock)
         self._close = close
-        self._exchanges = has_plans(counts, copies=having is not None)
+        self._exchanges = has_plans(topology.task_counts, copies=bool(topology.logged))
         if having is not None:
             self._planner.having = having
         self._owned: frozenset[TaskId] = frozenset()
@@ -397,10 +473,11 @@ class TaskSlots:
     def tasks(self) -> frozenset[TaskId]:
         """Returns the tasks that the member may have open."""
         plan = self._plan
-        if plan.digest != self._digest and plan.tasks:
+        if plan.digest != self._planner.digest and plan.tasks:
             return frozenset()  # the plan is another topology's, whose numbers mean other tasks
         closed = self._unread | self._withheld | (frozenset() if self._reached else plan.changed)
-        return frozenset(plan.task(slot) for slot in self._owned - closed)
+        open_ = frozenset(plan.task(slot) for slot in self._owned - closed)
+        return open_ - self._reporter.held_back(open_)
 
     # ------------------------------------------------------------------ for the worker
 
@@ -409,11 +486,15 @@ class TaskSlots:
 
         :raises TaskMigratedError: this member is not in the group any more.
         """
-        if not (self._exchanges and self._owned and self._times.is_anything_due()):
+        if not (self._exchanges and self._owned):
+            return
+        if not (self._times.is_anything_due() or self._reporter.is_due(self._owned)):
             return
         try:
             if self._times.reads(often=not self._reached):
                 self._read()
+            if not self._unread:
+                self._reporter.write(self._owned, self._planner.first)
             if self._reached and not self._unread and self._times.checks() and self._planner.first in self._owned:
                 made = self._planner.next_plan(self._plan)
                 if made is not None:
@@ -427,15 +508,17 @@ class TaskSlots:
         owned, before, first = self._owned, self._plan, self._planner.first
         found = self._offsets.committed({first} | (frozenset() if self._reached else before.changed))
         plan = SlotPlan.decode(found.get(first, ""))
-        is_own = plan.digest == self._digest
+        is_own = plan.digest == self._planner.digest
         if is_own:
-            self._planner.settled = plan.owners
+            self._planner.settled, self._planner.rested = plan.owners, plan.planner
         if plan != before:
             missing = plan.changed - found.keys() if is_own else frozenset()
             found |= self._offsets.committed(missing)
             self._plan, self._reached = plan, not is_own  # else the other topology has no member left
+            self._reporter.forget()
             self._times.watch()
         self._withheld = frozenset()
+        is_of_now = not self._unread  # else it may have been made before this member got slots
         self._unread -= owned
         if self._reached:
             self._close()
@@ -445,6 +528,8 @@ class TaskSlots:
             self._close()  # their earlier tasks
             self._offsets.commit(dict.fromkeys(mine, str(plan.version)))
         self._reached = behind <= mine
+        if self._reached and is_of_now:
+            self._reporter.plan_followed()
         self._close()
 
     def _publish(self, plan: SlotPlan) -> None:
@@ -454,6 +539,7 @@ class TaskSlots:
         self._times.published()
         # With the plan itself go the marks that this member has closed its tasks; the first slot's is the plan.
         own = dict.fromkeys(self._withheld - {self._planner.first}, str(plan.version))
+        self._reporter.forget()
         self._offsets.commit({**own, self._planner.first: plan.encode()})
         log.info(
             "members exchange tasks", extra={"tasks": ", ".join(sorted(str(plan.task(slot)) for slot in plan.changed))}

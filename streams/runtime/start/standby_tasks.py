@@ -58,6 +58,8 @@ class StandbyCopy(NamedTuple):
     """The changelogs that it follows, by store; empty until that begins."""
     positions: Mapping[TopicPartition, int]
     """The input offsets before which its stores hold everything, as far as that is known."""
+    is_warm_up: bool = False
+    """Whether the task is to move here when the copy is near it (semantics 100)."""
 
 
 class Marks(NamedTuple):
@@ -177,6 +179,16 @@ class StandbyStarts:
         return self.restores.plan_standby(task, self._admin.group_offsets(self._application, inputs))
 
 
+@dataclass
+class _NextTimes:
+    """The times before which a thread does nothing of these for its copies."""
+
+    requests: float = 0.0
+    open: float = 0.0
+    look: float = 0.0
+    complete: float = 0.0
+
+
 class StandbyTasks:
     """Holds the standby tasks of one stream thread. Used by that thread, unless a method says so."""
 
@@ -187,16 +199,23 @@ class StandbyTasks:
         self._clock = clock
         self._repeated = RepeatedLines(log, clock)
         self._wanted: frozenset[TaskId] = frozenset()
+        self._warm_ups: frozenset[TaskId] = frozenset()
+        self.lags: Mapping[TaskId, int] = {}
+        """The offsets that all stores of each copy lack, of those whose changelogs have ends that are known; as of the
+        last look."""
         self._copies: dict[TaskId, _Copy] = {}
         self._not_before: dict[TaskId, float] = {}
-        self._next_requests = self._next_open = self._next_look = self._next_complete = 0.0
+        self._next = _NextTimes()
 
     # ------------------------------------------------------------------ which there are
 
-    def want(self, tasks: frozenset[TaskId]) -> None:
-        """Sets which standby tasks the thread is to have; they are opened and closed later, in its loop."""
-        self._wanted = tasks
-        self._next_open = 0.0
+    def want(self, tasks: frozenset[TaskId], *, warm_ups: frozenset[TaskId] = frozenset()) -> None:
+        """Sets which standby tasks the thread is to have; they are opened and closed later, in its loop.
+
+        :param warm_ups: those among them that are to move here.
+        """
+        self._wanted, self._warm_ups = tasks, warm_ups
+        self._next.open = 0.0
 
     def copies(self) -> list[StandbyCopy]:
         """Lists the standby tasks that are open; any thread may call it."""
@@ -204,7 +223,7 @@ class StandbyTasks:
         for one in self._follower.changelogs().values():
             followed.setdefault(one.job.task, {})[one.job.store] = one
         return [
-            StandbyCopy(id_, copy.task.plan, copy.task, followed.get(id_, {}), copy.positions)
+            StandbyCopy(id_, copy.task.plan, copy.task, followed.get(id_, {}), copy.positions, id_ in self._warm_ups)
             for id_, copy in sorted(self._copies.copy().items())
         ]
 
@@ -253,12 +272,12 @@ class StandbyTasks:
         :raises DamagedStateError: if the state of one is damaged.
         """
         now = self._clock.monotonic()
-        if now >= self._next_requests and self._copies:
-            self._next_requests = now + REQUESTS_INTERVAL_S
+        if now >= self._next.requests and self._copies:
+            self._next.requests = now + REQUESTS_INTERVAL_S
             self._release_requested(now)
-        if now < self._next_open or not may_open:
+        if now < self._next.open or not may_open:
             return
-        self._next_open = now + OPEN_INTERVAL_S
+        self._next.open = now + OPEN_INTERVAL_S
         for id_ in self._copies.keys() - self._wanted - frozenset(active):
             self._close(id_)
         for id_ in self._not_before.keys() - self._wanted:
@@ -270,7 +289,7 @@ class StandbyTasks:
             with working_on(id_):
                 self._try(id_, plans[id_.subtopology])
         if len(due) > OPENED_AT_ONCE:
-            self._next_open = 0.0
+            self._next.open = 0.0
 
     def _is_due(self, id_: TaskId, plans: Mapping[int, TaskPlan], now: float) -> bool:
         copy, plan = self._copies.get(id_), plans.get(id_.subtopology)
@@ -324,11 +343,12 @@ class StandbyTasks:
             self._not_before[id_] = self._clock.monotonic() + AGAIN_S
             self._close(id_)
         now = self._clock.monotonic()
-        if now < self._next_look or not self._copies:
+        if now < self._next.look or not self._copies:
             return
-        self._next_look = now + LOOK_INTERVAL_S
+        self._next.look = now + LOOK_INTERVAL_S
         followed = self._follower.changelogs()
         planned = [copy for copy in self._copies.values() if copy.is_planned]
+        self.lags = self._lags(planned, followed)
         inputs = [name for copy in planned for name in copy.task.plan.partitions(copy.task.id.partition)]
         marks = self._marks.read(inputs, {name: one.next_offset for name, one in followed.items()})
         for copy in planned:
@@ -336,9 +356,18 @@ class StandbyTasks:
                 self._take_marks(copy, marks, followed)
             if copy.awaited is not None:
                 self._reach(copy, copy.awaited, followed)
-        if now >= self._next_complete:
-            self._next_complete = now + COMPLETE_INTERVAL_S
+        if now >= self._next.complete:
+            self._next.complete = now + COMPLETE_INTERVAL_S
             self._note_complete(planned)
+
+    @staticmethod
+    def _lags(copies: Iterable[_Copy], followed: Mapping[TopicPartition, FollowedChangelog]) -> dict[TaskId, int]:
+        found: dict[TaskId, int] = {}
+        for copy in copies:
+            each = [followed.get(partition) for partition in copy.task.stores.changelog_partitions()]
+            if all(one is not None and one.is_end_known for one in each):
+                found[copy.task.id] = sum(one.lag for one in each if one is not None)
+        return found
 
     def _take_marks(self, copy: _Copy, marks: Marks, followed: Mapping[TopicPartition, FollowedChangelog]) -> None:
         task = copy.task

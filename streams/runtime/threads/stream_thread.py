@@ -133,9 +133,14 @@ class StreamThread:
         """Whether every task of the thread runs, or they wait for members of another topology to leave; any thread may
         call it."""
         if self.state is ThreadState.RUNNING:
-            return True
+            return not self.is_warming_up()
         waiting = self.state in (ThreadState.STARTING, ThreadState.PARTITIONS_REVOKED, ThreadState.PARTITIONS_ASSIGNED)
         return waiting and self.waits_for_another_topology()
+
+    def is_warming_up(self) -> bool:
+        """Whether it fills copies of tasks before it takes them over; any thread may call it."""
+        resources = self._resources
+        return resources is not None and resources.membership.is_warming_up()
 
     def waits_for_another_topology(self) -> bool:
         """Whether members of the group run another topology, for which it waits; any thread may call it."""

@@ -185,7 +185,7 @@ class TaskManager:
         if self.group is not None:
             self.group.owns(gone=bool(gone), lost=lost)
         self._tasks.want(self.ownership.with_inputs())
-        self.standbys.want(tasks.standby - tasks.active)
+        self.standbys.want(tasks.copies, warm_ups=tasks.warmup)
         opened = [task for id_, task in self._tasks.opened.items() if id_ in gone]
         if not opened:
             return

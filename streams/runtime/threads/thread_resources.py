@@ -20,12 +20,13 @@ from processor_api.texts import plain_str
 from state.write_buffer.memory_budget import Budget
 from streams.config import clients as client_configs
 from streams.kafka.membership.control_topic_membership import ControlTopicMembership
-from streams.kafka.membership.endpoints import thread_name_at
 from streams.kafka.membership.group_heartbeats import StreamsGroupMember
+from streams.kafka.membership.group_picture import thread_name_at
 from streams.kafka.membership.port import GroupTopology, Membership
-from streams.kafka.membership.standby_places import StandbySettings
+from streams.kafka.membership.standby_places import MemberCopies, StandbySettings
 from streams.kafka.membership.streams_group_membership import StreamsGroupMembership
 from streams.kafka.membership.topology_gate import client_id_with_hash, other_topologies
+from streams.kafka.membership.warm_up import WarmUpSettings
 from streams.kafka.ports import Admin, Producer
 from streams.kafka.producing.batch_limits import ProducerBatches
 from streams.kafka.producing.record_collector import RecordCollector, Sent
@@ -396,13 +397,29 @@ def _membership(
         process.platform.clock,
         leave_static=leave,
         requests=cluster.shutdown_requests,
-        standbys=StandbySettings(
-            member=identity.instance_id,
-            replicas=config.num_standby_replicas,
-            tags=config.rack_aware_assignment_tags,
-            threads=process.platform.threads,
-        ),
+        copies=_copies(process, identity, clients, consumer_config),
     )
+
+
+def _copies(
+    process: ProcessResources, identity: ThreadIdentity, clients: ThreadClients, consumer_config: dict[str, Any]
+) -> MemberCopies:
+    config, platform = process.config, process.platform
+    standbys = StandbySettings(
+        member=identity.instance_id,
+        replicas=config.num_standby_replicas,
+        tags=config.rack_aware_assignment_tags,
+        threads=platform.threads,
+    )
+    warm_ups = WarmUpSettings(
+        member=identity.instance_id,
+        client_id=str(consumer_config["client.id"]),
+        acceptable_lag=config.acceptable_recovery_lag,
+        filled_at_once=config.max_warmup_replicas,
+        probing_s=config.probing_rebalance_interval_ms / 1000,
+        stored=process.state.directory.tasks,
+    )
+    return MemberCopies(clients.admin, platform.clock, standbys, warm_ups)
 
 
 def _group_member(process: ProcessResources, identity: ThreadIdentity) -> StreamsGroupMember:

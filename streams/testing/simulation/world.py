@@ -182,6 +182,7 @@ class World:
         self.scheduler.sleep(SESSIONS_S if of_streams is None else SESSIONS_S + of_streams.session_s)
         self._until(self._settled, PATIENCE_S, "all input is processed and committed")
         self._until(lambda: self.stage.disk.opens_once(self._copies()), PATIENCE_S, "each task is open once")
+        self._until(self._is_balanced, PATIENCE_S, "tasks are spread evenly over threads")
         self.scheduler.sleep(CALM_S)  # committed rows are written to disk a little later
         self._check_assignments()
         copies = self._copies()
@@ -199,6 +200,16 @@ class World:
         assert self.outcome is not None
         for check in self.scenario.checks:
             check(self.outcome)
+
+    def _is_balanced(self) -> bool:
+        """Whether no thread has two tasks more than another one, as a group that is at rest assigns them."""
+        counts = [
+            len(thread.active_tasks)
+            for worker in self.crew
+            if worker.app is not None and worker.process.alive
+            for thread in worker.app.metadata_for_local_threads()
+        ]
+        return max(counts, default=0) - min(counts, default=0) <= 1 or self.stage.group.streams is not None
 
     def _copies(self) -> set[Opened]:
         """Returns the standby tasks of all workers."""

@@ -603,6 +603,29 @@ KEPT_IN_MEMORY: dict[str, Callable[[Random], Scenario]] = {
 """Applications whose processors have stores in memory."""
 
 
+def with_warm_ups(make: Callable[[Random], Scenario]) -> Callable[[Random], Scenario]:
+    """Returns an application whose tasks move to workers that come when their copies there are near."""
+
+    def made(chance: Random) -> Scenario:
+        scenario = make(chance)
+        settings = {
+            "acceptable.recovery.lag": chance.choice((0, 1, 5, 20)),
+            "max.warmup.replicas": chance.choice((1, 2, 2, 10)),
+            "probing.rebalance.interval.ms": 60_000,
+            "num.standby.replicas": chance.choice((0, 0, 1)),
+        }
+        return replace(scenario, settings={**scenario.settings, **settings})
+
+    return made
+
+
+WITH_WARM_UPS: dict[str, Callable[[Random], Scenario]] = {
+    f"warm-ups-of-{make.__name__.replace('_', '-')}": with_warm_ups(make)
+    for make in (count, numbered, in_memory, windows, merged)
+}
+"""Applications whose workers fill copies before they take tasks over."""
+
+
 def streams_group(chance: Random) -> Scenario:
     """Any of several applications, in a group of the streams protocol, with standby copies or without."""
     made = chance.choice((stateless, count, numbered, in_memory, merged, punctuated, windows, init_forwards))(chance)
@@ -613,6 +636,7 @@ def streams_group(chance: Random) -> Scenario:
 BY_NAME: dict[str, Callable[[Random], Scenario]] = {
     **SCENARIOS,
     **WITH_COPIES,
+    **WITH_WARM_UPS,
     **GRAPH_SCENARIOS,
     **SHARED_SCENARIOS,
     **KEPT_IN_MEMORY,
