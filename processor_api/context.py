@@ -406,6 +406,10 @@ class OperatorContext(Protocol):
         partition, offset and headers."""
         ...
 
+    def handing_headers(self, serde: Serde[Any]) -> Serde[Any]:
+        """Returns a serde that gets the headers of the current record, if it takes any."""
+        ...
+
     def shared(self, name: str, make: Callable[[], T]) -> T:
         """Returns the object that operators of the task share under a name; the first that asks makes it."""
         ...

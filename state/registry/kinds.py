@@ -211,8 +211,8 @@ def open_store(
             log=log,
             log_many=log_many,
             log_each=log_each,
-            key_serde=key_serde,
-            value_serde=value_serde,
+            key_serde=cursor.handing(key_serde, f"the keys of store {builder.name!r}"),
+            value_serde=cursor.handing(value_serde, f"store {builder.name!r}"),
             drop=drop,
             reads=reads,
         )

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+import threading
 from typing import Any
 
-from processor_api.record import NO_TIMESTAMP, HeaderList
+from processor_api.record import NO_TIMESTAMP, HeaderList, Headers
+from processor_api.serde import Serde
 from state.row_format.row_probe import RowProbe
+
+log = logging.getLogger("streams.state")
 
 NO_SOURCE: tuple[str | None, int] = (None, -1)
 """The source of a record that came from no topic (a punctuation; semantics 20)."""
@@ -35,7 +40,17 @@ class _NoMessage:
 class Cursor:
     """The record context of one task. Metadata is read from the message on demand, not copied for each record."""
 
-    __slots__ = ("headers", "keeps_messages", "message", "probe", "source", "stream_time", "timestamp")
+    __slots__ = (
+        "hands_headers",
+        "headers",
+        "keeps_messages",
+        "message",
+        "probe",
+        "source",
+        "stream_time",
+        "thread",
+        "timestamp",
+    )
 
     def __init__(self) -> None:
         self.stream_time = NO_TIMESTAMP
@@ -43,7 +58,27 @@ class Cursor:
         """Whether caches keep the message of each change that waits, for error handlers; else its offset only."""
         self.probe: RowProbe | None = None
         """Sees what happens to rows; set before stores are opened."""
+        self.hands_headers = False
+        """Whether a serde of the task takes the headers of the current record, so that nodes have to set them."""
+        self.thread: int | None = None
+        """The thread whose record it is (``threading.get_ident``), where `hands_headers`."""
         self.leave()
+
+    def handing(self, serde: Serde[Any], what: str) -> Serde[Any]:
+        """Returns a serde that gets the headers of the current record at each call, if it takes any.
+
+        :param what: keeps no headers, such as ``store 'counts'``, for the warning of a serde that adds some.
+        """
+        if not serde.takes_headers:
+            return serde
+        self.hands_headers = True
+        return ContextSerde(serde, self, what)
+
+    def own_headers(self) -> Headers:
+        """Returns a copy of the headers of the current record; for another thread, which has none, no headers."""
+        if self.thread is not None and threading.get_ident() != self.thread:
+            return Headers()
+        return Headers(self.headers or ())
 
     def leave(self) -> None:
         """Notes that there is no current record."""
@@ -80,6 +115,43 @@ class Cursor:
         """Returns the message of the current record, for a change that waits."""
         message = self.message
         return message.origin if type(message) is KeptMessage else message
+
+
+class ContextSerde(Serde[Any]):
+    """A serde that takes headers, in a place that has none of its own: it gets a copy of those of the current record.
+
+    What it adds to them is not kept, so a record looks the same whether a store is cached or not.
+    """
+
+    __slots__ = ("_cursor", "_serde", "_warned", "_what")
+
+    def __init__(self, serde: Serde[Any], cursor: Cursor, what: str) -> None:
+        super().__init__(self._write, self._read, name=serde.name)
+        self._serde, self._cursor, self._what = serde, cursor, what
+        self._warned = False
+
+    @property
+    def takes_headers(self) -> bool:
+        return True
+
+    def with_headers(self, headers: Headers) -> Serde[Any]:
+        return self._serde.with_headers(headers)
+
+    def _write(self, value: Any) -> bytes:
+        headers = self._cursor.own_headers()
+        before = len(headers)
+        data = self._serde.with_headers(headers).serialize(value)
+        if len(headers) > before and not self._warned:
+            self._warned = True
+            log.warning(
+                "the headers that a serde adds are not kept here: values keep theirs in stores with headers"
+                " (dsl.store.format=HEADERS)",
+                extra={"serde": self.name, "place": self._what, "header": headers[-1][0]},
+            )
+        return data
+
+    def _read(self, data: bytes) -> Any:
+        return self._serde.with_headers(self._cursor.own_headers()).deserialize(data)
 
 
 class OffsetOnly(_NoMessage):

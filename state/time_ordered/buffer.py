@@ -9,6 +9,7 @@ figures of one, but not change it.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -60,7 +61,7 @@ def read_row(row: bytes, store: str) -> BufferValue:
         raise StateError(f"store {store!r} has a damaged row: {error}", store=store) from error
 
 
-class Buffer:
+class Buffer(ABC):
     """A buffer as operators get it. Its calls do not check that it is open: an operator ends with its task.
 
     :param index_family: suffix of the family that holds the index.
@@ -104,8 +105,8 @@ class Buffer:
                 f"store {self.name!r} takes times in ms that are not negative, got {repr_of(time)}", store=self.name
             )
 
-    def _hand_out(self, callback: Callback, key: Any, value: Any, context: BufferContext) -> None:
-        cursor = self._cursor
+    def _hand_out(self, callback: Callback, raw_key: bytes, row: BufferValue) -> None:
+        cursor, context = self._cursor, row.context
         saved = cursor.message, cursor.source, cursor.timestamp, cursor.headers
         headers = context.headers or None
         message = OffsetOnly()
@@ -113,9 +114,14 @@ class Buffer:
         cursor.message, cursor.source = message, (context.topic or None, context.partition)
         cursor.timestamp, cursor.headers = context.timestamp, headers
         try:
+            key, value = self._read_key(raw_key), self._value_of(row)
             callback(key, value, context.timestamp, headers)
         finally:
             cursor.message, cursor.source, cursor.timestamp, cursor.headers = saved
+
+    @abstractmethod
+    def _value_of(self, row: BufferValue) -> Any:
+        """Returns the value of a row as it is handed out."""
 
     def _row(self, key: bytes) -> BufferValue:
         found = self._get(key)

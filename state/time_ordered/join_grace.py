@@ -94,12 +94,15 @@ class JoinBuffer(Buffer):
             assert entry is not None
             value = self._row(entry)
             assert value.new is not None
-            key = self._read_key(read_window_key_by_time(entry)[0])
-            self._hand_out(callback, key, self._read_value(value.new), value.context)
+            self._hand_out(callback, read_window_key_by_time(entry)[0], value)
             self._put(entry, None, NO_TIMESTAMP)
             index.remove_first(entry, _size(entry, value))
             first = index.first() if index.num_records else None
             self.min_timestamp = index.min_timestamp() if first is None else time_of(first)
+
+    def _value_of(self, row: BufferValue) -> Any:
+        assert row.new is not None
+        return self._read_value(row.new)
 
 
 def _size(key: bytes, value: BufferValue) -> int:

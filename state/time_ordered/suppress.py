@@ -113,17 +113,19 @@ class ChangeBuffer(Buffer):
             # Behind a zero byte and eight of the time.
             raw = entry[9:]
             value = self._row(raw)
-            new = None if value.new is None else self._read_value(value.new)
-            old = None if value.old is None else self._read_value(value.old)
             self._leaving = raw
             try:
-                self._hand_out(callback, self._read_key(raw), (new, old), value.context)
+                self._hand_out(callback, raw, value)
             finally:
                 self._leaving = None
             self._put(raw, None, NO_TIMESTAMP)
             index.remove_first(entry, row_size(raw, value))
             first = index.first() if index.num_records else None
             self.min_timestamp = index.min_timestamp() if first is None else time_of(first)
+
+    def _value_of(self, row: BufferValue) -> Any:
+        new = None if row.new is None else self._read_value(row.new)
+        return new, None if row.old is None else self._read_value(row.old)
 
     def prior_value_for_buffered(self, key: Any) -> tuple[bool, Any]:
         """Returns whether a change of the key is buffered, and the key's value before it, which is the last that nodes

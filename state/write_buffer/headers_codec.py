@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from processor_api.record import HeaderList
+from processor_api.record import HeaderList, Headers
 from processor_api.serde import Serde
 from state.engine.port import Batch
 from state.formats.headers_value import read_session_with_headers, write_session_with_headers
@@ -27,7 +27,10 @@ _NO_HEADERS = b"\x00"
 
 
 class WithHeaders(Serde[tuple[Any, HeaderList]]):
-    """A value and its headers, written as ``size of the headers varint``, headers, value."""
+    """A value and its headers, written as ``size of the headers varint``, headers, value.
+
+    A serde that takes headers gets those of the row; the row keeps what it adds.
+    """
 
     def __init__(self, inner: Serde[Any]) -> None:
         def write(given: tuple[Any, HeaderList]) -> bytes:
@@ -35,10 +38,24 @@ class WithHeaders(Serde[tuple[Any, HeaderList]]):
             assert data is not None
             return data
 
+        def write_with_own(given: tuple[Any, HeaderList]) -> bytes:
+            headers = Headers(given[1] or ())
+            data = inner.with_headers(headers).serialize(given[0])
+            found = write_session_with_headers(data, headers)
+            assert found is not None
+            return found
+
         def read(data: bytes) -> tuple[Any, HeaderList]:
             value, headers = read_session_with_headers(data)
             return inner.deserialize(value), headers
 
+        def read_with_own(data: bytes) -> tuple[Any, HeaderList]:
+            value, found = read_session_with_headers(data)
+            headers = Headers(found or ())
+            return inner.with_headers(headers).deserialize(value), headers
+
+        if inner.takes_headers:
+            write, read = write_with_own, read_with_own
         super().__init__(write, read, name=inner.name)
 
 

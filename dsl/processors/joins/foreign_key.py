@@ -135,4 +135,4 @@ def bound_serde(
             f"the foreign-key join at node {context.node!r} needs the {part} serde of {whose}, and the application has"
             f" no default: give table(..., {part}_serde=...), or set default.{part}.serde"
         )
-    return serde.bind(f"{application.application_id}-{topic}", is_key=is_key)
+    return context.handing_headers(serde.bind(f"{application.application_id}-{topic}", is_key=is_key))

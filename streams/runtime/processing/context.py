@@ -209,6 +209,10 @@ class NodeContext:
 
         return done
 
+    def handing_headers(self, serde: Serde[Any]) -> Serde[Any]:
+        """Returns a serde that gets the headers of the current record, if it takes any."""
+        return self.environment.cursor.handing(serde, f"node {self.node!r}")
+
     def shared(self, name: str, make: Callable[[], T]) -> T:
         """Returns the object that operators of the task share under a name."""
         known = self.environment.operators.shared

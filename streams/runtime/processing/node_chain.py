@@ -6,15 +6,17 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from threading import get_ident
 from typing import Any
 
 from processor_api.errors import ProcessingError, StreamsError
 from processor_api.processor import FixedKeyProcessor, Operator, Processor
-from processor_api.record import Forward, Headers
+from processor_api.record import Forward, HeaderList, Headers
 from processor_api.serde import Serde
 from processor_api.texts import kind_and_text, plain_str, repr_of
 from processor_api.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
 from state.registry.read_only import read_only
+from state.row_format.record_context import Cursor
 from state.write_buffer.store_kind import OpenStore
 from streams.kafka.producing.record_collector import RecordCollector
 from streams.runtime.plan.task_plan import TaskPlan
@@ -110,6 +112,20 @@ def _readers(
     return key_serde.with_headers(headers).deserialize, value_serde.with_headers(headers).deserialize
 
 
+def _handing_headers(cursor: Cursor, function: Forward) -> Forward:
+    """Returns the function of a node whose serdes may take the headers of its record."""
+
+    def handed(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+        saved = cursor.headers
+        cursor.headers, cursor.thread = headers, get_ident()
+        try:
+            function(key, value, timestamp, headers)
+        finally:
+            cursor.headers = saved
+
+    return handed
+
+
 class _ChainBuilder:
     """Compiles one node after the other, and collects what the chain is made of."""
 
@@ -139,6 +155,8 @@ class _ChainBuilder:
         function = self.sink(node) if isinstance(node, SinkNode) else self.processor(node)
         # Before a probe wraps it: samples know a node by the code of its own function.
         self.environment.metrics.nodes.add(node.name, function, is_terminal=not self.children.get(node.name))
+        if self.environment.cursor.hands_headers and isinstance(node, ProcessorNode):
+            function = _handing_headers(self.environment.cursor, function)
         written = node.topic if isinstance(node, SinkNode) else None
         function = self.probed(node, function, None if written is None else self.plan.real_name(written))
         for parent in node.parents:
