@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
 from dsl.naming import validate_name
 from processor_api.errors import TopologyError
+from processor_api.migrating_serde import Migrate
 from processor_api.stores.custom import KeyValueBytesStoreSupplier
 from processor_api.stores.defaults import DslStoreSuppliers
 from processor_api.stores.suppliers import StoreSupplier, as_supplier
@@ -337,6 +338,10 @@ class Materialized(Generic[K, V]):
     ``"memory"``, one that is registered); ``None`` is the application's default."""
     time_to_live: TimeToLive | None = None
     """After how long a key that is not used expires; for tables that are not windowed. Nothing is forwarded then."""
+    migrate: Migrate | None = None
+    """Converts values of an older form: it takes what such a value holds in its plain form (of a model or of ``json``
+    the dict, of other serdes the bytes) and returns the value of today or its plain form. It is called where the value
+    serde cannot read a value; what is put is written in the new form."""
 
     def __post_init__(self) -> None:
         _check(self.name)
@@ -352,6 +357,8 @@ class Materialized(Generic[K, V]):
                 "a supplier chooses the engine by itself; leave out store_type", store=self.supplier.name
             )
         check_store_options(self, self.store_name)
+        if self.migrate is not None:
+            check_function(self.migrate, "migrate", "Materialized", ("plain",))
         if self.time_to_live is not None and not isinstance(self.time_to_live, TimeToLive):
             raise TopologyError(
                 f"time_to_live takes a TimeToLive(duration, by), got {repr_of(self.time_to_live)}",

@@ -12,6 +12,7 @@ import uuid as uuid_module
 from collections.abc import Callable
 from typing import Any, Generic, SupportsIndex, TypeVar
 
+from processor_api.schemas import SerdeSchema, other_kind
 from processor_api.texts import repr_of
 
 T = TypeVar("T")
@@ -137,6 +138,33 @@ class Serde(Generic[T]):
         It is asked once for each place where the serde is used. A serde that takes none costs nothing for it.
         """
         return False
+
+    def plain(self, data: bytes) -> Any:
+        """Returns what bytes hold without a type of the application, for a function that converts older values.
+
+        The bytes themselves, unless it is overridden: a serde of JSON returns dicts, lists, texts and numbers.
+        """
+        return data
+
+    def of_plain(self, plain: Any) -> T:
+        """Returns the value that a plain form stands for; what is one already is returned as it is.
+
+        :raises ValueError: if it stands for none.
+        """
+        found: T = plain
+        return found
+
+    @property
+    def schema(self) -> SerdeSchema | None:
+        """What is known of the form of the values that it writes; ``None`` if nothing is.
+
+        Stores keep it with their rows, so that a later version of the application that cannot read these is refused at
+        its start. Override it for a serde whose values may get another form.
+        """
+        name = self.name
+        if getattr(Serdes, name.upper(), None) is not self:
+            return None
+        return SerdeSchema("built-in", name, lambda kind, text: other_kind(kind, text, name))
 
     def with_headers(self, headers: Headers) -> Serde[T]:
         """Returns the serde for one record, whose headers it reads, and to which it adds some when it writes.
@@ -402,6 +430,16 @@ class _JsonSerde(Serde[Any]):
             raise ImportError("JSON is written and read by the package streams: import it first", name="streams")
         self.serialize, self.deserialize = found.serialize, found.deserialize
         return getattr(self, attribute)
+
+    def plain(self, data: bytes) -> Any:
+        return self.deserialize(data)
+
+    @property
+    def schema(self) -> SerdeSchema | None:
+        """That of values of any form."""
+        return SerdeSchema(
+            "json-schema", "{}", lambda kind, text: () if kind == "json-schema" else other_kind(kind, text, "json")
+        )
 
     def bind(self, topic: str, *, is_key: bool) -> Serde[Any]:
         """Returns the serde itself for values; one that sorts the names of objects for keys, so that equal keys have

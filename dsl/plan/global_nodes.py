@@ -14,6 +14,7 @@ from dsl.plan.stream_nodes import SOURCE
 from dsl.plan.table_nodes import TABLE_SOURCE
 from dsl.processors.tables.source import TableSourceOperator
 from processor_api.errors import TopologyError
+from processor_api.migrating_serde import migrating
 from processor_api.processor import Processor, check_supplier
 from processor_api.serde import Serde
 from processor_api.stores.builder import StoreBuilder
@@ -49,7 +50,8 @@ def global_table(
     given = as_materialized(materialized)
     if given.supplier is not None and VERSIONED in as_supplier(given.supplier).parameters:
         raise TopologyError("a global table cannot be versioned: choose another supplier", store=given.store_name)
-    how = replace(how, key_serde=how.key_serde or given.key_serde, value_serde=how.value_serde or given.value_serde)
+    value_serde = migrating(how.value_serde or given.value_serde, given.migrate)
+    how = replace(how, key_serde=how.key_serde or given.key_serde, value_serde=value_serde)
     given = replace(given, key_serde=how.key_serde, value_serde=how.value_serde)
     store = materialize(given, plan_builder, f"{_one_topic(topic)}-")
     store = replace(store, logging=False, topic_config={}, caching=False)

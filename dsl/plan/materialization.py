@@ -11,6 +11,7 @@ from dsl.plan.nodes import BufferStore, Materialization
 from dsl.plan.store_choice import chosen_supplier, logged
 from dsl.settings import BuildSettings
 from processor_api.errors import TopologyError
+from processor_api.migrating_serde import migrating
 from processor_api.serde import Serde
 from processor_api.stores.buffers import change_buffer_builder
 from processor_api.stores.builder import StoreBuilder
@@ -67,7 +68,7 @@ def materialize(
         name=plan_builder.names.store(prefix) if name is None else name,
         queryable=name is not None,
         key_serde=key_serde if given.key_serde is None else given.key_serde,
-        value_serde=value_serde if given.value_serde is None else given.value_serde,
+        value_serde=migrating(value_serde if given.value_serde is None else given.value_serde, given.migrate),
         supplier=None if given.supplier is None else as_supplier(given.supplier),
         store_type=given.store_type,
         logging=given.logging,

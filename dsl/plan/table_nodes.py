@@ -21,6 +21,7 @@ from dsl.processors.tables.stateless import TableFilter, TableMapValues
 from dsl.processors.tables.transform import TableTransformValues
 from dsl.value_transformer import ValueTransformerWithKey
 from processor_api.errors import StreamsError, TopologyError
+from processor_api.migrating_serde import migrating
 from processor_api.serde import Serdes
 from processor_api.texts import kind_and_text, repr_of
 from processor_api.topology.topic_names import check_topic_name
@@ -44,7 +45,8 @@ def table(plan_builder: PlanBuilder, topic: str, how: Consumed[Any, Any], materi
         raise TopologyError(f"a table reads one topic, got {repr_of(found)}")
     check_topic_name(topic, "a table")
     given = as_materialized(materialized)
-    how = replace(how, key_serde=how.key_serde or given.key_serde, value_serde=how.value_serde or given.value_serde)
+    value_serde = migrating(how.value_serde or given.value_serde, given.migrate)
+    how = replace(how, key_serde=how.key_serde or given.key_serde, value_serde=value_serde)
     given = replace(given, key_serde=how.key_serde, value_serde=how.value_serde)
     store = materialize(given, plan_builder, f"{topic}-")
     source = plan_builder.names.suffixed(how.name, "-source", SOURCE)

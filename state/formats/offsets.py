@@ -2,7 +2,7 @@
 
 Beside the offsets of a changelog is the id of the topic that they are of: a topic that is deleted and made again has
 another one, and its offsets mean other records. Then there is the time as of which the rows were complete, ``i64``, in
-ms since 1970: deletions after it may be missing.
+ms since 1970: deletions after it may be missing. The schemas of a store's serdes are there too, as JSON.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ TOPIC_ID = b"streams.topic-id/"
 
 COMPLETE_AT = b"streams.complete-at/"
 """The prefix of the keys of the times as of which rows were complete."""
+
+SCHEMAS = b"streams.schemas/"
+"""The prefix of the keys of what is known of the serdes by which a store's rows were written."""
 
 _OFFSET = struct.Struct(">q")
 
@@ -40,6 +43,14 @@ def topic_id_key(topic: str, rows: bytes = b"") -> bytes:
 def complete_at_key(topic: str) -> bytes:
     """The key of the time as of which the rows of a changelog were complete."""
     return COMPLETE_AT + topic.encode()
+
+
+def schemas_key(family: str) -> bytes:
+    """The key of the schemas of a store's serdes.
+
+    :param family: the first one of the store's rows.
+    """
+    return SCHEMAS + family.encode() + b"/"
 
 
 def read_time(row: bytes | None) -> int | None:

@@ -10,7 +10,7 @@ from itertools import islice
 from processor_api.errors import StateError
 from state.directory.inspect import StoredTask
 from state.engine.port import OFFSETS, POSITIONS, store_of
-from state.formats.offsets import COMPLETE_AT, TOPIC_ID, read_offset
+from state.formats.offsets import COMPLETE_AT, SCHEMAS, TOPIC_ID, read_offset
 from state.registry.kinds import KINDS
 from state.rocksdb.commit_numbers import COMMIT_PREFIX
 from state.rocksdb.errors import damaged
@@ -50,8 +50,8 @@ def kind_of_families(suffixes: Collection[str]) -> str | None:
     return None
 
 
-BESIDE_OFFSETS = (TOPIC_ID, COMPLETE_AT)
-"""The prefixes of rows that say something about offsets, and are named by the topic."""
+BESIDE_OFFSETS = (TOPIC_ID, COMPLETE_AT, SCHEMAS)
+"""The prefixes of rows that say something about offsets, named by the topic, or about the rows of a store."""
 COUNTED = 10_000
 """The largest number of entries that is counted; more are estimated."""
 
@@ -131,7 +131,7 @@ def offset_store(key: bytes, task: StoredTask, stores: list[str]) -> tuple[str, 
     """The store that a row of the family of offsets is about, and the partition; the topic, where the row is
     that of a topic id or of a time. ``None`` if it is about none of these."""
     of_topic = key.startswith(BESIDE_OFFSETS)
-    text = key.removeprefix(TOPIC_ID).removeprefix(COMPLETE_AT).decode(errors="replace")
+    text = key.removeprefix(TOPIC_ID).removeprefix(COMPLETE_AT).removeprefix(SCHEMAS).decode(errors="replace")
     family, slash, partition = text.partition("/")
     if slash:
         return (store_of(family), partition) if store_of(family) in stores else None

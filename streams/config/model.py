@@ -177,6 +177,8 @@ class StreamsConfig(BaseModel):
     """-1 keeps the directories."""
     state_on_damage: Annotated[Literal["rebuild", "fail"], PlainValidator(values.one_of("rebuild", "fail"))] = "rebuild"
     """The treatment of state that is damaged on disk."""
+    state_on_schema_change: Annotated[Literal["fail", "warn"], PlainValidator(values.one_of("fail", "warn"))] = "fail"
+    """The treatment of rows that the serdes of this version cannot read."""
     statestore_cache_max_bytes: Count = 10 * 1024 * 1024
     statestore_uncommitted_max_bytes: Annotated[int, PlainValidator(values.whole(-1))] = 64 * 1024 * 1024
     """-1 is no limit."""
@@ -229,6 +231,8 @@ class StreamsConfig(BaseModel):
     """The share of records without a trace of their own that get spans; ``None`` makes no spans at all."""
     num_standby_replicas: Count = 0
     acceptable_recovery_lag: Count = 10_000
+    max_warmup_replicas: PositiveCount = 2
+    probing_rebalance_interval_ms: Annotated[int, PlainValidator(values.duration_ms(60_000))] = 600_000
     rack_aware_assignment_tags: Annotated[tuple[str, ...], PlainValidator(values.tags)] = ()
     upgrade_from: Annotated[str | None, PlainValidator(values.optional(values.text))] = None
 
@@ -236,8 +240,6 @@ class StreamsConfig(BaseModel):
     built_in_metrics_version: Annotated[str, PlainValidator(values.one_of("latest"))] = "latest"
     enable_transactional_statestores: Flag = True
     metadata_cluster_check_enable: Flag = True
-    max_warmup_replicas: PositiveCount = 2
-    probing_rebalance_interval_ms: Annotated[int, PlainValidator(values.duration_ms(60_000))] = 600_000
     rack_aware_assignment_non_overlap_cost: Annotated[int | None, PlainValidator(values.optional(values.whole(0)))] = (
         None
     )

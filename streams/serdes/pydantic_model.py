@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import is_dataclass
 from functools import partial
 from typing import Any, TypeVar, overload
 
 from pydantic import BaseModel, TypeAdapter
+from pydantic.errors import PydanticInvalidForJsonSchema
+from pydantic.json_schema import GenerateJsonSchema
 
+from processor_api.schemas import SerdeSchema
 from processor_api.serde import Serde
 from processor_api.texts import kind_and_text, repr_of
 from processor_api.user_code.given_values import check_flags
+from streams.schemas.json_schemas import schema_of_json
 from streams.serdes.functions import MadeSerde
 from streams.serdes.json import json_serde
 from streams.serdes.model_forms import difference, one_form, shape_of
@@ -25,25 +30,43 @@ _write_json = json_serde(use_orjson=False).serialize
 class ModelSerde(MadeSerde[T]):
     """A serde of JSON that is described by a schema, with the arguments of :class:`MadeSerde`.
 
-    :param schema: returns the JSON schema of the values.
+    :param schema: returns the JSON schema of what is read.
+    :param written: returns that of what is written.
     :param validate: returns the value that an object of Python, such as a dict, stands for.
     :param write_key: writes equal values with equal bytes; ``None`` if ``serialize`` does.
     """
 
-    __slots__ = ("_write_key", "json_schema", "validate")
+    __slots__ = ("_write_key", "_written", "json_schema", "validate")
 
     def __init__(
         self,
         *functions: Callable[[Any], Any],
         schema: Callable[[], dict[str, Any]],
+        written: Callable[[], dict[str, Any]],
         validate: Callable[[Any], T],
         write_key: Callable[[Any], bytes] | None = None,
         **made: Any,
     ) -> None:
         super().__init__(*functions, **made)
         self.json_schema = schema
+        self._written = written
         self.validate = validate
         self._write_key = write_key
+
+    @property
+    def schema(self) -> SerdeSchema | None:
+        """The JSON schema of what it writes; ``None`` for a type that has none."""
+        try:
+            return schema_of_json(self._written(), self.json_schema)
+        except PydanticInvalidForJsonSchema:
+            return None
+
+    def plain(self, data: bytes) -> Any:
+        """Returns the JSON in the bytes."""
+        return json.loads(data)
+
+    def of_plain(self, plain: Any) -> T:
+        return self.validate(plain)
 
     def bind(self, topic: str, *, is_key: bool) -> Serde[T]:
         """Returns the serde itself for values; one that writes equal keys with equal bytes for keys."""
@@ -55,8 +78,19 @@ class ModelSerde(MadeSerde[T]):
             name=self.name,
             made_by=partial(_key_serde, self._made_by),
             schema=self.json_schema,
+            written=self._written,
             validate=self.validate,
         )
+
+
+class _WholeJsonSchema(GenerateJsonSchema):
+    """Makes schemas of what is written where no field is left out: those with a default are there, too."""
+
+    def field_is_required(self, field: Any, total: bool) -> bool:
+        """Whether the field is in each object."""
+        if field["type"] == "typed-dict-field":  # the key of a dict may be absent
+            return super().field_is_required(field, total)
+        return not field.get("serialization_exclude")
 
 
 def _key_serde(made_by: Callable[[], Serde[Any]]) -> Serde[Any]:
@@ -140,6 +174,12 @@ def pydantic_serde(model: Any, *, exclude_none: bool = False, exclude_unset: boo
         name=name,
         made_by=partial(pydantic_serde, model, exclude_none=exclude_none, exclude_unset=exclude_unset),
         schema=partial(adapter.json_schema, by_alias=True),
+        written=partial(
+            adapter.json_schema,
+            by_alias=True,
+            mode="serialization",
+            schema_generator=GenerateJsonSchema if exclude_none or exclude_unset else _WholeJsonSchema,
+        ),
         validate=adapter.validate_python,
         write_key=write_key if shape.has_many_forms else None,
     )

@@ -5,7 +5,7 @@ All have one form: the task, what is wrong, and what to do; the fields of the er
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -209,3 +209,21 @@ def records_were_deleted(task: TaskId, at: TopicPartition, offset: int, beginnin
 
 def _outside(at: TopicPartition, offset: int, beginning: int, end: int) -> str:
     return f"offset {offset} of {at} is outside of its log, which goes from {beginning} to {end}"
+
+
+# ------------------------------------------------------------------ schemas
+
+
+def rows_of_another_form(task: TaskId, store: str, wrong: Mapping[str, Collection[str]]) -> StreamsError:
+    """Returns the error where the serdes of a store cannot read its rows.
+
+    :param wrong: in words what they could not read, by part of the rows.
+    """
+    found = "; ".join(f"{part}: {one}" for part, several in wrong.items() for one in several)
+    return _refusal(
+        StateError,
+        task,
+        f"store {store!r} has rows that the serdes of this version cannot read ({found}). Nothing was changed",
+        "Give new fields a default, convert old values with Materialized(migrate=...), or let the store be filled again"
+        " under another name; `streams state check` says it before a deploy",
+    )

@@ -23,6 +23,7 @@ from state.formats.offsets import (
     offset_key,
     read_offset,
     read_time,
+    schemas_key,
     topic_id_key,
     write_offset,
     write_time,
@@ -178,6 +179,20 @@ class StoredProgress:
         engine = self.engine_of(store)
         return any(map(engine.holds, families_held(self._plan.topology.stores[store], engine)))
 
+    def _schemas_key(self, store: str) -> bytes:
+        return schemas_key(family_of(self._plan.topology.stores[store]))
+
+    def schemas(self, store: str) -> bytes | None:
+        """Returns what was noted of the serdes by which the store's rows were written."""
+        return self.engine_of(store).family(OFFSETS).get(self._schemas_key(store))
+
+    def note_schemas(self, store: str, row: bytes) -> None:
+        """Notes it."""
+        engine = self.engine_of(store)
+        batch = engine.batch()
+        batch.put(self._schemas_key(store), row, engine.family(OFFSETS).handle)
+        engine.write(batch)
+
     def wipe(self, store: str) -> None:
         """Removes the store's rows, and before them the keys that name the source topic they are from."""
         engine, prefix = self.engine_of(store), self._rows_prefix(store)
@@ -186,6 +201,7 @@ class StoredProgress:
         # A prefix ends where its last byte, a slash, is one more.
         for key in [key for key, _ in offsets.range(prefix, prefix[:-1] + bytes([prefix[-1] + 1]))]:
             batch.delete(key, offsets.handle)
+        batch.delete(self._schemas_key(store), offsets.handle)
         engine.write(batch)
         engine.clear(families_held(self._plan.topology.stores[store], engine))
 

@@ -194,7 +194,7 @@ class TaskStores:
             log_each=environment.settings.log_each_put,
             drop=environment.dropping_by_store(builder, self._nodes_with(name)),
             reads=None if counters is None else counters.reads,
-            **self._serdes(builder),
+            **self.serdes_of(builder),
         )
         if name in self.times:
             for one in opened.participants:
@@ -228,7 +228,8 @@ class TaskStores:
         for counters in self.counters.values():
             counters.sample()
 
-    def _serdes(self, builder: StoreBuilder) -> dict[str, Any]:  # type: ignore[type-arg]
+    def serdes_of(self, builder: StoreBuilder) -> dict[str, Any]:  # type: ignore[type-arg]
+        """Returns the serdes with which a store of the task is opened, by the name of their part."""
         what, topic = f"store {builder.name!r}", self._plan.changelogs.get(builder.name) or builder.name
         environment = self._environment
         return {
@@ -257,7 +258,7 @@ class TaskStores:
                 log=None,
                 log_each=False,
                 reads_only=True,
-                **self._serdes(builder),
+                **self.serdes_of(builder),
             )
             self._readers.add(found)
             return found

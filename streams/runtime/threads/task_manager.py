@@ -22,6 +22,7 @@ from streams.runtime.plan.plans import PlanBook, Plans
 from streams.runtime.plan.task_plan import TaskPlan
 from streams.runtime.snapshots.snapshot_starts import SnapshotDownload
 from streams.runtime.start.standby_tasks import StandbyTasks
+from streams.runtime.start.stored_schemas import check_schemas
 from streams.runtime.start.task_starts import TaskStarts
 from streams.runtime.tasks.commit import Committer
 from streams.runtime.tasks.retry import Retry
@@ -337,6 +338,7 @@ class TaskManager:
         self._committer.begin()  # its processors may write when they are initialised
         with working_on(task.id):
             task.stores.finish_bulk_load()
+            check_schemas(task)
             task.start(self._committer.collector, start.inputs, start.changelog_ends)
         self._tasks.runs(task, start.inputs)
         log.debug("task runs", extra={"task": str(task.id)})

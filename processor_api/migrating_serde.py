@@ -1,0 +1,101 @@
+"""A serde that also reads values of an older form, by a function that converts them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from processor_api.schemas import SerdeSchema
+from processor_api.serde import Headers, Serde
+from processor_api.texts import kind_and_text, repr_of
+
+T = TypeVar("T")
+
+Migrate = Callable[[Any], Any]
+"""Takes what an older value holds in its plain form (:meth:`Serde.plain`), and returns the value of today, or its plain
+form."""
+
+
+class MigratingSerde(Serde[T]):
+    """Reads values by a serde, and those that it cannot read by a function that converts their plain form.
+
+    Whatever is put is written by the serde, so rows are rewritten as they are used, and a row that was converted may be
+    met again after a crash. The function is called for the same row until it is put: it must depend on nothing else.
+
+    :param inner: ``None`` is the application's default serde.
+    """
+
+    __slots__ = ("_inner", "_migrate")
+
+    def __init__(self, inner: Serde[T] | None, migrate: Migrate) -> None:
+        self._inner = inner
+        self._migrate = migrate
+        if inner is not None:
+            super().__init__(
+                inner.serialize, self._read, name=inner.name, exact=inner.exact, write_exact=inner.write_exact
+            )
+        else:
+            super().__init__(_no_default, _no_default, name="default")
+
+    def _read(self, data: bytes) -> T:
+        assert self._inner is not None
+        try:
+            return self._inner.deserialize(data)
+        except Exception as error:
+            return self._converted(data, error)
+
+    def _converted(self, data: bytes, error: Exception) -> T:
+        assert self._inner is not None
+        inner = self._inner
+        try:
+            found = self._migrate(inner.plain(data))
+            if found is None:
+                raise ValueError("migrate returned None, which is no value: return one that means the same as before")
+            return inner.of_plain(found)
+        except Exception as failure:
+            raise ValueError(
+                f"{inner.name}: {repr_of(data)} is neither a value of today ({kind_and_text(error)}) nor could it be"
+                f" converted ({kind_and_text(failure)})"
+            ) from failure
+
+    def bind(self, topic: str, *, is_key: bool) -> Serde[T]:
+        """Returns the serde around that of the topic."""
+        return self if self._inner is None else MigratingSerde(self._inner.bind(topic, is_key=is_key), self._migrate)
+
+    def with_default(self, default: Serde[Any]) -> Serde[T]:
+        """Returns the serde around the default, if it has none of its own."""
+        return MigratingSerde(default if self._inner is None else self._inner.with_default(default), self._migrate)
+
+    @property
+    def is_complete(self) -> bool:
+        return self._inner is not None and self._inner.is_complete
+
+    @property
+    def takes_headers(self) -> bool:
+        return self._inner is not None and self._inner.takes_headers
+
+    def with_headers(self, headers: Headers) -> Serde[T]:
+        """Returns the serde around that of the record."""
+        return self if self._inner is None else MigratingSerde(self._inner.with_headers(headers), self._migrate)
+
+    @property
+    def schema(self) -> SerdeSchema | None:
+        """The schema of what it writes; it takes rows of any other."""
+        found = None if self._inner is None else self._inner.schema
+        return None if found is None else found._replace(problems=lambda kind, text: ())
+
+    def plain(self, data: bytes) -> Any:
+        return data if self._inner is None else self._inner.plain(data)
+
+    def of_plain(self, plain: Any) -> T:
+        found: T = plain if self._inner is None else self._inner.of_plain(plain)
+        return found
+
+
+def _no_default(_given: Any) -> Any:
+    raise TypeError("the serde is left to the application's default, and was not given it")
+
+
+def migrating(serde: Serde[T] | None, migrate: Migrate | None) -> Serde[T] | None:
+    """Returns a serde that also reads older values; the same one if there is no function that converts them."""
+    return serde if migrate is None or isinstance(serde, MigratingSerde) else MigratingSerde(serde, migrate)

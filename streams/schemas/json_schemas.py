@@ -1,0 +1,235 @@
+"""Whether values of one JSON Schema can be read by another one, field by field.
+
+The schemas are those that pydantic makes: one of what is written, another one of what is read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from processor_api.schemas import SerdeSchema, other_kind
+
+KIND = "json-schema"
+_LIMITS = {
+    "minimum": 1,
+    "exclusiveMinimum": 1,
+    "minLength": 1,
+    "minItems": 1,
+    "maximum": -1,
+    "exclusiveMaximum": -1,
+    "maxLength": -1,
+    "maxItems": -1,
+}
+"""Limits, with 1 where a higher one allows less and -1 where a lower one does."""
+_EXACT = ("pattern", "format", "multipleOf", "contentEncoding", "contentMediaType")
+"""What values of another schema may lack if the new schema has it."""
+
+
+def schema_of_json(written: Mapping[str, Any] | bool, read: Callable[[], Mapping[str, Any] | bool]) -> SerdeSchema:
+    """Returns the schema of a serde of JSON.
+
+    :param written: the schema of what it writes.
+    :param read: returns that of what it reads.
+    """
+    return SerdeSchema(KIND, canonical(written), lambda kind, text: _problems(kind, text, read()))
+
+
+def _problems(kind: str, text: str, read: Mapping[str, Any] | bool) -> list[str] | None:
+    if kind != KIND:
+        return other_kind(kind, text, "JSON")
+    return problems(text, json.dumps(read))
+
+
+def canonical(schema: Any) -> str:
+    """Returns the one text of a schema: without what describes it to readers, and with definitions by number."""
+    names: dict[str, str] = {}
+    definitions = schema.get("$defs", {}) if isinstance(schema, Mapping) else {}
+
+    def walk(node: Any) -> Any:
+        if isinstance(node, list):
+            return [walk(each) for each in node]
+        if not isinstance(node, Mapping):
+            return node
+        found: dict[str, Any] = {}
+        for word, each in node.items():
+            if word in ("properties", "patternProperties"):
+                found[word] = {name: walk(one) for name, one in each.items()}
+            elif word == "$ref":
+                found[word] = names.setdefault(each.rpartition("/")[2], f"#/$defs/{len(names)}")
+            elif word not in _WORDS:
+                found[word] = walk(each) if word not in ("const", "enum", "required") else each
+        return found
+
+    made = walk(schema)
+    known: dict[str, Any] = {}
+    while len(known) < len(names):  # each definition may name others
+        for name, number in list(names.items()):
+            if number not in known:
+                known[number] = walk(definitions.get(name, {}))
+    if known:
+        made["$defs"] = {number.rpartition("/")[2]: one for number, one in known.items()}
+    return json.dumps(made, separators=(",", ":"))
+
+
+def problems(former: str, now: str) -> list[str] | None:
+    """Returns what of the values of a former schema another schema does not take; ``None`` if the former one says
+    nothing of its values.
+
+    :param former: the schema by which values were written.
+    :param now: the schema by which they are to be read.
+    """
+    old, new = json.loads(former), json.loads(now)
+    if old in ({}, True) and new not in ({}, True):
+        return None
+    return list(dict.fromkeys(_Comparison(old, new).find(old, new, "")))
+
+
+class _Comparison:
+    """Compares two schemas, whose definitions may refer to themselves."""
+
+    def __init__(self, old: Any, new: Any, seen: Iterable[tuple[str, str]] = ()) -> None:
+        self._old, self._new = old, new
+        self._seen = set(seen)
+        """Pairs that are compared already, or are being compared: a definition may have itself among its fields."""
+
+    def find(self, old: Any, new: Any, place: str) -> Iterator[str]:
+        """Yields what the old schema allows and the new one does not, below a place."""
+        pair = json.dumps(old, sort_keys=True), json.dumps(new, sort_keys=True)
+        if pair in self._seen:
+            return
+        self._seen.add(pair)
+        old, new = _resolved(old, self._old), _resolved(new, self._new)
+        if new in ({}, True):
+            return
+        choices = _choices(old)
+        if len(choices) > 1:
+            for each in choices:
+                yield from self.find(each, new, place)
+            return
+        others = [_resolved(each, self._new) for each in _choices(new)]
+        if len(others) > 1:
+            yield from self._in_one_of(old, others, place)
+        else:
+            yield from self._compare(_resolved(choices[0], self._old), others[0], place)
+
+    def _in_one_of(self, old: Any, others: list[Any], place: str) -> Iterator[str]:
+        found = [list(_Comparison(self._old, self._new, self._seen).find(old, each, place)) for each in others]
+        if all(found):
+            yield min(found, key=len)[0]
+
+    def _compare(self, old: Mapping[str, Any], new: Mapping[str, Any], place: str) -> Iterator[str]:
+        name = _name(place)
+        if "const" in new or "enum" in new:
+            yield from _lacking(old, new, name)
+            return
+        was, kind = _type(old), _type(new)
+        if kind is not None and was != kind and not (was == "integer" and kind == "number"):
+            yield f"{name} was {was or 'of any type'} and is {kind}"
+            return
+        yield from _stricter(old, new, name)
+        if kind == "object":
+            yield from self._objects(old, new, place)
+        elif kind == "array":
+            yield from self._arrays(old, new, place)
+
+    def _objects(self, old: Mapping[str, Any], new: Mapping[str, Any], place: str) -> Iterator[str]:
+        was, now = old.get("properties", {}), new.get("properties", {})
+        for name in new.get("required", ()):
+            if name not in old.get("required", ()):
+                what = "could be left out" if name in was else "is new"
+                yield f"{_name(_below(place, name))} {what} and has no default"
+        more = new.get("additionalProperties", True)
+        for name, each in was.items():
+            if name in now:
+                yield from self.find(each, now[name], _below(place, name))
+            elif more is False:
+                yield f"{_name(_below(place, name))} is gone, and other fields are forbidden"
+            elif more is not True:
+                yield from self.find(each, more, _below(place, name))
+        further = old.get("additionalProperties", not was)
+        if further is not False and more is False:
+            yield f"{_name(place)} could have other fields, which are forbidden now"
+        elif isinstance(more, Mapping) and further is not False:
+            yield from self.find({} if further is True else further, more, _below(place, "*"))
+
+    def _arrays(self, old: Mapping[str, Any], new: Mapping[str, Any], place: str) -> Iterator[str]:
+        firsts, wanted = old.get("prefixItems", []), new.get("prefixItems", [])
+        for number, (one, other) in enumerate(zip(firsts, wanted, strict=False)):
+            yield from self.find(one, other, _below(place, str(number)))
+        if len(firsts) != len(wanted):
+            yield f"{_name(place)} had {len(firsts)} places and has {len(wanted)}"
+        elif "items" in new and old.get("items") is not False:
+            yield from self.find(old.get("items", {}), new["items"], _below(place, "*"))
+        if new.get("uniqueItems") and not old.get("uniqueItems"):
+            yield f"{_name(place)} could have an item twice"
+
+
+def _resolved(schema: Any, root: Any) -> Any:
+    """Follows the references of a schema to a definition."""
+    while isinstance(schema, Mapping):
+        if (reference := schema.get("$ref")) is not None:
+            schema = root.get("$defs", {}).get(reference.rpartition("/")[2], {})
+        elif len(several := schema.get("allOf", ())) == 1:
+            schema = several[0]
+        else:
+            return {} if schema.keys() <= _WORDS else schema
+    return {} if schema is True else schema
+
+
+_WORDS = frozenset(("title", "description", "default", "examples", "deprecated", "$defs", "readOnly", "writeOnly"))
+"""Keywords that allow no more and no less."""
+
+
+def _choices(schema: Any) -> list[Any]:
+    """Returns the schemas of which a value fits one."""
+    if not isinstance(schema, Mapping):
+        return [schema]
+    for several in ("anyOf", "oneOf"):
+        if several in schema:
+            return list(schema[several])
+    kinds = schema.get("type")
+    if isinstance(kinds, list):
+        return [{**schema, "type": kind} for kind in kinds]
+    return [schema]
+
+
+def _type(schema: Mapping[str, Any]) -> str | None:
+    kind: str | None = schema.get("type")
+    if kind is not None:
+        return kind
+    values = [schema["const"]] if "const" in schema else schema.get("enum", ())
+    kinds = {_TYPES.get(type(value)) for value in values}
+    return kinds.pop() if len(kinds) == 1 else None
+
+
+_TYPES = {str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null"}
+
+
+def _lacking(old: Mapping[str, Any], new: Mapping[str, Any], name: str) -> Iterator[str]:
+    """Yields the values that the new schema does not list."""
+    known = [new["const"]] if "const" in new else new["enum"]
+    if "const" not in old and "enum" not in old:
+        yield f"{name} was {old.get('type', 'of any type')} and is one of {json.dumps(known)}"
+        return
+    gone = [value for value in ([old["const"]] if "const" in old else old["enum"]) if value not in known]
+    if gone:
+        yield f"{name} could be {', '.join(map(json.dumps, gone))}, which is gone"
+
+
+def _stricter(old: Mapping[str, Any], new: Mapping[str, Any], name: str) -> Iterator[str]:
+    for word, sign in _LIMITS.items():
+        if word in new and (word not in old or sign * new[word] > sign * old[word]):
+            yield f"{name} has {word} {json.dumps(new[word])}, and had {json.dumps(old.get(word))}"
+    for word in _EXACT:
+        if word in new and new[word] != old.get(word):
+            yield f"{name} has {word} {json.dumps(new[word])}, and had {json.dumps(old.get(word))}"
+
+
+def _below(place: str, name: str) -> str:
+    return f"{place}.{name}" if place else name
+
+
+def _name(place: str) -> str:
+    return f"field {place!r}" if place else "the value"
