@@ -1,4 +1,5 @@
-"""An application whose guarantee is changed forth and back on a real broker, over the same state, counts each word once."""
+"""An application whose guarantee is changed forth and back on a real broker, over the same state: each word is counted
+once."""
 
 from __future__ import annotations
 
