@@ -45,12 +45,12 @@ GROUPS = {
     "group.streams.min.heartbeat.interval.ms": "1000",
     "group.streams.heartbeat.interval.ms": "3000",
 }
-"""What the broker says in place of the members, for groups of the streams protocol."""
+"""Settings of the broker in place of the members', for groups of the streams protocol."""
 
 
 @dataclass(frozen=True)
 class Runner:
-    """How workers are started."""
+    """A kind of workers, and their settings."""
 
     name: str
     command: str

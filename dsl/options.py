@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
 from dsl.naming import validate_name
 from processor_api.errors import TopologyError
-from processor_api.migrating_serde import Migrate
 from processor_api.stores.custom import KeyValueBytesStoreSupplier
 from processor_api.stores.defaults import DslStoreSuppliers
 from processor_api.stores.suppliers import StoreSupplier, as_supplier
@@ -24,6 +23,7 @@ from processor_api.user_code.checks import check_fields, check_function
 from processor_api.user_code.durations import Duration, to_ms
 from processor_api.user_code.given_serdes import SerdeOption, serde_option
 from processor_api.user_code.given_values import is_of
+from processor_api.user_code.migrating_serde import Migrate
 from processor_api.user_code.offset_reset import AutoOffsetReset
 from state.engine.registry import check_engine
 

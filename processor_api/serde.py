@@ -9,10 +9,9 @@ from __future__ import annotations
 import re
 import struct
 import uuid as uuid_module
-from collections.abc import Callable
-from typing import Any, Generic, SupportsIndex, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, NamedTuple, SupportsIndex, TypeVar
 
-from processor_api.schemas import SerdeSchema, other_kind
 from processor_api.texts import repr_of
 
 T = TypeVar("T")
@@ -75,6 +74,27 @@ class Headers(list[tuple[str, bytes | None]]):
         """
         self[:] = [header for header in self if header[0] != name]
         return self
+
+
+class SerdeSchema(NamedTuple):
+    """The schema of the values that a serde writes, and how it is compared with that of rows that are there."""
+
+    kind: str
+    """The language of the text, such as ``json-schema`` or ``avro``."""
+    text: str
+    """The schema; equal ones have equal texts in each process."""
+    problems: Callable[[str, str], Sequence[str] | None]
+    """Takes the kind and the text of an older schema, and returns in words what of its rows this serde could not read,
+    by field: nothing if it reads all, ``None`` if only the rows can tell."""
+
+
+def other_kind(former: str, text: str, now: str) -> list[str]:
+    """Returns what is wrong with rows that were written by a serde of another kind.
+
+    :param former: the kind of their schema, whose text names the serde if the kind is ``built-in``.
+    :param now: what reads them.
+    """
+    return [f"they are written as {text if former == 'built-in' else former}, and read as {now}"]
 
 
 class Serde(Generic[T]):
@@ -156,7 +176,7 @@ class Serde(Generic[T]):
 
     @property
     def schema(self) -> SerdeSchema | None:
-        """What is known of the form of the values that it writes; ``None`` if nothing is.
+        """The schema of the values that it writes; ``None`` if nothing is known of their form.
 
         Stores keep it with their rows, so that a later version of the application that cannot read these is refused at
         its start. Override it for a serde whose values may get another form.
@@ -436,7 +456,7 @@ class _JsonSerde(Serde[Any]):
 
     @property
     def schema(self) -> SerdeSchema | None:
-        """That of values of any form."""
+        """The schema of values of any form."""
         return SerdeSchema(
             "json-schema", "{}", lambda kind, text: () if kind == "json-schema" else other_kind(kind, text, "json")
         )

@@ -14,13 +14,13 @@ from dsl.plan.stream_nodes import SOURCE
 from dsl.plan.table_nodes import TABLE_SOURCE
 from dsl.processors.tables.source import TableSourceOperator
 from processor_api.errors import TopologyError
-from processor_api.migrating_serde import migrating
 from processor_api.processor import Processor, check_supplier
 from processor_api.serde import Serde
 from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.suppliers import as_supplier
 from processor_api.texts import repr_of
 from processor_api.topology.topic_names import check_topic_name
+from processor_api.user_code.migrating_serde import migrating
 
 VERSIONED = "history_retention_ms"
 

@@ -11,7 +11,6 @@ from dsl.plan.nodes import BufferStore, Materialization
 from dsl.plan.store_choice import chosen_supplier, logged
 from dsl.settings import BuildSettings
 from processor_api.errors import TopologyError
-from processor_api.migrating_serde import migrating
 from processor_api.serde import Serde
 from processor_api.stores.buffers import change_buffer_builder
 from processor_api.stores.builder import StoreBuilder
@@ -20,6 +19,7 @@ from processor_api.stores.factory import Stores
 from processor_api.stores.suppliers import PLAIN_BYTES, as_supplier
 from processor_api.user_code.durations import to_ms
 from processor_api.user_code.given_serdes import SerdeLike
+from processor_api.user_code.migrating_serde import migrating
 
 MaterializedLike = Materialized[Any, Any] | str | None
 

@@ -21,11 +21,11 @@ from dsl.processors.tables.stateless import TableFilter, TableMapValues
 from dsl.processors.tables.transform import TableTransformValues
 from dsl.value_transformer import ValueTransformerWithKey
 from processor_api.errors import StreamsError, TopologyError
-from processor_api.migrating_serde import migrating
 from processor_api.serde import Serdes
 from processor_api.texts import kind_and_text, repr_of
 from processor_api.topology.topic_names import check_topic_name
 from processor_api.user_code.checks import check_function, check_method
+from processor_api.user_code.migrating_serde import migrating
 
 FILTER = "KTABLE-FILTER-"
 MAPVALUES = "KTABLE-MAPVALUES-"

@@ -10,7 +10,7 @@ from itertools import islice
 from processor_api.errors import StateError
 from state.directory.inspect import StoredTask
 from state.engine.port import OFFSETS, POSITIONS, store_of
-from state.formats.offsets import COMPLETE_AT, SCHEMAS, TOPIC_ID, read_offset
+from state.formats.offsets import COMPLETE_AT, SCHEMAS, TOPIC_ID, read_offset, schemas_key
 from state.registry.kinds import KINDS
 from state.rocksdb.commit_numbers import COMMIT_PREFIX
 from state.rocksdb.errors import damaged
@@ -141,6 +141,12 @@ def offset_store(key: bytes, task: StoredTask, stores: list[str]) -> tuple[str, 
             if text == (changelog if of_topic else f"{changelog}-{task.task.partition}"):
                 return store, text
     return None
+
+
+def schemas_of(reader: DatabaseReader, store: StoredStore) -> bytes | None:
+    """Returns what was noted of the serdes by which the rows of a store were written."""
+    offsets = reader.family(OFFSETS)
+    return next((row for family in store.families if (row := offsets.get(schemas_key(family))) is not None), None)
 
 
 def positions_of(reader: DatabaseReader) -> dict[str, int | None]:

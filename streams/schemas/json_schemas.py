@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from processor_api.schemas import SerdeSchema, other_kind
+from processor_api.serde import SerdeSchema, other_kind
 
 KIND = "json-schema"
 _LIMITS = {
@@ -24,7 +24,7 @@ _LIMITS = {
 }
 """Limits, with 1 where a higher one allows less and -1 where a lower one does."""
 _EXACT = ("pattern", "format", "multipleOf", "contentEncoding", "contentMediaType")
-"""What values of another schema may lack if the new schema has it."""
+"""Keywords that values of another schema need not fit."""
 
 
 def schema_of_json(written: Mapping[str, Any] | bool, read: Callable[[], Mapping[str, Any] | bool]) -> SerdeSchema:

@@ -11,8 +11,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from processor_api.schemas import SerdeSchema
-from processor_api.serde import Serde
+from processor_api.serde import Serde, SerdeSchema
 
 PARTS = ("key", "value")
 
@@ -56,25 +55,25 @@ def _pair(found: Any) -> KeptSchema | None:
     return kind, text
 
 
-class Verdict(enum.Enum):
-    """What can be said of rows that were written by another version of an application."""
+class Fit(enum.Enum):
+    """The relation of rows that another version of an application has written to the serdes of this one."""
 
     SAME = "same"
     COMPATIBLE = "compatible"
-    """They have another form, which is read all the same."""
+    """Rows have another form, which is read all the same."""
     UNKNOWN = "unknown"
     """Only the rows can tell."""
     INCOMPATIBLE = "incompatible"
 
 
 class Comparison(NamedTuple):
-    """What was found of the keys or the values of a store."""
+    """The result for the keys or for the values of a store."""
 
     part: str
     """``key`` or ``value``."""
-    verdict: Verdict
+    fit: Fit
     problems: tuple[str, ...] = ()
-    """In words, what of the rows could not be read."""
+    """Whatever of the rows could not be read, in words."""
 
 
 def compare(kept: KeptSchemas | None, key: Serde[Any], value: Serde[Any]) -> list[Comparison]:
@@ -86,9 +85,9 @@ def compare(kept: KeptSchemas | None, key: Serde[Any], value: Serde[Any]) -> lis
     found = []
     for part, old, now in zip(PARTS, former, (key.schema, value.schema), strict=True):
         if kept is not None and old is None and now is None:
-            found.append(Comparison(part, Verdict.SAME))  # as far as anybody can tell
+            found.append(Comparison(part, Fit.SAME))  # as far as anybody can tell
         elif old is None or now is None:
-            found.append(Comparison(part, Verdict.UNKNOWN))
+            found.append(Comparison(part, Fit.UNKNOWN))
         else:
             found.append(_compare(part, old, now))
     return found
@@ -97,10 +96,10 @@ def compare(kept: KeptSchemas | None, key: Serde[Any], value: Serde[Any]) -> lis
 def _compare(part: str, old: KeptSchema, now: SerdeSchema) -> Comparison:
     kind, text = old
     if kind == now.kind and text == now.text:
-        return Comparison(part, Verdict.SAME)
+        return Comparison(part, Fit.SAME)
     problems: Sequence[str] | None = now.problems(kind, text)
     if problems is None:
-        return Comparison(part, Verdict.UNKNOWN)
+        return Comparison(part, Fit.UNKNOWN)
     if not problems and part == "key":
         problems = ("equal keys may have other bytes: the fields of a key, their order and their types must stay",)
-    return Comparison(part, Verdict.INCOMPATIBLE if problems else Verdict.COMPATIBLE, tuple(problems))
+    return Comparison(part, Fit.INCOMPATIBLE if problems else Fit.COMPATIBLE, tuple(problems))

@@ -12,8 +12,7 @@ from pydantic import BaseModel, TypeAdapter
 from pydantic.errors import PydanticInvalidForJsonSchema
 from pydantic.json_schema import GenerateJsonSchema
 
-from processor_api.schemas import SerdeSchema
-from processor_api.serde import Serde
+from processor_api.serde import Serde, SerdeSchema
 from processor_api.texts import kind_and_text, repr_of
 from processor_api.user_code.given_values import check_flags
 from streams.schemas.json_schemas import schema_of_json

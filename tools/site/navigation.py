@@ -100,6 +100,7 @@ NAVIGATION: tuple[tuple[str, tuple[str, ...]], ...] = (
             "docs/custom-stores.md",
             "docs/rocksdb.md",
             "docs/snapshots.md",
+            "docs/state-evolution.md",
             "docs/blue-green.md",
             "docs/queries.md",
             "docs/querying-over-http.md",

@@ -19,8 +19,8 @@ def add_parser(commands: Any, *, filled: bool) -> None:
     )
     if not filled:
         return
-    from streams.cli.stored import clone, dump, export, listing, rebuild, verify
+    from streams.cli.stored import check, clone, dump, export, listing, rebuild, verify
 
     subcommands = group.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (listing, dump, verify, rebuild, export, clone):
+    for command in (listing, dump, verify, check, rebuild, export, clone):
         command.add_parser(subcommands)

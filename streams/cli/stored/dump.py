@@ -131,17 +131,27 @@ def readable_of(
     """
     if topology is None:
         return ReadableRows(store, _named(key_serde, "key"), _named(value_serde, "value"), raw=raw)
+    key, value = serdes_of(store, topology, config)
     builder = _builder(store, topology)
-    application = config.application_id
-    topic = f"{application}-{store}-changelog"
-    key = _of_topology(builder.key_serde, config.default_key_serde, topic, is_key=True)
-    value = _of_topology(builder.value_serde, config.default_value_serde, topic, is_key=False)
     return ReadableRows(
         store,
         key if key_serde is None else _named(key_serde, "key"),
         value if value_serde is None else _named(value_serde, "value"),
         ends_of(builder.supplier.parameters),
         raw,
+    )
+
+
+def serdes_of(store: str, topology: Topology, config: Any) -> tuple[Serde[Any], Serde[Any]]:
+    """Returns the serdes of keys and values that a topology has for a store.
+
+    :raises CannotRun: if the topology has no such store, or no serde for it.
+    """
+    builder = _builder(store, topology)
+    topic = f"{config.application_id}-{store}-changelog"
+    return (
+        _of_topology(builder.key_serde, config.default_key_serde, topic, is_key=True),
+        _of_topology(builder.value_serde, config.default_value_serde, topic, is_key=False),
     )
 
 

@@ -197,6 +197,8 @@ class TaskSettings:
     """How far the time of a record may be ahead of the clock; -1 is no limit."""
     timestamp_after_max_handler: str = FAIL
     """The treatment of a record that is further ahead."""
+    warns_of_schemas: bool = False
+    """Whether a task runs whose stores have rows that its serdes cannot read."""
 
     @classmethod
     def of(
@@ -222,6 +224,7 @@ class TaskSettings:
             is_global=is_global,
             timestamp_after_max_ms=config.timestamp_after_max_ms,
             timestamp_after_max_handler=config.timestamp_after_max_handler,
+            warns_of_schemas=config.state_on_schema_change == "warn",
         )
 
 

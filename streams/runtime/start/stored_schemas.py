@@ -17,11 +17,10 @@ from processor_api.texts import kind_and_text
 from state.read_views.queryable import why_unreadable
 from streams.runtime.start.refusals import rows_of_another_form
 from streams.runtime.tasks.task import Task
-from streams.schemas.store_schemas import Comparison, Verdict, compare, kept_by, read_kept
+from streams.schemas.store_schemas import Comparison, Fit, compare, kept_by, read_kept
 
 log = logging.getLogger("streams.restore")
 
-SETTING = "state.on.schema.change"
 ROWS = 20
 """How many rows are read where only they can tell."""
 
@@ -50,17 +49,17 @@ def _check_store(task: Task, builder: StoreBuilder[Any, Any]) -> None:
 
 
 def _report(task: Task, store: str, found: Collection[Comparison]) -> None:
-    wrong = {one.part: one.problems for one in found if one.verdict is Verdict.INCOMPATIBLE}
-    if not wrong and any(one.verdict is Verdict.UNKNOWN for one in found):
+    wrong = {one.part: one.problems for one in found if one.fit is Fit.INCOMPATIBLE}
+    if not wrong and any(one.fit is Fit.UNKNOWN for one in found):
         unread = _unread(task, store)
         wrong = {} if unread is None else {"row": (unread,)}
     if wrong:
         refusal = rows_of_another_form(task.id, store, wrong)
-        if task.environment.settings.app_configs.get(SETTING) != "warn":
+        if not task.environment.settings.warns_of_schemas:
             raise refusal
         log.warning("store has rows that cannot be read", extra={"task": str(task.id), "error": refusal.message})
         return
-    if changed := [one.part for one in found if one.verdict is Verdict.COMPATIBLE]:
+    if changed := [one.part for one in found if one.fit is Fit.COMPATIBLE]:
         log.info(
             "store has rows of another form, which this version reads",
             extra={"task": str(task.id), "store": store, "parts": ", ".join(changed)},

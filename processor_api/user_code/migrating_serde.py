@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from processor_api.schemas import SerdeSchema
-from processor_api.serde import Headers, Serde
+from processor_api.serde import Headers, Serde, SerdeSchema
 from processor_api.texts import kind_and_text, repr_of
 
 T = TypeVar("T")

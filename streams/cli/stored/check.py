@@ -1,0 +1,101 @@
+"""`streams state check`: says before a deploy whether a new version reads the rows that are on disk."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from processor_api.topology.topology import Topology
+from streams.cli.output.failures import CLEAN, FAILED
+from streams.cli.output.findings import Finding, Verdict, fail, ok, warn
+from streams.cli.output.terminal import say
+from streams.cli.stored.dump import serdes_of
+from streams.cli.stored.where import StorePlace, add_place_options, place_of
+from streams.cli.topology_function import load_topology
+
+if TYPE_CHECKING:
+    from state.offline.stores import StoredStore
+    from state.rocksdb.reader import DatabaseReader
+
+ROWS = 100
+"""How many rows are read where nothing is known of their form."""
+
+
+def add_parser(commands: Any) -> None:
+    parser = commands.add_parser(
+        "check",
+        help="say whether a new version reads the rows on disk",
+        description="Compares the serdes of each store of a new version with those by which the rows on disk were"
+        " written, field by field. Where nothing is known of these, some rows are read. A line for each store of each"
+        " task: ok, warn or fail. Exit status: 1 if anything fails, else 0. Works while the worker runs.",
+    )
+    parser.add_argument("--new", dest="topology", metavar="APP", required=True, help="the new version, such as app.py")
+    add_place_options(parser)
+    parser.set_defaults(command=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints findings as they come; returns the exit status."""
+    place = place_of(arguments)
+    topology = load_topology(arguments.topology, lambda: place.config)
+    status, looked_at = CLEAN, False
+    for finding in _findings(place, topology):
+        looked_at = True
+        say(f"{finding}")
+        status = FAILED if finding.verdict is Verdict.FAIL else status
+    if not looked_at:
+        say(f"no stores on disk in {place.root}")
+    return status
+
+
+def _findings(place: StorePlace, topology: Topology) -> Iterator[Finding]:
+    from state.offline.stores import stores_in
+    from state.rocksdb.reader import DatabaseReader
+
+    for task in place.tasks():
+        with DatabaseReader(task.database) as reader:
+            for store in stores_in(reader, task):
+                if store.name in topology.stores:
+                    yield _of_store(place, topology, reader, store)
+                elif store.name not in topology.global_stores:
+                    what = "the new version has no such store: it is left alone, and its rows are not read"
+                    yield warn(f"{task.name} {store.name}", what)
+
+
+def _of_store(place: StorePlace, topology: Topology, reader: DatabaseReader, store: StoredStore) -> Finding:
+    from state.offline.stores import schemas_of
+    from streams.schemas import store_schemas
+
+    what = f"{store.task.name} {store.name}"
+    key, value = serdes_of(store.name, topology, place.config)
+    found = store_schemas.compare(store_schemas.read_kept(schemas_of(reader, store)), key, value)
+    wrong = [f"{one.part}: {each}" for one in found for each in one.problems]
+    if wrong:
+        return fail(what, "; ".join(wrong))
+    unknown = [one.part for one in found if one.fit is store_schemas.Fit.UNKNOWN]
+    if unknown:
+        return _tried(what, reader, store, {"key": key, "value": value}, unknown)
+    changed = [one.part for one in found if one.fit is store_schemas.Fit.COMPATIBLE]
+    return ok(what, f"another form of its {' and '.join(changed)}, which is read" if changed else "the same form")
+
+
+def _tried(what: str, reader: DatabaseReader, store: StoredStore, serdes: dict[str, Any], parts: list[str]) -> Finding:
+    """Reads some rows, whose keys and values no schema is known of."""
+    from itertools import islice
+
+    from processor_api.texts import kind_and_text, repr_of
+    from state.offline.stores import scan
+
+    read = 0
+    for row in islice(scan(reader, store), ROWS):
+        for part in parts:
+            given = row.key if part == "key" else row.value
+            for data in given if isinstance(given, list) else (given,):
+                try:
+                    if data is not None:
+                        serdes[part].deserialize(data)
+                except Exception as error:  # of a serde of the user
+                    return fail(what, f"{part} {repr_of(data)} cannot be read: {kind_and_text(error)}")
+        read += 1
+    return ok(what, f"nothing is known of the form of its {' and '.join(parts)}; {read} rows could be read")
