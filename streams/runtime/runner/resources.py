@@ -9,22 +9,59 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from processor_api.clock import ManualClock, SystemClock
+from processor_api.clock import Clock, ManualClock, SystemClock
 from processor_api.errors import TopologyError
+from processor_api.stores.global_store import GlobalStore
 from processor_api.task_id import TopicPartition
+from processor_api.topology.data import TopologyData
 from processor_api.topology.function import TopologyLike
 from state.engine.port import Engine
 from streams.config import StreamsConfig
+from streams.platform import OpenEngine
 from streams.runtime.engines.opener import Engines, rocksdb_memory, spilling
-from streams.runtime.global_stores.filled import FilledGlobals
-from streams.runtime.global_stores.task import GlobalTask
-from streams.runtime.processing.environment import GlobalStoreReader, no_global_store
+from streams.runtime.global_stores.readers import GlobalReaders, global_families
+from streams.runtime.global_stores.task import NO_TASK, GlobalTask, global_assembly
+from streams.runtime.processing.environment import GlobalStoreReader, TaskSettings, TaskThread, no_global_store
 from streams.runtime.runner.columns import history_records
 from streams.runtime.runner.options import HistoryRow, RunnerOptions
 from streams.runtime.tasks.assembly import topology_to_run
 
 GLOBAL_ROWS = 10_000
 """Rows that are written to global stores at once."""
+
+
+class FilledGlobals(GlobalReaders):
+    """Opens global stores for reading, each engine when a node asks for the first store on it.
+
+    Another process has filled them, and no processor runs here.
+
+    :param directory: where engines may make their databases.
+    :param open_engine: opens an engine that has the rows already.
+    """
+
+    def __init__(
+        self, topology: TopologyData, config: StreamsConfig, directory: Path, clock: Clock, open_engine: OpenEngine
+    ) -> None:
+        settings = TaskSettings.of(config, global_store=self.reader, is_global=True)
+        assembly = global_assembly(config, settings, clock, open_engine, TaskThread())
+        super().__init__(topology, assembly.environment(NO_TASK, topology, directory))
+        self._families = global_families(topology)
+        self._open_engine = open_engine
+        self._directory = directory
+        self._engines: dict[str, Engine] = {}
+
+    def _engine(self, spec: GlobalStore) -> Engine:
+        name = spec.builder.supplier.engine
+        engine = self._engines.get(name)
+        if engine is None:
+            engine = self._engines[name] = self._open_engine(name, self._directory, self._families[name])
+        return engine
+
+    def close(self) -> None:
+        """Closes the engines; no task may read the stores any more."""
+        engines, self._engines = self._engines, {}
+        for engine in engines.values():
+            engine.close()
 
 
 class RunnerResources:
