@@ -15,8 +15,8 @@ from processor_api.serde import Serde
 from processor_api.stores.builder import StoreBuilder
 from state.custom import store as custom_store
 from state.custom import versioned as custom_versioned
+from state.engine.passing_on import ReadEngine
 from state.engine.port import Engine
-from state.engine.reading import ReadEngine
 from state.key_value import list_store, lru, store, timestamp_proxy, with_headers
 from state.row_format.codec import RowCodec
 from state.row_format.migration import UpgradingEngine, upgrading_codec
