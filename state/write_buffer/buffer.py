@@ -415,7 +415,7 @@ class Rows(RowReader):
         assert callback is not None
         # One stand-in for all rows: on the hot path no object is made for each.
         message = cursor.message = cursor.late_message()
-        # Not strict: where nobody asks for old values, `olds` has no end.
+        # Not strict: where no old values are asked for, `olds` has no end.
         for (key, (value, timestamp, headers, source, offset)), old in zip(rows.items(), olds, strict=False):
             message.origin = offset
             cursor.message, cursor.source = message, source
