@@ -468,7 +468,9 @@ class RocksEngine:
             last = next(family.range(reverse=True), None)
             if last is None:
                 continue
+            # A range to delete has to have an end: the zero byte makes it the first key behind the last row.
             end = last[0] + b"\x00"
+            # The rows of the engine itself lie in the middle of the offsets, and stay.
             for low, high in ((b"", min(end, OWN_ROWS)), (OWN_ROWS_END, end)) if name == OFFSETS else ((b"", end),):
                 if low < high:
                     batch.delete_range(low, high, family.handle)
