@@ -79,7 +79,7 @@ def work(kind: str, settings: dict[str, Any]) -> None:
             "resident_bytes": resident_bytes(),
         }
         print(json.dumps(answer), flush=True)
-    assert app.close(120_000)
+    assert app.close(120)
 
 
 # ---------------------------------------------------------------------- around the workers

@@ -69,7 +69,7 @@ def start(config: dict[str, Any], directory: Path, snapshots: Path | None) -> tu
         assert app.failure is None, app.failure
         time.sleep(PAUSE_S)
     begin, end = times[ClientState.REBALANCING], times[ClientState.RUNNING]
-    assert app.close(60_000)
+    assert app.close(60)
     return end[0] - begin[0], end[1] - begin[1]
 
 

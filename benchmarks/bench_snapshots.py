@@ -86,7 +86,7 @@ def start(config: dict[str, Any], directory: Path, **settings: Any) -> tuple[Kaf
 
 
 def closed(app: KafkaStreams) -> None:
-    assert app.close(120_000)
+    assert app.close(120)
 
 
 def starts(config: dict[str, Any], root: Path, snapshots: dict[str, Any], rounds: int, what: str) -> None:

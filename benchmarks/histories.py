@@ -70,7 +70,7 @@ def main() -> int:
     stopping: list[bool] = []
     signal.signal(signal.SIGTERM, lambda *_: stopping.append(True))
     application.start()
-    while not stopping and not application.wait(200):
+    while not stopping and not application.wait(0.2):
         pass
     application.close()
     return 0 if application.failure is None else 1

@@ -96,7 +96,7 @@ def main() -> int:
     stopping = []
     signal.signal(signal.SIGTERM, lambda *_: stopping.append(True))
     application.start()
-    while not stopping and not application.wait(200):
+    while not stopping and not application.wait(0.2):
         pass
     application.close()
     if arguments.profile:

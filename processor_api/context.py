@@ -14,7 +14,7 @@ from processor_api.punctuation import Cancellable, PunctuationType, Punctuator
 from processor_api.record import DropReason, FixedKeyRecord, Forward, HeaderList, Record, RecordMetadata
 from processor_api.serde import Serde
 from processor_api.task_id import TaskId
-from processor_api.user_code.durations import Duration
+from processor_api.user_code.durations import Duration, Timestamp
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -85,7 +85,7 @@ class ProcessingContext(Protocol):
         ...
 
     def schedule(
-        self, interval: Duration, kind: PunctuationType, callback: Punctuator, *, start_time: int | None = None
+        self, interval: Duration, kind: PunctuationType, callback: Punctuator, *, start_time: Timestamp | None = None
     ) -> Cancellable:
         """Calls ``callback`` every ``interval``; anchored at ``start_time`` if given (semantics 90, 91).
 
@@ -415,7 +415,7 @@ class OperatorContext(Protocol):
         ...
 
     def schedule(
-        self, interval: Duration, kind: PunctuationType, callback: Punctuator, *, start_time: int | None = None
+        self, interval: Duration, kind: PunctuationType, callback: Punctuator, *, start_time: Timestamp | None = None
     ) -> Cancellable:
         """Schedules a punctuation as :meth:`ProcessingContext.schedule` does."""
         ...

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from processor_api.texts import repr_of
+from processor_api.user_code.durations import whole_ms
 
 
 class PunctuationType(enum.Enum):
@@ -62,18 +63,22 @@ class Cancellable(Protocol):
         ...
 
 
-def check_schedule(what: str, interval_ms: int, kind: Any, start_ms: Any) -> None:
-    """Checks when a punctuation is to run.
+def check_schedule(what: str, interval_ms: int, kind: Any, start: Any) -> int | None:
+    """Checks when a punctuation is to run; returns the ms of its start, if it has one.
 
     :param what: the start of the error's sentence, such as the name of the node.
     :raises ValueError: if the interval is below 1 ms, or the start negative.
-    :raises TypeError: if the kind is none of :class:`PunctuationType`, or the start no whole number.
+    :raises TypeError: if the kind is none of :class:`PunctuationType`, or the start no point in time.
     """
     if interval_ms < 1:
         raise ValueError(f"{what} interval must be at least 1 ms, got {interval_ms}")
     if not isinstance(kind, PunctuationType):
         raise TypeError(f"{what} kind is a PunctuationType, such as PunctuationType.STREAM_TIME, got {repr_of(kind)}")
-    if start_ms is not None and type(start_ms) is not int:
-        raise TypeError(f"{what} start time is a whole number of ms, got {repr_of(start_ms)}")
-    if start_ms is not None and start_ms < 0:
-        raise ValueError(f"{what} start time must not be negative, got {repr_of(start_ms)}")
+    if start is None:
+        return None
+    start_ms = whole_ms(start)
+    if start_ms is None:
+        raise TypeError(f"{what} start time is a whole number of ms or a datetime with a zone, got {repr_of(start)}")
+    if start_ms < 0:
+        raise ValueError(f"{what} start time must not be negative, got {repr_of(start)}")
+    return start_ms

@@ -12,7 +12,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from processor_api.serde import Headers as Headers
 from processor_api.texts import repr_of
-from processor_api.user_code.durations import LAST_MS, whole_number
+from processor_api.user_code.durations import LAST_MS, Timestamp, whole_ms
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -71,11 +71,11 @@ def record_time(given: Any) -> int:
     :raises TypeError: if it is no whole number.
     :raises ValueError: if it is negative, or has more than 64 bits.
     """
-    found = whole_number(given)
+    found = whole_ms(given)
     if found is None:
         raise TypeError(
-            f"a record's timestamp is a whole number of milliseconds since 1970, got {repr_of(given)}, which is of type"
-            f" {type(given).__name__}"
+            "a record's timestamp is a whole number of milliseconds since 1970, or a datetime with a zone, got"
+            f" {repr_of(given)}, which is of type {type(given).__name__}"
         )
     if found < 0:
         raise ValueError(f"a record's timestamp must not be negative, got {found}")
@@ -89,7 +89,7 @@ class _Fields(Generic[K, V]):
     __match_args__ = ("key", "value", "timestamp")
 
     def __init__(
-        self, key: K, value: V, timestamp: int, headers: Iterable[tuple[str, bytes | None]] | None = None
+        self, key: K, value: V, timestamp: Timestamp, headers: Iterable[tuple[str, bytes | None]] | None = None
     ) -> None:
         if type(timestamp) is not int or not 0 <= timestamp <= LAST_MS:
             timestamp = record_time(timestamp)
@@ -157,7 +157,7 @@ class Record(_Fields[K, V]):
         """
         return Record(self.key, value, self.timestamp, self._copied())
 
-    def with_timestamp(self, timestamp: int) -> Record[K, V]:
+    def with_timestamp(self, timestamp: Timestamp) -> Record[K, V]:
         """Returns a copy with another timestamp in ms.
 
         ::
@@ -209,7 +209,7 @@ class FixedKeyRecord(_Fields[K, V]):
         """
         return FixedKeyRecord(self.key, value, self.timestamp, self._copied())
 
-    def with_timestamp(self, timestamp: int) -> FixedKeyRecord[K, V]:
+    def with_timestamp(self, timestamp: Timestamp) -> FixedKeyRecord[K, V]:
         """Returns a copy with another timestamp in ms.
 
         ::

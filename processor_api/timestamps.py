@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from processor_api.clock import SystemClock
 from processor_api.errors import UserCodeError
 from processor_api.record import HeaderList
+from processor_api.user_code.durations import Timestamp
 
 log = logging.getLogger("streams.timestamps")
 
@@ -31,8 +32,8 @@ class ConsumedRecord(NamedTuple):
     headers: HeaderList | None
 
 
-TimestampExtractor = Callable[[ConsumedRecord, int], int]
-"""``(record, partition_time)`` to a timestamp in ms."""
+TimestampExtractor = Callable[[ConsumedRecord, int], Timestamp]
+"""``(record, partition_time)`` to a timestamp: milliseconds, or a ``datetime`` with a zone."""
 
 
 def fail_on_invalid_timestamp(record: ConsumedRecord, partition_time: int) -> int:

@@ -20,6 +20,6 @@ def plays(app: RemoteStreams, songs: list[str]) -> dict[str, int]:
 
 if __name__ == "__main__":
     url, *songs = sys.argv[1:]
-    with RemoteStreams(url, wait=10_000) as app:
+    with RemoteStreams(url, wait=10) as app:
         for song, number in plays(app, songs).items() if songs else best(app, 10):
             print(f"{number:6} {song}")

@@ -11,6 +11,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkabl
 
 from processor_api.record import HeaderList
 from processor_api.stores.windowed import Windowed
+from processor_api.user_code.durations import Timestamp
 from processor_api.user_code.given_serdes import SerdeLike
 
 K = TypeVar("K")
@@ -400,7 +401,7 @@ class VersionedKeyValueStore(StateStore, Protocol[K, V]):
         # ("ann", 500) @ 1_000, ("ann", 100) @ 2_000 -> ("ann", [None, 500]), ("ann", [500, 100])
     """
 
-    def put(self, key: K, value: V | None, timestamp: int) -> int:
+    def put(self, key: K, value: V | None, timestamp: Timestamp) -> int:
         """Puts a version, which may be older than others; ``None`` deletes. One of the same timestamp is replaced.
 
         :param timestamp: the start of its validity, in ms.
@@ -409,11 +410,11 @@ class VersionedKeyValueStore(StateStore, Protocol[K, V]):
         """
         ...
 
-    def delete(self, key: K, timestamp: int) -> VersionedRecord[V] | None:
+    def delete(self, key: K, timestamp: Timestamp) -> VersionedRecord[V] | None:
         """Deletes the key as of a time in ms; returns the version that was valid then."""
         ...
 
-    def get(self, key: K, as_of: int | None = None) -> VersionedRecord[V] | None:
+    def get(self, key: K, as_of: Timestamp | None = None) -> VersionedRecord[V] | None:
         """Returns the latest version, or the one that was valid at ``as_of`` (ms); ``None`` if there is none.
 
         For a time before the history only the latest version is an answer, if it is that old; this is logged.
@@ -421,7 +422,7 @@ class VersionedKeyValueStore(StateStore, Protocol[K, V]):
         ...
 
     def versions(
-        self, key: K, from_time: int | None = None, to_time: int | None = None
+        self, key: K, from_time: Timestamp | None = None, to_time: Timestamp | None = None
     ) -> VersionedRecordIterator[VersionedRecord[V]]:
         """Returns the versions that were valid at some time in a span, oldest first (KIP-968).
 
@@ -431,13 +432,13 @@ class VersionedKeyValueStore(StateStore, Protocol[K, V]):
         ...
 
     def backward_versions(
-        self, key: K, from_time: int | None = None, to_time: int | None = None
+        self, key: K, from_time: Timestamp | None = None, to_time: Timestamp | None = None
     ) -> VersionedRecordIterator[VersionedRecord[V]]:
         """Returns what :meth:`versions` does, newest first: reading the newest n costs O(n)."""
         ...
 
     def range(
-        self, from_key: K | None = None, to_key: K | None = None, as_of: int | None = None
+        self, from_key: K | None = None, to_key: K | None = None, as_of: Timestamp | None = None
     ) -> VersionedRecordIterator[tuple[K, VersionedRecord[V]]]:
         """Returns the keys of a range with their latest versions, or those that were valid at ``as_of`` (ms).
 
@@ -447,13 +448,13 @@ class VersionedKeyValueStore(StateStore, Protocol[K, V]):
         ...
 
     def reverse_range(
-        self, from_key: K | None = None, to_key: K | None = None, as_of: int | None = None
+        self, from_key: K | None = None, to_key: K | None = None, as_of: Timestamp | None = None
     ) -> VersionedRecordIterator[tuple[K, VersionedRecord[V]]]:
         """Returns what :meth:`range` does, in the opposite order of the keys' bytes."""
         ...
 
     def prefix_scan(
-        self, prefix: Any, prefix_serde: SerdeLike[Any] | None = None, as_of: int | None = None
+        self, prefix: Any, prefix_serde: SerdeLike[Any] | None = None, as_of: Timestamp | None = None
     ) -> VersionedRecordIterator[tuple[K, VersionedRecord[V]]]:
         """Returns what :meth:`range` does, for the keys whose bytes start with the bytes of the prefix.
 
@@ -465,8 +466,8 @@ class VersionedKeyValueStore(StateStore, Protocol[K, V]):
         self,
         from_key: K | None = None,
         to_key: K | None = None,
-        from_time: int | None = None,
-        to_time: int | None = None,
+        from_time: Timestamp | None = None,
+        to_time: Timestamp | None = None,
     ) -> VersionedRecordIterator[tuple[K, VersionedRecord[V]]]:
         """Returns what :meth:`versions` does for each key of a range: by key, then by time (asked for as KIP-969)."""
         ...
@@ -475,8 +476,8 @@ class VersionedKeyValueStore(StateStore, Protocol[K, V]):
         self,
         from_key: K | None = None,
         to_key: K | None = None,
-        from_time: int | None = None,
-        to_time: int | None = None,
+        from_time: Timestamp | None = None,
+        to_time: Timestamp | None = None,
     ) -> VersionedRecordIterator[tuple[K, VersionedRecord[V]]]:
         """Returns what :meth:`range_versions` does, in the opposite order."""
         ...
@@ -499,23 +500,23 @@ class ReadOnlyWindowStore(StateStore, Protocol[K, V]):
     a store in memory, and those of all keys of a time-ordered store, by time and then key.
     """
 
-    def fetch(self, key: K, time: int) -> V | None:
+    def fetch(self, key: K, time: Timestamp) -> V | None:
         """Returns the value of the key in the window that starts at ``time`` (ms), or ``None``."""
         ...
 
-    def fetch_range(self, key: K, time_from: int, time_to: int) -> WindowStoreIterator[V]:
+    def fetch_range(self, key: K, time_from: Timestamp, time_to: Timestamp) -> WindowStoreIterator[V]:
         """Returns the windows of a key that start from ``time_from`` to ``time_to`` (ms), oldest first.
 
         Kafka Streams has it as ``fetch(key, timeFrom, timeTo)``.
         """
         ...
 
-    def backward_fetch_range(self, key: K, time_from: int, time_to: int) -> WindowStoreIterator[V]:
+    def backward_fetch_range(self, key: K, time_from: Timestamp, time_to: Timestamp) -> WindowStoreIterator[V]:
         """Returns what :meth:`fetch_range` does, newest first."""
         ...
 
     def fetch_keys(
-        self, key_from: K | None, key_to: K | None, time_from: int, time_to: int
+        self, key_from: K | None, key_to: K | None, time_from: Timestamp, time_to: Timestamp
     ) -> KeyValueIterator[Windowed[K], V]:
         """Returns the windows of a range of keys that start from ``time_from`` to ``time_to`` (ms).
 
@@ -527,16 +528,16 @@ class ReadOnlyWindowStore(StateStore, Protocol[K, V]):
         ...
 
     def backward_fetch_keys(
-        self, key_from: K | None, key_to: K | None, time_from: int, time_to: int
+        self, key_from: K | None, key_to: K | None, time_from: Timestamp, time_to: Timestamp
     ) -> KeyValueIterator[Windowed[K], V]:
         """Returns what :meth:`fetch_keys` does, in the opposite order."""
         ...
 
-    def fetch_all(self, time_from: int, time_to: int) -> KeyValueIterator[Windowed[K], V]:
+    def fetch_all(self, time_from: Timestamp, time_to: Timestamp) -> KeyValueIterator[Windowed[K], V]:
         """Returns the windows of all keys that start from ``time_from`` to ``time_to`` (ms)."""
         ...
 
-    def backward_fetch_all(self, time_from: int, time_to: int) -> KeyValueIterator[Windowed[K], V]:
+    def backward_fetch_all(self, time_from: Timestamp, time_to: Timestamp) -> KeyValueIterator[Windowed[K], V]:
         """Returns what :meth:`fetch_all` does, in the opposite order."""
         ...
 
@@ -567,7 +568,7 @@ class WindowStore(ReadOnlyWindowStore[K, V], Protocol[K, V]):
         # ("ann", "home") @ 0, ("ann", "cart") @ 61_000 -> ("ann", [(0, 1)]), ("ann", [(0, 1), (60_000, 1)])
     """
 
-    def put(self, key: K, value: V | None, window_start: int) -> None:
+    def put(self, key: K, value: V | None, window_start: Timestamp) -> None:
         """Sets the value of the key in the window that starts at ``window_start`` (ms).
 
         ``None`` deletes the row; where duplicates are kept it does nothing, and every other put adds a row. A put whose
@@ -592,7 +593,7 @@ class ReadOnlySessionStore(StateStore, Protocol[K, V]):
     a store in memory by end, then key.
     """
 
-    def fetch_session(self, key: K, session_start: int, session_end: int) -> V | None:
+    def fetch_session(self, key: K, session_start: Timestamp, session_end: Timestamp) -> V | None:
         """Returns the aggregate of the key's session with exactly this start and end (ms), or ``None``."""
         ...
 
@@ -618,7 +619,9 @@ class ReadOnlySessionStore(StateStore, Protocol[K, V]):
         """Returns what :meth:`fetch_keys` does, in the opposite order."""
         ...
 
-    def find_sessions(self, key: K, earliest_end: int, latest_start: int) -> KeyValueIterator[Windowed[K], V]:
+    def find_sessions(
+        self, key: K, earliest_end: Timestamp, latest_start: Timestamp
+    ) -> KeyValueIterator[Windowed[K], V]:
         """Returns the sessions of a key that touch a span of time.
 
         :param earliest_end: sessions that end before it (ms) are left out.
@@ -626,12 +629,14 @@ class ReadOnlySessionStore(StateStore, Protocol[K, V]):
         """
         ...
 
-    def backward_find_sessions(self, key: K, earliest_end: int, latest_start: int) -> KeyValueIterator[Windowed[K], V]:
+    def backward_find_sessions(
+        self, key: K, earliest_end: Timestamp, latest_start: Timestamp
+    ) -> KeyValueIterator[Windowed[K], V]:
         """Returns what :meth:`find_sessions` does, in the opposite order."""
         ...
 
     def find_sessions_of_keys(
-        self, key_from: K | None, key_to: K | None, earliest_end: int, latest_start: int
+        self, key_from: K | None, key_to: K | None, earliest_end: Timestamp, latest_start: Timestamp
     ) -> KeyValueIterator[Windowed[K], V]:
         """Returns the sessions of a range of keys that touch a span of time, as :meth:`find_sessions` does of one key.
 
@@ -643,12 +648,12 @@ class ReadOnlySessionStore(StateStore, Protocol[K, V]):
         ...
 
     def backward_find_sessions_of_keys(
-        self, key_from: K | None, key_to: K | None, earliest_end: int, latest_start: int
+        self, key_from: K | None, key_to: K | None, earliest_end: Timestamp, latest_start: Timestamp
     ) -> KeyValueIterator[Windowed[K], V]:
         """Returns what :meth:`find_sessions_of_keys` does, in the opposite order."""
         ...
 
-    def find_sessions_by_end(self, earliest_end: int, latest_end: int) -> KeyValueIterator[Windowed[K], V]:
+    def find_sessions_by_end(self, earliest_end: Timestamp, latest_end: Timestamp) -> KeyValueIterator[Windowed[K], V]:
         """Returns the sessions of all keys that end from ``earliest_end`` to ``latest_end`` (ms, both included).
 
         Kafka Streams has it as ``findSessions(earliestSessionEndTime, latestSessionEndTime)``.

@@ -21,6 +21,7 @@ from processor_api.stores.contracts import (
 )
 from processor_api.stores.windowed import Windowed
 from processor_api.texts import repr_of
+from processor_api.user_code.durations import Timestamp, whole_ms
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -64,10 +65,16 @@ def _needs(key: Any, query: object) -> None:
         raise ValueError(f"a {type(query).__name__} needs a key, got None")
 
 
-def _check_times(query: object, *times: Any) -> None:
-    for time in times:
+def _set_times(query: object, *names: str) -> None:
+    """Puts the milliseconds of times in their place, of those that are given."""
+    for name in names:
+        time = getattr(query, name)
         if time is not None and type(time) is not int:
-            raise ValueError(f"a {type(query).__name__} takes times in whole ms, got {repr_of(time)}")
+            found = whole_ms(time)
+            if found is None:
+                kinds = "times in whole ms, or as datetimes with a zone"
+                raise ValueError(f"a {type(query).__name__} takes {kinds}, got {repr_of(time)}")
+            object.__setattr__(query, name, found)  # it is frozen
 
 
 def _check_order(order: Any, query: object) -> None:
@@ -190,14 +197,15 @@ class TimestampedRangeWithHeadersQuery(_OfRange[K], Query[Iterator[Record[K, V]]
 @dataclass(frozen=True)
 class _OfWindowsOfKey(Generic[K]):
     key: K
-    time_from: int
-    time_to: int
+    time_from: Timestamp
+    time_to: Timestamp
 
     def __post_init__(self) -> None:
         _needs(self.key, self)
         for time in (self.time_from, self.time_to):
-            if type(time) is not int:
-                raise ValueError(f"a {type(self).__name__} takes starts of windows in whole ms, got {repr_of(time)}")
+            if time is None:
+                raise ValueError(f"a {type(self).__name__} takes starts of windows in whole ms, got None")
+        _set_times(self, "time_from", "time_to")
 
 
 @dataclass(frozen=True)
@@ -225,8 +233,8 @@ class TimestampedWindowKeyWithHeadersQuery(_OfWindowsOfKey[K], Query[Iterator[Re
 @dataclass(frozen=True)
 class _OfWindows(Generic[K]):
     key: K | None = None
-    time_from: int | None = None
-    time_to: int | None = None
+    time_from: Timestamp | None = None
+    time_to: Timestamp | None = None
 
     def __post_init__(self) -> None:
         by_time = self.time_from is not None and self.time_to is not None
@@ -236,7 +244,7 @@ class _OfWindows(Generic[K]):
                 f" (with_window_start_range); got key {repr_of(self.key)}, times {repr_of(self.time_from)} and"
                 f" {repr_of(self.time_to)}"
             )
-        _check_times(self, self.time_from, self.time_to)
+        _set_times(self, "time_from", "time_to")
 
 
 @dataclass(frozen=True)
@@ -261,7 +269,7 @@ class WindowRangeQuery(_OfWindows[K], Query[KeyValueIterator[Windowed[K], V]], G
         return cls(key=key)
 
     @classmethod
-    def with_window_start_range(cls, time_from: int, time_to: int) -> WindowRangeQuery[Any, Any]:
+    def with_window_start_range(cls, time_from: Timestamp, time_to: Timestamp) -> WindowRangeQuery[Any, Any]:
         """Returns a query of a window store for all windows that start from ``time_from`` to ``time_to`` (ms).
 
         ::
@@ -296,7 +304,9 @@ class TimestampedWindowRangeWithHeadersQuery(_OfWindows[K], Query[Iterator[Recor
         return cls(key=key)
 
     @classmethod
-    def with_window_start_range(cls, time_from: int, time_to: int) -> TimestampedWindowRangeWithHeadersQuery[Any, Any]:
+    def with_window_start_range(
+        cls, time_from: Timestamp, time_to: Timestamp
+    ) -> TimestampedWindowRangeWithHeadersQuery[Any, Any]:
         """Returns a query of a window store for all windows that start from ``time_from`` to ``time_to`` (ms).
 
         ::
@@ -318,11 +328,11 @@ class VersionedKeyQuery(Query[VersionedRecord[V] | None], Generic[K, V]):
     """
 
     key: K
-    as_of: int | None = None
+    as_of: Timestamp | None = None
 
     def __post_init__(self) -> None:
         _needs(self.key, self)
-        _check_times(self, self.as_of)
+        _set_times(self, "as_of")
 
 
 @dataclass(frozen=True)
@@ -338,13 +348,14 @@ class MultiVersionedKeyQuery(Query[VersionedRecordIterator[VersionedRecord[V]]],
     """
 
     key: K
-    from_time: int | None = None
-    to_time: int | None = None
+    from_time: Timestamp | None = None
+    to_time: Timestamp | None = None
     order: ResultOrder = ResultOrder.ANY
 
     def __post_init__(self) -> None:
         _needs(self.key, self)
         _check_order(self.order, self)
-        _check_times(self, self.from_time, self.to_time)
-        if self.from_time is not None and self.to_time is not None and self.from_time > self.to_time:
-            raise ValueError(f"from_time {self.from_time} of a MultiVersionedKeyQuery is after to_time {self.to_time}")
+        _set_times(self, "from_time", "to_time")
+        first, last = whole_ms(self.from_time), whole_ms(self.to_time)
+        if first is not None and last is not None and first > last:
+            raise ValueError(f"from_time {first} of a MultiVersionedKeyQuery is after to_time {last}")

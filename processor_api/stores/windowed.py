@@ -8,7 +8,7 @@ from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
 from processor_api.texts import repr_of
-from processor_api.user_code.durations import whole_number
+from processor_api.user_code.durations import Timestamp, whole_ms
 
 K = TypeVar("K")
 
@@ -31,12 +31,12 @@ class Window(_Span):
         assert window.start_time == datetime(1970, 1, 1, 0, 1, tzinfo=UTC)
 
     :raises ValueError: if the start is negative, or the end before it.
-    :raises TypeError: if one is no whole number.
+    :raises TypeError: if one is neither a whole number of ms nor a datetime with a zone.
     """
 
     __slots__ = ()
 
-    def __new__(cls, start: int, end: int) -> Window:
+    def __new__(cls, start: Timestamp, end: Timestamp) -> Window:
         if type(start) is not int or type(end) is not int or not 0 <= start <= end:
             start, end = _bounds(start, end)
         return tuple.__new__(cls, (start, end))
@@ -63,7 +63,7 @@ window_of: Callable[[tuple[int, int]], Window] = partial(tuple.__new__, Window)
 
 
 def _bounds(start: object, end: object) -> tuple[int, int]:
-    begins, ends = whole_number(start), whole_number(end)
+    begins, ends = whole_ms(start), whole_ms(end)
     if begins is None or ends is None:
         raise TypeError(f"a window has a start and an end in whole ms, got {repr_of(start)} and {repr_of(end)}")
     if not 0 <= begins <= ends:

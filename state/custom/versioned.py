@@ -10,6 +10,7 @@ from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.contracts import VersionedRecord
 from processor_api.stores.suppliers import CUSTOM_VERSIONED, lacks
 from processor_api.texts import repr_of
+from processor_api.user_code.durations import whole_ms
 from processor_api.user_code.given_serdes import SerdeLike
 from state.custom.engine import CustomStoreEngine
 from state.custom.store import engine_of, open_custom, restoring_custom
@@ -43,19 +44,19 @@ class VersionedBytesFacade:
 
     def put(self, key: Any, value: Any, timestamp: int) -> int:
         store, data = self._store(), self._write_value(value)
-        raw = self._write_key(key)
-        self._change(raw, data, self._checked(timestamp))
+        raw, timestamp = self._write_key(key), self._checked(timestamp)
+        self._change(raw, data, timestamp)
         result: int = store.put(raw, data, timestamp)
         return result
 
     def delete(self, key: Any, timestamp: int) -> VersionedRecord[Any] | None:
-        store, raw = self._store(), self._write_key(key)
-        self._change(raw, None, self._checked(timestamp))
+        store, raw, timestamp = self._store(), self._write_key(key), self._checked(timestamp)
+        self._change(raw, None, timestamp)
         return self._shown(store.delete(raw, timestamp))
 
     def get(self, key: Any, as_of: int | None = None) -> VersionedRecord[Any] | None:
         store, raw = self._store(), self._write_key(key)
-        return self._shown(store.get(raw) if as_of is None else store.get(raw, as_of))
+        return self._shown(store.get(raw) if as_of is None else store.get(raw, self._checked(as_of)))
 
     def versions(self, key: Any, from_time: int | None = None, to_time: int | None = None) -> RowIterator:
         return self._of_key("versions", key, from_time, to_time)
@@ -74,7 +75,7 @@ class VersionedBytesFacade:
     ) -> RowIterator:
         """Reads the rows whose keys start with ``prefix``, as a range that ends behind the last such key."""
         low, high = prefix_bounds(prefix, self._write_key, prefix_serde, self.name)
-        found, read_key, shown = self._call("range")(low, high, as_of), self._read_key, self._shown
+        found, read_key, shown = self._call("range")(low, high, self._limit(as_of)), self._read_key, self._shown
         return self._iterators.open((read_key(key), shown(record)) for key, record in found if key.startswith(low))
 
     def range_versions(
@@ -98,25 +99,29 @@ class VersionedBytesFacade:
             self._log(key, data, timestamp)
 
     def _checked(self, timestamp: Any) -> int:
-        if type(timestamp) is not int or timestamp < 0:
+        found = timestamp if type(timestamp) is int else whole_ms(timestamp)
+        if found is None or found < 0:
             raise StoreError(
                 f"store {self.name!r} takes timestamps in ms that are not negative, not {repr_of(timestamp)}",
                 store=self.name,
             )
-        return timestamp
+        return found
+
+    def _limit(self, time: Any) -> int | None:
+        return None if time is None else self._checked(time)
 
     def _shown(self, record: Any) -> VersionedRecord[Any] | None:
         return None if record is None else VersionedRecord(self._read_value(record[0]), *record[1:])
 
     def _of_key(self, call: str, key: Any, *times: int | None) -> RowIterator:
-        found = self._call(call)(self._write_key(key), *times)
+        found = self._call(call)(self._write_key(key), *map(self._limit, times))
         rows: Iterator[Any] = map(self._shown, found)
         return self._iterators.open(rows)
 
     def _of_keys(self, call: str, from_key: Any, to_key: Any, *times: int | None) -> RowIterator:
         low, high = (None if key is None else self._write_key(key) for key in (from_key, to_key))
-        found, read_key, shown = self._call(call)(low, high, *times), self._read_key, self._shown
-        return self._iterators.open((read_key(key), shown(record)) for key, record in found)
+        found, read_key = self._call(call)(low, high, *map(self._limit, times)), self._read_key
+        return self._iterators.open((read_key(key), self._shown(record)) for key, record in found)
 
     def _call(self, call: str) -> Callable[..., Any]:
         store = self._store()

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from processor_api.errors import StoreError
 from processor_api.stores.contracts import AggregationWithHeaders, ValueAndTimestamp, ValueTimestampHeaders
 from processor_api.texts import repr_of
+from processor_api.user_code.durations import whole_ms
 from state.formats.keys import MAX_TIME
 from state.row_format.record_context import Cursor
 
@@ -84,9 +85,10 @@ class Timestamped:
             return None, self._cursor.timestamp
         if not isinstance(value, tuple) or len(value) != 2:
             raise StoreError(f"store {self._store!r} takes ValueAndTimestamp, got {repr_of(value)}", store=self._store)
-        if type(value[1]) is not int or not 0 <= value[1] <= MAX_TIME:
+        timestamp = value[1] if type(value[1]) is int else whole_ms(value[1])
+        if timestamp is None or not 0 <= timestamp <= MAX_TIME:
             raise wrong_timestamp(self._store, value[1])
-        return None if value[0] is None else value[0], value[1]
+        return value[0], timestamp
 
     def value_only(self) -> Shown:
         return Untimed(self._store, self._cursor)
@@ -103,9 +105,10 @@ def parts_with_headers(store: str, value: Any, now: int) -> tuple[Any, int]:
         return None, now
     if not isinstance(value, tuple) or len(value) != 3:
         raise StoreError(f"store {store!r} takes ValueTimestampHeaders, got {repr_of(value)}", store=store)
-    value, timestamp, headers = value
-    if type(timestamp) is not int or not 0 <= timestamp <= MAX_TIME:
-        raise wrong_timestamp(store, timestamp)
+    value, given, headers = value
+    timestamp = given if type(given) is int else whole_ms(given)
+    if timestamp is None or not 0 <= timestamp <= MAX_TIME:
+        raise wrong_timestamp(store, given)
     return None if value is None else (value, headers), timestamp
 
 

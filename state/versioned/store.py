@@ -14,6 +14,7 @@ from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.contracts import VersionedRecord
 from processor_api.stores.queries import MultiVersionedKeyQuery, ResultOrder, VersionedKeyQuery
 from processor_api.texts import repr_of
+from processor_api.user_code.durations import whole_ms
 from processor_api.user_code.given_serdes import SerdeLike
 from state.engine.port import Batch, Engine
 from state.formats.value_and_timestamp import read_value_and_timestamp
@@ -91,7 +92,7 @@ class VersionedReads(ClosableFacade):
             except Exception:
                 raw = write_slowly(key)  # writes it after all, or raises the same again, with the name of the store
             if as_of is not None and (type(as_of) is not int or not 0 <= as_of <= LAST_TIME):
-                check_time(as_of, "as_of")
+                as_of = check_time(as_of, "as_of")
             entry = dirty_get(raw) or clean_get(raw) or read_through(raw)
             if entry is not None and entry[0] is not None and (as_of is None or entry[1] <= as_of):
                 found = entry[0], entry[1], None
@@ -219,20 +220,20 @@ class VersionedReads(ClosableFacade):
         return self._iterators.open(shown)
 
     def _times(self, from_time: int | None, to_time: int | None) -> tuple[int, int]:
-        for time, what in ((from_time, "from_time"), (to_time, "to_time")):
-            if time is not None:
-                self._check_time(time, what)
-        first, last = FIRST_TIME if from_time is None else from_time, LAST_TIME if to_time is None else to_time
+        first = FIRST_TIME if from_time is None else self._check_time(from_time, "from_time")
+        last = LAST_TIME if to_time is None else self._check_time(to_time, "to_time")
         if first > last:
             raise StoreError(f"store {self.name!r}: from_time {first} is after to_time {last}", store=self.name)
         return first, last
 
-    def _check_time(self, time: Any, what: str) -> None:
-        if type(time) is not int or not 0 <= time <= LAST_TIME:
+    def _check_time(self, time: Any, what: str) -> int:
+        found = time if type(time) is int else whole_ms(time)
+        if found is None or not 0 <= found <= LAST_TIME:
             raise StoreError(
                 f"store {self.name!r} takes times in ms that are not negative; {what} is {repr_of(time)}",
                 store=self.name,
             )
+        return found
 
 
 class VersionedFacade(VersionedReads):
@@ -247,7 +248,7 @@ class VersionedFacade(VersionedReads):
 
     def put(self, key: Any, value: Any, timestamp: int) -> int:
         self._iterators.check()
-        self._check_time(timestamp, "timestamp")
+        timestamp = self._check_time(timestamp, "timestamp")
         raw, data = self._write_key(key), self._write_value(value)
         if self._log is not None:
             self._log(raw, data, timestamp)
@@ -255,7 +256,7 @@ class VersionedFacade(VersionedReads):
 
     def delete(self, key: Any, timestamp: int) -> VersionedRecord[Any] | None:
         self._iterators.check()
-        self._check_time(timestamp, "timestamp")
+        timestamp = self._check_time(timestamp, "timestamp")
         old = None
         if timestamp >= self._versions.history.oldest:
             old = self.get(key, timestamp)

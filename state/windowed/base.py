@@ -11,6 +11,7 @@ from processor_api.serde import Serde
 from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.windowed import Window, Windowed
 from processor_api.texts import error_text, repr_of
+from processor_api.user_code.durations import whole_ms
 from state.engine.port import Batch, Engine, Family
 from state.formats.headers_value import write_session_with_headers
 from state.formats.keys import MAX_TIME
@@ -140,21 +141,25 @@ class TimedStoreReads(ClosableFacade):
 
     def _time(self, value: Any, what: str) -> int:
         """A time to put under."""
-        if type(value) is not int or not 0 <= value <= MAX_TIME:
+        found = value if type(value) is int else whole_ms(value)
+        if found is None or not 0 <= found <= MAX_TIME:
             raise StoreError(
                 f"store {self.name!r}: the {what} must be an integer of milliseconds from 0 to {MAX_TIME}, got"
                 f" {repr_of(value)}",
                 store=self.name,
             )
-        return value
+        return found
 
     def _limit(self, value: Any, what: str) -> int:
         """A time to read from or to, which may be out of the range of times."""
-        if type(value) is not int:
+        found = value if type(value) is int else whole_ms(value)
+        if found is None:
             raise StoreError(
-                f"store {self.name!r}: {what} must be an integer of milliseconds, got {repr_of(value)}", store=self.name
+                f"store {self.name!r}: {what} must be an integer of milliseconds or a datetime with a zone, got"
+                f" {repr_of(value)}",
+                store=self.name,
             )
-        return value
+        return found
 
 
 class TimedOperator:

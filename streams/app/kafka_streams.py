@@ -15,7 +15,7 @@ from processor_api.metrics import Metric, MetricName
 from processor_api.standard_files import hold_standard_files
 from processor_api.task_id import TaskId
 from processor_api.topology.function import TopologyLike
-from processor_api.user_code.durations import Duration, to_ms
+from processor_api.user_code.durations import Timeout, to_seconds
 from state.directory.state_directory import StateDirectory
 from streams.app.application_run import ApplicationRun
 from streams.app.builtin_metrics import client_metrics, global_metrics, thread_metrics
@@ -77,7 +77,7 @@ class KafkaStreams:
                 "state.dir": state_dir,
             }
             with KafkaStreams(builder, settings, clients=kafka.clients) as app:
-                assert app.wait(30_000, state=ClientState.RUNNING)
+                assert app.wait(30, state=ClientState.RUNNING)
                 kafka.create_input_topic("lines").pipe_input("ann", "hello")
                 assert kafka.read_records("loud", 1)[0].value == "HELLO"
 
@@ -198,7 +198,7 @@ class KafkaStreams:
         if self.state is not ClientState.CREATED:
             raise StreamsError(f"{what} can be set only before the start; the application is {self.state}")
 
-    def wait(self, timeout: Duration | None = None, *, state: ClientState | None = None) -> bool:
+    def wait(self, timeout: Timeout | None = None, *, state: ClientState | None = None) -> bool:
         """Waits until the application is in a state; returns whether it is.
 
         It also returns when the application has ended.
@@ -208,13 +208,13 @@ class KafkaStreams:
             with app:
                 assert app.wait(timedelta(seconds=30), state=ClientState.RUNNING)
 
-        :param timeout: a ``timedelta`` or integer milliseconds; ``None`` waits as long as it takes.
+        :param timeout: a ``timedelta`` or seconds; ``None`` waits as long as it takes.
         :param state: ``None`` waits for the end.
         :raises StreamsError: without a timeout before the start, for which it could wait forever.
-        :raises TypeError: if the timeout is neither a timedelta nor an int.
-        :raises ValueError: if the timeout is negative.
+        :raises TypeError: if the timeout is neither a timedelta nor a number.
+        :raises ValueError: if the timeout is negative, or a number above 3,600.
         """
-        timeout_s = _seconds(timeout)
+        timeout_s = None if timeout is None else to_seconds(timeout, "timeout")
         if self._run.script.is_of_parent():
             process = self._run.script.id
             raise StreamsError(f"the application runs in process {process}, of which this one is a forked child")
@@ -305,7 +305,7 @@ class KafkaStreams:
         thread.start()
         return thread.name
 
-    def remove_stream_thread(self, timeout: Duration | None = None) -> str | None:
+    def remove_stream_thread(self, timeout: Timeout | None = None) -> str | None:
         """Ends one stream thread: it commits, closes its tasks and leaves the group, and the others take over.
 
         A stream thread that calls this ends itself, after the current record.
@@ -316,11 +316,11 @@ class KafkaStreams:
             name = app.remove_stream_thread(timedelta(seconds=30))
             assert name not in app.tasks()
 
-        :param timeout: how long to wait for its end, a ``timedelta`` or integer milliseconds; it ends also if that
+        :param timeout: how long to wait for its end, a ``timedelta`` or seconds; it ends also if that
             takes longer. ``None`` waits as long as it takes.
         :returns: its name; ``None`` unless the application is running or rebalancing and has a thread.
         """
-        timeout_s = _seconds(timeout)
+        timeout_s = None if timeout is None else to_seconds(timeout, "timeout")
         thread = None
         if self._run.threads is not None and self.state.is_running_or_rebalancing():
             thread = self._run.threads.choose()
@@ -368,7 +368,7 @@ class KafkaStreams:
 
     # ------------------------------------------------------------------ stop
 
-    def close(self, timeout: Duration | None = None, *, leave_group: bool | None = None) -> bool:
+    def close(self, timeout: Timeout | None = None, *, leave_group: bool | None = None) -> bool:
         """Commits, closes tasks and stops the threads; returns whether all of it was done in time.
 
         What was not done in time goes on. Called by a stream thread or by the state listener, it asks for the end and
@@ -379,13 +379,14 @@ class KafkaStreams:
             assert app.close(timedelta(seconds=30))
             assert app.state is ClientState.NOT_RUNNING
 
-        :param timeout: a ``timedelta`` or integer milliseconds; ``None`` waits as long as it takes.
+        :param timeout: a ``timedelta`` or seconds; ``None`` waits as long as it takes.
         :param leave_group: gives the tasks to other members at once; otherwise a member with a static id keeps them for
             the session timeout, to be back by then (KIP-1153). By default it leaves, unless the application was given a
             ``group.instance.id``.
-        :raises ValueError: if the timeout is negative.
+        :raises ValueError: if the timeout is negative, or a number above 3,600.
         """
-        return self._run.close(_seconds(timeout), remain=None if leave_group is None else not leave_group)
+        timeout_s = None if timeout is None else to_seconds(timeout, "timeout")
+        return self._run.close(timeout_s, remain=None if leave_group is None else not leave_group)
 
     def clean_up(self) -> None:
         """Deletes the local state of the application's tasks; metadata and other applications stay (semantics 118).
@@ -624,18 +625,6 @@ def http_room() -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         raise ConfigError(f"http.listen needs {error.name}: pip install 'streams-for-kafka[http]'") from None
-
-
-def _seconds(timeout: Duration | None) -> float | None:
-    """Converts a duration in ms to seconds.
-
-    :raises ValueError: if it is negative."""
-    if timeout is None:
-        return None
-    ms = to_ms(timeout, "timeout")
-    if ms < 0:
-        raise ValueError(f"timeout must not be negative, got {ms} ms")
-    return ms / 1000
 
 
 def _librdkafka(clock: Clock) -> KafkaClients:

@@ -18,7 +18,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from processor_api.clock import Clock, SystemClock
 from processor_api.errors import RetryableError, StreamsError
-from processor_api.user_code.durations import Duration, to_ms
+from processor_api.user_code.durations import Timeout, to_seconds, to_timestamp_ms
 
 PAUSE_S = 0.2
 PAGE_ROWS = 1000
@@ -86,8 +86,8 @@ class RemoteStreams:
         self,
         *urls: str,
         token: str | None = None,
-        timeout: Duration = 30_000,
-        wait: Duration = 0,
+        timeout: Timeout = 30,
+        wait: Timeout = 0,
         context: ssl.SSLContext | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -95,9 +95,9 @@ class RemoteStreams:
             raise ValueError("RemoteStreams needs the address of a worker, such as http://10.1.2.3:8080")
         if (token is not None and not (token := token.strip()).isascii()) or any(map(str.isspace, token or "")):
             raise ValueError("the token is one word of ASCII, as the file of http.token.file has it")
-        timeout_s = to_ms(timeout, "timeout") / 1000
+        timeout_s = to_seconds(timeout, "timeout")
         self._workers = [_Address(url, timeout_s, token, context) for url in urls]
-        self._wait_s = to_ms(wait, "wait") / 1000
+        self._wait_s = to_seconds(wait, "wait")
         self._clock = clock or SystemClock()
 
     def store(self, name: str) -> RemoteStore:
@@ -363,4 +363,4 @@ def _key(key: Any) -> str | None:
 
 
 def _time(time: Time | None) -> str | None:
-    return time.isoformat() if isinstance(time, datetime) else None if time is None else str(time)
+    return None if time is None else str(to_timestamp_ms(time, "a time")) if isinstance(time, datetime) else str(time)

@@ -19,7 +19,7 @@ from processor_api.record import HeaderList
 from processor_api.serde import Serde, Serdes
 from processor_api.task_id import TopicPartition
 from processor_api.topology.function import TopologyLike
-from processor_api.user_code.durations import Duration, Timestamp, to_ms, to_timestamp_ms
+from processor_api.user_code.durations import Duration, Timeout, Timestamp, to_ms, to_seconds, to_timestamp_ms
 from processor_api.user_code.given_serdes import SerdeLike, check_serde
 from streams.app.kafka_streams import KafkaStreams
 from streams.app.states import ClientState
@@ -29,9 +29,9 @@ from streams.testing.broker import EmbeddedBroker, EmbeddedClients
 from streams.testing.settings import with_defaults
 from streams.testing.topics import TestInputTopic, TestRecord
 
-READ_MS = 30_000
-START_MS = 30_000
-CLOSE_MS = 30_000
+READ_S = 30
+START_S = 30
+CLOSE_S = 30
 COMMIT_INTERVAL_MS = 50
 """Results show only when they are committed, and a test waits for them."""
 
@@ -112,19 +112,19 @@ class EmbeddedKafka:
         key_serde: SerdeLike[Any] = Serdes.STRING,
         value_serde: SerdeLike[Any] = Serdes.STRING,
         *,
-        timeout: Duration = READ_MS,
+        timeout: Timeout = READ_S,
     ) -> list[TestRecord]:
         """Waits for the next ``count`` committed records of a topic that were not read here yet.
 
-        :param timeout: a ``timedelta`` or integer milliseconds.
+        :param timeout: a ``timedelta`` or seconds.
         :raises TimeoutError: if they do not come in time; those that did come count as read.
         :raises StreamsError: the error that ended an application.
         """
         consumer = self._reader(topic)
         key = check_serde(key_serde, "key_serde", what := f"topic {topic!r}").bind(topic, is_key=True)
         value = check_serde(value_serde, "value_serde", what).bind(topic, is_key=False)
-        timeout_ms = to_ms(timeout, "timeout")
-        deadline_s = self._clock.monotonic() + timeout_ms / 1000
+        timeout_s = to_seconds(timeout, "timeout")
+        deadline_s = self._clock.monotonic() + timeout_s
         found: list[TestRecord] = []
         while len(found) < count:
             message = consumer.poll(0.05)
@@ -135,7 +135,7 @@ class EmbeddedKafka:
             if self._clock.monotonic() > deadline_s:
                 states = ", ".join(f"{app.config.application_id} is {app.state}" for app in self.applications)
                 raise TimeoutError(
-                    f"{len(found)} of {count} records of topic {topic!r} came in {timeout_ms} ms: {found};"
+                    f"{len(found)} of {count} records of topic {topic!r} came in {timeout_s:g} s: {found};"
                     f" {states or 'no application was started here'}"
                 )
         return found
@@ -170,11 +170,11 @@ class EmbeddedKafka:
             config = StreamsConfig.of(with_defaults(config, **own))
         application = KafkaStreams(topology, config, clients=self.clients)
         self.applications.append(application)
-        self._opened.callback(application.close, CLOSE_MS)
+        self._opened.callback(application.close, CLOSE_S)
         application.start()
-        if wait and not application.wait(START_MS, state=ClientState.RUNNING):
+        if wait and not application.wait(START_S, state=ClientState.RUNNING):
             self._raise_failure()
-            raise TimeoutError(f"the application is {application.state} after {START_MS} ms, not RUNNING")
+            raise TimeoutError(f"the application is {application.state} after {START_S} s, not RUNNING")
         return application
 
     def close(self) -> None:

@@ -323,7 +323,7 @@ class MockProcessorContext:
         return self._stores.get(name)
 
     def schedule(
-        self, interval: Duration, kind: PunctuationType, callback: Punctuator, *, start_time: int | None = None
+        self, interval: Duration, kind: PunctuationType, callback: Punctuator, *, start_time: Timestamp | None = None
     ) -> CapturedPunctuator:
         """Keeps the punctuation in :attr:`punctuators`.
 
@@ -332,9 +332,9 @@ class MockProcessorContext:
         :raises TopologyError: if the callback is no plain function of the timestamp.
         """
         interval_ms = to_ms(interval, "interval")
-        check_schedule("a punctuation's", interval_ms, kind, start_time)
+        start_ms = check_schedule("a punctuation's", interval_ms, kind, start_time)
         check_function(callback, "callback", "schedule", ("timestamp",))
-        captured = CapturedPunctuator(interval_ms, kind, callback, start_time)
+        captured = CapturedPunctuator(interval_ms, kind, callback, start_ms)
         self.punctuators.append(captured)
         return captured
 

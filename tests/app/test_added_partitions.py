@@ -72,7 +72,7 @@ def test_a_stateless_application_reads_added_partitions(guarantee: str, make_clu
     wait_until("each has two tasks", lambda: sorted(len(owned(app)) for app in apps) == [2, 2])
     assert owned(*apps) == [TaskId(0, partition) for partition in range(4)]
     for app in apps:
-        assert app.close(60_000)
+        assert app.close(60)
         assert app.failure is None
     cluster.app(passing_on(), settings)
     cluster.send("b", partition=3)
@@ -84,7 +84,7 @@ def test_partitions_that_came_between_two_runs_are_read(make_cluster: MakeCluste
     app = cluster.app(passing_on())
     cluster.send("a")
     cluster.until_out("a")
-    assert app.close(60_000)
+    assert app.close(60)
     grow(cluster, 3)
     again = cluster.app(passing_on())
     cluster.until_out("a", "p1", "p2")

@@ -152,7 +152,7 @@ with EmbeddedKafka() as kafka:
     app = KafkaStreams(builder, settings, clients=kafka.clients)
     os.chdir("../elsewhere")
     with app:
-        assert app.wait(60_000, state=ClientState.RUNNING)
+        assert app.wait(60, state=ClientState.RUNNING)
         os.chdir("..")
         app.add_stream_thread()
         for number in range(4):

@@ -186,7 +186,7 @@ def test_nobody_opens_them_while_they_are_restored(builder: Any, cluster: Cluste
     first = cluster.app(replacing(builder), each)
     cluster.send("1", "2")
     cluster.until_out("None 1", "1 2")
-    assert first.close(60_000)
+    assert first.close(60)
     app = cluster.app(replacing(builder), each, start=False)
     app.pause()
     app.start()

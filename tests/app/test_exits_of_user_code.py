@@ -471,7 +471,7 @@ def test_an_exit_in_a_function_of_a_stream_thread_ends_the_application(
     app.start()
     cluster.send("k", "v")
     wait_until("the application has ended", lambda: app.state is ClientState.ERROR)
-    assert app.close(60_000)
+    assert app.close(60)
     assert isinstance(app.failure, UserCodeError)
     assert asked == [app.failure]
     kind = "SystemExit" if how == "exit" else "End"
@@ -491,8 +491,8 @@ def test_an_exit_in_the_close_of_a_processor_is_told_and_all_is_closed(
     place = Place(RAISES[how])
     app = start(cluster, of_processor("close")(place), place)
     app.start()
-    assert app.wait(60_000, state=ClientState.RUNNING)
-    assert app.close(60_000)
+    assert app.wait(60, state=ClientState.RUNNING)
+    assert app.close(60)
     assert "was raised by the close of a processor: no more" in str(app.failure)
 
 
@@ -546,7 +546,7 @@ def test_an_exit_in_a_function_of_the_global_thread_ends_the_application(
             app.start()
     else:
         app.start()
-        assert app.wait(60_000, state=ClientState.RUNNING)
+        assert app.wait(60, state=ClientState.RUNNING)
         cluster.send("k", "v", topic="table")
     wait_until("the application has ended", lambda: app.state is ClientState.ERROR)
     assert isinstance(app.failure, UserCodeError)
@@ -562,8 +562,8 @@ def test_an_exit_in_the_close_of_a_global_processor_is_told(make_cluster: Callab
     place = Place(RAISES[how])
     app = start(cluster, with_global_store(place, "close"), place)
     app.start()
-    assert app.wait(60_000, state=ClientState.RUNNING)
-    assert app.close(60_000)
+    assert app.wait(60, state=ClientState.RUNNING)
+    assert app.close(60)
     assert "was raised by the close of a processor: no more" in str(app.failure)
 
 
@@ -584,7 +584,7 @@ def test_an_exit_in_the_state_listener_is_logged_as_any_error_of_it(
     app.start()
     cluster.send("k", "v")
     wait_until("the application has ended", lambda: app.state is ClientState.ERROR)
-    assert app.close(60_000)
+    assert app.close(60)
     assert "ZeroDivisionError" in str(app.failure)
     assert [one for one in caplog.records if one.getMessage().startswith("the state listener ")]
 
@@ -602,7 +602,7 @@ def test_an_exit_in_the_uncaught_exception_handler_ends_the_application(
     app.start()
     cluster.send("k", "v")
     wait_until("the application has ended", lambda: app.state is ClientState.ERROR)
-    assert app.close(60_000)
+    assert app.close(60)
     assert "ZeroDivisionError" in str(app.failure)
     assert "the uncaught exception handler" in caplog.text
 
@@ -627,7 +627,7 @@ def test_an_exit_in_a_restore_listener_is_logged(
     second = start(cluster, builder, place)
     second.set_global_state_restore_listener(Listener())  # type: ignore[arg-type]
     second.start()
-    assert second.wait(60_000, state=ClientState.RUNNING)
+    assert second.wait(60, state=ClientState.RUNNING)
     assert "of the restore listener" in caplog.text
 
 

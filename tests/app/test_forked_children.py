@@ -48,7 +48,7 @@ kafka.create_topics("in", "out", partitions=2)
 app = KafkaStreams(builder, {"application.id": "forked", "bootstrap.servers": "e:1", "state.dir": state,
                              "commit.interval.ms": 100}, clients=kafka.clients)
 with app:
-    assert app.wait(60_000, state=ClientState.RUNNING)
+    assert app.wait(60, state=ClientState.RUNNING)
     if what == "main":
         child = os.fork()
         if child == 0:
@@ -64,7 +64,7 @@ with app:
     app.add_stream_thread()  # it takes one of the two tasks
     send("efgh")
     second = kafka.read_records("out", 4)
-    assert app.wait(60_000, state=ClientState.RUNNING)
+    assert app.wait(60, state=ClientState.RUNNING)
 print(sorted(record.value for record in (*first, *second)), sorted(set(children)), app.state)
 if pool is not None:
     pool.terminate()

@@ -66,7 +66,7 @@ for round in ("new", "again"):
     app = KafkaStreams(topology, config, clients=clients)
     begin = CLOCK.monotonic()
     app.start()
-    assert app.wait(60_000, state=ClientState.RUNNING) and app.state == "RUNNING", (app.state, app.failure)
+    assert app.wait(60, state=ClientState.RUNNING) and app.state == "RUNNING", (app.state, app.failure)
     found[round] = {"seconds": CLOCK.monotonic() - begin, "opened": told()}
     producer = clients.producer({})
     for partition in range(tasks):
@@ -77,7 +77,7 @@ for round in ("new", "again"):
         assert CLOCK.monotonic() < deadline, len(broker.records("out"))
         CLOCK.wait(0.01)
     found[round]["filled"] = told()
-    assert app.close(60_000) and app.failure is None, app.failure
+    assert app.close(60) and app.failure is None, app.failure
 assert {record.value() for record in broker.records("out")} == {b"True"}
 print(json.dumps(found))
 """

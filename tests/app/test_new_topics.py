@@ -54,7 +54,7 @@ def test_a_new_topic_is_read_by_the_tasks_there_are(guarantee: str, make_cluster
     cluster.until_out("a=1", "a=2")
     assert inputs(app) == {"in-1-0", "in-1-1", "in-2-0"}
     cluster.until_state(app, C.RUNNING)
-    assert app.close(60_000)
+    assert app.close(60)
     again = cluster.app(counting(PATTERN), {**SOON, "processing.guarantee": guarantee})
     cluster.send("a", topic="in-2")
     cluster.until_out("a=1", "a=2", "a=3")
@@ -130,7 +130,7 @@ def test_a_topic_that_is_gone_when_its_task_moves_does_not_keep_the_others_from_
     cluster.until_out("a=1")
     cluster.send("a", topic="in-2")
     cluster.until_out("a=1", "a=2")
-    app.remove_stream_thread(10_000)
+    app.remove_stream_thread(10)
     cluster.broker.delete_topic("in-2")
     app.add_stream_thread()
     cluster.send("a", topic="in-1")
@@ -191,7 +191,7 @@ def test_a_topic_of_two_patterns_is_told_of_and_left(cluster: Cluster, caplog: p
     assert "the new topic 'in-2' matches a pattern of the topology but cannot be read: topic 'in-2' matches" in told
     assert len(set(re.findall(r"test_new_topics\.py:(\d+)", told))) == 2
     assert app.state is C.RUNNING
-    assert app.close(60_000)
+    assert app.close(60)
     with pytest.raises(TopologyError, match="topic 'in-2' matches the patterns of two sources"):
         cluster.app(topology(), SOON)
 
@@ -237,7 +237,7 @@ def test_a_source_says_where_a_partition_without_an_offset_starts(
     cluster.until_state(app, C.RUNNING)
     cluster.send("later", topic="in-1", timestamp=now)
     cluster.until_out(*values)
-    assert app.close(60_000)
+    assert app.close(60)
     again = cluster.app(passing_on(lambda value: None, topic, offset_reset=AutoOffsetReset.none()))
     cluster.send("after", topic="in-1", timestamp=now)
     cluster.until_out(*values, "after")
@@ -273,7 +273,7 @@ def test_a_new_topic_has_the_sources_reset_and_extractor(cluster: Cluster) -> No
     cluster.until_out("young@70", "younger@80")
     assert asked == [("in-2", -1), ("in-2", 70)]
     assert [record.timestamp()[1] for record in cluster.broker.records("out")] == [70, 80]
-    assert app.close(60_000)
+    assert app.close(60)
     committed = cluster.broker.groups.group("app").offsets[TopicPartition("in-2", 0)]
     assert committed.offset == 3
     again = cluster.app(topology, SOON)
@@ -293,7 +293,7 @@ def test_stores_on_disk_keep_what_new_topics_brought(cluster: Cluster) -> None:
     cluster.broker.create_topic("in-2", 1)
     cluster.send("a", "b", topic="in-2")
     cluster.until_out("a=1", "b=1")
-    assert app.close(60_000)
+    assert app.close(60)
     again = cluster.app(counting(PATTERN, store=store), state)
     cluster.send("a", topic="in-1")
     cluster.send("b", topic="in-2")

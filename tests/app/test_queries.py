@@ -142,7 +142,7 @@ def test_an_application_that_does_not_run_refuses(cluster: Cluster) -> None:
     cluster.until_state(app, C.RUNNING)
     found = counts(app)
     assert found.is_open
-    assert app.close(60_000)
+    assert app.close(60)
     for ask in (lambda: counts(app), lambda: app.query(request(KeyQuery("a"))), lambda: found.get("a"), found.all):
         with pytest.raises(StreamsStoppedError, match="NOT_RUNNING"):
             ask()
@@ -193,7 +193,7 @@ def test_a_store_is_found_again_where_its_task_goes(store: Any, make_cluster: Ca
     cluster.send("b", partition=1)
     cluster.until_out("a=1", "b=1")
     found = counts(app)
-    assert app.remove_stream_thread(10_000) is not None
+    assert app.remove_stream_thread(10) is not None
     wait_until(
         "one thread runs all", lambda: [len(one.active_tasks) for one in app.metadata_for_local_threads()] == [2]
     )
@@ -212,7 +212,7 @@ def test_an_iterator_ends_with_its_store(store: Any, cluster: Cluster) -> None:
     rows = counts(app).all()
     asked = app.query(request(RangeQuery())).partition_results[0].result
     assert next(rows) == next(asked) == ("a", 1)
-    assert app.close(60_000)
+    assert app.close(60)
     for iterator in (rows, asked):
         with pytest.raises(StateStoreMigratedError, match="store 'counts' was closed while it was read"):
             list(iterator)
@@ -225,7 +225,7 @@ def test_a_store_that_is_restored_is_read_if_stale_stores_will_do(store: Any, cl
     first = cluster.app(counting(store=store), each)
     cluster.send(*"aab")
     cluster.until_out("a=1", "a=2", "b=1")
-    assert first.close(60_000)
+    assert first.close(60)
     app = cluster.app(counting(store=store), each, start=False)
     app.pause()
     app.start()
@@ -271,7 +271,7 @@ def test_stores_of_each_kind_are_read_while_they_are_restored(cluster: Cluster) 
     bound = PositionBound.at(Position({"in": {0: 1}}))
     asked = StateQueryRequest.in_store("sessions").with_query(WindowRangeQuery.with_key("a")).with_position_bound(bound)
     wait_until("it is processed", lambda: first.query(asked).partition_results[0].is_success)
-    assert first.close(60_000)
+    assert first.close(60)
     app = cluster.app(_many_kinds(), each, start=False)
     types: dict[str, Any] = {
         "timestamped": (TYPES.key_value_store(), lambda store: store.get("a")),
@@ -328,7 +328,7 @@ def test_committed_positions_outlive_the_process(guarantee: Any, store: Any, clu
     first = cluster.app(counting(store=store), settings)
     cluster.send(*"aab")
     cluster.until_out("a=1", "a=2", "b=1")
-    assert first.close(60_000)
+    assert first.close(60)
     app = cluster.app(counting(store=store), settings)
     cluster.until_state(app, C.RUNNING)
     for level in IsolationLevel:

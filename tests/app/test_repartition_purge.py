@@ -45,6 +45,6 @@ def test_they_stay_until_the_interval_is_over(cluster: Cluster) -> None:
     app = cluster.app(through_repartition(), {"repartition.purge.interval.ms": 3_600_000})
     cluster.send("a")
     cluster.until_out("a")
-    assert app.close(60_000)
+    assert app.close(60)
     assert cluster.broker.groups.group("app").offsets[AGAIN].offset == 1
     assert cluster.broker.log(AGAIN).start_offset == 0

@@ -123,7 +123,7 @@ def test_copies_begin_with_snapshots_and_follow_what_is_behind_them(place: Place
     place.count(2)
     wait_until("copies are filled", lambda: is_filled(place, second))
     assert applied.records >= 2
-    assert place.first.close(30_000)
+    assert place.first.close(30)
     wait_until("it has all tasks", lambda: active(second) == ALL)
     place.count(1)
     assert not place.said(REFUSED)
@@ -143,7 +143,7 @@ def test_copies_without_a_snapshot_that_can_be_used_read_the_changelogs(place: P
     wait_until("copies are filled", lambda: is_filled(place, second))
     assert applied.records >= 2
     assert len(place.said(REFUSED)) >= 4
-    assert place.first.close(30_000)
+    assert place.first.close(30)
     wait_until("it has all tasks", lambda: active(second) == ALL)
     place.count(1)
 
@@ -170,7 +170,7 @@ def test_a_copy_that_becomes_active_while_its_snapshot_is_copied_goes_on_with_it
     second = place.second(applied, platform=platform)
     wait_until("copies and tasks wait", lambda: len(held.reading) >= 3)
     assert standbys(second)
-    assert place.first.close(30_000)
+    assert place.first.close(30)
 
     def waiting() -> list[int]:
         return sorted(one.copying.size > 0 for one in second.status().tasks if one.copying is not None)
@@ -189,7 +189,7 @@ def test_a_worker_that_closes_gives_up_the_snapshots_of_its_copies(place: Place)
     second = place.second(Applied(), platform=Platform(snapshots=lambda root: held))
     wait_until("copies and tasks wait", lambda: len(held.reading) >= 3)
     try:
-        assert second.close(30_000)
+        assert second.close(30)
     finally:
         held.go_on.set()
     wait_until("the other one has all tasks", lambda: active(place.first) == ALL)

@@ -92,7 +92,7 @@ def test_the_steps_of_a_task(tmp_path: Path) -> None:
 def test_a_listener_is_told_of_every_step(cluster: Cluster) -> None:
     app = cluster.app(passing_on())
     cluster.until_state(app, C.RUNNING)
-    assert app.close(60_000)
+    assert app.close(60)
     assert cluster.states[app] == [
         (C.CREATED, C.REBALANCING),
         (C.REBALANCING, C.RUNNING),
@@ -141,7 +141,7 @@ def test_a_state_listener_that_raises_is_told_of_and_changes_nothing(
         cluster.send("a")
         cluster.until_out("a")
         cluster.until_state(app, C.RUNNING)
-        assert app.close(60_000)
+        assert app.close(60)
     assert app.failure is None
     told = [record.getMessage() for record in caplog.records]
     assert len(told) == 4
@@ -272,7 +272,7 @@ def test_a_restore_that_does_not_end_is_suspended(cluster: Cluster) -> None:
     again.start()
     wait_until("it begins to restore", lambda: told.calls)
     assert again.state is C.REBALANCING
-    assert again.close(60_000)
+    assert again.close(60)
     assert [call[0] for call in told.calls] == ["start", "suspended"]
     assert told.calls[1] == ("suspended", CHANGELOG, "counts", 0)
 
@@ -313,10 +313,13 @@ def test_waiting_without_end_for_what_was_not_started_is_refused(cluster: Cluste
             app.wait(state=state)
     assert not app.wait(0, state=C.RUNNING)
     assert not app.wait(timedelta(0), state=C.RUNNING)
-    with pytest.raises(TypeError, match=r"timeout must be a timedelta or integer milliseconds, got 0\.5"):
-        app.wait(0.5)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="timeout must not be negative, got -1 ms"):
+    assert not app.wait(0.01, state=C.RUNNING)
+    with pytest.raises(TypeError, match=r"timeout must be a timedelta or seconds, got '30'"):
+        app.wait("30")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="timeout must not be negative, got -1"):
         app.wait(-1)
+    with pytest.raises(ValueError, match="timeout is in seconds, at most 3600, got 30000: where these"):
+        app.wait(30_000)
     assert app.close()
     assert app.wait()
 
@@ -330,7 +333,7 @@ def test_an_application_that_runs_is_not_started_again(cluster: Cluster) -> None
         app.start()
     assert app.state is C.RUNNING
     assert app.tasks() == owned
-    assert app.close(60_000)
+    assert app.close(60)
     app.clean_up()
     with pytest.raises(StreamsError, match="can be started once; it is NOT_RUNNING"):
         app.start()

@@ -194,7 +194,7 @@ def test_an_application_fails_by_an_error_without_a_text(
     app.start()
     cluster.send("k", "v")
     wait_until("the application has ended", lambda: app.state is ClientState.ERROR)
-    assert app.close(60_000)
+    assert app.close(60)
     assert isinstance(app.failure, ProcessingError)
     assert report(app.failure, trace=True) == 1
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines() if line.startswith("{")]

@@ -135,7 +135,7 @@ def test_an_application_restores_reads_and_queries_it(engine: str, tmp_path: Pat
         first = cluster.start(adding(engine))
         cluster.send_pairs("in", [("a", "2"), ("b", "3"), ("a", "5")])
         cluster.until_out("a=2", "b=3", "a=7")
-        assert first.close(60_000)
+        assert first.close(60)
         restores = Restores()
         app = cluster.start(adding(engine), restores)
         assert restores.ended == [("sums", "app-sums-changelog-0", 3)]

@@ -18,7 +18,7 @@ from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
 from processor_api.stores.time_to_live import TimeToLive
 from processor_api.topology.topology import Topology
-from runtime_support.running_app import CLOSE_MS, Cluster
+from runtime_support.running_app import CLOSE_TIMEOUT, Cluster
 from runtime_support.task_kit import TaskKit
 from streams import log_and_continue_processing
 from streams.testing import TopologyTestDriver
@@ -152,7 +152,7 @@ def test_what_was_kept_is_known_after_a_restart(tmp_path: Path, guarantee: str, 
         cluster.send("newest", key="b", timestamp=104)
         cluster.until_out("first", "newest")
         cluster.until(lambda: cluster.committed("in") == 2)
-        assert app.close(CLOSE_MS)
+        assert app.close(CLOSE_TIMEOUT)
         cluster.app(made, config)
         cluster.send("again", key="a", timestamp=109)
         cluster.send("late", key="c", timestamp=98)

@@ -197,7 +197,7 @@ def test_tables_with_different_numbers_of_partitions_are_joined_after_a_restart_
         if left_join:
             known |= {f"k{n}": "z1+None" for n in range(2, 12, 3)}
         cluster.until(lambda: _last(cluster) == known)
-        app.close(30_000)
+        app.close(30)
 
         cluster.start(made)
         cluster.send("Q", topic="right", key="z", partition=_partition("z", 2), timestamp=50)

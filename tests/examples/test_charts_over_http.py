@@ -30,7 +30,7 @@ def test_each_worker_is_asked_for_all_songs(script: Callable[[str], ModuleType])
         kafka.create_input_topic("plays", Serdes.STRING, Serdes.STRING).pipe_key_values(PLAYS)
         expected = [("So What", 3), ("Blue in Green", 1)]
         for port in ports:
-            with RemoteStreams(f"http://127.0.0.1:{port}", wait=60_000) as app:
+            with RemoteStreams(f"http://127.0.0.1:{port}", wait=60) as app:
                 wait_until(
                     "all plays are counted", lambda app=app: sum(n for _, n in asking.best(app, 9)) == len(PLAYS)
                 )

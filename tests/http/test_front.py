@@ -43,7 +43,7 @@ def front(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Front, int
             for word in WORDS:
                 producer.produce("in", word.encode(), word.encode(), -1, None, None, 1, None)
             producer.flush()
-            with RemoteStreams(f"http://127.0.0.1:{port}", wait=60_000) as app:
+            with RemoteStreams(f"http://127.0.0.1:{port}", wait=60) as app:
                 wait_until("all are counted", lambda: len(list(app.store("counts").range())) == len(WORDS))
             yield front, port, cluster
     finally:
@@ -53,7 +53,7 @@ def front(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Front, int
 def test_one_port_answers_for_all_workers(front: tuple[Front, int, Cluster]) -> None:
     _, port, _ = front
     for _ in range(2):  # each worker in turn
-        with RemoteStreams(f"http://127.0.0.1:{port}", wait=30_000) as app:
+        with RemoteStreams(f"http://127.0.0.1:{port}", wait=30) as app:
             assert app.store("counts").get_all(WORDS) == [1] * len(WORDS)
 
 

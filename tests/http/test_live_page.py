@@ -18,7 +18,7 @@ import pytest
 from dsl import StreamsBuilder
 from http_support.asking import ask, free_port, listening
 from processor_api.topology.topology import Topology
-from runtime_support.running_app import CLOSE_MS, Cluster, counting
+from runtime_support.running_app import CLOSE_TIMEOUT, Cluster, counting
 from streams.drawing.drawn import drawn
 from streams.drawing.graph import graph_of
 from streams.http.page.live import MOST_PAGES, is_silent, snapshot
@@ -109,7 +109,7 @@ def test_the_port_closes_at_once_while_pages_are_open(cluster: Cluster) -> None:
     with Page(port) as page:
         page.event()
         began = time.monotonic()
-        assert cluster.last.close(CLOSE_MS)
+        assert cluster.last.close(CLOSE_TIMEOUT)
         assert time.monotonic() - began < CLOSE_S
         while page.answer.readline():
             pass

@@ -20,7 +20,7 @@ from processor_api.record import Record
 from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
 from processor_api.topology.topology import Topology
-from runtime_support.running_app import CLOSE_MS, Cluster, counting
+from runtime_support.running_app import CLOSE_TIMEOUT, Cluster, counting
 from streams.app.kafka_streams import KafkaStreams
 from streams.http.options import HttpOptions
 from streams.http.page.live import LivePage
@@ -142,7 +142,7 @@ def test_a_store_is_asked_and_strange_keys_and_values_are_text(
 def test_it_says_that_a_worker_has_ended_and_goes_on_with_the_next(
     opened: Callable[[], KafkaStreams], cluster: Cluster, browser: Browser
 ) -> None:
-    assert cluster.last.close(CLOSE_MS)
+    assert cluster.last.close(CLOSE_TIMEOUT)
     browser.until("!document.querySelector('#notice').hidden && document.body.className === 'gone'")
     assert "has not answered" in browser.run(text("#notice"))
     opened()

@@ -48,7 +48,7 @@ def ports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[int]]:
             for word in WORDS:
                 producer.produce("in", f"{word} at {time}".encode(), word.encode(), -1, None, None, time, None)
         producer.flush()
-        with RemoteStreams(*map(url, found), wait=60_000) as app:
+        with RemoteStreams(*map(url, found), wait=60) as app:
             wait_until("all are counted", lambda: [row.value for row in app.store("counts").range()] == [2] * 30)
             wait_until("all objects are counted", lambda: len(list(app.store("objects").range())) == 30)
         yield found
@@ -60,7 +60,7 @@ def url(port: int) -> str:
 
 @pytest.fixture(params=[0, 1])
 def app(request: pytest.FixtureRequest, ports: list[int]) -> Iterator[RemoteStreams]:
-    with RemoteStreams(url(ports[request.param]), wait=30_000) as found:
+    with RemoteStreams(url(ports[request.param]), wait=30) as found:
         yield found
 
 
@@ -124,7 +124,7 @@ def test_a_wrong_question_is_one_error_with_the_sentence_of_the_worker(app: Remo
 
 
 def test_another_worker_is_asked_where_one_does_not_answer(ports: list[int]) -> None:
-    with RemoteStreams(url(free_port()), url(ports[0]), wait=30_000) as app:
+    with RemoteStreams(url(free_port()), url(ports[0]), wait=30) as app:
         assert app.store("counts").get("w0001") == 2
 
 
@@ -203,6 +203,6 @@ def test_an_answer_that_is_not_whole_is_an_error_and_no_short_result(answer: byt
 
 def test_503_is_tried_again_for_the_time_that_is_given(tmp_path: Path) -> None:
     answers = [whole(b'{"error": "it moves"}\n', "503 Service Unavailable")] * 3 + [whole(ROW)]
-    with answering(lambda: answers.pop(0)) as port, RemoteStreams(url(port), wait=60_000) as app:
+    with answering(lambda: answers.pop(0)) as port, RemoteStreams(url(port), wait=60) as app:
         assert app.store("counts").get("a") == 1
     assert answers == []

@@ -45,7 +45,7 @@ def test_workers_ask_each_other_by_https_and_with_the_token(tmp_path: Path) -> N
         producer.flush()
         trusted = ssl.create_default_context(cafile=str(certificate))
         for url in urls:
-            with RemoteStreams(url, token=TOKEN, context=trusted, wait=60_000) as remote:
+            with RemoteStreams(url, token=TOKEN, context=trusted, wait=60) as remote:
                 counts = remote.store("counts")
                 wait_until("all are counted", lambda counts=counts: counts.get_all(WORDS) == [1] * len(WORDS))
             with RemoteStreams(url, context=trusted) as remote, pytest.raises(RemoteError, match="a bearer token"):

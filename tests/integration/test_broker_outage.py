@@ -150,11 +150,11 @@ def test_a_stop_does_not_wait_for_a_broker_that_is_away(
     }
     app = KafkaStreams(topology.add_sink("sink", target, "ticking"), settings)
     app.start()
-    assert app.wait(60_000, state=ClientState.RUNNING)
+    assert app.wait(60, state=ClientState.RUNNING)
     broker.kill()
     seen = len(TICKS)
     wait_until("it ticks on", lambda: len(TICKS) >= seen + 5)
-    assert app.close(60_000)
+    assert app.close(60)
 
 
 def test_a_broker_that_is_not_there_is_named(unique_name: Callable[[str], str], tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def running(builder: StreamsBuilder, settings: Mapping[str, Any]) -> Iterator[Ka
     try:
         yield app
     finally:
-        app.close(30_000)
+        app.close(30)
 
 
 def has_good(app: KafkaStreams, store: str) -> bool:

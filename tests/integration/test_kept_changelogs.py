@@ -120,13 +120,13 @@ def test_open_windows_of_long_ago_outlive_the_state_directory(
     first = app.start(guarantee, timedelta(hours=1))
     app.send([LONG_AGO + number for number in range(50)])
     wait_until("50 are counted", lambda: app.counts()[-1:] == [50])
-    assert first.close(30_000)
+    assert first.close(30)
     wait_for_the_cleaner(fierce, unique_name("canary"))
     assert app.begin() == 0
     second = app.start(guarantee, timedelta(hours=1))
     app.send([LONG_AGO + number for number in range(50, 100)])
     wait_until("100 are counted", lambda: app.counts()[-1:] == [100])
-    assert second.close(30_000)
+    assert second.close(30)
 
 
 def test_rows_of_expired_windows_are_deleted(fierce: str, unique_name: Callable[[str], str], tmp_path: Path) -> None:
@@ -136,12 +136,12 @@ def test_rows_of_expired_windows_are_deleted(fierce: str, unique_name: Callable[
     app.send([LONG_AGO + number * HOUR // 2 for number in range(40)])
     wait_until("rows are deleted", lambda: app.begin() > 0)
     wait_until("all are counted", lambda: len(app.counts()) >= 20)
-    assert first.close(30_000)
+    assert first.close(30)
     wait_for_the_cleaner(fierce, unique_name("canary"))
     second = app.start("at_least_once", timedelta(0))
     app.send([LONG_AGO + 39 * HOUR // 2 + 1])
     wait_until("the third of the last hour is counted", lambda: app.counts()[-1:] == [3])
-    assert second.close(30_000)
+    assert second.close(30)
 
 
 def test_a_changelog_that_the_broker_cuts_is_warned_of(
@@ -154,13 +154,13 @@ def test_a_changelog_that_the_broker_cuts_is_warned_of(
         first = app.start("at_least_once", timedelta(hours=1))
         app.send([LONG_AGO + number for number in range(50)])
         wait_until("it is warned of", lambda: "loses rows that store 'hours' still needs" in caplog.text)
-        assert first.close(30_000)
+        assert first.close(30)
         wait_until("the broker has cut it", lambda: app.begin() > 0)
         caplog.clear()
         app.send([LONG_AGO + 50])
         second = app.start("at_least_once", timedelta(hours=1))
         wait_until("it is warned of", lambda: "loses rows that store 'hours' still needs" in caplog.text)
-        assert second.close(30_000)
+        assert second.close(30)
 
 
 def test_windows_of_a_history_of_long_ago_are_handed_over(
@@ -185,4 +185,4 @@ def test_windows_of_a_history_of_long_ago_are_handed_over(
     worker = KafkaStreams(topology(), settings)
     worker.start()
     wait_until("100 are counted", lambda: app.counts()[-1:] == [100])
-    assert worker.close(30_000)
+    assert worker.close(30)

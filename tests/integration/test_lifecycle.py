@@ -51,7 +51,7 @@ class Apps:
         return app
 
     def close(self) -> None:
-        assert [app.close(60_000) for app in self.apps] == [True] * len(self.apps)
+        assert [app.close(60) for app in self.apps] == [True] * len(self.apps)
 
 
 @pytest.fixture
@@ -159,7 +159,7 @@ def test_threads_come_and_go(topics: Topics, apps: Apps) -> None:
         wait_until("three share them", lambda: shares() == [1, 1, 2])
         send_round(2)
         reader.until("the second round is counted", lambda found: found.latest == due)
-        assert app.remove_stream_thread(60_000) == name
+        assert app.remove_stream_thread(60) == name
         wait_until("two share them", lambda: shares() == [2, 2])
         send_round(3)
         reader.until("the third round is counted", lambda found: found.latest == due)

@@ -166,7 +166,7 @@ def test_the_page_runs_and_live_goes_on_where_the_backfill_ended(
 
         wait_until("the live totals are right", lambda: table() == expected, tell=table)
     finally:
-        assert space["app"].close(30_000)
+        assert space["app"].close(30)
         changelog.close()
 
 

@@ -106,7 +106,7 @@ def test_a_corrected_topology_is_replayed_compared_and_published(
 
         wait_until("the live totals are complete", lambda: live() == sums(before, 0), tell=live)
     finally:
-        assert app.close(60_000)
+        assert app.close(60)
     ends = pin_offsets(kafka, f"{application}-totals-changelog")
     pay(kafka, payments, [("payer-1", 7, BEGIN_MS + 600)], "commit")
 

@@ -33,7 +33,7 @@ class Runs(Cluster):
             self.send(value, key=key, timestamp=time)
         app = self.app(topology, {"state.dir": str(self.directory / directory)}, **settings)
         wait_until(f"{out} records are out", lambda: len(self.out()) >= out or app.failure)
-        assert app.close(60_000)
+        assert app.close(60)
         if app.failure is not None:
             raise app.failure
 

@@ -11,7 +11,7 @@ import pytest
 from processor_api.topology.topology import Topology
 from runtime_support.kept_cluster import INPUTS, OUTPUTS, drawn, expected
 from runtime_support.kept_cluster import run as run_all
-from runtime_support.running_app import CLOSE_MS, Cluster
+from runtime_support.running_app import CLOSE_TIMEOUT, Cluster
 from streams import StreamsBuilder
 from streams.testing import EmbeddedKafka
 from streams.testing.broker import EmbeddedClients
@@ -51,7 +51,7 @@ def run(cluster: Cluster, *values: str, last: str, **settings: Any) -> list[str]
     app = cluster.app(counts(), statestore_cache_max_bytes=0, **settings)
     cluster.send(*values)
     wait_until("all is counted", lambda: last in cluster.values())
-    assert app.close(CLOSE_MS)
+    assert app.close(CLOSE_TIMEOUT)
     return cluster.values()
 
 
@@ -81,7 +81,7 @@ def test_uncommitted_records_are_read_where_that_is_set(cluster: Cluster) -> Non
     app = cluster.app(counts(), settings, statestore_cache_max_bytes=0)
     cluster.send("a")
     wait_until("all is counted", lambda: "3" in cluster.values())
-    assert app.close(CLOSE_MS)
+    assert app.close(CLOSE_TIMEOUT)
 
 
 ONCE, TWICE = "exactly_once_v2", "at_least_once"

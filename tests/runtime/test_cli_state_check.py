@@ -53,7 +53,7 @@ def state(cluster: Cluster, tmp_path: Path) -> Path:
     cluster.until_state(app, ClientState.RUNNING)
     cluster.send("3")
     wait_until("it is committed", lambda: cluster.values() == ["cents=3"])
-    assert app.close(10_000)
+    assert app.close(10)
     return found
 
 

@@ -121,7 +121,7 @@ def test_a_worker_begins_with_a_snapshot_in_a_bucket(
         wait_until("it is committed", lambda: cluster.committed() == 3)
         written = len(_said(caplog, "snapshot of a task written"))
         wait_until("it is written", lambda: len(_said(caplog, "snapshot of a task written")) >= written + 2)
-        assert first.close(30_000)
+        assert first.close(30)
         restores = Restores()
         cluster.start(counting(store=Stores.persistent_key_value_store("counts")), restores, **settings)
         cluster.send("a", "b")
@@ -186,7 +186,7 @@ def test_a_store_that_refuses_costs_the_snapshots_and_nothing_else(
                 wait_until("it is committed", lambda number=number: cluster.committed() == number + 1)
                 if not number:
                     wait_until("it is logged", lambda: _said(caplog, "a snapshot is not written"))
-                assert app.close(30_000)
+                assert app.close(30)
             assert cluster.values() == ["a=1", "a=2"]
     finally:
         server.shutdown()

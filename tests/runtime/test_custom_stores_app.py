@@ -53,7 +53,7 @@ def run(kit: Cluster, topology: Topology, records: list[tuple[str, str]], **conf
     before = len(kit.values("out"))
     kit.send_pairs("in", records)
     kit.until(lambda: len(kit.values("out")) >= before + len(records))
-    assert app.close(60_000)
+    assert app.close(60)
     return restores
 
 

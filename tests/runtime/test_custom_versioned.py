@@ -150,7 +150,7 @@ def test_it_is_restored_by_its_own_puts(tmp_path: Path) -> None:
         app = kit.start(using())
         kit.send_pairs("in", [("k", "a"), ("k", "b"), ("other", "x"), ("other", "gone")])
         kit.until(lambda: kit.values("out") == ["a", "b", "x", "nothing"])
-        assert app.close(60_000)
+        assert app.close(60)
         restores = Restores()
         kit.start(using(), restores)
         kit.send_pairs("in", [("k", "c"), ("other", "gone")])

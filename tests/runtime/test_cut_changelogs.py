@@ -112,7 +112,7 @@ def restoring(cluster: Cluster, after: int, **config: Any) -> KafkaStreams:
         cluster.send("v", key=str(number))
     app = cluster.app(keeping(), {"topic.cleanup.policy": "compact,delete"})
     wait_until("all is kept", lambda: len(cluster.values()) == 10)
-    assert app.close(60_000)
+    assert app.close(60)
     clients(cluster).allowed = after
     settings = {name.replace("_", "."): value for name, value in config.items()}
     app = cluster.app(keeping(), settings)

@@ -75,7 +75,7 @@ def run(cluster: Cluster, state: Path, *out: str, sent: tuple[str, ...], **more:
     app = cluster.app(topology(**more), {"state.dir": str(state)})
     cluster.send(*sent)
     cluster.until_out(*before, *out)
-    assert app.close(60_000)
+    assert app.close(60)
 
 
 STORE = [("store is rebuilt from its changelog: it is damaged on disk", "counts", "0_0")]
@@ -247,7 +247,7 @@ def test_if_asked_to_the_application_ends_and_the_command_that_it_names_mends_it
         assert "is damaged" in said
         command = said.partition("`streams ")[2].partition("`")[0].split()
         assert command in (["state", "rebuild", "counts"], ["state", "rebuild", "--task", "0_0"])
-        app.close(10_000)
+        app.close(10)
     assert rebuilds(caplog) == []
     assert main([*command, "--state-dir", str(state)]) == 0
     run(cluster, state, f"{MANY[0]}=2,2", sent=())
@@ -258,7 +258,7 @@ def test_a_store_without_a_changelog_is_not_thrown_away(cluster: Cluster, state:
     app = cluster.app(unlogged, {"state.dir": str(state)})
     cluster.send("z")
     cluster.until_out("z=1,1")
-    assert app.close(60_000)
+    assert app.close(60)
     database = state / "app" / "0_0" / "rocksdb"
     file = table_file(database, "others.plain")
     whole = file.read_bytes()
@@ -269,7 +269,7 @@ def test_a_store_without_a_changelog_is_not_thrown_away(cluster: Cluster, state:
         failure = str(app.failure)
         assert "it is not rebuilt automatically: store 'others' has no changelog" in failure
         assert "run `streams state rebuild " in failure
-        assert app.close(60_000)
+        assert app.close(60)
         file.write_bytes(whole)
     (tmp_path / "aside").rename(database / "CURRENT")
     app = cluster.app(topology(logged=False), {"state.dir": str(state)})
@@ -326,7 +326,7 @@ def answers(cluster: Cluster, state: Path, *out: str, sent: str) -> None:
     app = cluster.app(looking_up(), {"state.dir": str(state)})
     cluster.send(sent)
     cluster.until_out(*before, *out)
-    assert app.close(60_000)
+    assert app.close(60)
 
 
 def a_global_table(database: Path) -> None:
@@ -359,7 +359,7 @@ def test_if_asked_to_a_start_fails_that_finds_damaged_global_stores(
     of = "g" if damage is a_global_offset else "--task global/0"
     with pytest.raises(DamagedStateError, match=f"streams state rebuild {of}`") as caught:
         cluster.app(looking_up(), {"state.dir": str(state), "state.on.damage": "fail"})
-    cluster.apps.pop().close(10_000)
+    cluster.apps.pop().close(10)
     command = str(caught.value).partition("`streams ")[2].partition("`")[0].split()
     assert main([*command, "--state-dir", str(state)]) == 0
     answers(cluster, state, "right", sent="z")
@@ -377,7 +377,7 @@ def test_global_stores_that_are_met_damaged_are_filled_anew_by_the_next_start(
     cluster.send(MANY[0])
     cluster.until_state(app, ClientState.ERROR)
     assert "it is removed when the application closes, and filled again at the next start" in told(app, "g")
-    assert app.close(60_000)
+    assert app.close(60)
     assert [(store, task) for _, store, task in rebuilds(caplog)] == [("g", "global/0")]
     seen = cluster.values()
     app = cluster.app(looking_up(), {"state.dir": str(state)})

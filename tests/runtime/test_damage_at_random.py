@@ -99,12 +99,12 @@ class Sufferer:
         return sorted(self.cluster.values()) == sorted(self.due)
 
     def restart(self) -> None:
-        assert self.app.close(60_000)
+        assert self.app.close(60)
         self.app = self.start()
 
     def damage_closed(self) -> None:
         self.wait()
-        assert self.app.close(60_000)
+        assert self.app.close(60)
         self.damage()
         self.app = self.start()
 
@@ -143,7 +143,7 @@ def survive(directory: Path, seed: int) -> None:
         sufferer.suffer()
     finally:
         for app in sufferer.cluster.apps:
-            app.close(10_000)
+            app.close(10)
 
 
 @pytest.mark.parametrize("seed", range(4))

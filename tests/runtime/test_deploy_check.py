@@ -10,7 +10,7 @@ import pytest
 
 from processor_api.errors import TopologyError
 from processor_api.topology.topology import Topology
-from runtime_support.running_app import CLOSE_MS, Cluster
+from runtime_support.running_app import CLOSE_TIMEOUT, Cluster
 from streams import StreamsBuilder
 from streams.app.states import ClientState
 from streams.testing.broker import EmbeddedClients
@@ -38,7 +38,7 @@ def run(cluster: Cluster, name: str, guarantee: str) -> None:
     before = len(cluster.values())
     cluster.send("a", "b")
     wait_until("both are counted", lambda: len(cluster.values()) >= before + 2)
-    assert app.close(CLOSE_MS)
+    assert app.close(CLOSE_TIMEOUT)
 
 
 def add_unread(cluster: Cluster, topic: str, count: int = 3) -> None:
@@ -79,7 +79,7 @@ def test_the_former_version_reads_them_and_the_new_one_starts(cluster: Cluster) 
     add_unread(cluster, OLD)
     former = cluster.app(counts("old"))
     wait_until("they are counted", lambda: "3" in cluster.values())
-    assert former.close(CLOSE_MS)
+    assert former.close(CLOSE_TIMEOUT)
     run(cluster, "new", "at_least_once")
 
 
@@ -105,6 +105,6 @@ def test_the_new_version_waits_until_the_workers_of_the_former_have_left(cluster
     app = cluster.app(counts("new"))
     cluster.send("a", "b")
     wait_until("both are counted", lambda: len(cluster.values()) >= 2)
-    assert former.close(CLOSE_MS)
+    assert former.close(CLOSE_TIMEOUT)
     cluster.send("c")
     cluster.until_state(app, ClientState.RUNNING)

@@ -70,7 +70,7 @@ def test_rows_go_by_stream_time_and_open_windows_stay(windows: Any, guarantee: s
         if guarantee == "at_least_once":  # the time of the markers of transactions is the broker's
             wait_until("expired rows are deleted", lambda: log.start_offset > 0)
         assert cluster.broker.topic("app-kept-changelog").settings()["retention.ms"] == "-1"
-        assert app.close(60_000)
+        assert app.close(60)
         cluster.broker.clean(CHANGELOG.topic)
         before = len(cluster.values())
         cluster.app(counting(windows), AT_ONCE, processing_guarantee=guarantee)
@@ -85,7 +85,7 @@ def test_nothing_goes_while_stream_time_stands(tmp_path: Path) -> None:
         app = cluster.app(counting(TimeWindows.of_size_with_no_grace(MINUTE)), AT_ONCE)
         cluster.send("v", "v", timestamp=LONG_AGO)
         cluster.until(lambda: cluster.committed() == 2)
-        assert app.close(60_000)
+        assert app.close(60)
         cluster.broker.clean(CHANGELOG.topic)
         assert cluster.broker.log(CHANGELOG).start_offset == 0
         cluster.app(counting(TimeWindows.of_size_with_no_grace(MINUTE)), AT_ONCE)
@@ -105,7 +105,7 @@ def test_a_changelog_that_the_broker_cuts_is_warned_of(tmp_path: Path, caplog: p
         assert f"retention.ms={DAY}, and the time of its records" in warning.getMessage()
         assert "--entity-name app-kept-changelog --alter --add-config retention.ms=-1" in warning.getMessage()
         assert "first records are gone" not in warning.getMessage()
-        assert app.close(60_000)
+        assert app.close(60)
         caplog.clear()
         cluster.broker.log(CHANGELOG).delete_before(1)
         cluster.app(kept, AT_ONCE)

@@ -121,6 +121,6 @@ def test_a_worker_that_ends_in_the_middle_leaves_the_rest_to_the_next(kind: str,
         running.app(topology(kind, failing), {**config, **state})
         running.until(lambda: len(running.values()) >= len(KEYS))
         running.until(lambda: running.committed() == len(KEYS) + 1)
-        assert running.last.close(60_000)
+        assert running.last.close(60)
         keys = [(one.key() or b"").split()[0] for one in running.broker.records("out", read_committed=True)]
         assert keys == sorted(KEYS)

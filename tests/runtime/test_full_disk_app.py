@@ -93,7 +93,7 @@ def test_what_a_full_disk_did_not_take_is_restored_by_the_next_start(
     disk.full = True
     running.send("a", "a")
     running.until(lambda: lines(caplog))
-    assert running.last.close(60_000)
+    assert running.last.close(60)
     assert running.last.state is ClientState.NOT_RUNNING
     assert running.committed() == 3
     disk.full = False
@@ -127,7 +127,7 @@ def test_a_restore_begins_again_when_there_is_room(guarantee: str, disk: Filling
     running.app(on_disk(), platform=disk.platform(), **config)
     running.send(*(f"v{number}" for number in range(50)))
     running.until(lambda: running.committed() == 50)
-    assert running.last.close(60_000)
+    assert running.last.close(60)
 
     class Filling:
         """Fills the disk when the first batch is restored."""
@@ -234,7 +234,7 @@ def test_global_stores_wait_too(disk: FillingDisk, tmp_path: Path, caplog: pytes
         disk.full = True
         running.send_pairs("global", [("a", "3")])
         running.until(lambda: len(lines(caplog)) == 3)
-        assert app.close(60_000)
+        assert app.close(60)
         assert app.state is ClientState.NOT_RUNNING
         disk.full = False
         again = running.app(builder.build(), platform=disk.platform())

@@ -101,7 +101,7 @@ def test_a_start_that_waits_can_be_closed(disk: FillingDisk, running: Cluster) -
     app = running.app(on_disk(globally=False), start=False, platform=disk.platform(locks=True), retry_backoff_ms=10)
     starting = Starting(app)
     running.until(lambda: disk.refused)
-    assert app.close(60_000)
+    assert app.close(60)
     starting.join(10)
     assert (starting.is_alive(), starting.error, app.state) == (False, None, ClientState.NOT_RUNNING)
 
@@ -187,7 +187,7 @@ def test_a_store_of_the_users_own_that_finds_the_disk_full_is_waited_for(
     running.send("a", "a")
     running.until(lambda: running.committed() == 2)
     if where != "committed":
-        assert running.last.close(60_000)
+        assert running.last.close(60)
     disk.full = True
     if where != "committed":
         running.app(with_own(disk, where, number), **config)

@@ -383,7 +383,7 @@ def test_an_application_of_global_stores_alone_has_no_stream_threads(kit: Cluste
     app.start()
     assert app.state is ClientState.RUNNING
     assert app.tasks() == {}
-    assert app.close(60_000)
+    assert app.close(60)
     assert app.state is ClientState.NOT_RUNNING
 
 
@@ -564,7 +564,7 @@ def test_close_ends_a_start_that_fills_global_stores(kit: Cluster) -> None:
     assert app.close(0) is False
     release.set()
     starter.join(DEADLINE_S)
-    assert app.close(60_000)
+    assert app.close(60)
     assert (app.state, app.failure, closed) == (ClientState.NOT_RUNNING, None, ["closed"])
     assert app.tasks() == {}
     kit.start(with_processor(Upper))  # the place in the state directory is free

@@ -51,7 +51,7 @@ def test_what_was_written_at_the_start_is_committed_without_a_record(
     cluster.until_out("start 1")
     changelog = cluster.broker.topics["app-starts-changelog"].partitions[0]
     wait_until("the store is logged", lambda: len(changelog.read(0, 9, True)[0]) == 1)
-    assert app.close(60_000)
+    assert app.close(60)
     again = cluster.app(beginning(cached=cached), settings)  # elsewhere: restored
     cluster.send("v")
     cluster.until_out("start 1", "start 2", "v in 2")

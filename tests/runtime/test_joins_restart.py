@@ -10,7 +10,7 @@ import pytest
 from dsl import Joined, JoinWindows, KStream, KTable, Materialized, StreamsBuilder
 from processor_api.stores.factory import Stores
 from processor_api.topology.topology import Topology
-from runtime_support.running_app import CLOSE_MS, Cluster
+from runtime_support.running_app import CLOSE_TIMEOUT, Cluster
 
 EMIT = "__emit.interval.ms.kstreams.outer.join.spurious.results.fix__"
 
@@ -49,7 +49,7 @@ def test_what_waits_for_a_partner_is_there_after_a_restart(tmp_path: Path, engin
         cluster.send("alone", topic="left", key="b", timestamp=5)
         cluster.send("newest", topic="right", key="c", timestamp=15)
         cluster.until(lambda: (cluster.committed("left"), cluster.committed("right")) == (2, 1))
-        assert app.close(CLOSE_MS)
+        assert app.close(CLOSE_TIMEOUT)
         cluster.app(made, config)
         cluster.send("late", topic="right", key="d", timestamp=3)
         cluster.until_out("None|late")
@@ -67,7 +67,7 @@ def test_what_waits_for_late_updates_is_there_after_a_restart(tmp_path: Path) ->
         cluster.until(lambda: cluster.committed("right") == 1)
         cluster.send("waits", topic="left", key="a", timestamp=10)
         cluster.until(lambda: cluster.committed("left") == 1)
-        assert app.close(CLOSE_MS)
+        assert app.close(CLOSE_TIMEOUT)
         cluster.app(made)
         cluster.send("newer", topic="right", key="a", timestamp=9)
         cluster.until(lambda: cluster.committed("right") == 2)

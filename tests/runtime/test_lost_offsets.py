@@ -52,7 +52,7 @@ def stopped_at_10(cluster: Cluster, topology: Topology, **config: str) -> dict[s
     cluster.send(*numbers(0, 10))
     app = cluster.app(topology, settings)
     cluster.until_out(*numbers(0, 10))
-    assert app.close(60_000)
+    assert app.close(60)
     return settings
 
 
@@ -82,7 +82,7 @@ def test_a_source_that_says_latest_goes_on_at_the_end(cluster: Cluster) -> None:
     delete(cluster, 15)
     app = cluster.app(topology)
     wait_until("the new position is committed", lambda: committed(cluster) == 30)
-    assert app.close(60_000)
+    assert app.close(60)
     cluster.send(*numbers(30, 35))
     cluster.app(topology)
     cluster.until_out(*numbers(0, 10), *numbers(30, 35))
@@ -171,7 +171,7 @@ def test_a_source_that_is_a_changelog_skips_nothing_that_is_there(cluster: Clust
     cluster.until_state(app, ClientState.RUNNING)
     cluster.send(*numbers(0, 10))
     wait_until("it is read", lambda: committed(cluster) == 10)
-    assert app.close(60_000)
+    assert app.close(60)
     cluster.send(*numbers(10, 30))
     delete(cluster, 15)
     cluster.app(table_of(settings), {"topology.optimization": "all"})

@@ -96,7 +96,7 @@ class Place:
         stores = [name[4:-10] for name in list(broker.topics) if name.endswith("-changelog")]
         ends = {store: broker.records(f"app-{store}-changelog")[-1].offset() for store in stores}
         wait_until("snapshots have them", lambda: all(self.holds(store, offset) for store, offset in ends.items()))
-        assert app.close(30_000)
+        assert app.close(30)
 
     def begin(self, built: Topology, *values: str, **settings: Any) -> tuple[list[str], int]:
         """Runs a worker without state; returns what it answers, and how many records it replayed."""
@@ -107,7 +107,7 @@ class Place:
         self.cluster.send(*values)
         wait_until("they are answered", lambda: len(self.cluster.values()) >= before + len(values))
         answers = self.cluster.values()[before:]
-        assert app.close(30_000)
+        assert app.close(30)
         return answers, sum(count for _, _, count in restores.ended)
 
 
@@ -188,7 +188,7 @@ def test_rows_that_did_not_change_are_written_once(kind: str, place: Place, capl
     wait_until("it is committed", lambda: place.cluster.committed() == 500)
     count = len(place.said(WRITTEN))
     wait_until("three more are written", lambda: len(place.said(WRITTEN)) >= count + 3)
-    assert app.close(30_000)
+    assert app.close(30)
     last = [one for one in caplog.records if one.getMessage() == WRITTEN][-1]
     assert last.bytes > 100  # type: ignore[attr-defined]
     assert last.new_bytes < 400  # type: ignore[attr-defined]

@@ -96,7 +96,7 @@ def worker(kit: Cluster, machine: str, *records: tuple[str, str], **settings: An
     app = kit.start(keeping(), restores, state_dir=str(kit.directory / machine), **settings)
     kit.send_pairs("in", records)
     kit.until(lambda: len(kit.values("out")) == before + len(records))
-    assert app.close(30_000)
+    assert app.close(30)
     return kit.values("out")[-1], restores
 
 

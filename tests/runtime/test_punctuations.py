@@ -64,7 +64,7 @@ def test_the_wall_clock_starts_an_interval_from_now() -> None:
 def test_an_anchored_one_skips_times_that_are_past(kind: PunctuationType, start: int, now: int, due: int) -> None:
     """It starts at the anchor, or on the anchor's grid from now on."""
     runs = Runs()
-    runs.schedule("n", 10, kind, now_ms=now, start_ms=start)
+    runs.schedule("n", 10, kind, now_ms=now, start=start)
     assert runs.at(due - 1, kind) == []
     assert runs.at(due, kind) == [("n", due)]
     assert runs.at(due + 9, kind) == []
@@ -74,15 +74,15 @@ def test_an_anchored_one_skips_times_that_are_past(kind: PunctuationType, start:
 @pytest.mark.parametrize(("interval", "start"), [(0, None), (-5, None), (10, -1)])
 def test_an_impossible_interval_or_start_names_the_node(interval: int, start: int | None) -> None:
     with pytest.raises(ValueError, match=f"node 'mine': .* got {interval if start is None else start}"):
-        Runs().schedule("mine", interval, start_ms=start)
+        Runs().schedule("mine", interval, start=start)
 
 
 def test_the_one_due_first_runs_first() -> None:
     """Of those due at the same time, the one scheduled first."""
     runs = Runs()
-    runs.schedule("late", 50, now_ms=-1, start_ms=50)
-    runs.schedule("early", 10, start_ms=10)
-    runs.schedule("second", 10, start_ms=10)
+    runs.schedule("late", 50, now_ms=-1, start=50)
+    runs.schedule("early", 10, start=10)
+    runs.schedule("second", 10, start=10)
     assert runs.at(60) == [("early", 60), ("second", 60), ("late", 60)]
 
 
@@ -133,7 +133,7 @@ def test_it_runs_once_when_at_least_one_grid_point_was_passed(
 ) -> None:
     """Held against counting grid points, for stream time."""
     runs = Runs()
-    runs.schedule("n", interval, now_ms=first_now, start_ms=start)
+    runs.schedule("n", interval, now_ms=first_now, start=start)
     grid = range(start or 0, 100_000, interval)
     done = -1 if start is None else first_now - 1
     now = max(first_now, 0)

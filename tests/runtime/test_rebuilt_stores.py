@@ -39,7 +39,7 @@ def run(cluster: Cluster, state: Path, *out: str, sent: tuple[str, ...]) -> None
     app = cluster.app(topology(), {"state.dir": str(state)})
     cluster.send(*sent)
     cluster.until_out(*out)
-    assert app.close(60_000)
+    assert app.close(60)
 
 
 def without_an_offset(cluster: Cluster, database: Path) -> None:
@@ -106,7 +106,7 @@ def test_a_global_store_without_an_offset_is_rebuilt_loudly(
         app = cluster.app(looking_up(), {"state.dir": str(state)})
         cluster.send("k")
         cluster.until_out(*out)
-        assert app.close(60_000)
+        assert app.close(60)
 
     answers("right")
     path = state / "app" / "global" / "0" / "rocksdb"

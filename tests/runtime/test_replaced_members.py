@@ -126,7 +126,7 @@ def check_moved_away(cluster: Cluster, settings: Mapping[str, Any]) -> None:
         cluster.send("a", "a", "a", partition=partition)
     before = cluster.app(counting(), settings)
     wait_until("all is committed", lambda: [committed(cluster, n) for n in (0, 1)] == [3, 3])
-    assert before.close(60_000)
+    assert before.close(60)
     clients, clock = HeldRestores(cluster), JumpingClock()
     former = cluster.app(counting(), settings, clients=clients, clock=clock)
     wait_until("it restores both", lambda: len(clients.held[0].assignment()) == 2)

@@ -15,7 +15,7 @@ def test_a_task_without_anything_to_restore_runs_while_another_restores(tmp_path
         before = cluster.app(counting())
         cluster.send("a", "a", partition=1)
         cluster.until_out("a=1", "a=2")
-        assert before.close(60_000)
+        assert before.close(60)
 
         clients = HeldRestores(cluster)
         app = cluster.app(counting(), clients=clients)

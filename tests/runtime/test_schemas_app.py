@@ -69,14 +69,14 @@ def run(cluster: Cluster, state: Path, topology: Topology, given: str, expected:
     cluster.until_state(app, ClientState.RUNNING)
     cluster.send(given)
     wait_until(f"{expected} is written", lambda: cluster.values()[-1:] == [expected])
-    assert app.close(10_000)
+    assert app.close(10)
 
 
 def refused(cluster: Cluster, state: Path, topology: Topology) -> str:
     app = cluster.app(topology, {"state.dir": str(state)})
     cluster.until_state(app, ClientState.ERROR)
     said = str(app.failure)
-    app.close(10_000)
+    app.close(10)
     return said
 
 
@@ -144,7 +144,7 @@ def test_a_warning_in_place_of_the_refusal(cluster: Cluster, rows: Path, caplog:
     assert any(one.getMessage() == "store has rows that cannot be read" for one in caplog.records)
     cluster.send("1", key="new")
     cluster.until_out('{"cents":3}', '{"cents":1,"zone":"new"}')
-    assert app.close(10_000)
+    assert app.close(10)
 
 
 def doubled(factor: int) -> Serde[Any]:

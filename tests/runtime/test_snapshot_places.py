@@ -85,7 +85,7 @@ def test_a_place_that_fails_in_the_middle_of_a_write_has_no_part_of_a_snapshot(p
     assert not list(place.folder.rglob(".part-*"))
     del objects.errors["write"]
     wait_until("it is written", lambda: place.holds(2))
-    assert app.close(30_000)
+    assert app.close(30)
     assert (error.strerror or str(error)) in place.said("a snapshot is not written")[0]
     assert place.begin("a") == (["a=3"], 0)
 
@@ -117,7 +117,7 @@ def test_a_right_that_is_missing_is_told(place: Place, right: str) -> None:
             wait_until("it is in a snapshot", lambda number=number: place.holds(number))
     wait_until("it is told", lambda: place.said(line))
     found = app.status().tasks[0].snapshot
-    assert app.close(30_000)
+    assert app.close(30)
     assert "Permission denied" in place.said(line)[0]
     assert found is not None
     assert (found.failures > 0, found.made_ms is None) == ((False, False) if right == "delete" else (True, True))
@@ -166,7 +166,7 @@ def test_a_place_that_does_not_answer_is_waited_for_for_a_minute(place: Place) -
         silent.over.set()
     assert "nothing of it came for 60 s" in place.said(REFUSED)[0]
     assert not place.said(TAKEN)
-    assert app.close(30_000)
+    assert app.close(30)
     assert not list(place.cluster.directory.glob("**/snapshot-*"))
 
 
@@ -179,7 +179,7 @@ def test_two_applications_have_one_place(place: Place, tmp_path: Path) -> None:
         )
         cluster.send("a")
         wait_until("it has written some", lambda: len(list(place.root.glob("other/tasks/0_0/*.json"))) >= 2)
-        assert other.close(30_000)
+        assert other.close(30)
     assert place.begin("a") == (["a=3"], 0)
     assert len(place.said(TAKEN)) == 1
 
@@ -193,7 +193,7 @@ def test_applications_of_two_clusters_with_one_id_begin_with_their_own(place: Pl
         other = cluster.start(topology(), state_snapshot_dir=str(place.root), state_snapshot_interval_ms=20)
         cluster.send("a", "b", "c")
         wait_until("it has written some", lambda: len({path.name for path in place.manifests()} - own) >= 2)
-        assert other.close(30_000)
+        assert other.close(30)
     assert own <= {path.name for path in place.manifests()}
     assert place.begin("a") == (["a=3"], 0)
     assert all("is another topic: its id is" in line for line in place.said(REFUSED))

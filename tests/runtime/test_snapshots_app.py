@@ -92,7 +92,7 @@ def test_a_snapshot_is_too_old_where_a_deletion_may_be_forgotten(place: Place, b
         app = place.worker(interval_ms=None)
         place.cluster.send("c")
         wait_until("it is committed", lambda: place.cluster.committed() == 3)
-        assert app.close(30_000)
+        assert app.close(30)
     clock = WallClock()
     clock.ahead_ms = 22 * 3_600_000
     answers, replayed = place.begin("a", clock=clock)
@@ -129,7 +129,7 @@ def test_table_files_are_written_once(place: Place, caplog: pytest.LogCaptureFix
     wait_until("they are in a snapshot", lambda: place.manifests() and place.holds(2_999))
     count = len(place.said(WRITTEN))
     wait_until("two more are written", lambda: len(place.said(WRITTEN)) >= count + 2)
-    assert app.close(30_000)
+    assert app.close(30)
     written = [one for one in caplog.records if one.getMessage() == WRITTEN]
     assert written[-1].bytes > 40_000  # type: ignore[attr-defined]
     assert written[-1].new_bytes < 10_000  # type: ignore[attr-defined]
@@ -293,7 +293,7 @@ def test_a_task_with_a_store_without_a_changelog_has_no_snapshots(place: Place) 
         place.cluster.send("a")
         wait_until("it is counted", lambda number=number: len(place.cluster.values()) == number + 1)
     wait_until("it is logged", lambda: place.said("no snapshots of some stores are written"))
-    assert app.close(30_000)
+    assert app.close(30)
     assert len(place.said("no snapshots of some stores are written")) == 1
     assert not place.manifests()
 
@@ -304,7 +304,7 @@ def test_a_place_that_cannot_be_written_costs_the_snapshots_and_nothing_else(pla
     place.cluster.send("a", "b")
     place.cluster.until_out("a=1", "b=1")
     wait_until("it is logged", lambda: place.said("a snapshot is not written"))
-    assert app.close(30_000)
+    assert app.close(30)
     assert "Not a directory" in place.said("a snapshot is not written")[0]
     assert place.begin("a") == (["a=2"], 2)
     assert "Not a directory" in place.said(REFUSED)[0]
@@ -337,7 +337,7 @@ def test_a_place_that_is_away_is_tried_again(place: Place) -> None:
     place.cluster.send("a", "b")
     place.cluster.until_out("a=1", "b=1")
     wait_until("it is logged twice", lambda: len(place.said("a snapshot is not written")) >= 2)
-    assert app.close(30_000)
+    assert app.close(30)
     assert place.begin("a", platform=platform) == (["a=2"], 2)
     assert "No space left on device" in place.said(REFUSED)[0]
     objects.error = None

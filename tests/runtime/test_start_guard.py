@@ -48,7 +48,7 @@ def run(kit: Cluster, topology: Topology, values: int, **settings: Any) -> None:
     """Runs an application until the topic ``out`` has so many values and everything is committed."""
     app = kit.start(topology, statestore_cache_max_bytes=0, **settings)
     kit.until(lambda: len(kit.values()) >= values)
-    assert app.close(60_000)
+    assert app.close(60)
 
 
 def refused(kit: Cluster, topology: Topology, **settings: Any) -> str:
@@ -61,7 +61,7 @@ def refused(kit: Cluster, topology: Topology, **settings: Any) -> str:
         assert isinstance(error, BootstrapIncompleteError)
         assert error.message.startswith(f"task {error.task} cannot run: ")
         texts.add(str(error))
-        assert app.close(60_000)
+        assert app.close(60)
     inputs = {name: one for name, one in kit.broker.groups.group("app").offsets.items() if "-tasks" not in name.topic}
     assert inputs == {name: one for name, one in offsets.items() if "-tasks" not in name.topic}
     assert kit.values() == out
@@ -216,7 +216,7 @@ def test_a_store_that_is_filled_without_any_input_is_no_contradiction(guarantee:
     topology.add_sink("out", "out", "p", key_serde=S, value_serde=S)
     app = kit.start(topology, processing_guarantee=guarantee)
     kit.until(lambda: CHANGELOG in kit.broker.topics and kit.values(CHANGELOG))
-    assert app.close(60_000)
+    assert app.close(60)
     forget(kit, IN)
     kit.send("a")
     text = refused(kit, topology, processing_guarantee=guarantee)

@@ -65,7 +65,7 @@ def test_a_worker_without_state_shows_the_same_keys(by: str, memory: bool, guara
         source.flush()
         wait_until("answers", lambda: len(broker.records("out", read_committed=True)) >= seen + answers)
         wait_until("tombstones", lambda: [value for _, value in changelog()].count(None) >= tombstones, changelog)
-        assert app.close(60_000)
+        assert app.close(60)
         return (broker.records("out", read_committed=True)[-1].value() or b"").decode()
 
     everything = "k", "*"

@@ -90,7 +90,7 @@ def test_a_store_of_a_former_changelog_is_restored(
     app = kit.start(topology, processing_guarantee=guarantee)
     assert answer(kit, "old1") == "old1"
     assert answer(kit, "old2") == "old1 old2"
-    assert app.close(60_000)
+    assert app.close(60)
     remake(kit, CHANGELOG, [("new1", "v"), ("new2", "v"), ("new3", "v")])
     restores = Restores()
     with caplog.at_level(logging.ERROR):
@@ -98,7 +98,7 @@ def test_a_store_of_a_former_changelog_is_restored(
         assert answer(kit, "x") == "new1 new2 new3 x"
     assert restores.ended == [("store", f"{CHANGELOG}-0", 3)]
     assert ("deleted and made again" in caplog.text) == (which != "in memory")
-    assert again.close(60_000)
+    assert again.close(60)
     kept = Restores()
     kit.start(topology, kept, processing_guarantee=guarantee)
     assert answer(kit, "y") == "new1 new2 new3 x y"
@@ -115,7 +115,7 @@ def test_a_store_from_before_ids_were_kept_takes_the_topic_over(
     ids, kit.broker.gives_ids = kit.broker.gives_ids, False
     app = kit.start(topology)
     assert answer(kit, "old") == "old"
-    assert app.close(60_000)
+    assert app.close(60)
     kit.broker.gives_ids = ids
     restores = Restores()
     with caplog.at_level(logging.WARNING):
@@ -123,7 +123,7 @@ def test_a_store_from_before_ids_were_kept_takes_the_topic_over(
         assert answer(kit, "next") == "next old"
     assert caplog.records == []
     assert bool(restores.ended) == (which == "in memory")
-    assert app.close(60_000)
+    assert app.close(60)
     remake(kit, CHANGELOG, [("new", "v"), ("newer", "v"), ("newest", "v")])
     kit.start(topology)
     assert answer(kit, "x") == "new newer newest x"
@@ -134,7 +134,7 @@ def test_a_cluster_without_ids_is_used_as_before(kit: Cluster) -> None:
     topology = keeping(BUILDERS["on disk"])
     app = kit.start(topology)
     assert answer(kit, "a") == "a"
-    assert app.close(60_000)
+    assert app.close(60)
     kit.broker.gives_ids = False
     restores = Restores()
     kit.start(topology, restores)
@@ -161,13 +161,13 @@ def test_a_global_store_of_a_former_topic_is_filled_anew(kit: Cluster, caplog: p
     kit.send_pairs("global", [("old1", "v"), ("old2", "v")])
     app = kit.start(topology)
     assert answer(kit, "x") == "old1 old2"
-    assert app.close(60_000)
+    assert app.close(60)
     remake(kit, "global", [("new1", "v"), ("new2", "v"), ("new3", "v")])
     with caplog.at_level(logging.ERROR):
         app = kit.start(topology)
         assert answer(kit, "x") == "new1 new2 new3"
     assert "deleted and made again" in caplog.text
-    assert app.close(60_000)
+    assert app.close(60)
     restores = Restores()
     kit.start(topology, restores)
     assert answer(kit, "x") == "new1 new2 new3"
@@ -195,7 +195,7 @@ def test_offsets_of_a_former_source_topic_are_refused(topology: Topology, guaran
     app = kit.start(topology, processing_guarantee=guarantee)
     answer(kit, "a")
     answer(kit, "b")
-    assert app.close(60_000)
+    assert app.close(60)
     former = committed_of_the_former(kit)
     before = kit.values("out")
     again = kit.app(topology, processing_guarantee=guarantee, start=False)
@@ -214,7 +214,7 @@ def test_offsets_that_were_set_anew_are_taken_over(kit: Cluster) -> None:
     """As the error says: a tool commits them without the id."""
     app = kit.start(copying())
     answer(kit, "a")
-    assert app.close(60_000)
+    assert app.close(60)
     committed_of_the_former(kit)
     kit.broker.groups.group("app").offsets[TopicPartition("in", 0)] = OffsetAndMetadata(0)
     again = kit.start(copying())

@@ -45,7 +45,7 @@ def run(cluster: Cluster, state: Path, *out: str, sent: tuple[str, ...], logged:
     cluster.until_state(app, ClientState.RUNNING)
     cluster.send(*sent)
     cluster.until_out(*before, *out)
-    assert app.close(60_000)
+    assert app.close(60)
 
 
 def told(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str, str]]:

@@ -79,7 +79,7 @@ def test_the_cut_of_a_backfill_is_that_of_its_handover(spark: Any, live: Cluster
     app = live.start(counts().build(), statestore_cache_max_bytes=0)
     group = live.broker.groups.group("app")
     live.until(lambda: all(processed(live, group, place) for place in PLACES))
-    assert app.close(30_000)
+    assert app.close(30)
     found: dict[Any, int] = {}
     for one in live.broker.records("app-counts-changelog"):
         found[one.partition(), one.key()] = int.from_bytes(one.value() or b"", "big")

@@ -123,7 +123,7 @@ def run_live(cluster: Cluster, application: str = "app", **settings: Any) -> Non
         return len(places) == 6 and all(processed(cluster, group, one) for one in places)
 
     cluster.until(done)
-    assert app.close(30_000)
+    assert app.close(30)
 
 
 def outputs(cluster: Cluster, topic: str) -> dict[Any, list[Any]]:
@@ -289,7 +289,7 @@ def left_by(cluster: Cluster) -> dict[str, Any]:
 def refuses(cluster: Cluster) -> None:
     app = cluster.app(topology())
     assert isinstance(cluster.failed(app), BootstrapIncompleteError)
-    assert app.close(30_000)
+    assert app.close(30)
 
 
 @pytest.mark.parametrize(("step", "overwrite"), [(2, False), (2, True), (3, True), (4, False), (5, True), (7, False)])
@@ -335,7 +335,7 @@ def test_an_application_that_runs_is_refused(sent: Cluster, run: Path) -> None:
     app = sent.start(topology())
     with pytest.raises(ApplicationRunningError, match="Stop all workers"):
         hand_over(sent, run, overwrite=True)
-    assert app.close(30_000)
+    assert app.close(30)
 
 
 def test_state_is_replaced_only_if_that_is_said(sent: Cluster, run: Path, expected: dict[str, Any]) -> None:
@@ -375,7 +375,7 @@ def test_a_former_application_runs_on_beside_the_new_one(sent: Cluster, run: Pat
     hand_over(sent, run, config={**CONFIG, "application.id": "app-v2"})
     run_live(sent, "app-v2")
     assert app.failure is None
-    assert app.close(30_000)
+    assert app.close(30)
 
 
 def test_a_stale_state_directory_of_the_former_life_is_not_used(tmp_path: Path, run: Path) -> None:

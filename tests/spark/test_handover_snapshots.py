@@ -63,7 +63,7 @@ class Started:
         end = live.broker.topics["in"].partitions[0].end_offset
         live.until(lambda: live.committed() == end)  # it may have had records to read from before
         self.answers = live.values()[-3:]
-        assert app.close(30_000)
+        assert app.close(30)
         messages = [one.getMessage() for one in caplog.records if one.name == "streams.restore"]
         self.taken = messages.count("snapshot taken")
         self.refused = [one for one in messages if one.startswith("the snapshot is not taken")]

@@ -85,7 +85,7 @@ def run_live(cluster: Cluster, guarantee: str, **settings: Any) -> dict[Any, lis
     app = cluster.start(topology(), statestore_cache_max_bytes=0, processing_guarantee=guarantee, **settings)
     group = cluster.broker.groups.group("app")
     cluster.until(lambda: all(processed(cluster, group, TopicPartition("in", number)) for number in range(2)))
-    assert app.close(30_000)
+    assert app.close(30)
     found: dict[Any, list[Any]] = {}
     for one in cluster.broker.records("out"):
         found.setdefault(one.key(), []).append(one.value())

@@ -118,6 +118,6 @@ def test_a_store_that_was_renamed_since_the_handover_is_refused(live: Cluster, t
     live.until_state(app, ClientState.RUNNING)
     send_all(live.clients.producer({}), [Sent("in", 0, b"k", b"x", LONG_AGO + 2)])
     live.until(lambda: live.broker.groups.group("app").offsets[next(iter(before))].offset == 3)
-    assert app.close(30_000)
+    assert app.close(30)
     app = live.app(latest("sums")(), CONFIG)  # stores come and go once the application has committed
     live.until_state(app, ClientState.RUNNING)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from processor_api.errors import StateDirectoryError
-from runtime_support.running_app import CLOSE_MS, Cluster
+from runtime_support.running_app import CLOSE_TIMEOUT, Cluster
 from spark_support.stores_app import SETTINGS, STORES, records, topology
 from streams.spark import SparkBridgeError, UnsupportedStore, read_state
 from streams.testing import RawRecord, TopologyTestDriver
@@ -72,7 +72,7 @@ def state_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for key, value, time, headers in records(1, COUNT):
             cluster.send(value, topic="input", key=key, timestamp=time, headers=headers)
         wait_until("all is processed", lambda: cluster.committed("input") == COUNT)
-        assert app.close(CLOSE_MS)
+        assert app.close(CLOSE_TIMEOUT)
     return directory
 
 

@@ -113,7 +113,7 @@ def test_rows_of_stores(cli: ClusterCommands, tmp_path: Path, capsys: pytest.Cap
         return Printed(status, *capsys.readouterr())
 
     wait_until("it is committed", lambda: "owned" in dumped().out)
-    app.close(30_000)
+    app.close(30)
     for words in ((), ("--format", "json")):
         assert harmless(dumped(*words)).out.count("forged") == 3
 

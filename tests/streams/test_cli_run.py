@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -49,9 +50,9 @@ class Scripted:
         self.calls.append("start")
         self.state = "RUNNING"
 
-    def wait(self, timeout_ms: int | None = None) -> bool:
-        assert timeout_ms is not None
-        assert 0 < timeout_ms <= 1000
+    def wait(self, timeout_s: float | None = None) -> bool:
+        assert timeout_s is not None
+        assert 0 < timeout_s <= 1
         if not self.steps:
             return True
         self.steps.pop(0)()
@@ -60,8 +61,9 @@ class Scripted:
     def is_ready(self) -> bool:
         return self.ready
 
-    def close(self, timeout_ms: int | None = None) -> bool:
-        self.calls.append(f"close {timeout_ms}")
+    def close(self, timeout: timedelta | float | None = None) -> bool:
+        given = timeout // timedelta(milliseconds=1) if isinstance(timeout, timedelta) else timeout
+        self.calls.append(f"close {given}")
         return self.closes
 
 

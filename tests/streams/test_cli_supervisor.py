@@ -43,8 +43,8 @@ class Application:
         note("made")
     def start(self):
         note("started")
-    def wait(self, timeout_ms):
-        time.sleep(timeout_ms / 1000)
+    def wait(self, timeout_s):
+        time.sleep(timeout_s)
         if BEHAVIOUR == "fails" and self.waited:
             raise RuntimeError("cannot go on")
         while BEHAVIOUR == "hungry" and (NOTES / f"eat-{os.getpid()}").exists():
@@ -53,7 +53,7 @@ class Application:
         return False
     def is_ready(self):
         return True
-    def close(self, timeout_ms=None):
+    def close(self, timeout=None):
         if BEHAVIOUR == "stuck":
             note("closing")
             time.sleep(600)
@@ -416,13 +416,13 @@ def test_a_worker_that_ran_between_two_looks_at_its_state_has_run() -> None:
 
         def start(self) -> None: ...
 
-        def wait(self, timeout: int | None = None, /) -> bool:
+        def wait(self, timeout: Any = None, /) -> bool:
             return True
 
         def is_ready(self) -> bool:
             return False
 
-        def close(self, timeout: int | None = None, /) -> bool:
+        def close(self, timeout: Any = None, /) -> bool:
             return True
 
     reported: list[bool] = []

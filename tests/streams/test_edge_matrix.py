@@ -9,10 +9,11 @@ import os
 import re
 import traceback
 from collections.abc import Callable, Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
@@ -521,6 +522,56 @@ def test_odd_values_are_taken_or_refused(name: str, stores: Any) -> None:
     )
     attempts()  # what is not odd is taken
     assert list(attempts.surprises()) == []
+
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MS = timedelta(milliseconds=1)
+FORMS: dict[str, Callable[[int], tuple[list[Any], list[Any]]]] = {
+    "Duration": lambda ms: ([ms, np.int64(ms), ms * MS], [float(ms), np.float64(ms), ms * MS + MS / 2, f"{ms}", EPOCH]),
+    "Timestamp": lambda ms: ([ms, np.int64(ms), EPOCH + ms * MS, (EPOCH + ms * MS).astimezone(ZoneInfo("Asia/Tokyo"))],
+                             [float(ms), np.float64(ms), ms * MS, f"{ms}", datetime(2024, 1, 1)]),  # noqa: DTZ001
+}  # fmt: skip
+"""By what an annotation says, a number of milliseconds in the forms that are taken, and in those that are refused."""
+
+
+def times_of(call: Call) -> dict[str, str]:
+    """The parameters of a call that take a time, with what they are annotated as."""
+    found = {
+        name: next((kind for kind in FORMS if re.search(rf"\b{kind}\b", str(one.annotation))), "")
+        for name, one in call.parameters.items()
+    }
+    return {name: kind for name, kind in found.items() if kind}
+
+
+def is_refused(attempts: Attempts, parameter: str, value: Any) -> bool:
+    try:
+        attempts(**{parameter: value})
+    except OURS:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("name", [name for name, call in TRIED.items() if times_of(call)])
+def test_times_are_taken_in_each_form_and_in_no_other(name: str, stores: Any) -> None:
+    """Reads of stores took integers alone, and parts of a millisecond were cut off (semantics 192)."""
+    call = TRIED[name]
+    how = DRIVEN.get(call.owner)
+    attempts = Attempts(
+        call, MADE.get(call.owner, type(None)) if how is None else lambda: getattr(stores, how[1])(how[0])
+    )
+    attempts()
+    for parameter, kind in times_of(call).items():
+        taken, refused = FORMS[kind](VALID.get(parameter) or (0 if kind == "Timestamp" else 10))
+        for value in taken:
+            attempts(**{parameter: value})
+        for value in refused:
+            assert is_refused(attempts, parameter, value), f"{parameter}={value!r} is taken"
+
+
+def test_times_are_everywhere() -> None:
+    found = [kind for call in TRIED.values() for kind in times_of(call).values()]
+    assert found.count("Duration") > 40
+    assert found.count("Timestamp") > 40
 
 
 def test_each_reason_is_needed() -> None:

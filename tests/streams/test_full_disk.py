@@ -75,7 +75,7 @@ def until(reached):
     end = time.monotonic() + 100
     while not reached():
         assert time.monotonic() < end, (log.lines, app.state, committed())
-        app.wait(20)
+        app.wait(0.02)
 
 with KafkaStreams(topology, settings, clients=clients) as app:
     until(lambda: log.lines)

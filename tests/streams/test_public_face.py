@@ -13,6 +13,17 @@ from tools.public_names import FOREIGN, MODULES
 DURATIONS = re.compile(r"timeout|interval|duration|retention|window_size|grace|time_to_wait|auto_advance|^advance$")
 
 
+TIMES = re.compile(
+    r"as_of|time|timestamp|(from|to|start)_time|time_(from|to)|(session|window)_start|session_end|earliest_end"
+    r"|latest_(end|start)|initial_wall_clock_time|start_timestamp"
+)
+
+OF_THE_LIBRARY = re.compile(
+    r"ErrorHandlerContext|windows_for|RemoteRow|log_change|pipe_raw|EmbeddedKafka\.produce|TestInputTopic\.__init__|History"
+)
+"""Calls that the library makes with its own times, or that take bytes, or names of columns."""
+
+
 def parameters() -> Iterator[tuple[str, inspect.Parameter]]:
     """Of all public functions, constructors and methods, by the full name of the call."""
     for module_name in MODULES:
@@ -36,13 +47,23 @@ def parameters_of(function: Callable[..., Any]) -> list[inspect.Parameter]:
     return list(inspect.signature(function).parameters.values())
 
 
-def test_durations_are_timedeltas_or_integer_milliseconds() -> None:
-    """`wait(10)` waited 10 s, and `close(10)` 10 ms."""
+def test_durations_are_timedeltas_or_milliseconds_and_timeouts_are_seconds() -> None:
+    """`close(10)` waited 10 ms, where Python's own calls count seconds (semantics 192)."""
     found = [(call, one) for call, one in parameters() if DURATIONS.search(one.name)]
     assert len(found) > 30
     ours = [(call, one) for call, one in found if "StreamsConfig" not in call]
-    assert [call for call, one in ours if "Duration" not in str(one.annotation) and not one.name.endswith("_ms")] == []
+    wanted = [(call, one, "Timeout" if one.name == "timeout" else "Duration") for call, one in ours]
+    assert [
+        call for call, one, kind in wanted if kind not in str(one.annotation) and not one.name.endswith("_ms")
+    ] == []
     assert [call for call, one in parameters() if one.name.endswith(("_s", "seconds"))] == []
+
+
+def test_times_are_milliseconds_or_datetimes() -> None:
+    """Reads of stores took milliseconds alone, where Java takes an ``Instant``."""
+    found = [(call, one) for call, one in parameters() if TIMES.fullmatch(one.name) and not OF_THE_LIBRARY.search(call)]
+    assert len(found) > 60
+    assert sorted({call for call, one in found if not re.search(r"\bTime(stamp)?\b", str(one.annotation))}) == []
 
 
 def test_no_call_finds_its_meaning_in_the_number_of_its_arguments() -> None:

@@ -38,7 +38,7 @@ producer.produce("in", b"no number", b"k", 0, None, None, 5, None)
 producer.flush()
 app = KafkaStreams(builder.build(), settings, clients=clients)
 app.start()
-app.wait(60_000)
+app.wait(60)
 app.close()
 assert app.state == "ERROR", app.state
 settings["processing.exception.handler"] = log_and_continue_processing

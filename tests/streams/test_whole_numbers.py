@@ -154,7 +154,8 @@ def test_a_worker_says_the_same() -> None:
         app = kafka.start(topology("set", 1500.75))
         kafka.create_input_topic("in", "string", "string").pipe_input("k", "v")
         wait_until("it has failed", lambda: app.failure is not None)
-        assert "a record's timestamp is a whole number of milliseconds since 1970, got 1500.75" in str(app.failure)
+        assert "a record's timestamp is a whole number of milliseconds since 1970, or a datetime" in str(app.failure)
+        assert "got 1500.75" in str(app.failure)
 
 
 @pytest.mark.parametrize("time", [np.int64(7), Indexed()])
@@ -239,4 +240,4 @@ def test_a_time_out_of_the_world_is_not_piped() -> None:
                 driver.create_input_topic("in").pipe_input("k", "v", wrong)  # type: ignore[arg-type]
         driver.create_input_topic("in").pipe_input("k", "v", np.int64(3))
         assert driver.create_output_topic("out").read_record().timestamp == 3
-    assert to_ms(timedelta.max, "x") > 0
+    assert to_ms(timedelta.max - timedelta(microseconds=999), "x") > 0

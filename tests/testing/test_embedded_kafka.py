@@ -39,7 +39,7 @@ def test_an_application_runs_and_goes_on_after_a_restart(guarantee: str, tmp_pat
                 source.pipe_input(key, "v")
             records = kafka.read_records("out", 3, Serdes.STRING, Serdes.LONG)
             assert sorted(records, key=lambda record: record.key) == [TestRecord(key, run, 7) for key in "abc"]
-            assert app.close(30_000)
+            assert app.close(30)
     assert [one.state for one in kafka.applications] == [ClientState.NOT_RUNNING] * 2
     assert len(list(tmp_path.rglob("CURRENT"))) == 2  # a database of each partition's task
 
@@ -48,7 +48,7 @@ def test_what_does_not_come_is_told_with_what_came() -> None:
     with EmbeddedKafka() as kafka:
         kafka.create_input_topic("in").pipe_input("k", "v", 3)
         with pytest.raises(TimeoutError, match=r"1 of 2 records of topic 'in' came .*'k'.*no application was started"):
-            kafka.read_records("in", 2, timeout=100)
+            kafka.read_records("in", 2, timeout=0.1)
         with pytest.raises(StreamsError, match="topic 'elsewhere' does not exist"):
             kafka.read_records("elsewhere", 1)
 
@@ -65,7 +65,7 @@ def test_a_failed_application_s_error_is_raised_in_place_of_waiting() -> None:
         kafka.create_input_topic("in").pipe_input("k", "v")
         with pytest.raises(StreamsError, match=r"ValueError in node .*: no v"):
             kafka.read_records("out", 1)
-        assert app.wait(30_000)
+        assert app.wait(30)
 
 
 def test_an_application_that_cannot_start_says_why() -> None:

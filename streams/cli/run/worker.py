@@ -9,9 +9,11 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import timedelta
 from typing import Protocol
 
 from processor_api.errors import StreamsError
+from processor_api.user_code.durations import Timeout
 from streams.cli.output.failures import FAILED
 from streams.cli.output.terminal import say_error
 from streams.cli.run.readiness import Readiness
@@ -20,7 +22,7 @@ from streams.user_exits import as_error
 
 log = logging.getLogger("streams.cli")
 
-_SLICE_MS = 200
+_SLICE_S = 0.2
 _MOST_GRACE_S = 5.0
 _START_GRACE_S = 2.0
 
@@ -38,12 +40,12 @@ class Application(Protocol):
 
     def start(self) -> None: ...
 
-    def wait(self, timeout: int | None = None, /) -> bool:
-        """Returns whether it came to a terminal state within the time, in ms."""
+    def wait(self, timeout: Timeout | None = None, /) -> bool:
+        """Returns whether it came to a terminal state within the time."""
         ...
 
-    def close(self, timeout: int | None = None, /) -> bool:
-        """Returns whether it closed within the time, in ms."""
+    def close(self, timeout: Timeout | None = None, /) -> bool:
+        """Returns whether it closed within the time."""
         ...
 
 
@@ -132,7 +134,7 @@ def _run(
     ready: Readiness,
 ) -> None:
     try:
-        while not application.wait(_SLICE_MS):
+        while not application.wait(_SLICE_S):
             if application.state == "RUNNING":
                 running()
             ready(application.is_ready())
@@ -143,7 +145,7 @@ def _run(
         if getattr(application, "has_run", False):  # perhaps between two looks at its state
             running()
         ready(False)
-        if application.close(close_timeout_ms):
+        if application.close(timedelta(milliseconds=close_timeout_ms)):
             stop.closed.set()
     if application.failure is not None:
         raise application.failure
@@ -168,14 +170,14 @@ def _started(application: Application, stop: StopRequest, close_timeout_ms: int)
     thread = threading.Thread(target=start, name="start", daemon=True)
     thread.start()
     while thread.is_alive() and not stop.asked.is_set():
-        thread.join(_SLICE_MS / 1000)
+        thread.join(_SLICE_S)
     if thread.is_alive():
         application.close(0)  # this ends a start that fills global stores
     thread.join(_START_GRACE_S)
     if not thread.is_alive() and not failures:
         return True
     if not stop.asked.is_set():
-        if application.close(close_timeout_ms):
+        if application.close(timedelta(milliseconds=close_timeout_ms)):
             stop.closed.set()
         raise failures[0]
     log.info("stopped before it started", extra={"reason": stop.reason})

@@ -16,6 +16,7 @@ from processor_api.record import DropReason
 from processor_api.stores.global_store import GlobalStore
 from processor_api.task_id import TaskId, TopicPartition
 from processor_api.topology.data import TopologyData
+from processor_api.user_code.durations import Timestamp
 from state.write_buffer.store_kind import OpenStore
 from streams.metrics.registry import Metrics
 from streams.runtime.global_stores.stores import GlobalStores
@@ -52,7 +53,7 @@ class _NoPunctuations(Punctuations):
         callback: Punctuator,
         *,
         now_ms: int,
-        start_ms: int | None = None,
+        start: Timestamp | None = None,
     ) -> Schedule:
         raise TopologyError(f"processor {node!r} fills a global store and cannot schedule punctuations", node=node)
 

@@ -25,7 +25,7 @@ from processor_api.record import (
 from processor_api.serde import Serde
 from processor_api.task_id import TaskId
 from processor_api.texts import repr_of
-from processor_api.user_code.durations import LAST_MS, Duration, to_ms
+from processor_api.user_code.durations import LAST_MS, Duration, Timestamp, to_ms
 from processor_api.user_code.given_values import with_prefix
 from state.guards.guard import GuardedStore, guarded
 from state.guards.policies import OneThread
@@ -222,13 +222,13 @@ class NodeContext:
         return found
 
     def schedule(
-        self, interval: Duration, kind: PunctuationType, callback: Punctuator, *, start_time: int | None = None
+        self, interval: Duration, kind: PunctuationType, callback: Punctuator, *, start_time: Timestamp | None = None
     ) -> Cancellable:
         """Schedules a punctuation of the node."""
         by_stream = kind is PunctuationType.STREAM_TIME
         now = self.environment.cursor.stream_time if by_stream else self.clock.time_ms()
         return self._punctuations.schedule(
-            self.node, to_ms(interval, "interval"), kind, callback, now_ms=now, start_ms=start_time
+            self.node, to_ms(interval, "interval"), kind, callback, now_ms=now, start=start_time
         )
 
     def processing_context(self, *, fixed_key: bool = False) -> UserContext:
@@ -336,7 +336,7 @@ class UserContext:
         return self._node.facade(name)
 
     def schedule(
-        self, interval: Duration, kind: PunctuationType, callback: Punctuator, *, start_time: int | None = None
+        self, interval: Duration, kind: PunctuationType, callback: Punctuator, *, start_time: Timestamp | None = None
     ) -> Cancellable:
         """Schedules a punctuation of the processor."""
         return self._node.schedule(interval, kind, callback, start_time=start_time)

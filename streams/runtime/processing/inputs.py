@@ -23,7 +23,7 @@ from processor_api.timestamps import (
     fail_on_invalid_timestamp,
     log_and_skip_on_invalid_timestamp,
 )
-from processor_api.user_code.durations import LAST_MS, whole_number
+from processor_api.user_code.durations import LAST_MS, whole_ms
 from state.row_format.record_context import message_bytes
 from streams.kafka.offset_metadata import SkipRule
 from streams.runtime.processing.environment import Environment
@@ -176,12 +176,11 @@ class InputReader:
             self._environment.errors.extraction(self.source.node, error, self.cursor)
         if type(extracted) is not int or extracted > LAST_MS:
             # Integers of other types, such as numpy's, are times too.
-            time = whole_number(extracted)
+            time = whole_ms(extracted)
             if time is not None and time <= LAST_MS:
                 return time
-            self._environment.errors.extraction(
-                self.source.node, TypeError(f"expected an int (ms), got {repr_of(extracted)}"), self.cursor
-            )
+            wrong = TypeError(f"expected an int (ms) or a datetime with a zone, got {repr_of(extracted)}")
+            self._environment.errors.extraction(self.source.node, wrong, self.cursor)
         return extracted
 
 

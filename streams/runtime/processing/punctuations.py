@@ -9,6 +9,7 @@ from collections.abc import Callable
 from processor_api.punctuation import PunctuationType, Punctuator, check_schedule
 from processor_api.record import NO_TIMESTAMP
 from processor_api.user_code.checks import check_function
+from processor_api.user_code.durations import Timestamp
 
 NEVER = 1 << 62
 
@@ -56,15 +57,15 @@ class Punctuations:
         callback: Punctuator,
         *,
         now_ms: int,
-        start_ms: int | None = None,
+        start: Timestamp | None = None,
     ) -> Schedule:
         """Adds a punctuation; ``now_ms`` is the current wall-clock or stream time, whichever the kind follows.
 
         :raises ValueError: if the interval is below 1 ms or the start is negative.
-        :raises TypeError: if the kind is none, or the start no whole number.
+        :raises TypeError: if the kind is none, or the start no point in time.
         :raises TopologyError: if the callback is no plain function of the timestamp.
         """
-        check_schedule(f"node {node!r}: a punctuation's", interval_ms, kind, start_ms)
+        start_ms = check_schedule(f"node {node!r}: a punctuation's", interval_ms, kind, start)
         check_function(callback, "callback", f"schedule of node {node!r}", ("timestamp",), node=node)
         if start_ms is None:
             # The grid of stream time begins at 0, so the first record runs it (semantics 90).

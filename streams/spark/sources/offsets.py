@@ -15,7 +15,7 @@ from processor_api.clock import Clock, SystemClock
 from processor_api.errors import RetryableError, StreamsError
 from processor_api.task_id import TopicPartition
 from processor_api.texts import repr_of
-from processor_api.user_code.durations import Duration, to_ms
+from processor_api.user_code.durations import Timeout, to_seconds
 from streams.config import StreamsConfig, clients
 from streams.kafka.client_errors import HEALED, LOST
 from streams.kafka.confluent.clients import ConfluentClients
@@ -118,7 +118,7 @@ def pin_offsets(
     end: Place | Mapping[str, Place] = "latest",
     partitions: Collection[int] | None = None,
     isolation: str = "read_committed",
-    timeout: Duration = 30_000,
+    timeout: Timeout = 30,
 ) -> OffsetRanges:
     """Returns the offsets that topics have now, from ``start`` to ``end``.
 
@@ -128,14 +128,14 @@ def pin_offsets(
 
     :param start: for all topics, or by topic.
     :param partitions: only these; all by default.
-    :param timeout: how long the brokers may take to answer; a timedelta or ms.
+    :param timeout: how long the brokers may take to answer; a timedelta or seconds.
     :raises UnknownPartitionCount: if a topic does not exist, or has no such partition.
     :raises NaiveTimestampError: if a time has no zone.
     :raises TimestampRangeError: if a time is an integer that seems to be in another unit than ms.
     :raises OffsetRangeLost: if a start by offset is not in the topic any more, or an end is not in it yet.
     """
     check_isolation(isolation)
-    timeout_s = to_ms(timeout, "timeout") / 1000
+    timeout_s = to_seconds(timeout, "timeout")
     names = sorted({topics} if isinstance(topics, str) else set(topics))
     settings = cluster_settings(config)
     kafka = ConfluentClients()

@@ -281,7 +281,7 @@ class Run:
             if self.case == "state-listener-raises":
                 app.set_state_listener(fails)
             with app:
-                app.wait(self.until_written(GOES_ON[self.case]) if self.case in GOES_ON else int(DEADLINE_S * 1000))
+                app.wait(self.until_written(GOES_ON[self.case]) if self.case in GOES_ON else DEADLINE_S)
         finally:
             self.ended.set()
             feeder.join()
@@ -292,7 +292,7 @@ class Run:
         self.send(range(1, 3))
 
     def until_written(self, records: int) -> int:
-        """How long, in ms, to wait for the end once so many records are written."""
+        """How long, in seconds, to wait for the end once so many records are written."""
         deadline = time.monotonic() + DEADLINE_S
         while len(self.written()) < records and time.monotonic() < deadline:
             time.sleep(0.01)
@@ -303,7 +303,7 @@ class Run:
         deadline = time.monotonic() + DEADLINE_S
         with KafkaStreams(CASES[self.case](), self.settings, clients=self.clients) as app:
             while len(self.written()) < 3 and time.monotonic() < deadline:
-                app.wait(20)
+                app.wait(0.02)
 
     def written(self) -> list[str]:
         return [(record.value() or b"").decode().lower() for record in self.broker.records("out")]

@@ -29,7 +29,7 @@ from waiting import REPORTS, wait_until
 __all__ = ["Cluster", "Counting", "JumpingClock", "Restores", "counting", "passing_on"]
 
 S = Serdes.STRING
-CLOSE_MS = 30_000
+CLOSE_TIMEOUT = 30
 
 
 class Restores:
@@ -166,7 +166,7 @@ class Cluster:
         for key, value, timestamp in records:
             self.send(value, key=key, timestamp=timestamp)
         wait_until("there is an answer", lambda: len(self.values()) > before)
-        assert app.close(CLOSE_MS), self.told()
+        assert app.close(CLOSE_TIMEOUT), self.told()
         return self.values()[-1]
 
     # ------------------------------------------------------------------ records
@@ -256,7 +256,7 @@ class Cluster:
         """Closes the applications, each of which ends in time."""
         try:
             for app in self.apps:
-                assert app.close(CLOSE_MS), self.told()
+                assert app.close(CLOSE_TIMEOUT), self.told()
         finally:
             if self.told in REPORTS:
                 REPORTS.remove(self.told)

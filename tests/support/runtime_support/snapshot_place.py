@@ -77,7 +77,7 @@ class Place:
         end = self.cluster.broker.topics["in"].partitions[0].end_offset
         wait_until("they are committed", lambda: self.cluster.committed() == end)
         wait_until("a snapshot has them", self._complete)
-        assert app.close(30_000)
+        assert app.close(30)
 
     def _complete(self) -> bool:
         logged = self.cluster.broker.records(CHANGELOG)
@@ -92,5 +92,5 @@ class Place:
         self.cluster.send(*values)
         wait_until("they are answered", lambda: len(self.cluster.values()) >= before + len(values))
         answers = self.cluster.values()[before:]
-        assert app.close(30_000)
+        assert app.close(30)
         return answers, sum(count for _, _, count in restores.ended)

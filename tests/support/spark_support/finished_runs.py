@@ -76,7 +76,7 @@ def run_directory(
         plans = plan_tasks(made, {"application.id": application}, {**partitions, **sinks})
         inputs = [place for plan in plans for one in range(plan.tasks) for place in plan.partitions(one)]
         cluster.until(lambda: all(processed(cluster, group, place) for place in inputs))
-        assert app.close(30_000)
+        assert app.close(30)
         tasks = [_task(path, cluster, group, plan, one, sinks) for plan in plans for one in range(plan.tasks)]
     histories = {topic: {"offset": "offset" if offsets else None} for topic in partitions}
     run = {"version": 1, "application_id": application, "inputs": histories, "cut": cut, "options": {}, "stages": 1}
