@@ -18,6 +18,7 @@ import re
 import uuid
 from collections.abc import Callable
 from functools import lru_cache, partial
+from operator import countOf
 from typing import Any
 
 from processor_api.serde import Serde
@@ -41,7 +42,6 @@ PLAIN = frozenset((str, int, bool, type(None)))
 """Types whose values are in JSON as they are."""
 _LONG_FLOAT = re.compile(rb"[0-9]e[-+0-9]|0\.0000")
 """Where versions of orjson, and the standard library, have different texts of one float."""
-_LARGE_NUMBER = re.compile(rb"[eE]\+?[0-9]{3}|[0-9]{309}")
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _HINTS = {
     "Decimal": "; write str(number), which keeps its digits, or let a model with a field of that type be the serde",
@@ -149,14 +149,17 @@ def _by_orjson(
         if data is None:  # perhaps it only does not know it, such as an integer beyond 64 bits
             return write_exact(value)
         nulls = data.count(b"null")
-        if nulls and not (type(value) is dict and list(value.values()).count(None) == nulls) and loads(data) != value:
+        if nulls and not (type(value) is dict and countOf(value.values(), None) == nulls) and loads(data) != value:
             return write_exact(value)  # one null may be a NaN
         return data[:-1]
 
     def write_sorted(value: Any) -> bytes:
-        data = write(value)
         if type(value) is str or (type(value) is dict and PLAIN.issuperset(map(type, value.values()))):
-            return data
+            try:
+                return dumps(value, form, option)[:-1]
+            except TypeError:
+                pass
+        data = write(value)
         return write_exact(value) if _LONG_FLOAT.search(data) else data
 
     def read(data: bytes) -> Any:
@@ -190,14 +193,27 @@ def _by_standard_library(
 
 
 def _read_by_standard_library(data: bytes) -> Any:
-    parse_float = _finite if _LARGE_NUMBER.search(data) else None
-    value = json.loads(data.decode(), parse_constant=_refuse_constant, parse_float=parse_float)
-    if _SURROGATE.search(data):
+    value = _decode(data.decode())
+    if b"\\u" in data and _SURROGATE.search(data):
         try:
             json.dumps(value, ensure_ascii=False).encode()
         except UnicodeEncodeError:
             raise ValueError("json: a text has half of a surrogate pair") from None
     return value
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(f"json: {repr_of(text)} is beyond the largest number")
+    return number
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"json: {name} is not JSON")
+
+
+_decode = json.JSONDecoder(parse_float=_finite, parse_constant=_refuse_constant).decode
 
 
 def _form_by(default: Callable[[Any], Any] | None, sort_keys: bool) -> Form:
@@ -313,14 +329,3 @@ def _name(name: Any) -> str:
     if isinstance(name, str):
         return name.value if isinstance(name, enum.Enum) else exact_text(name)
     raise NotJson(f"Dict key must be str: JSON has no other names in an object, got {repr_of(name)}")
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if math.isinf(number):
-        raise ValueError(f"json: {repr_of(text)} is beyond the largest number")
-    return number
-
-
-def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"json: {name} is not JSON")

@@ -12,8 +12,7 @@ import decimal
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import reduce
-from operator import call
+from operator import call, countOf
 from typing import Any, NamedTuple
 
 from processor_api.texts import repr_of
@@ -56,10 +55,12 @@ _MANY_FORMS = frozenset(("float", "decimal", "datetime", "time", "dict", "set", 
 _SUBSCHEMAS = ("schema", "items_schema", "keys_schema", "values_schema", "fields", "definitions", "choices")
 _PLAIN = frozenset(("str", "int", "bool", "float", "none"))
 """Kinds of schemas whose values JSON tells apart, so that a union of them comes back."""
-_has_other_zone = re.compile(rb'[-+][0-9]{2}:[0-9]{2}"').search
-"""Finds a time in a zone other than UTC, whose offset may be cut to minutes."""
+_is_east, _is_west = re.compile(rb'\+[0-9]{2}:[0-9]{2}"').search, re.compile(rb'-[0-9]{2}:[0-9]{2}"').search
+"""Find a time in a zone other than UTC, whose offset may be cut to minutes."""
 _has_long_integer = re.compile(rb"[0-9]{4301}").search
 """Finds an integer with more digits than Python reads."""
+MOST_DIGITS = 4300
+PLUS = ord("+")
 
 Doubt = Callable[[bytes, Any], bool]
 """Returns whether a value that was written as some bytes may come back as another."""
@@ -85,27 +86,23 @@ class ModelShape(NamedTuple):
         """Returns the function that is asked about each value that is written; it looks for no more than there is."""
         if self.is_uncertain:
             return lambda data, value: True
-        doubts: list[Doubt] = [lambda data, value: len(data) > 4300 and _has_long_integer(data) is not None]
-        if self.has_floats:
-            doubts.append(_has_a_null_for_a_number)
-        if self.has_decimals:  # as decimals they are the texts "NaN" and "Infinity"
-            doubts.append(lambda data, value: b'N"' in data or b'y"' in data)
-        if self.has_times:
-            doubts.append(lambda data, value: _has_other_zone(data) is not None)
-        if self.classes:
-            subclasses: list[Callable[[], Any]] = [kind.__subclasses__ for kind in self.classes]
-            doubts.append(lambda data, value: any(map(call, subclasses)))
-        return reduce(_either, doubts)
+        _, has_floats, has_decimals, has_times, classes, _ = self
+        subclasses: list[Callable[[], Any]] = [kind.__subclasses__ for kind in classes]
 
+        def doubt(data: bytes, value: Any) -> bool:  # each value of a topic comes by here
+            if has_floats:  # NaN is written as null; not so if there are as many as fields that are None
+                nulls = data.count(b"null")
+                if nulls and countOf(getattr(value, "__dict__", {}).values(), None) != nulls:
+                    return True
+            if has_decimals and (b'N"' in data or b'y"' in data):  # "NaN" and "Infinity"
+                return True
+            if has_times and ((PLUS in data and _is_east(data) is not None) or _is_west(data) is not None):
+                return True
+            if subclasses and any(map(call, subclasses)):
+                return True
+            return len(data) > MOST_DIGITS and _has_long_integer(data) is not None
 
-def _either(first: Doubt, second: Doubt) -> Doubt:
-    return lambda data, value: first(data, value) or second(data, value)
-
-
-def _has_a_null_for_a_number(data: bytes, value: Any) -> bool:
-    """NaN and infinities are written as null. Not so if there are as many as fields that are ``None``."""
-    nulls = data.count(b"null")
-    return nulls > 0 and list(getattr(value, "__dict__", {}).values()).count(None) != nulls
+        return doubt
 
 
 def shape_of(schema: Any) -> ModelShape:
