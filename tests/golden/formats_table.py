@@ -361,7 +361,7 @@ def _task_ids_sorted(vector: Fields) -> Fields:
 
 
 FORMATS: Mapping[str, Callable[[Input], Fields]] = {
-    "string": _serde(Serdes.STRING, exact=False),  # a lone surrogate comes back as a question mark
+    "string": _serde(Serdes.STRING),
     "long": _serde(Serdes.LONG),
     "int": _serde(Serdes.INTEGER),
     "short": _serde(Serdes.SHORT),
