@@ -154,7 +154,10 @@ def _flag(value: Any) -> bool:
 
 def _whole(name: str, value: Any) -> int:
     if isinstance(value, timedelta) and name.endswith(".ms"):
-        return to_ms(value, name)
+        try:
+            return to_ms(value, name)
+        except TypeError as error:
+            raise ValueError(str(error).removeprefix(f"{name} ")) from None
     if not isinstance(value, (bool, float)):
         try:
             return int(value)

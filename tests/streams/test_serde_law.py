@@ -8,6 +8,7 @@ import enum
 import json
 import math
 import os
+import pickle
 import struct
 import subprocess
 import sys
@@ -392,6 +393,14 @@ def test_a_key_without_what_was_not_given_is_refused() -> None:
     serde = pydantic_serde(Line, exclude_unset=True)
     with pytest.raises(ValueError, match="exclude_unset leaves out what was not given, so equal keys"):
         serde.bind("t", is_key=True).serialize(Line())
+
+
+@pytest.mark.parametrize("name", LAW)
+def test_serdes_of_other_processes_write_the_same(name: str) -> None:
+    """They go there by pickle, those of keys too."""
+    serde, found = LAW[name], pickle.loads(pickle.dumps(LAW[name]))
+    for value in VALUES:
+        assert value is None or written(found, value) == written(serde, value)
 
 
 def of_a_process(seed: int, *missing: str) -> Any:
