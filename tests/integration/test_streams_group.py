@@ -12,6 +12,7 @@ from integration_support.counting import PARTITIONS, Counting
 from integration_support.topics import Topics
 from integration_support.workers import Worker, Workers
 from tools.kafka.broker import Broker
+from tools.kafka.jars import version
 from waiting import wait_until
 
 SHORT_SESSIONS = {
@@ -20,6 +21,7 @@ SHORT_SESSIONS = {
     "group.streams.min.heartbeat.interval.ms": "1000",
     "group.streams.heartbeat.interval.ms": "1000",
 }
+LONG_SESSIONS = {"group.streams.max.session.timeout.ms": "600000", "group.streams.session.timeout.ms": "600000"}
 GUARANTEES = ["exactly_once_v2", pytest.param("at_least_once", marks=pytest.mark.slow)]
 
 
@@ -134,7 +136,6 @@ def test_what_the_brokers_refuse_ends_a_worker_with_what_to_do(topics: Topics, w
     running = counting.start().wait_running()
     own, other = counting.input, topics.create("other", 4)
     for settings, read, says in [
-        ({"group.instance.id": "mine"}, own, "need Kafka 4.4 or later"),
         ({}, other, "streams groups upgrade-topology"),
         ({"group.protocol": "classic"}, own, "INCONSISTENT_GROUP_PROTOCOL"),
     ]:
@@ -147,6 +148,45 @@ def test_what_the_brokers_refuse_ends_a_worker_with_what_to_do(topics: Topics, w
     with topics.reader(counting.output) as reader:
         counting.read_round(reader)
     running.stop()
+
+
+@pytest.mark.slow
+def test_a_static_member_gets_its_tasks_back_after_a_restart(
+    start_broker: Callable[..., Broker], tmp_path: Path, unique_name: Callable[[str], str]
+) -> None:
+    """Within its session, and no other member notices. Brokers before 4.4 refuse it, which ends the worker."""
+    broker = start_broker(LONG_SESSIONS)
+    topics, workers = Topics(broker.bootstrap, unique_name), Workers(tmp_path, broker.bootstrap, unique_name("app"))
+    try:
+        counting = streams_group(topics, workers)
+        counting.send()
+
+        def start(name: str) -> Worker:
+            counting._settings["group.instance.id"] = name
+            return counting.start(state_dir=tmp_path / name)
+
+        first = start("one")
+        if tuple(map(int, version().split("."))) < (4, 4):
+            assert first.wait() != 0
+            assert "need Kafka 4.4 or later" in first.text
+            return
+        first.wait_running()
+        second = start("two").wait_running()
+        second.wait_for("task runs")
+        with topics.reader(counting.output) as reader:
+            counting.read_round(reader)
+            known = len(first.events("assignment"))
+            second.stop()
+            again = start("two").wait_running()
+            again.wait_for("task runs")
+            counting.send()
+            counting.read_round(reader)
+            assert len(first.events("assignment")) == known
+            first.stop()
+            again.stop()
+            counting.check(reader)
+    finally:
+        workers.close()
 
 
 @pytest.mark.slow

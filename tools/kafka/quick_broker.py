@@ -41,9 +41,7 @@ class QuickBroker(Broker):
         return [*OPTIONS, f"-XX:SharedArchiveFile={_archive(_made())}"]
 
     def _format(self, start: Sequence[str], config: Path) -> None:
-        self._data.mkdir(parents=True, exist_ok=True)
-        for file in _data(_made()).iterdir():
-            shutil.copy(file, self._data)
+        shutil.copytree(_data(_made()), self._data, dirs_exist_ok=True)
         properties = self._data / "meta.properties"
         text = properties.read_text()
         for name in ("cluster.id", "directory.id"):
