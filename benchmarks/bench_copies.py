@@ -29,10 +29,9 @@ from typing import Any
 
 from confluent_kafka import Producer
 
-from benchmarks.kept_rows import Keep
+from benchmarks.kept_rows import topology
 from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
-from processor_api.topology.topology import Topology
 from streams import KafkaStreams
 from streams.kafka.confluent.clients import ConfluentClients
 from streams.kafka.ports import NewTopic
@@ -42,12 +41,7 @@ INPUT, VALUE_BYTES, KEYS = "bench-input", 122, 100_000
 IDLE_S = 20.0
 DEADLINE_S = 900.0
 MODES = ("none", "snapshots", "standby")
-
-
-def topology(kind: str) -> Topology:
-    make = Stores.in_memory_key_value_store if kind == "memory" else Stores.persistent_key_value_store
-    made = Topology().add_source("source", INPUT).add_processor("keep", Keep, "source")
-    return made.add_state_store(Stores.key_value_store_builder(make("kept"), Serdes.BYTES, Serdes.BYTES), "keep")
+SUPPLIERS = {"disk": Stores.persistent_key_value_store, "memory": Stores.in_memory_key_value_store}
 
 
 # ---------------------------------------------------------------------- in a worker's process
@@ -61,7 +55,7 @@ def resident_bytes() -> int:
 def work(kind: str, settings: dict[str, Any]) -> None:
     """Runs a worker that answers each line of its standard input with what it has done, until that ends."""
     given = {**settings, "default.key.serde": Serdes.BYTES, "default.value.serde": Serdes.BYTES}
-    app = KafkaStreams(topology(kind), given)
+    app = KafkaStreams(topology(SUPPLIERS[kind]), given)
     app.start()
     for _ in sys.stdin:
         assert app.failure is None, app.failure

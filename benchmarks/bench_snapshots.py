@@ -3,6 +3,9 @@
     python -m benchmarks snapshots                     a million keys; starts a broker of its own
     python -m benchmarks.bench_snapshots ADDRESS KEYS ROUNDS
 
+For a store on disk, then for one in memory. At last, for how long a write to an engine in memory waits while its rows
+are written to files.
+
 Rows of 150 bytes in one partition, whose changelog is written beforehand. A first worker restores it and writes the
 snapshot. Then workers without state start by turns: the time is from the start until RUNNING, by the clock and by the
 processor time of this process; ratios are of the best. A hundredth of the keys is written again behind the snapshot.
@@ -15,6 +18,7 @@ import os
 import random
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -25,6 +29,8 @@ from confluent_kafka import Producer
 
 from benchmarks.kept_rows import topology
 from processor_api.serde import Serdes
+from processor_api.stores.factory import Stores
+from state.engine.memory import MemoryEngine
 from streams import KafkaStreams
 from streams.app.states import ClientState
 from streams.kafka.confluent.clients import ConfluentClients
@@ -74,9 +80,11 @@ def until(condition: Callable[[], Any], app: KafkaStreams) -> None:
         time.sleep(PAUSE_S)
 
 
-def start(config: dict[str, Any], directory: Path, **settings: Any) -> tuple[KafkaStreams, float, float]:
+def start(
+    config: dict[str, Any], directory: Path, make: Callable[[str], Any], **settings: Any
+) -> tuple[KafkaStreams, float, float]:
     """Starts a worker; returns it with how long it took to run, by the clock and by the processor, in s."""
-    app = KafkaStreams(topology(), {**config, "state.dir": str(directory), **settings})
+    app = KafkaStreams(topology(make), {**config, "state.dir": str(directory), **settings})
     times: dict[ClientState, tuple[float, float]] = {}
     app.set_state_listener(lambda new, old: times.setdefault(new, (time.monotonic(), time.process_time())))
     app.start()
@@ -89,12 +97,19 @@ def closed(app: KafkaStreams) -> None:
     assert app.close(120)
 
 
-def starts(config: dict[str, Any], root: Path, snapshots: dict[str, Any], rounds: int, what: str) -> None:
+def starts(
+    config: dict[str, Any],
+    root: Path,
+    snapshots: dict[str, Any],
+    rounds: int,
+    what: str,
+    make: Callable[[str], Any],
+) -> None:
     best: dict[str, tuple[float, float]] = {}
     for number in range(rounds):
         for name, settings in (("replayed", {}), ("snapshot", snapshots)):
             with tempfile.TemporaryDirectory(prefix=f"state-{number}-", dir=root) as state:
-                app, wall, cpu = start(config, Path(state), **settings)
+                app, wall, cpu = start(config, Path(state), make, **settings)
                 closed(app)
             before = best.get(name, (wall, cpu))
             best[name] = min(wall, before[0]), min(cpu, before[1])
@@ -105,16 +120,12 @@ def starts(config: dict[str, Any], root: Path, snapshots: dict[str, Any], rounds
     print(f"  {'ratio':42} {replayed[0] / taken[0]:8.1f}   {replayed[1] / taken[1]:8.1f}", flush=True)
 
 
-def run(address: str, keys: int, rounds: int, root: Path) -> None:
+def run(address: str, keys: int, rounds: int, root: Path, make: Callable[[str], Any]) -> None:
     application = f"bench-{time.time_ns()}"
     changelog = f"{application}-kept-changelog"
     admin = ConfluentClients(address).admin({})
-    admin.create_topics(
-        [
-            NewTopic(name="bench-input", partitions=1),
-            NewTopic(name=changelog, partitions=1, configs={"cleanup.policy": "compact"}),
-        ]
-    )
+    inputs = [] if admin.topics(["bench-input"]) else [NewTopic(name="bench-input", partitions=1)]
+    admin.create_topics([*inputs, NewTopic(name=changelog, partitions=1, configs={"cleanup.policy": "compact"})])
     config = {
         "application.id": application, "bootstrap.servers": address,
         "default.key.serde": Serdes.BYTES, "default.value.serde": Serdes.BYTES,
@@ -124,16 +135,49 @@ def run(address: str, keys: int, rounds: int, root: Path) -> None:
     logging.getLogger("streams.snapshots").addHandler(seen)
     logging.getLogger("streams.snapshots").setLevel(logging.INFO)
     snapshots = {"state.snapshot.dir": str(root / "snapshots")}
-    app, wall, cpu = start(config, root / "state", **snapshots, **{"state.snapshot.interval.ms": 1_000})
+    app, wall, cpu = start(config, root / "state", make, **snapshots, **{"state.snapshot.interval.ms": 1_000})
     until(lambda: len(seen.lines) >= 4, app)
     closed(app)
     first, second = seen.lines[0], seen.lines[-1]
     print(f"{keys:,} keys, restored from the changelog in {wall:.1f} s ({cpu:.1f} CPU s)")
     print(f"  first snapshot {first.bytes / 1e6:.0f} MB in {first.elapsed_ms} ms")
     print(f"  the fourth, without changes: {second.new_bytes / 1e3:.0f} kB new in {second.elapsed_ms} ms", flush=True)
-    starts(config, root, snapshots, rounds, "a start without state, nothing behind")
+    starts(config, root, snapshots, rounds, "a start without state, nothing behind", make)
     produce(address, changelog, keys // 100, keys, shuffled=True)
-    starts(config, root, snapshots, rounds, f"the same with {keys // 100:,} records behind")
+    starts(config, root, snapshots, rounds, f"the same with {keys // 100:,} records behind", make)
+
+
+def waits(keys: int, root: Path) -> None:
+    """Writes a batch of a thousand rows, a tenth of them new, every 100 ms, alone and while a checkpoint is written."""
+    engine = MemoryEngine()
+    rows = engine.family("kept").rows
+    rows.update((b"key-%020d" % (number * 7_919), os.urandom(VALUE_BYTES)) for number in range(keys))
+    new = keys * 7_919
+    for number in range(6):
+        took: list[float] = []
+        if number % 2:
+            begin = time.perf_counter()
+            complete = engine.checkpoint(root / f"rows-{number}", ["kept"])
+            begun = time.perf_counter() - begin
+            thread = threading.Thread(target=complete)
+            thread.start()
+        until_s = time.perf_counter() + 3.0
+        while thread.is_alive() if number % 2 else time.perf_counter() < until_s:
+            batch, handle = engine.batch(), engine.family("kept").handle
+            for one in random.sample(range(keys), 900):
+                batch.put(b"key-%020d" % (one * 7_919), b"changed", handle)
+            for _ in range(100):
+                new += 1
+                batch.put(b"key-%020d" % new, b"new", handle)
+            begin = time.perf_counter()
+            engine.write(batch)
+            took.append((time.perf_counter() - begin) * 1e3)
+            time.sleep(0.1)
+        text = f"  a write of 1,000 rows takes {sum(took) / len(took):6.2f} ms, {sorted(took)[len(took) * 9 // 10]:6.2f} ms for nine of ten, {max(took):6.2f} ms at most"
+        if number % 2:
+            text += f", while {keys:,} rows are written to files in {time.perf_counter() - until_s + 3:.1f} s;"
+            text += f" to begin takes {begun * 1e6:.0f} µs"
+        print(text, flush=True)
 
 
 def main(arguments: list[str]) -> int:
@@ -141,7 +185,14 @@ def main(arguments: list[str]) -> int:
         root = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="bench-snapshots-")))
         address = arguments[0] if arguments else held.enter_context(Broker()).bootstrap
         keys = int(arguments[1]) if len(arguments) > 1 else 1_000_000
-        run(address, keys, int(arguments[2]) if len(arguments) > 2 else 3, root)
+        rounds = int(arguments[2]) if len(arguments) > 2 else 3
+        for name, make in (("disk", Stores.persistent_key_value_store), ("memory", Stores.in_memory_key_value_store)):
+            print(f"a store on {name}" if name == "disk" else "a store in memory", flush=True)
+            own = root / name
+            own.mkdir()
+            run(address, keys, rounds, own, make)
+        print("an engine in memory", flush=True)
+        waits(keys, root)
     return 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from processor_api.serde import Serdes
@@ -19,6 +20,10 @@ class Keep(Processor[Any, Any, Any, Any]):
         self.context.get_state_store("kept").put(record.key, record.value)
 
 
-def topology() -> Topology:
+def topology(make: Callable[[str], Any] = Stores.persistent_key_value_store) -> Topology:
+    """Returns the application.
+
+    :param make: makes the supplier of its store.
+    """
     made = Topology().add_source("source", "bench-input").add_processor("keep", Keep, "source")
-    return made.add_state_store(Stores.key_value_store("kept", Serdes.BYTES, Serdes.BYTES), "keep")
+    return made.add_state_store(Stores.key_value_store_builder(make("kept"), Serdes.BYTES, Serdes.BYTES), "keep")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import shutil
 import threading
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from itertools import islice
@@ -47,13 +47,10 @@ class _Kept:
     def __init__(self, source: Source) -> None:
         self.source = source
         self.before: dict[bytes, bytes | None] = {}
-        self.changes = 0
-        """How many changes there were, of which some may have been of one row."""
         self._changed: SortedList[bytes] = SortedList()
 
-    def keep(self, keys: Collection[bytes]) -> None:
+    def keep(self, keys: Iterable[bytes]) -> None:
         before, rows = self.before, self.source.rows
-        self.changes += len(keys)
         for key in keys:
             if key not in before:
                 before[key] = rows.get(key)
@@ -63,6 +60,22 @@ class _Kept:
         row = self.source.rows.get(key)
         before = self.before.get(key, _SAME)
         return row if before is _SAME else before
+
+    def keys(self) -> list[bytes]:
+        """Returns the keys of all rows as they were, in no order, with some that came since. Called under the lock."""
+        found: list[bytes] = []
+        rows, before = self.source.rows, self.before
+        present = iter(rows)
+        while piece := list(islice(present, KEYS_AT_ONCE)):  # other threads run in between
+            found += piece
+        return [*found, *(key for key, row in before.items() if row is not None and key not in rows)]
+
+    def rows_of(self, keys: Sequence[bytes]) -> list[Row]:
+        """Returns rows as they were, without a lock, as :meth:`get` does."""
+        rows, before = list(map(self.source.rows.get, keys)), self.before  # in this order
+        if before:
+            rows = [before.get(key, row) for key, row in zip(keys, rows, strict=True)]
+        return [(key, row) for key, row in zip(keys, rows, strict=True) if row is not None]
 
     def changed(self) -> SortedList[bytes]:
         """Returns the keys of changed rows, in order; the reader sorts those that came since the last call."""
@@ -93,43 +106,6 @@ class _Kept:
         return keys.irange(low, high, (True, False), reverse)
 
 
-class _AllRows:
-    """Reads all rows of a family as they were, a piece at a time and in no order, while the family changes.
-
-    It goes through the dictionary by places, which keeps rows in the order in which their keys came: a key that comes
-    stands at the end, and one that goes moves those behind it up by one.
-    """
-
-    def __init__(self, kept: _Kept) -> None:
-        self._kept = kept
-        self._changes = kept.changes  # before the rows, which may change in between
-        self._rows = iter(kept.source.rows.items())
-        self._place = 0
-        self._former: Iterator[Row] | None = None
-
-    def read(self, count: int) -> list[Row] | None:
-        """Returns some rows, or none of a piece that has changed; ``None`` at the end. Called under the lock."""
-        if self._former is None:
-            if self._changes != self._kept.changes:
-                self._begin_again()
-            rows = list(islice(self._rows, count))
-            self._place += len(rows)
-            before = self._kept.before
-            if rows:
-                return [row for row in rows if row[0] not in before] if before else rows
-            self._former = iter([(key, row) for key, row in before.items() if row is not None])
-        return list(islice(self._former, count)) or None
-
-    def _begin_again(self) -> None:
-        """Goes back by as many rows as may have moved up; what is read twice is the same."""
-        self._place = max(0, self._place - (self._kept.changes - self._changes))
-        self._changes = self._kept.changes
-        self._rows = iter(self._kept.source.rows.items())
-        for start in range(0, self._place, SKIP_AT_ONCE):  # other threads run in between
-            step = min(SKIP_AT_ONCE, self._place - start)
-            next(islice(self._rows, step, step), None)
-
-
 class MemorySnapshot:
     """A snapshot of families in memory (:class:`state.engine.port.Snapshot`), made under the engine's lock.
 
@@ -143,7 +119,7 @@ class MemorySnapshot:
     def family(self, name: str) -> Family:
         return SnapshotFamily(name, self)
 
-    def keep(self, name: str, keys: Collection[bytes]) -> None:
+    def keep(self, name: str, keys: Iterable[bytes]) -> None:
         """Notes the values of rows of a family before they change; called under the lock."""
         kept = None if self._kept is None else self._kept.get(name)
         if kept is not None:
@@ -174,27 +150,27 @@ class MemorySnapshot:
         return 0 if kept is None else len(kept.source.rows)
 
     def pieces(self, name: str, count: int = AT_ONCE) -> Iterator[list[Row]]:
-        """Yields all rows of a family in no order, some of them twice; holds the lock for one piece at a time.
+        """Yields all rows of a family in pieces, in no order; holds the lock while it lists their keys only.
 
         :param count: the rows of a piece, at most.
         """
         kept = self._of(name)
-        reader = None if kept is None else _AllRows(kept)
-        rows: list[Row] | None = []
-        while reader is not None and rows is not None:
-            with self._lock:
-                self._of(name)
-                rows = reader.read(count)
-            if rows:
-                yield rows
+        if kept is None:
+            return
+        with self._lock:
+            keys = kept.keys()
+        for start in range(0, len(keys), count):
+            rows = kept.rows_of(keys[start : start + count])
+            self._of(name)
+            yield rows
 
 
 READ_FIRST = 16
 """Rows that a range reads when it is opened."""
 READ_AT_ONCE = 100
 """Rows that a range reads at once afterwards."""
-SKIP_AT_ONCE = 20_000
-"""Rows that are passed over in one call of the interpreter: half a millisecond."""
+KEYS_AT_ONCE = 20_000
+"""Keys that are listed in one call of the interpreter: half a millisecond."""
 
 
 class _UntilKey(bytes):

@@ -52,7 +52,7 @@ def contents(engine: MemoryEngine) -> Model:
 
 @pytest.mark.parametrize("seed", range(30))
 def test_pieces_have_all_rows_as_they_were(seed: int) -> None:
-    """Between two pieces rows change, come and go; the dictionary is made smaller and larger by it."""
+    """Between two pieces rows change, come and go, of a family that is read and of those that are read later."""
     chance = random.Random(seed)
     engine, model = MemoryEngine(), {name: {} for name in FAMILIES}
     for _ in range(chance.randrange(200)):
