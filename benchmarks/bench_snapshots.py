@@ -152,32 +152,43 @@ def waits(keys: int, root: Path) -> None:
     engine = MemoryEngine()
     rows = engine.family("kept").rows
     rows.update((b"key-%020d" % (number * 7_919), os.urandom(VALUE_BYTES)) for number in range(keys))
-    new = keys * 7_919
-    for number in range(6):
-        took: list[float] = []
-        if number % 2:
-            begin = time.perf_counter()
-            complete = engine.checkpoint(root / f"rows-{number}", ["kept"])
-            begun = time.perf_counter() - begin
-            thread = threading.Thread(target=complete)
-            thread.start()
-        until_s = time.perf_counter() + 3.0
-        while thread.is_alive() if number % 2 else time.perf_counter() < until_s:
-            batch, handle = engine.batch(), engine.family("kept").handle
-            for one in random.sample(range(keys), 900):
-                batch.put(b"key-%020d" % (one * 7_919), b"changed", handle)
-            for _ in range(100):
-                new += 1
-                batch.put(b"key-%020d" % new, b"new", handle)
-            begin = time.perf_counter()
-            engine.write(batch)
-            took.append((time.perf_counter() - begin) * 1e3)
-            time.sleep(0.1)
-        text = f"  a write of 1,000 rows takes {sum(took) / len(took):6.2f} ms, {sorted(took)[len(took) * 9 // 10]:6.2f} ms for nine of ten, {max(took):6.2f} ms at most"
-        if number % 2:
-            text += f", while {keys:,} rows are written to files in {time.perf_counter() - until_s + 3:.1f} s;"
-            text += f" to begin takes {begun * 1e6:.0f} µs"
-        print(text, flush=True)
+    for what, call in (("list the keys", lambda: list(rows)), ("copy the dictionary", rows.copy)):
+        begin = time.thread_time()
+        call()
+        print(f"  {keys:,} rows: to {what} takes {(time.thread_time() - begin) * 1e3:.1f} ms of CPU", flush=True)
+    for number in range(3):
+        until_s = time.perf_counter() + 3
+        print(f"  alone: {_writes(engine, keys, lambda until_s=until_s: time.perf_counter() > until_s)}", flush=True)
+        cpu: list[float] = []
+        begin = time.perf_counter()
+        complete = engine.checkpoint(root / f"rows-{number}", ["kept"])
+        begun = time.perf_counter() - begin
+        thread = threading.Thread(target=lambda complete=complete, cpu=cpu: cpu.append(_cpu_of(complete)))
+        thread.start()
+        text = _writes(engine, keys, lambda thread=thread: not thread.is_alive())
+        print(f"  meanwhile: {text}; begun in {begun * 1e6:.0f} µs, written with {cpu[0]:.2f} s of CPU", flush=True)
+
+
+def _cpu_of(call: Callable[[], None]) -> float:
+    begin = time.thread_time()
+    call()
+    return time.thread_time() - begin
+
+
+def _writes(engine: MemoryEngine, keys: int, is_over: Callable[[], bool]) -> str:
+    """Writes batches until it is over; says how long they took."""
+    took: list[float] = []
+    while not is_over():
+        batch, handle = engine.batch(), engine.family("kept").handle
+        for one in random.sample(range(keys), 900):
+            batch.put(b"key-%020d" % (one * 7_919), b"changed", handle)
+        for _ in range(100):
+            batch.put(b"new-%020d" % random.randrange(10**18), b"new", handle)
+        begin = time.perf_counter()
+        engine.write(batch)
+        took.append((time.perf_counter() - begin) * 1e3)
+        time.sleep(0.1)
+    return f"a write of 1,000 rows takes {sum(took) / len(took):.2f} ms, {max(took):.2f} ms at most"
 
 
 def main(arguments: list[str]) -> int:

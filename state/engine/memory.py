@@ -16,14 +16,14 @@ from contextlib import AbstractContextManager
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 from weakref import WeakSet
 
 from sortedcontainers import SortedList
 
 from processor_api.errors import StateError
 from state.engine.port import Family
-from state.engine.row_files import AT_ONCE, read_rows, write_rows
+from state.engine.row_files import AT_ONCE, Columns, read_rows, write_rows
 from state.engine.snapshot import Row, SnapshotFamily, closed
 
 # Snapshots of the engine in memory: the present rows, and the former values of those that have changed since.
@@ -68,14 +68,18 @@ class _Kept:
         present = iter(rows)
         while piece := list(islice(present, KEYS_AT_ONCE)):  # other threads run in between
             found += piece
-        return [*found, *(key for key, row in before.items() if row is not None and key not in rows)]
+        found += [key for key, row in before.items() if row is not None and key not in rows]
+        return found
 
-    def rows_of(self, keys: Sequence[bytes]) -> list[Row]:
+    def rows_of(self, keys: Sequence[bytes]) -> Columns:
         """Returns rows as they were, without a lock, as :meth:`get` does."""
-        rows, before = list(map(self.source.rows.get, keys)), self.before  # in this order
+        found, before = list(map(self.source.rows.get, keys)), self.before  # in this order
         if before:
-            rows = [before.get(key, row) for key, row in zip(keys, rows, strict=True)]
-        return [(key, row) for key, row in zip(keys, rows, strict=True) if row is not None]
+            found = [before.get(key, row) for key, row in zip(keys, found, strict=True)]
+        if None in found:
+            there = [(key, row) for key, row in zip(keys, found, strict=True) if row is not None]
+            return [key for key, _ in there], [row for _, row in there]
+        return keys, cast("list[bytes]", found)
 
     def changed(self) -> SortedList[bytes]:
         """Returns the keys of changed rows, in order; the reader sorts those that came since the last call."""
@@ -149,7 +153,7 @@ class MemorySnapshot:
         kept = self._of(name)
         return 0 if kept is None else len(kept.source.rows)
 
-    def pieces(self, name: str, count: int = AT_ONCE) -> Iterator[list[Row]]:
+    def pieces(self, name: str, count: int = AT_ONCE) -> Iterator[Columns]:
         """Yields all rows of a family in pieces, in no order; holds the lock while it lists their keys only.
 
         :param count: the rows of a piece, at most.
@@ -159,8 +163,10 @@ class MemorySnapshot:
             return
         with self._lock:
             keys = kept.keys()
-        for start in range(0, len(keys), count):
-            rows = kept.rows_of(keys[start : start + count])
+        keys.reverse()
+        while keys:  # which are let go a piece at a time: all at once would take the interpreter for long
+            rows = kept.rows_of(keys[: -count - 1 : -1])
+            del keys[-count:]
             self._of(name)
             yield rows
 

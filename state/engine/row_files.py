@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import struct
+import sys
+from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -25,10 +27,11 @@ MODE = 0o640
 _COUNT = struct.Struct(">I")
 _NAME = struct.Struct(">H")
 
-Rows = Sequence[tuple[bytes, bytes]]
+Columns = tuple[Sequence[bytes], Sequence[bytes]]
+"""The keys of some rows, and their values."""
 
 
-def write_rows(directory: Path, families: Mapping[str, Iterable[Rows]]) -> None:
+def write_rows(directory: Path, families: Mapping[str, Iterable[Columns]]) -> None:
     """Writes rows into a new directory.
 
     :param families: the rows of each family, in pieces; of a key that is there more than once the last row counts.
@@ -43,25 +46,30 @@ def write_rows(directory: Path, families: Mapping[str, Iterable[Rows]]) -> None:
             number += 1
 
 
-def _write_file(path: Path, family: str, rows: Rows, rest: Iterator[Rows]) -> None:
+def _write_file(path: Path, family: str, rows: Columns, rest: Iterator[Columns]) -> None:
     """Writes a piece and those that follow it, until the file is long enough."""
     name, size, piece = family.encode(), 0, rows
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), MODE)
     with os.fdopen(descriptor, "wb") as file:
         file.write(MAGIC + _NAME.pack(len(name)) + name)
         while True:
-            if piece:
+            if piece[0]:
                 size += file.write(_encoded(piece))
             if size >= FILE_BYTES or (following := next(rest, None)) is None:
                 return
             piece = following
 
 
-def _encoded(rows: Rows) -> bytes:
-    keys, values = zip(*rows, strict=True)
-    count = len(rows)
-    lengths = struct.pack(f">{2 * count}I", *map(len, keys), *map(len, values))
-    return b"".join((_COUNT.pack(count), lengths, *keys, *values))
+def _encoded(columns: Columns) -> bytes:
+    keys, values = columns
+    return b"".join((_COUNT.pack(len(keys)), _lengths(keys), _lengths(values), *keys, *values))
+
+
+def _lengths(column: Sequence[bytes]) -> bytes:
+    found = array("I", map(len, column))
+    if sys.byteorder == "little":
+        found.byteswap()
+    return found.tobytes()
 
 
 def read_rows(directory: Path) -> dict[str, dict[bytes, bytes]]:
