@@ -1,5 +1,4 @@
-"""An application whose guarantee is changed forth and back on a real broker, over the same state: each word is counted
-once."""
+"""An application whose guarantee is changed forth and back on a real broker counts each word once."""
 
 from __future__ import annotations
 
@@ -20,16 +19,16 @@ def test_each_word_is_counted_once_over_a_change_of_the_guarantee_and_back(topic
         worker = counting.start()
         counting.send()
         counting.read_round(reader)
-        assert worker.stop() == 0
+        worker.stop()
         worker = counting.start(*once)
         counting.send()
         reader.until("some words are counted again", lambda found: "2" in found.latest.values())
         worker.kill()
         worker = counting.start(*once)
         counting.read_round(reader)
-        assert worker.stop() == 0
+        worker.stop()
         worker = counting.start()
         counting.send()
         counting.read_round(reader)
-        assert worker.stop() == 0
+        worker.stop()
         counting.check(reader)

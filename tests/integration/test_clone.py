@@ -1,4 +1,4 @@
-"""A clone of an application on a real broker: a worker and the clone are killed, and each word is counted once."""
+"""A clone and a shadow of an application on a real broker: a worker and the clone are killed, each word counts once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from integration_support.counting import PARTITIONS, Counting
+from integration_support.counting import PARTITIONS, WORDS, Counting
 from integration_support.topics import Topics
 from integration_support.workers import APPS, ROOT, Workers
 from waiting import wait_until
@@ -90,3 +90,38 @@ def test_a_clone_goes_on_where_a_killed_worker_ended(
         "the group that kept the progress is gone", lambda: not topics.committed(f"{clone}-clone", counting.input)
     )
     assert len(topics.committed(clone, counting.input, PARTITIONS)) == PARTITIONS
+
+
+@pytest.mark.slow
+def test_a_shadow_runs_on_the_state_of_a_running_application(
+    kafka: str, topics: Topics, workers: Workers, tmp_path: Path
+) -> None:
+    """Its state is in the changelogs, its next records come while the command gathers them."""
+    counting = Counting(topics, workers)
+    other = (APPS / "word_count.py").read_text().replace("words = lines.flat_map_values(str.split)", OTHER)
+    (tmp_path / "other_count.py").write_text(other)
+    env = {**os.environ, "PYTHONPATH": f"{ROOT}:{APPS}", "INPUTS": counting.input, "OUTPUT": counting.output}
+    options = ["--against", str(APPS / "word_count.py"), "--application-id", workers.application]
+    options += ["--bootstrap-servers", kafka, "--for", "5s"]
+    with topics.reader(counting.output) as reader:
+        worker = counting.start()
+        counting.send()
+        counting.read_round(reader)
+        command = [sys.executable, "-m", "streams", "shadow", str(tmp_path / "other_count.py"), *options]
+        with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as shadow:
+            assert shadow.stdout is not None
+            assert "gathering what comes" in shadow.stdout.readline()
+            counting.send()
+            out, errors = shadow.communicate(timeout=120)
+        counting.read_round(reader)
+        worker.stop()
+        counting.check(reader)
+    assert shadow.returncode == 1, errors
+    assert f"table counts: 1 of {WORDS} rows differ" in out
+    assert [line.split()[1:] for line in out.splitlines() if line.startswith('"word-7"')] == [
+        ["2", "3"],
+        ["[2]", "[2,3]"],
+    ]
+
+
+OTHER = 'words = lines.flat_map_values(lambda line: line.split() * (1 + (line == "word-7")))'
