@@ -16,10 +16,12 @@ from processor_api.clock import SystemClock
 from processor_api.errors import BootstrapIncompleteError
 from processor_api.task_id import TopicPartition
 from runtime_support.failing_clients import Trapped
+from runtime_support.zero_clients import ZeroIsNowClients
 from streams.app.kafka_streams import KafkaStreams
 from streams.app.states import ClientState
 from streams.kafka.offset_metadata import TopicPartitionMetadata
 from streams.kafka.ports import OffsetAndMetadata
+from streams.kafka.producing.zero_timestamps import as_written
 from streams.kafka.record_ranges import read_ranges
 from waiting import wait_until
 
@@ -409,6 +411,78 @@ def test_a_store_without_a_changelog_is_named(cli: ClusterCommands) -> None:
     assert "store 'counts' has no changelog: it begins empty" in done.out
 
 
+def write_rows(cli: ClusterCommands, rows: list[tuple[bytes, bytes, int]], partition: int = 0) -> None:
+    """Writes rows of the application's changelog."""
+    producer = cli.kafka.clients.producer({})
+    for key, value, time in rows:
+        producer.produce("shop-counts-changelog", value, key, partition, None, None, time, [("by", b"test")])
+    producer.flush()
+    producer.close()
+
+
+def test_a_long_changelog_is_gone_on_with_behind_the_last_transaction(cli: ClusterCommands) -> None:
+    """Records that the broker has deleted meanwhile are passed over."""
+    cli.kafka.create_topics("in", "out", partitions=2)
+    file = app(cli, "shop", "at_least_once")
+    send(cli, WORDS)
+    run_until_read(cli, file, "shop")
+    rows = [(b"row-%d" % number, b"%d" % number, number + 1) for number in range(12_000)]
+    write_rows(cli, rows)
+    assert killed_at(cli, file, 1, of="commit_transaction")
+    first = len(records(cli, "shop2-counts-changelog"))
+    assert 0 < first < 12_000
+    begin = ends(cli, "shop-counts-changelog")[TopicPartition("shop-counts-changelog", 0)] - 1_000
+    with cli.kafka.broker.lock:
+        cli.kafka.broker.topics["shop-counts-changelog"].partitions[0].delete_before(begin)
+    done = clone(cli, file)
+    assert done.status == 0, done.err
+    found = [one for one in content(cli, "shop2-counts-changelog") if one[4] == [("by", b"test")]]
+    assert [one[1:4] for one in found[-1_000:]] == rows[-1_000:]
+    assert len(records(cli, "shop2-counts-changelog")) < 12_000
+    assert len({one[1] for one in found}) == len(found)
+
+
+def test_the_time_0_of_a_row_is_kept_by_clients_that_cannot_send_it(cli: ClusterCommands) -> None:
+    cli.kafka.create_topics("in", "out", partitions=2)
+    file = app(cli, "shop", "at_least_once")
+    send(cli, WORDS)
+    run_until_read(cli, file, "shop")
+    write_rows(cli, [(b"zero", b"0", 0)])
+    done = clone(cli, file, clients=ZeroIsNowClients(cli.kafka.broker))
+    assert done.status == 0, done.err
+    (row,) = [one for one in content(cli, "shop2-counts-changelog") if one[1] == b"zero"]
+    assert as_written([row[3]], [row[4]]) == ([0], [[("by", b"test")]])
+
+
+UNCOPIED = """
+from streams import RepartitionTopic
+
+
+class Keep(Processor):
+    def process(self, record):
+        pass
+
+
+topology = (
+    Topology()
+    .add_source("in", "in", key_serde="string", value_serde="string")
+    .add_repartition_topic(RepartitionTopic(name="own"))
+    .add_sink("to-own", "own", "in", key_serde="string", value_serde="string")
+    .add_source("own", "own", key_serde="string", value_serde="string")
+    .add_processor("keep", Keep, "own")
+    .add_state_store(Stores.key_value_store("kept", "string", "string"), "keep")
+    .use_source_as_changelog("kept", "own")
+)
+"""
+
+
+def test_a_store_that_is_restored_from_a_repartition_topic_is_refused(cli: ClusterCommands) -> None:
+    cli.kafka.create_topics("in", "out", partitions=2)
+    refused = clone(cli, app(cli, "shop", text=UNCOPIED))
+    assert refused.status == 2
+    assert "store 'kept' is restored from repartition topic 'shop-own'" in refused.err
+
+
 WHOLE = """
 import os, sys
 sys.path.insert(0, {apps!r})
@@ -459,15 +533,14 @@ def processed(cli: ClusterCommands, group: str) -> bool:
     return not any(records(cli, name, offsets) for name in (*INPUTS, *own))
 
 
-@pytest.mark.parametrize("seed", range(2))
 def test_a_clone_gives_the_results_of_the_first_application(
-    cli: ClusterCommands, seed: int, monkeypatch: pytest.MonkeyPatch
+    cli: ClusterCommands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Windows, sessions, final results, joins of each kind, versions and deduplication, each with state in between."""
     for name in (*INPUTS, "events", "tables"):
         monkeypatch.setenv(name.upper(), name)
         cli.kafka.create_topics(name, partitions=2)
-    text, chance = WHOLE.format(apps=str(APPS)), random.Random(seed)
+    text, chance = WHOLE.format(apps=str(APPS)), random.Random(1)
     files = {name: app(cli, name, "exactly_once_v2", text, BY_TIMES) for name in ("shop", "shop2")}
     pipe(cli, drawn(chance, 150, 0))
     run_whole(cli, files["shop"], "shop")

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from processor_api.clock import Clock, SystemClock
-from processor_api.errors import StreamsError
+from processor_api.errors import RetryableError, StreamsError
 from streams.cli.cluster.connection import ClusterConnection, Target, target_of
 from streams.cli.command_parser import add_with_examples
 from streams.cli.output.failures import CLEAN, CannotRun
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 LOOK_S = 1.0
 """The time between two looks whether the workers are stopped."""
+ATTEMPTS = 20
+"""The most times that the rest is copied, since the former application was seen to have gone on."""
 QUIET_S = 30.0
 """The time between two lines that say what is waited for."""
 _EXAMPLES = """
@@ -93,7 +95,7 @@ def run(arguments: argparse.Namespace, *, clients: KafkaClients | None = None, c
                 f"nothing was changed: application {source!r} runs, its group has {counted(len(members), 'member')}"
                 f" ({', '.join(members[:3])}). Stop all workers first; --wait copies while they run, and waits for that"
             )
-        topics = sorted({one.target.topic for one in (*plan.changelogs, *plan.repartitions)})
+        topics = sorted({place.topic for one in (*plan.changelogs, *plan.repartitions) for place in one})
         with connection.transactional_producer(topics, plan.group) as producer:
             made.begin()
             _complete(made, source, producer, clock)
@@ -113,7 +115,7 @@ def _with_id(arguments: argparse.Namespace) -> StreamsConfig:
 def _complete(made: Clone, source: str, producer: Producer, clock: Clock) -> None:
     """Copies until the former application is stopped, and then the rest."""
     said_at = -QUIET_S
-    while True:
+    for _ in range(ATTEMPTS):
         while members := made.members():
             made.copy_changelogs(producer)
             if clock.monotonic() - said_at >= QUIET_S:
@@ -125,6 +127,10 @@ def _complete(made: Clone, source: str, producer: Producer, clock: Clock) -> Non
             clock.wait(LOOK_S)
         if made.finish(producer):
             return
+    raise RetryableError(
+        f"the topics of application {source!r} change, though its group has no members: is a worker running that is not"
+        " in the group? Stop it, and clone again"
+    )
 
 
 def _show(plan: ClonePlan, ends: Any, members: Collection[str]) -> None:

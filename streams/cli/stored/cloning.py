@@ -115,6 +115,13 @@ def plan_clone(topology: Topology, config: StreamsConfig, clone: StreamsConfig, 
         new_topics=(),
         unlogged=tuple(sorted(name for one in tasks for name in one.stores if name not in one.changelogs)),
     )
+    for one in tasks:
+        for store in one.source_changelogs:
+            if one.changelogs[store] in one.repartition_topics:
+                raise CannotRun(
+                    f"store {store!r} is restored from repartition topic {one.changelogs[store]!r}, of which a clone"
+                    " has unread records only: give the store a changelog of its own"
+                )
     names = {plan.renamed(name): name for name in counts}
     missing = check_existing_topics({new: counts[name] for new, name in names.items()}, existing)
     known = internal_topics(topology, clone.dotted())
