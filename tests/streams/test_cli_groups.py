@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 
 from cluster_cli import ClusterCommands, commands
+from streams.app.kafka_streams import KafkaStreams
+from streams.cli.topology_function import load_topology, named_app, settings_in
+from streams.config import StreamsConfig
 from streams.kafka.ports import Producer
 from streams.testing.broker import EmbeddedClients
 from waiting import wait_until
@@ -111,3 +114,47 @@ def test_a_classic_group_has_no_topology_to_replace(cli: ClusterCommands) -> Non
     printed = cli.run("groups", "upgrade-topology", app, "--yes")
     assert "is none of the streams protocol" in printed.out
     assert cli.run("groups", app, "more").status == 2
+
+
+COUNTING = """
+builder = StreamsBuilder(key_serde="string", value_serde="string")
+builder.stream("in").group_by_key().count(materialized="counts").to_stream().to("out")
+"""
+
+
+def counting(cli: ClusterCommands, directory: str, *settings: str) -> str:
+    changes = [f"settings['state.dir'] = {str(cli.folder / directory)!r}", "settings['acceptable.recovery.lag'] = 5"]
+    return cli.app(COUNTING, after="\n".join([*changes, *settings]))
+
+
+def test_standby_copies_are_shown_with_what_they_lack(cli: ClusterCommands) -> None:
+    cli.kafka.create_topics("in", "out", partitions=4)
+    apps = [counting(cli, f"state-{number}", "settings['num.standby.replicas'] = 1") for number in range(2)]
+    for app in apps:
+        cli.start(app)
+    wait_until("copies are there", lambda: cli.run("groups", apps[0]).out.count("0_") == 8)
+    heads = [line.split() for line in cli.run("groups", apps[0]).lines if line.startswith("PROCESS")]
+    assert heads == [["PROCESS", "THREAD", "HOST", "TASKS", "COPIES"]]
+    members = json.loads(cli.run("groups", apps[0], "--json").out)["members"]
+    shown = [({*one["tasks"]}, {copy["task"] for copy in one["copies"]}, one["fills_copies"]) for one in members]
+    (own, copied, _), (other, others, _) = shown
+    assert (own, copied) == (others, other)
+    assert not any(fills for _, _, fills in shown)
+
+
+def test_a_member_that_fills_copies_is_shown(cli: ClusterCommands) -> None:
+    cli.kafka.create_topics("in", "out", partitions=2)
+    first = counting(cli, "first")
+    cli.start(first)
+    producer = EmbeddedClients(cli.kafka.broker).producer({})
+    for number in range(20):
+        producer.produce("in", b"v", b"%d" % number, number % 2, None, None, 1)
+    producer.flush()
+    wait_until("all is committed", lambda: "total lag: 0" in cli.run("groups", first).out)
+    settings = StreamsConfig.of(settings_in(named_app(counting(cli, "second"))))
+    second = KafkaStreams(load_topology(first, lambda: settings), settings, clients=cli.kafka.clients)
+    second.pause()  # which keeps copies from being filled
+    with second:
+        wait_until("it is shown", lambda: "fills copies" in cli.run("groups", first).out)
+        members = json.loads(cli.run("groups", first, "--json").out)["members"]
+        assert sorted(one["fills_copies"] for one in members) == [False, True]

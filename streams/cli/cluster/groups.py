@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,7 @@ from streams.kafka.topics.internal import full_name, topic_prefix
 from streams.kafka.topics.readers import matching_topics
 
 if TYPE_CHECKING:
+    from streams.kafka.membership.task_slots import SlotPlan
     from streams.kafka.ports import Admin, Consumer, GroupInfo, GroupMember, KafkaClients, TopicInfo
 
 _EXAMPLES = """
@@ -76,6 +77,11 @@ class _Member:
 
     info: GroupMember
     tasks: tuple[TaskId, ...]
+    copies: Mapping[TaskId, int | None] = field(default_factory=dict)
+    """The tasks of which it says that it has copies, with the offsets that these may lack: 0 if one is near its task,
+    ``None`` where nothing is known of it."""
+    fills: bool = False
+    """Whether it fills copies before it takes tasks with state."""
 
     @property
     def process(self) -> str:
@@ -177,18 +183,31 @@ def _members(target: Target, admin: Admin, group: GroupInfo, existing: Mapping[s
 
     prefix = target.config.application_id
     subtopologies = control_topics(prefix, existing)
-    plan = SlotPlan()
-    if subtopologies:
-        first = TopicPartition(min(subtopologies, key=lambda topic: subtopologies[topic]), 0)
-        committed = admin.group_offsets(prefix, [first])
-        if first in committed:
-            plan = SlotPlan.decode(committed[first].metadata)
-    found = []
-    for member in sorted(group.members, key=lambda one: (one.client_id, one.member_id)):
-        slots = [TaskId(subtopologies[topic], n) for topic, n in member.partitions if topic in subtopologies]
-        tasks = map(plan.task, slots) if member.tasks is None else member.tasks
-        found.append(_Member(member, tuple(sorted(tasks))))
-    return found
+    slots_of = {
+        TopicPartition(topic, n): TaskId(part, n)
+        for topic, part in subtopologies.items()
+        for n in range(existing[topic].partitions)
+    }
+    found = admin.group_offsets(prefix, list(slots_of)) if slots_of else {}
+    texts = {slots_of[place]: one.metadata for place, one in found.items()}
+    plan = SlotPlan.decode(texts.get(min(slots_of.values()), "")) if slots_of else SlotPlan()
+    members = sorted(group.members, key=lambda one: (one.client_id, one.member_id))
+    return [
+        _member(one, [slots_of[place] for place in one.partitions if place in slots_of], plan, texts) for one in members
+    ]
+
+
+def _member(info: GroupMember, slots: Sequence[TaskId], plan: SlotPlan, texts: Mapping[TaskId, str]) -> _Member:
+    from streams.kafka.membership.slot_reports import Coming, report_in
+
+    if info.tasks is not None:
+        return _Member(info, tuple(sorted(info.tasks)), dict.fromkeys(sorted(info.standby)))
+    report = report_in(texts.get(max(slots, default=TaskId(0, 0)), ""))
+    if report is None or report.member != (info.instance_id or info.member_id):
+        fills = any(place.topic.endswith("-changelog") for place in info.partitions)
+        return _Member(info, tuple(sorted(map(plan.task, slots))), fills=fills)
+    copies: Mapping[TaskId, int | None] = dict(sorted(report.lags.items()))
+    return _Member(info, tuple(sorted(map(plan.task, slots))), copies, report.coming is Coming.FILLING)
 
 
 def control_topics(prefix: str, existing: Mapping[str, TopicInfo]) -> dict[str, int]:
@@ -320,8 +339,14 @@ def _print(group: GroupInfo, members: list[_Member], lags: list[GroupLag]) -> No
         )
     if members:
         say()
-        rows = [(one.process, one.thread, one.info.host, ", ".join(map(str, one.tasks)) or "none") for one in members]
-        table(("PROCESS", "THREAD", "HOST", "TASKS"), rows)
+        has_copies = any(one.copies or one.fills for one in members)
+        table(
+            ("PROCESS", "THREAD", "HOST", "TASKS", *(["COPIES"] if has_copies else [])),
+            [
+                (one.process, one.thread, one.info.host, _tasks(one), *([_copies(one)] if has_copies else []))
+                for one in members
+            ],
+        )
     if lags:
         say()
         table(("TOPIC", "PARTITION", "COMMITTED", "END", "LAG"), map(_cells, lags))
@@ -332,6 +357,16 @@ def _print(group: GroupInfo, members: list[_Member], lags: list[GroupLag]) -> No
             if one.open:
                 some = f"{one.place}: the last {counted(one.open, 'offset')}, from {one.readable} on"
                 say(f"{some}, cannot be read before an open transaction of a producer ends")
+
+
+def _tasks(one: _Member) -> str:
+    return ", ".join(map(str, one.tasks)) or "none"
+
+
+def _copies(one: _Member) -> str:
+    """Returns the copies of a member in words, with how far those are behind that are not near."""
+    texts = [f"{task} (lacks up to {lag})" if lag else str(task) for task, lag in one.copies.items()]
+    return ", ".join([*texts, *(["fills copies"] if one.fills else [])]) or "none"
 
 
 def _cells(one: GroupLag) -> tuple[str, ...]:
@@ -364,6 +399,8 @@ def _as_json(group: GroupInfo, members: list[_Member], lags: list[GroupLag]) -> 
                 "process": one.process,
                 "thread": int(one.thread) if one.thread else None,
                 "tasks": list(map(str, one.tasks)),
+                "copies": [{"task": str(task), "lacks_up_to": lag} for task, lag in one.copies.items()],
+                "fills_copies": one.fills,
             }
             for one in members
         ],

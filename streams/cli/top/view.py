@@ -229,8 +229,11 @@ def _standbys(workers: Sequence[WorkerStatus]) -> Section:
         if copies:
             lags = [copy.lag for copy in one.standbys]
             rate = sum(copy.rate for copy in copies)
-            found.append((f"{one.host}:{one.pid}", len(copies), amount(sum(lags)), amount(max(lags)), amount(rate)))
-    return _section("Standby tasks", "WORKER,COPIES,LAG,LARGEST LAG,RECORDS/S", found)
+            coming = sum(copy.warms_up for copy in copies)
+            found.append(
+                (f"{one.host}:{one.pid}", len(copies), coming, amount(sum(lags)), amount(max(lags)), amount(rate))
+            )
+    return _section("Standby tasks", "WORKER,COPIES,WARMING UP,LAG,LARGEST LAG,RECORDS/S", found)
 
 
 def _snapshots(workers: Sequence[WorkerStatus]) -> Section:

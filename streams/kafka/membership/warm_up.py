@@ -352,8 +352,7 @@ class WarmUp:
         """Returns what the member reports of its state, for those that plan exchanges of tasks."""
         if self.coming is None:
             return StateReport(self._settings.member, Coming.SETTLED, self._rounded()) if self._lags else None
-        lags = {Coming.FILLING: {}, Coming.ARRIVING: self._brought, Coming.SETTLED: self._rounded()}
-        return StateReport(self._settings.member, self.coming, lags[self.coming])
+        return StateReport(self._settings.member, self.coming, self._brought if self.is_arriving else self._rounded())
 
     def _rounded(self) -> dict[TaskId, int]:
         """Returns the lags of copies in steps, so that reports change seldom: 0 if one is near, else the next power of
