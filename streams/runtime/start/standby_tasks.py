@@ -189,6 +189,18 @@ class _NextTimes:
     complete: float = 0.0
 
 
+NO_LAGS: Mapping[TaskId, int] = MappingProxyType({})
+
+
+def _lags(copies: Iterable[_Copy], followed: Mapping[TopicPartition, FollowedChangelog]) -> dict[TaskId, int]:
+    found: dict[TaskId, int] = {}
+    for copy in copies:
+        each = [followed.get(partition) for partition in copy.task.stores.changelog_partitions()]
+        if all(one is not None and one.is_end_known for one in each):
+            found[copy.task.id] = sum(one.lag for one in each if one is not None)
+    return found
+
+
 class StandbyTasks:
     """Holds the standby tasks of one stream thread. Used by that thread, unless a method says so."""
 
@@ -200,9 +212,7 @@ class StandbyTasks:
         self._repeated = RepeatedLines(log, clock)
         self._wanted: frozenset[TaskId] = frozenset()
         self._warm_ups: frozenset[TaskId] = frozenset()
-        self.lags: Mapping[TaskId, int] = {}
-        """The offsets that all stores of each copy lack, of those whose changelogs have ends that are known; as of the
-        last look."""
+        self._lags: Mapping[TaskId, int] = {}
         self._copies: dict[TaskId, _Copy] = {}
         self._not_before: dict[TaskId, float] = {}
         self._next = _NextTimes()
@@ -235,6 +245,12 @@ class StandbyTasks:
     def is_idle(self) -> bool:
         """Whether there is nothing to do: no copies, and none wanted."""
         return not self._copies and not self._wanted
+
+    @property
+    def lags(self) -> Mapping[TaskId, int]:
+        """The offsets that all stores of each copy lack, of those whose changelogs have ends that are known; as of the
+        last look."""
+        return self._lags if self._copies else NO_LAGS
 
     @property
     def follows_more(self) -> bool:
@@ -348,7 +364,7 @@ class StandbyTasks:
         self._next.look = now + LOOK_INTERVAL_S
         followed = self._follower.changelogs()
         planned = [copy for copy in self._copies.values() if copy.is_planned]
-        self.lags = self._lags(planned, followed)
+        self._lags = _lags(planned, followed)
         inputs = [name for copy in planned for name in copy.task.plan.partitions(copy.task.id.partition)]
         marks = self._marks.read(inputs, {name: one.next_offset for name, one in followed.items()})
         for copy in planned:
@@ -359,15 +375,6 @@ class StandbyTasks:
         if now >= self._next.complete:
             self._next.complete = now + COMPLETE_INTERVAL_S
             self._note_complete(planned)
-
-    @staticmethod
-    def _lags(copies: Iterable[_Copy], followed: Mapping[TopicPartition, FollowedChangelog]) -> dict[TaskId, int]:
-        found: dict[TaskId, int] = {}
-        for copy in copies:
-            each = [followed.get(partition) for partition in copy.task.stores.changelog_partitions()]
-            if all(one is not None and one.is_end_known for one in each):
-                found[copy.task.id] = sum(one.lag for one in each if one is not None)
-        return found
 
     def _take_marks(self, copy: _Copy, marks: Marks, followed: Mapping[TopicPartition, FollowedChangelog]) -> None:
         task = copy.task

@@ -214,7 +214,7 @@ class ThreadLoop:
             standbys.advance(self._resources.manager.ownership.plans, self._resources.tasks.wanted, may_open=may_open)
             standbys.step(busy=busy)
             self._follows_more = standbys.follows_more
-            self._resources.membership.take_lags(standbys.lags)
+        self._resources.membership.take_lags(standbys.lags)
 
     def _process(self) -> bool:
         """Processes what is buffered until something else is due; returns whether more could be processed."""
