@@ -249,17 +249,22 @@ class HeadersSerde(Serde[T]):
         return _headers_serde, (self._write, self._read, self.name)
 
 
-def at_call(serde: Serde[T], headers: Callable[[], Headers]) -> Serde[T]:
-    """Returns the serde with the headers that are there at each call, for a place that knows them elsewhere.
+class CurrentHeaders:
+    """The headers of the record that is read or written now, for readers and writers that are made once."""
 
-    :param headers: returns them; it is called for serdes that take headers, and for no others.
-    """
-    if not serde.takes_headers:
-        return serde
-    of = serde.with_headers
-    return Serde(
-        lambda value: of(headers()).serialize(value), lambda data: of(headers()).deserialize(data), name=serde.name
-    )
+    def __init__(self) -> None:
+        self.now = Headers()
+        """Set it before each record."""
+
+    def handed_to(self, serde: Serde[T]) -> Serde[T]:
+        """Returns the serde with the headers that are there at each call; itself if it takes none."""
+        if not serde.takes_headers:
+            return serde
+        return Serde(
+            lambda value: serde.with_headers(self.now).serialize(value),
+            lambda data: serde.with_headers(self.now).deserialize(data),
+            name=serde.name,
+        )
 
 
 def _headers_serde(write: Any, read: Any, name: str) -> Serde[Any]:

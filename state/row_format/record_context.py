@@ -139,9 +139,9 @@ class ContextSerde(Serde[Any]):
 
     def _write(self, value: Any) -> bytes:
         headers = self._cursor.own_headers()
-        before = len(headers)
+        given = None if self._warned else list(headers)
         data = self._serde.with_headers(headers).serialize(value)
-        if len(headers) > before and not self._warned:
+        if headers and given is not None and headers != given:
             self._warned = True
             log.warning(
                 "the headers that a serde adds are not kept here: values keep theirs in stores with headers"

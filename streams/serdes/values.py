@@ -16,7 +16,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from processor_api.serde import Serde, Serdes
+from processor_api.serde import Headers, Serde, Serdes
 from processor_api.stores.windowed import Window, Windowed
 from processor_api.texts import error_text, printable, shown
 from state.formats.windowed_serdes import SessionWindowedSerde, TimeWindowedSerde
@@ -158,28 +158,29 @@ def form_of(serde: Serde[Any]) -> str:
     return "model" if hasattr(serde, "json_schema") else "custom"
 
 
-def fitted(serde: Serde[Any], given: Any, *, is_text: bool) -> Fitted:
+def fitted(serde: Serde[Any], given: Any, *, is_text: bool, headers: Headers | None = None) -> Fitted:
     """Returns a key or value as its serde takes and writes it.
 
     :param given: a text that was typed, or a value of JSON. ``None`` is null, and so is the typed text ``null`` where
         the values of the serde are no texts.
+    :param headers: those of the record, to which the serde may add some.
     :raises DoesNotFit: if the serde does not write it.
     """
     if given is None or (is_text and given == "null" and form_of(serde) not in _OF_TEXT):
         return Fitted(None, None)
     try:
-        return _fitted(serde, given, is_text)
+        return _fitted(serde, given, is_text, Headers() if headers is None else headers)
     except Exception as error:  # the serde may be the user's
         why = f"does not fit the serde {serde.name!r}: {_reason(error)}"
         raise DoesNotFit(f"{_quoted(given, is_text)} {why}") from error
 
 
-def _fitted(serde: Serde[Any], given: Any, is_text: bool) -> Fitted:
+def _fitted(serde: Serde[Any], given: Any, is_text: bool, headers: Headers) -> Fitted:
     form = form_of(serde)
     if form == "custom":
-        return _by_custom(serde, given, is_text)
+        return _by_custom(serde, given, is_text, headers)
     value = _object(serde, form, given, is_text)
-    return Fitted(value, serde.serialize(value))
+    return Fitted(value, serde.with_headers(headers).serialize(value))
 
 
 def _object(serde: Serde[Any], form: str, given: Any, is_text: bool) -> Any:
@@ -195,22 +196,28 @@ def _object(serde: Serde[Any], form: str, given: Any, is_text: bool) -> Any:
     return serde.deserialize(json.dumps(value).encode()) if form == "model" else value
 
 
-def _by_custom(serde: Serde[Any], given: Any, is_text: bool) -> Fitted:
+def _by_custom(serde: Serde[Any], given: Any, is_text: bool, headers: Headers) -> Fitted:
     """Takes a value as the serde's bytes in UTF-8, or as the value itself, or as JSON: which it is only the serde
     knows."""
     as_bytes = [given] if isinstance(given, str) else []
     if not is_text:
         as_bytes.append(json.dumps(given, ensure_ascii=False))
-    tries: list[Callable[[], Any]] = [lambda text=text: serde.deserialize(text.encode()) for text in as_bytes]  # type: ignore[misc]
+    own = Headers()
+    bound = serde.with_headers(own)
+    tries: list[Callable[[], Any]] = [lambda text=text: bound.deserialize(text.encode()) for text in as_bytes]  # type: ignore[misc]
     tries.insert(len(tries) if is_text else 0, lambda: given)
     if is_text:
         tries.append(lambda: parsed_json(given))
     first: Exception | None = None
     for each in tries:
         try:
+            own[:] = headers
             value = each()
-            data = serde.serialize(value)
-            serde.deserialize(data)
+            own[:] = headers
+            data = bound.serialize(value)
+            written = list(own)
+            bound.deserialize(data)
+            headers[:] = written
             return Fitted(value, data)
         except Exception as error:
             first = first or error

@@ -11,14 +11,15 @@ import pyarrow as pa
 import pytest
 from pydantic import BaseModel, Field
 
-from processor_api.errors import SerializationError
+from processor_api.errors import DeserializationError, SerializationError
+from processor_api.record import Headers
 from processor_api.serde import Serde, Serdes
 from streams import Consumed, Produced, StreamsBuilder
 from streams.serdes import json_serde, list_serde, pydantic_serde, serde_of
-from streams.spark.backfill.prepared_history import Preparation, prepared
+from streams.spark.backfill.prepared_history import Preparation, _encoded_with_headers, prepared
 from streams.spark.executor.shipped_topology import ship
-from streams.spark.rows.columns import column_of
-from streams.spark.rows.values import python_values, writer_of, written
+from streams.spark.rows.columns import HEADERS_TYPE, column_of
+from streams.spark.rows.values import pairs_of, python_values, writer_of, written, written_with_headers
 
 MONEY = pa.decimal128(10, 2)
 NOON = datetime(2024, 3, 1, 12, tzinfo=UTC)
@@ -153,3 +154,44 @@ def test_a_history_of_structs_and_maps_feeds_models_and_json() -> None:
     ]  # fmt: skip
     with pytest.raises(RuntimeError, match="the value of a row of the history, which the topology's source reads"):
         prepared_values("trips", pa.array([{"startedAt": NOON}], pa.struct([("startedAt", TRIP[0].type)])))
+
+
+def _sealed() -> Serde[str]:
+    def write(text: str, headers: Headers) -> bytes:
+        if not isinstance(text, str):
+            raise TypeError("no text")
+        headers.add("by", b"1")
+        return bytes(one ^ 1 for one in text.encode())
+
+    def read(data: bytes, headers: Headers) -> str:
+        key = headers.last("by")
+        if key is None:
+            raise LookupError("no header says the key")
+        return bytes(one ^ int(key) for one in data).decode()
+
+    return serde_of(write, read, name="sealed", with_headers=True)
+
+
+def test_a_serde_that_takes_headers_gets_those_of_each_row() -> None:
+    headers = [Headers([("n", b"0")]), Headers()]
+    data = written_with_headers("value", _sealed(), ["tea", None], headers, "value", "orders")
+    assert data[1] is None
+    assert headers == [[("n", b"0"), ("by", b"1")], []]
+    column = column_of("value", _sealed())
+    assert column.takes_headers
+    assert column.array(data, lambda number: {}, headers).to_pylist() == ['"tea"', None]
+    with pytest.raises(DeserializationError, match="no header says the key"):
+        column.array(data, lambda number: {}, [None, None])
+
+
+def test_a_history_of_such_a_serde_needs_a_column_of_headers() -> None:
+    serdes = (Serdes.STRING, _sealed())
+    columns = {"key": pa.array(["a"]), "value": pa.array(["tea"])}
+    with pytest.raises(SerializationError, match="a serde of topic 'orders' writes headers, and the history has none"):
+        _encoded_with_headers(columns, serdes, "orders")
+    headers = pa.nulls(1, HEADERS_TYPE)
+    found = _encoded_with_headers({**columns, "headers": headers}, serdes, "orders")
+    assert found["headers"].to_pylist() == [[{"key": "by", "value": b"1"}]]
+    assert column_of("value", serdes[1]).array(
+        found["value"].to_pylist(), lambda number: {}, pairs_of(found["headers"])
+    ).to_pylist() == ['"tea"']

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import pickle
+import threading
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from processor_api.errors import DeserializationError, SerializationError
+from cluster_cli import ClusterCommands, commands
+from processor_api.errors import DeserializationError, SerializationError, StreamsError
 from processor_api.record import Headers
+from state.row_format.record_context import Cursor
 from streams import (
     Consumed,
+    Materialized,
     Produced,
     Serdes,
     StreamsBuilder,
@@ -149,3 +156,99 @@ def test_a_record_that_cannot_be_written_names_its_topic() -> None:
     with TopologyTestDriver(builder) as driver, pytest.raises(SerializationError, match="not a text") as raised:
         driver.create_input_topic("orders").pipe_input("ann", "tea")
     assert "'out'" in str(raised.value)
+
+
+# ------------------------------------------------------------------ commands
+
+NOTES = """
+def write(text, headers):
+    if type(text) is not str:
+        raise TypeError("not a text")
+    headers.remove_all("encoding").add("encoding", b"utf-16-le")
+    return text.encode("utf-16-le")
+
+def read(data, headers):
+    return data.decode(headers.last("encoding").decode())
+
+builder = StreamsBuilder(key_serde="string", value_serde=serde_of(write, read, with_headers=True))
+builder.stream("notes").to("out")
+"""
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Iterator[ClusterCommands]:
+    yield from commands(tmp_path)
+
+
+def test_produce_writes_the_headers_that_a_serde_adds_and_consume_reads_them(cli: ClusterCommands) -> None:
+    app = cli.app(NOTES)
+    cli.kafka.create_topics("notes")
+    assert cli.run("produce", app, "notes", "--key", "ann", "--value", "tëa", "--header", "n=1").status == 0
+    [record] = cli.kafka.read_records("notes", 1, "string", "bytes")
+    assert record.value == "tëa".encode("utf-16-le")
+    assert record.headers == [("n", b"1"), (ENCODING, b"utf-16-le")]
+    [row] = map(json.loads, cli.run("consume", app, "notes").lines)
+    assert (row["key"], row["value"]) == ("ann", "tëa")
+    assert row["headers"] == {"n": "1", "encoding": "utf-16-le"}
+
+
+def test_try_reads_and_writes_headers(cli: ClusterCommands) -> None:
+    printed = cli.run("try", cli.app(NOTES), stdin='{"topic": "notes", "key": "ann", "value": "tëa"}\n')
+    [row] = [json.loads(line) for line in printed.lines if '"out"' in line]
+    assert (row["value"], row["headers"]) == ("tëa", {"encoding": "utf-16-le"})
+
+
+# ------------------------------------------------------------------ stores
+
+
+def test_a_store_that_keeps_no_headers_says_once_that_those_added_are_lost(caplog: pytest.LogCaptureFixture) -> None:
+    either = serde_of(write, lambda data, headers: data.decode("utf-16-le"), with_headers=True)
+    builder = StreamsBuilder(key_serde="string", value_serde="string")
+    kept = Materialized(name="store", value_serde=either)
+    builder.stream("notes").group_by_key().reduce(lambda old, new: new, materialized=kept)
+    with TopologyTestDriver(builder) as driver:
+        notes = driver.create_input_topic("notes")
+        notes.pipe_key_values([("a", "tea"), ("b", "milk")])
+    found = [record for record in caplog.records if "a serde adds are not kept" in record.message]
+    assert [(record.place, record.header) for record in found] == [("store 'store'", ENCODING)]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("engine", ["rocksDB", "in_memory"])
+@pytest.mark.parametrize("cache", [0, 1_000_000])
+def test_a_store_with_headers_keeps_those_that_a_serde_adds(engine: str, cache: int) -> None:
+    config = {"dsl.store.format": "HEADERS", "default.dsl.store": engine, "statestore.cache.max.bytes": cache}
+
+    def topology(given: Any) -> Any:
+        builder = StreamsBuilder(given, key_serde="string", value_serde=TEXT)
+        groups = builder.stream("notes").group_by_key()
+        groups.reduce(lambda old, new: old + new, materialized="sums").to_stream().to("out")
+        return builder.build(given)
+
+    with TopologyTestDriver(topology, config) as driver:
+        driver.create_input_topic("notes").pipe_key_values([("a", "tea"), ("a", "milk")])
+        assert driver.create_output_topic("out").read_values() == ["tea", "teamilk"]
+        assert driver.get_key_value_store("sums").get("a") == "teamilk"
+        changelog = driver.create_output_topic("test-application-sums-changelog", "string", "bytes")
+        assert [record.headers for record in changelog.read_records()] == [[(ENCODING, b"utf-16-le")]] * 2
+
+
+def test_a_store_whose_rows_cannot_be_read_without_their_headers_says_so() -> None:
+    """The headers of the current record are another's."""
+    builder = StreamsBuilder(key_serde="string", value_serde=TEXT)
+    builder.stream("notes").group_by_key().reduce(lambda old, new: old + new, materialized="sums")
+    with TopologyTestDriver(builder, {"statestore.cache.max.bytes": 0}) as driver:
+        notes = driver.create_input_topic("notes")
+        notes.pipe_input("a", "tea")
+        with pytest.raises(StreamsError, match=r"store 'sums': the text serde cannot read the value: .*no header says"):
+            notes.pipe_input("a", "milk")
+
+
+def test_another_thread_gets_no_headers_of_the_record_that_a_task_processes() -> None:
+    cursor = Cursor()
+    serde = cursor.handing(TEXT, "store 's'")
+    cursor.headers, cursor.thread = [(ENCODING, b"utf-16-le")], threading.get_ident()
+    assert cursor.hands_headers
+    assert serde.deserialize("tea".encode("utf-16-le")) == "tea"
+    cursor.thread = threading.get_ident() + 1
+    with pytest.raises(LookupError):
+        serde.deserialize("tea".encode("utf-16-le"))

@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from processor_api.record import Headers
 from processor_api.task_id import TopicPartition
 from processor_api.texts import shown
 from processor_api.timestamps import ConsumedRecord
@@ -207,6 +208,7 @@ class _ConsumedOutput:
         return True
 
     def _read(self, message: Any) -> ConsumedRecord | None:
+        self._form.headers.now = Headers(message.headers() or ())
         key, is_key = self._part(message, "key", message.key(), self._form.read_key)
         value, is_value = self._part(message, "value", message.value(), self._form.read_value)
         if not (is_key and is_value):

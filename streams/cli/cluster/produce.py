@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from processor_api.clock import SystemClock
 from processor_api.errors import StreamsError
-from processor_api.record import HeaderList
+from processor_api.record import HeaderList, Headers
 from processor_api.serde import Serde
 from processor_api.texts import shown
 from streams.cli.cluster.connection import ClusterConnection, Target, target_of
@@ -294,9 +294,9 @@ class _Encoder:
                 raise CannotRun(f"{where}: {shown(str(error))}") from None
 
     def _encoded(self, where: str, given: GivenRecord) -> _Encoded:
-        key = self._part("key", self.form.key_serde, given.key, is_text=given.key_is_text)
-        value = self._part("value", self.form.value_serde, given.value, is_text=given.is_text)
-        headers = given.headers or []
+        headers = Headers(given.headers or ())
+        key = self._part("key", self.form.key_serde, given.key, headers, is_text=given.key_is_text)
+        value = self._part("value", self.form.value_serde, given.value, headers, is_text=given.is_text)
         chosen: Collection[int] | None = None
         if self.only is not None:
             chosen = (self.only,)
@@ -304,10 +304,10 @@ class _Encoder:
             chosen = self._chosen(where, key.value, value.value, headers)
         return _Encoded(key.data, value.data, given.timestamp_ms, headers, chosen)
 
-    def _part(self, part: str, serde: Serde[Any] | None, given: Any, *, is_text: bool) -> Fitted:
+    def _part(self, part: str, serde: Serde[Any] | None, given: Any, headers: Headers, *, is_text: bool) -> Fitted:
         assert serde is not None  # else the topic is the application's own, and not written
         try:
-            return fitted(serde, given, is_text=is_text)
+            return fitted(serde, given, is_text=is_text, headers=headers)
         except DoesNotFit as error:
             raise ValueError(f"its {part} {error}") from error
 

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from processor_api.serde import Serde, Serdes, with_default
+from processor_api.record import Headers
+from processor_api.serde import CurrentHeaders, Serde, Serdes, with_default
 from processor_api.stores.builder import StoreBuilder
 from processor_api.topology.nodes import SinkNode, SourceNode
 from processor_api.topology.partitioner import StreamPartitioner
@@ -47,6 +48,8 @@ class TopicFormat:
     """``None`` if records of the topic are only read: it is the application's own."""
     read_value: Reader
     value_serde: Serde[Any] | None = None
+    headers: CurrentHeaders
+    """Set them to those of each record before it is read."""
     partitioner: StreamPartitioner | None = None
     """Chooses the partition of a record; ``None`` for Kafka's default."""
 
@@ -94,10 +97,12 @@ def _meant(topic: str, names: Iterable[str]) -> str:
 def _plain_format(
     topic: str, key: Serde[Any], value: Serde[Any], partitioner: StreamPartitioner | None = None
 ) -> TopicFormat:
+    headers = CurrentHeaders()
     return TopicFormat(
         topic=topic,
-        read_key=json_reader(key),
-        read_value=json_reader(value),
+        read_key=json_reader(key, headers),
+        read_value=json_reader(value, headers),
+        headers=headers,
         key_serde=key,
         value_serde=value,
         partitioner=partitioner or windowed_partitioner(key),
@@ -111,6 +116,7 @@ class _Finder:
         self._topology, self._named = topology, named
         self._prefix = topic_prefix(target.settings)
         self._dead_letters = dead_letter_topic(target.settings)
+        self._headers = CurrentHeaders()
         self._defaults = (target.config.default_key_serde, target.config.default_value_serde)
 
     def find(self, topic: str) -> TopicFormat:
@@ -182,10 +188,11 @@ class _Finder:
     def _repartition(self, name: str, node: SourceNode | SinkNode) -> TopicFormat:
         topic = full_name(self._topology, self._prefix, name)
         key, value = self._serdes(node, topic, f"topic {topic!r}")
-        read_value = json_reader(value)
+        read_value = json_reader(value, self._headers)
         if self._named.value is None and value is Serdes.BYTES:
             read_value = self._subscriptions(name) or read_value
-        return TopicFormat(topic=topic, read_key=json_reader(key), read_value=read_value)
+        read_key = json_reader(key, self._headers)
+        return TopicFormat(topic=topic, read_key=read_key, read_value=read_value, headers=self._headers)
 
     def _subscriptions(self, name: str) -> Reader | None:
         """Returns the reader of the subscriptions of a foreign-key join; ``None`` if the topic has none."""
@@ -204,7 +211,7 @@ class _Finder:
         serde = with_default(given, self._defaults[0])
         if serde is None or not serde.is_complete:
             serde = Serdes.BYTES
-        return json_reader(serde.bind(f"{self._prefix}-{topic}", is_key=True))
+        return json_reader(serde.bind(f"{self._prefix}-{topic}", is_key=True), self._headers)
 
     def _changelog(self, store: str) -> TopicFormat:
         builder = self._topology.stores[store]
@@ -212,11 +219,11 @@ class _Finder:
         if not builder.logging:
             raise CannotRun(f"store {store!r} has no changelog, since its logging is disabled")
         key, value = self._serdes(builder, topic, f"store {store!r}")
-        read_key, read_value = _changelog_readers(builder, key, value)
+        read_key, read_value = _changelog_readers(builder, key, value, self._headers)
         subscriptions = self._subscription_store(store) if key is Serdes.BYTES and value is Serdes.BYTES else None
         if subscriptions is not None:
             read_key, read_value = subscriptions
-        return TopicFormat(topic=topic, read_key=read_key, read_value=read_value)
+        return TopicFormat(topic=topic, read_key=read_key, read_value=read_value, headers=self._headers)
 
     def _subscription_store(self, store: str) -> tuple[Reader, Reader] | None:
         """Returns the readers of the store of a foreign-key join; ``None`` for other stores."""
@@ -233,22 +240,24 @@ class _Finder:
         return None
 
 
-def _changelog_readers(builder: StoreBuilder[Any, Any], key: Serde[Any], value: Serde[Any]) -> tuple[Reader, Reader]:
+def _changelog_readers(
+    builder: StoreBuilder[Any, Any], key: Serde[Any], value: Serde[Any], headers: CurrentHeaders
+) -> tuple[Reader, Reader]:
     """Returns the readers of keys and values on a store's changelog (formats 11)."""
-    form, read_value = kind_of(builder).changelog_form, json_reader(value)
+    form, read_value = kind_of(builder).changelog_form, json_reader(value, headers)
     if form is ChangelogForm.WINDOWS:
         parameters = builder.supplier.parameters
         size, end = parameters.get("window_size_ms", 0), parameters.get("window_end")
-        return json_reader(TimeWindowedSerde(key, size, changelog=True, window_end=end)), read_value
+        return json_reader(TimeWindowedSerde(key, size, changelog=True, window_end=end), headers), read_value
     if form is ChangelogForm.SESSIONS:
-        return json_reader(SessionWindowedSerde(key)), read_value
-    read_key = json_reader(key)
+        return json_reader(SessionWindowedSerde(key), headers), read_value
+    read_key = json_reader(key, headers)
     if form is ChangelogForm.LISTS:
         return read_key, lambda data: [None if item is None else read_value(item) for item in read_items(data)]
     if form is ChangelogForm.CHANGES:
-        return read_key, _buffer_reader(read_value)
+        return read_key, _buffer_reader(read_value, headers)
     if form is ChangelogForm.CHANGES_BY_TIME:
-        return _buffer_key_reader(read_key), _buffer_reader(read_value)
+        return _buffer_key_reader(read_key), _buffer_reader(read_value, headers)
     return read_key, read_value
 
 
@@ -260,7 +269,7 @@ def _buffer_key_reader(read_key: Reader) -> Reader:
     return read
 
 
-def _buffer_reader(read_value: Reader) -> Reader:
+def _buffer_reader(read_value: Reader, headers: CurrentHeaders) -> Reader:
     def part(data: bytes | None) -> Any:
         return None if data is None else read_value(data)
 
@@ -268,6 +277,7 @@ def _buffer_reader(read_value: Reader) -> Reader:
         context, prior, old, new, time, _ = read_any_version(
             b"\x03", data, BufferContext(-1, -1, "", -1, []), None, is_buffered=False
         )
+        headers.now = Headers(context.headers or ())  # of the record that waits
         record = {
             "topic": context.topic,
             "partition": context.partition,

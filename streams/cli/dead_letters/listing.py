@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from processor_api.record import Headers
 from processor_api.task_id import TopicPartition
 from processor_api.texts import shown
 from streams.cli.cluster.topic_formats import format_of
@@ -152,7 +153,7 @@ def run_show(arguments: argparse.Namespace, *, clients: KafkaClients | None = No
         raise CannotRun(f"{arguments.place!r} is no place: give partition and offset, such as 0:17")
     queue = LetterQueue.of(arguments, clients)
     letter = _letter_at(queue, TopicPartition(queue.topic, int(place[1])), int(place[2]))
-    read_key, read_value = _readers(queue, letter.topic)
+    read_key, read_value = _readers(queue, letter)
     fields = {
         "dead_letter": {"topic": queue.topic, "partition": letter.partition, "offset": letter.offset},
         "timestamp": iso(letter.timestamp),
@@ -206,12 +207,13 @@ def _letter_at(queue: LetterQueue, partition: TopicPartition, offset: int) -> De
     )
 
 
-def _readers(queue: LetterQueue, topic: str) -> tuple[Callable[[bytes], Any], Callable[[bytes], Any]]:
-    """Returns how keys and values of a topic are read: as bytes, if the topology does not read it."""
+def _readers(queue: LetterQueue, letter: DeadLetter) -> tuple[Callable[[bytes], Any], Callable[[bytes], Any]]:
+    """Returns how the key and value of a letter are read: as bytes, if the topology does not read its topic."""
     try:
-        form = format_of(queue.target, topic)
+        form = format_of(queue.target, letter.topic)
     except CannotRun:
         return as_json, as_json
+    form.headers.now = Headers(letter.headers or ())
     return form.read_key, form.read_value
 
 

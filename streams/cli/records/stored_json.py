@@ -6,21 +6,23 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from processor_api.serde import Serde
+from processor_api.serde import CurrentHeaders, Serde
 from streams.serdes.times import iso
 from streams.serdes.values import as_json, form_of
 
 
-def json_reader(serde: Serde[Any]) -> Callable[[bytes], Any]:
+def json_reader(serde: Serde[Any], headers: CurrentHeaders | None = None) -> Callable[[bytes], Any]:
     """Returns the function that reads bytes by a serde, and returns what JSON has for the object.
 
     The function raises what the serde raises for bytes that it cannot read. What it returns, :func:`fitted` takes.
+
+    :param headers: those of the record whose bytes are read, for a serde that takes headers.
     """
     from dsl.change import ChangeSerde
     from dsl.joins.stores import SideValueSerde, TimedSideKeySerde
     from dsl.processors.joins.foreign_key import AnswerSerde
 
-    read = serde.deserialize
+    read = (serde if headers is None else headers.handed_to(serde)).deserialize
     if isinstance(serde, ChangeSerde):
         return lambda data: _named(("new", "old", "latest"), read(data))
     if isinstance(serde, AnswerSerde):

@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Any
 
 from processor_api.errors import ConfigError, StoreError
+from processor_api.record import HeaderList, Headers
 from processor_api.serde import Serde, Serdes
 from processor_api.stores.builder import StoreBuilder
 from processor_api.texts import shown
@@ -61,10 +62,17 @@ class ReadableRows:
     def key(self, data: bytes) -> Any:
         return self._read(self.key_serde, data, "key")
 
-    def value(self, data: bytes | list[bytes | None] | None) -> Any:
+    def value(self, data: bytes | list[bytes | None] | None, headers: HeaderList | None = None) -> Any:
+        """Returns a value.
+
+        :param headers: those of its row, for a serde that takes headers.
+        """
         if isinstance(data, list):
-            return [self.value(item) for item in data]
-        return None if data is None else self._read(self.value_serde, data, "value")
+            return [self.value(item, headers) for item in data]
+        serde = self.value_serde
+        if serde is not None and serde.takes_headers:
+            serde = serde.with_headers(Headers(headers or ()))
+        return None if data is None else self._read(serde, data, "value")
 
     def type_of(self, serde: Serde[Any] | None) -> type | None:
         """Returns the type of all keys or values that a serde reads; ``None`` where they may be anything."""
@@ -286,7 +294,7 @@ def entries(place: StorePlace, arguments: argparse.Namespace, *, raw: bool = Fal
                 entry: dict[str, Any] = {
                     "task": store.task.name,
                     "key": readable.key(row.key),
-                    "value": readable.value(row.value),
+                    "value": readable.value(row.value, row.headers),
                 }
                 if row.timestamp is not None:
                     entry["timestamp"] = row.timestamp

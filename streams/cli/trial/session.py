@@ -10,7 +10,7 @@ from typing import Any
 
 from processor_api.clock import SystemClock
 from processor_api.errors import StreamsError, TopologyError
-from processor_api.record import HeaderList
+from processor_api.record import HeaderList, Headers
 from processor_api.serde import Serde, Serdes
 from processor_api.texts import repr_of
 from processor_api.topology.nodes import SinkNode, SourceNode
@@ -136,10 +136,10 @@ class Topics:
         return key.bind(topic, is_key=True), value.bind(topic, is_key=False)
 
 
-def _shown(serde: Serde[Any], data: bytes | None) -> Any:
+def _shown(serde: Serde[Any], data: bytes | None, headers: Headers) -> Any:
     """Returns bytes that were written as JSON has them; bytes that their serde cannot read as they are."""
     try:
-        return None if data is None else json_reader(serde)(data)
+        return None if data is None else json_reader(serde.with_headers(headers))(data)
     except Exception:  # the serde may be the user's, and so may be the bytes
         return bytes_as_json(data or b"")
 
@@ -212,10 +212,11 @@ class Session:
         if name is None:
             raise Refused(f"it does not say its topic; the topology reads {self.topics.list_read()}")
         key_serde, value_serde = self.topics.serdes_read(name)
-        key = self._part("key", key_serde, record.key, is_text=record.key_is_text)
-        value = self._part("value", value_serde, record.value, is_text=record.is_text)
+        headers = Headers(record.headers or ())
+        key = self._part("key", key_serde, record.key, headers, is_text=record.key_is_text)
+        value = self._part("value", value_serde, record.value, headers, is_text=record.is_text)
         timestamp = self.now_ms if record.timestamp_ms is None else record.timestamp_ms
-        return name, key, value, timestamp, record.headers
+        return name, key, value, timestamp, headers or record.headers
 
     def pipe(
         self, topic: str, key: bytes | None, value: bytes | None, timestamp_ms: int, headers: HeaderList | None
@@ -227,9 +228,9 @@ class Session:
         self._driver.pipe_raw(topic, key, value, timestamp_ms, headers)
         self.given += 1
 
-    def _part(self, part: str, serde: Serde[Any], given: Any, *, is_text: bool) -> bytes | None:
+    def _part(self, part: str, serde: Serde[Any], given: Any, headers: Headers, *, is_text: bool) -> bytes | None:
         try:
-            return fitted(serde, given, is_text=is_text).data
+            return fitted(serde, given, is_text=is_text, headers=headers).data
         except DoesNotFit as error:
             raise Refused(f"its {part} {error}") from error
 
@@ -276,7 +277,8 @@ class Session:
     ) -> Output:
         """Returns a record that was written, with its key and value as JSON has them."""
         key_serde, value_serde = self.topics.serdes_written(topic)
-        return Output(topic, _shown(key_serde, key), _shown(value_serde, value), timestamp_ms, headers, place)
+        own = Headers(headers or ())  # readers may take some off
+        return Output(topic, _shown(key_serde, key, own), _shown(value_serde, value, own), timestamp_ms, headers, place)
 
     def take_trace(self) -> list[Any]:
         """Returns the steps of records since the last call; none if they are not followed."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from processor_api.record import Forward, HeaderList, Headers
-from processor_api.serde import Serde, at_call
+from processor_api.serde import CurrentHeaders, Serde
 
 
 def with_own_headers(
@@ -16,16 +16,11 @@ def with_own_headers(
 
     :param make: makes the sink from its serdes; it calls these before it looks at the headers.
     """
-    current = Headers()
-
-    def headers_now() -> Headers:
-        return current
-
-    write = make(at_call(key_serde, headers_now), at_call(value_serde, headers_now))
+    current = CurrentHeaders()
+    write = make(current.handed_to(key_serde), current.handed_to(value_serde))
 
     def sink(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
-        nonlocal current
-        current = Headers(headers or ())
-        write(key, value, timestamp, current)
+        current.now = own = Headers(headers or ())
+        write(key, value, timestamp, own)
 
     return sink

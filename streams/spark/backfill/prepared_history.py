@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from processor_api.errors import SerializationError
 from processor_api.serde import Serde
 from processor_api.texts import repr_of
 from processor_api.topology.topology import Topology
@@ -18,7 +19,9 @@ from streams.spark.executor.murmur2 import partitions_of_keys
 from streams.spark.executor.shipped_topology import ShippedTopology
 from streams.spark.executor.source_serdes import source_serdes
 from streams.spark.executor.task_errors import passed_to_driver
-from streams.spark.rows.values import python_values, writer_of, written
+from streams.spark.rows.values import pairs_of, python_values, writer_of, written, written_with_headers
+
+_WHAT = "{} of a row of the history, which the topology's source reads,"
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,9 @@ def prepared(job: Preparation) -> Callable[[Iterable[pa.RecordBatch]], Iterator[
             serdes = _serdes(job.shipped.load(), job.shipped.config, job.topic) if job.encode else None
             for batch in batches:
                 columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-                if serdes is not None:
+                if serdes is not None and any(one.takes_headers for one in serdes):
+                    columns |= _encoded_with_headers(columns, serdes, job.topic)
+                elif serdes is not None:
                     for name, serde in zip(("key", "value"), serdes, strict=True):
                         columns[name] = _encoded(columns[name], serde, name, job.topic)
                 if job.place:
@@ -61,9 +66,31 @@ def _serdes(topology: Topology, config: StreamsConfig, topic: str) -> tuple[Serd
     return key.bind(topic, is_key=True), value.bind(topic, is_key=False)
 
 
+def _encoded_with_headers(
+    columns: Mapping[str, pa.Array], serdes: tuple[Serde[Any], Serde[Any]], topic: str
+) -> dict[str, pa.Array]:
+    """Returns the columns of keys, values and headers, as the serdes write them.
+
+    :raises SerializationError: if the history has no column of headers, in which a serde may note what it needs.
+    """
+    if "headers" not in columns:
+        raise SerializationError(
+            f"a serde of topic {topic!r} writes headers, and the history has none: give it a column of them,"
+            " History(headers=...)",
+            topic=topic,
+        )
+    kept = columns["headers"].type
+    headers, found = pairs_of(columns["headers"]), dict[str, pa.Array]()
+    for name, serde in zip(("key", "value"), serdes, strict=True):
+        data = written_with_headers(name, serde, python_values(columns[name]), headers, _WHAT.format(name), topic)
+        found[name] = pa.array(data, pa.binary())
+    rows = [[{"key": key, "value": value} for key, value in one] for one in headers]
+    return {**found, "headers": pa.array(rows, kept)}
+
+
 def _encoded(column: pa.Array, serde: Serde[Any], part: str, topic: str) -> pa.Array:
     values = python_values(column)
-    what = f"{part} of a row of the history, which the topology's source reads,"
+    what = _WHAT.format(part)
     return pa.array(written(writer_of(part, serde), values, what, serde, topic), pa.binary())
 
 

@@ -26,6 +26,7 @@ from streams.spark.rows.changelog_rows import table_of_rows
 from streams.spark.rows.columns import Column, column_of
 from streams.spark.rows.shipping import packed, unpacked
 from streams.spark.rows.store_layouts import load_topology, table_layout
+from streams.spark.rows.values import pairs_of
 from streams.spark.tables.diff import diff_tables
 
 if TYPE_CHECKING:
@@ -69,7 +70,8 @@ def _read(batch: pa.RecordBatch, topic: str, columns: Iterable[Column]) -> pa.Re
 
     found = dict(zip(batch.schema.names, batch.columns, strict=True))
     for one in columns:
-        found[one.name] = one.array(batch.column(one.name).to_pylist(), place)
+        headers = pairs_of(batch.column("headers")) if one.takes_headers else None
+        found[one.name] = one.array(batch.column(one.name).to_pylist(), place, headers)
     return pa.RecordBatch.from_arrays(list(found.values()), names=list(found))
 
 

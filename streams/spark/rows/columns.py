@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from processor_api.errors import DeserializationError
-from processor_api.record import HeaderList
-from processor_api.serde import Serde, Serdes
+from processor_api.record import HeaderList, Headers
+from processor_api.serde import CurrentHeaders, Serde, Serdes
 from processor_api.texts import kind_and_text, repr_of
 from streams.serdes.json import json_serde
 from streams.spark.errors import SparkBridgeError
@@ -85,10 +85,18 @@ class Column:
         """Returns the column of bytes as they are."""
         return replace(self, kind=BINARY, serde=None)
 
-    def array(self, data: Sequence[bytes | None], place: Place) -> pa.Array:
+    @property
+    def takes_headers(self) -> bool:
+        """Whether the serde needs the headers of the records."""
+        return self.serde is not None and self.serde.takes_headers
+
+    def array(
+        self, data: Sequence[bytes | None], place: Place, headers: Sequence[HeaderList | None] | None = None
+    ) -> pa.Array:
         """Returns the values that bytes stand for; ``None`` stays null.
 
         :param place: where the record with a number is, for the error.
+        :param headers: those of the records, for a serde that takes headers.
         :raises DeserializationError: if bytes cannot be read by the serde.
         """
         if self.kind == BINARY:
@@ -102,7 +110,7 @@ class Column:
             found = self._numbers(data, _NUMBERS[self.kind])
             if found is not None:
                 return found
-        return self._one_by_one(data, place)
+        return self._one_by_one(data, place, headers)
 
     def _numbers(self, data: Sequence[bytes | None], dtype: str) -> pa.Array | None:
         """Returns the numbers, or ``None`` if not all have the right length."""
@@ -116,11 +124,16 @@ class Column:
         mask = np.fromiter((each is None for each in data), bool, len(data)) if nulls else None
         return pa.array(numbers, self.arrow_type, mask=mask)
 
-    def _one_by_one(self, data: Sequence[bytes | None], place: Place) -> pa.Array:
-        read = self.reader.deserialize
+    def _one_by_one(
+        self, data: Sequence[bytes | None], place: Place, headers: Sequence[HeaderList | None] | None
+    ) -> pa.Array:
+        current = CurrentHeaders()
+        read = current.handed_to(self.reader).deserialize
         shaped = _text_of if self.kind == TEXT else str if self.kind == "uuid" else None
         found: list[Any] = []
         for number, each in enumerate(data):
+            if headers is not None:
+                current.now = Headers(headers[number] or ())
             try:
                 value = None if each is None else read(each)
                 found.append(value if shaped is None or value is None else shaped(value))

@@ -198,8 +198,8 @@ class TableLayout:
         times = entries.timestamps
         arrays = {
             "partition": pa.array([partition] * len(entries), pa.int32()),
-            "key": self.key.array(entries.keys, place),
-            "value": self._values(entries.values, place),
+            "key": self.key.array(entries.keys, place, entries.headers),
+            "value": self._values(entries.values, place, entries.headers),
             "timestamp": time_array([None if ms == -1 else ms for ms in times] if -1 in times else times, place),
             "changelog_offset": pa.array(entries.offsets, pa.int64()),
         }
@@ -210,9 +210,14 @@ class TableLayout:
         schema = self.arrow_schema
         return pa.RecordBatch.from_arrays([arrays[name] for name in schema.names], schema=schema)
 
-    def _values(self, values: Sequence[Any], place: Callable[[int], Mapping[str, Any]]) -> pa.Array:
+    def _values(
+        self,
+        values: Sequence[Any],
+        place: Callable[[int], Mapping[str, Any]],
+        headers: Sequence[HeaderList | None] | None,
+    ) -> pa.Array:
         if self.form is not ChangelogForm.LISTS:
-            return self.value.array(values, place)
+            return self.value.array(values, place, headers)
         ends: list[int] = [0]
         flat: list[bytes | None] = []
         for number, value in enumerate(values):

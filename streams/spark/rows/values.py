@@ -17,7 +17,8 @@ from typing import Any
 import pyarrow as pa
 
 from processor_api.errors import SerializationError
-from processor_api.serde import Serde
+from processor_api.record import Headers
+from processor_api.serde import CurrentHeaders, Serde
 from processor_api.texts import kind_and_text, repr_of
 from streams.serdes.functions import MadeSerde
 from streams.serdes.pydantic_model import ModelSerde
@@ -142,6 +143,23 @@ def _as_number(value: Decimal) -> int | float:
             f"the decimal {value} has more digits than readers of JSON numbers keep: cast the column to string, or to"
             " double if that is exact enough"
         )
+    return found
+
+
+def pairs_of(column: Any) -> list[Headers]:
+    """Returns the headers of rows, from their column in Arrow."""
+    return [Headers((one["key"], one["value"]) for one in given or ()) for given in column.to_pylist()]
+
+
+def written_with_headers(
+    name: str, serde: Serde[Any], values: Sequence[Any], headers: Sequence[Headers], what: str, topic: str
+) -> list[bytes | None]:
+    """Returns :func:`written` of values whose serde reads the headers of their rows, and adds some to them."""
+    current, found = CurrentHeaders(), list[bytes | None]()
+    write = writer_of(name, current.handed_to(serde))
+    for value, own in zip(values, headers, strict=True):
+        current.now = own
+        found += written(write, [value], what, serde, topic)
     return found
 
 

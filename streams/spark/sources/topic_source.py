@@ -81,17 +81,19 @@ class TopicPlan:
             times = tuple(
                 None if ms == NO_TIMESTAMP or not type_ else ms for type_, ms in zip(types, times, strict=True)
             )
+        needed = self.headers or self.key.takes_headers or self.value.takes_headers
+        headers: Any = list(map(kind.headers, messages)) if needed else None
         columns = [
             pa.array([wanted.topic] * count, pa.string()),
             pa.array([wanted.partition] * count, pa.int32()),
             pa.array(offsets, pa.int64()),
             time_array(times, place) if self.times == "timestamp" else pa.array(times, pa.int64()),
             pa.array(list(map(TIME_TYPES.__getitem__, types)), pa.string()),
-            self.key.array(list(map(kind.key, messages)), place),
-            self.value.array(list(map(kind.value, messages)), place),
+            self.key.array(list(map(kind.key, messages)), place, headers),
+            self.value.array(list(map(kind.value, messages)), place, headers),
         ]
         if self.headers:
-            columns.append(headers_array(list(map(kind.headers, messages))))
+            columns.append(headers_array(headers))
         return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 

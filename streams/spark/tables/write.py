@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from processor_api.errors import AuthorizationError, RetryableError, StreamsError
+from processor_api.record import Headers
 from processor_api.serde import Serde, Serdes
 from processor_api.texts import repr_of
 from processor_api.topology.partitioner import StreamPartitioner
@@ -24,7 +25,7 @@ from streams.spark.errors import (
     UnknownPartitionCount,
 )
 from streams.spark.rows.shipping import packed, unpacked
-from streams.spark.rows.values import python_values, writer_of, written
+from streams.spark.rows.values import python_values, writer_of, written, written_with_headers
 from streams.spark.session import check_version, check_workers
 from streams.spark.sources.offsets import ClusterConfig, cluster_settings
 from streams.spark.time_units import another_unit_row, as_ms, check_time_unit, refuse_other_unit
@@ -217,9 +218,15 @@ class _PartitionSender:
         if "timestamp" in names:
             self._check_times(batch)
         keys, values = python_values(batch.column("key")), python_values(batch.column("value"))
-        raw_keys = written(self._write_key, keys, "key", self._plan.key, self._plan.topic)
-        raw_values = written(self._write_value, values, "value", self._plan.value, self._plan.topic)
-        headers = [[(one["key"], one["value"]) for one in given] if given else None for given in column("headers")]
+        headers: Any = [[(one["key"], one["value"]) for one in given] if given else None for given in column("headers")]
+        plan = self._plan
+        if plan.key.takes_headers or plan.value.takes_headers:
+            headers = [Headers(one or ()) for one in headers]
+            raw_keys = written_with_headers("key", plan.key, keys, headers, "key", plan.topic)
+            raw_values = written_with_headers("value", plan.value, values, headers, "value", plan.topic)
+        else:
+            raw_keys = written(self._write_key, keys, "key", plan.key, plan.topic)
+            raw_values = written(self._write_value, values, "value", plan.value, plan.topic)
         zero = self._producer.zero_timestamp_ms
         for number, (time, partition) in enumerate(zip(column("timestamp"), column("partition"), strict=True)):
             stamp = 0 if time is None else zero if time == 0 else time  # 0 is "now" for the client
