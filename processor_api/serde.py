@@ -235,8 +235,15 @@ class HeadersSerde(Serde[T]):
 
     def with_headers(self, headers: Headers) -> Serde[T]:
         """Returns a serde that calls both functions with these headers."""
-        write, read = self._write, self._read
-        return Serde(lambda value: write(value, headers), lambda data: read(data, headers), name=self.name)
+        return _OfRecord(self, headers)
+
+    def write(self, value: T, headers: Headers) -> bytes:
+        """Returns the bytes of a value, whose record has these headers."""
+        return self._write(value, headers)
+
+    def read(self, data: bytes, headers: Headers) -> T:
+        """Returns the value of bytes, whose record has these headers."""
+        return self._read(data, headers)
 
     def _write_alone(self, value: T) -> bytes:
         return self._write(value, Headers())
@@ -247,6 +254,28 @@ class HeadersSerde(Serde[T]):
     def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
         """Pickles it as the call that makes it: its bound methods cannot be, before it is there."""
         return _headers_serde, (self._write, self._read, self.name)
+
+
+class _OfRecord(Serde[T]):
+    """A serde that takes headers, with those of one record: one is made for each, so it has no functions to set."""
+
+    __slots__ = ("_headers", "_of")
+
+    exact = write_exact = None
+
+    def __init__(self, of: HeadersSerde[T], headers: Headers) -> None:
+        self._of = of
+        self._headers = headers
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return self._of.name
+
+    def serialize(self, value: T) -> bytes:
+        return self._of.write(value, self._headers)
+
+    def deserialize(self, data: bytes) -> T:
+        return self._of.read(data, self._headers)
 
 
 class CurrentHeaders:

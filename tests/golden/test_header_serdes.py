@@ -337,7 +337,7 @@ def of_topics(calls: list[Call]) -> list[Call]:
 
 
 def differences(run: dict[str, Any], step: int, java: list[Call]) -> set[Call]:
-    """The calls that Java does not make so, each with its reason (semantics 189)."""
+    """The calls that Java does not make so, each with its reason (semantics 193)."""
     number, found = run["steps"][step]["input"][-1], set[Call]()
     plain = next(
         one for one in RUNS if {**one, "steps": 0, "after": 0} == {**run, "format": "DEFAULT", "steps": 0, "after": 0}
@@ -394,3 +394,15 @@ def test_what_serdes_add_is_written_with_their_record_alone(case: str) -> None:
                     assert headers == (*before, f"w={value.decode()}")
                 else:
                     assert headers == before
+
+
+def test_a_subscription_has_the_headers_with_which_the_key_in_it_is_read() -> None:
+    """As in Kafka Streams, where each serde adds to the headers of the record."""
+    for run in RUNS:
+        if run["case"] != "foreign-key" or not run["adds"]:
+            continue
+        for step, (_, sent) in zip(run["steps"], replayed(run, "in_memory"), strict=True):
+            topic, key = step["input"][:2]
+            for name, _, value, _, headers in sent:
+                if topic == "left" and name == "app-fk-subscription-registration-topic" and value is not None:
+                    assert f"w={key}" in headers

@@ -19,7 +19,7 @@ from dsl.processors.tables.view import Row, TableView
 from dsl.processors.user_functions import user_function
 from processor_api.context import OperatorContext
 from processor_api.processor import Operator
-from processor_api.record import DropReason, Forward, HeaderList
+from processor_api.record import DropReason, Forward, HeaderList, Headers
 from processor_api.serde import Serde
 from state.formats.foreign_keys import murmur3_128, subscription
 
@@ -63,7 +63,7 @@ class ForeignKeySubscribe(ChangeReader, OwnSerdes):
     def _bind(self, context: OperatorContext) -> Forward:
         forward, fail, drop = context.forward, context.fail, context.drop
         extractor, with_key, counts_null = self.extractor, self.with_key, not self.left_join
-        write_key, write_value = self._writers(context)
+        (write_key, keys_with), write_value = self._writers(context)
         instructions, partition = self._instructions(context), context.processing_context().task_id.partition
 
         def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
@@ -76,7 +76,11 @@ class ForeignKeySubscribe(ChangeReader, OwnSerdes):
                     hash_ = murmur3_128(write_value(new))
                 if old is not None:
                     old_key = extractor(key, old) if with_key else extractor(old)
-                raw_key = write_key(key)
+                if keys_with is None:
+                    raw_key = write_key(key)
+                else:  # the subscription has the headers with which its key is read
+                    headers = Headers(headers or ())
+                    raw_key = keys_with(headers).serialize(key)
                 orders = instructions(new, new_key, old, old_key)
             except Exception as error:
                 fail(error, key, value, timestamp, headers)
@@ -90,18 +94,26 @@ class ForeignKeySubscribe(ChangeReader, OwnSerdes):
             foreign_key = extractor(key, value) if with_key else extractor(value)
             if foreign_key is None:
                 return False
-            order = subscription(ANSWER_ALWAYS, murmur3_128(write_value(value)), write_key(key), partition)
+            if keys_with is None:
+                raw_key = write_key(key)
+            else:
+                headers = Headers(headers or ())
+                raw_key = keys_with(headers).serialize(key)
+            order = subscription(ANSWER_ALWAYS, murmur3_128(write_value(value)), raw_key, partition)
             forward(foreign_key, order, timestamp, headers)
             return True
 
         context.shared(self.topic, LeftSide).ask_again = ask_again
         return process
 
-    def _writers(self, context: OperatorContext) -> tuple[Callable[[Any], bytes], Callable[[Any], bytes]]:
-        """The writers of the left table's keys, and of its values for their hashes."""
+    def _writers(
+        self, context: OperatorContext
+    ) -> tuple[tuple[Callable[[Any], bytes], Callable[[Headers], Serde[Any]] | None], Callable[[Any], bytes]]:
+        """The writers of the left table's keys, the second for a serde that takes headers, and of its values for their
+        hashes."""
         keys = bound_serde(context, self.key_serde, f"{self.topic}-pk", is_key=True, whose="the left table")
         values = bound_serde(context, self.value_serde, f"{self.topic}-vh", is_key=False, whose="the left table")
-        return keys.serialize, values.serialize
+        return (keys.serialize, keys.with_headers if keys.takes_headers else None), values.serialize
 
     def _instructions(self, context: OperatorContext) -> Instructions:
         write = bound_serde(
