@@ -10,7 +10,7 @@ from typing import Any
 
 from processor_api.errors import StreamsError
 from processor_api.standard_files import hold_standard_files
-from streams.cli import completion, config_show, describe
+from streams.cli import completion, config_show, describe, registry
 from streams.cli.cluster import commands as cluster
 from streams.cli.command_parser import CommandParser
 from streams.cli.dead_letters import commands as dlq
@@ -108,7 +108,7 @@ def parser(words: Sequence[str] | None = None) -> CommandParser:
     cluster.add_parser(commands, words)
     for group in (dlq, state, spark):
         group.add_parser(commands, filled=words is None or not {group.NAME, completion.NAME}.isdisjoint(words))
-    for command in (demo, completion):
+    for command in (registry, demo, completion):
         command.add_parser(commands)
     return top
 

@@ -128,6 +128,18 @@ class AvroFormat:
         """Returns the schema as it is: its references were given with it."""
         return schema
 
+    def from_json(self, value: Any) -> Any:
+        """Returns the object that a value of JSON stands for."""
+        if self.model is None:
+            return value
+        from streams.serdes.pydantic_model import validator_of
+
+        return validator_of(self.model, from_json=True)(json.dumps(value))
+
+    def to_json(self, value: Any) -> Any:
+        """Returns a value as it is: dicts, dataclasses and models have forms in JSON."""
+        return value
+
     def frame(self, schema: SchemaText) -> bytes:
         """Returns what stands between the id and the data: nothing."""
         return b""

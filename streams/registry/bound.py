@@ -7,7 +7,8 @@ is found, the schema registered or looked up, and its reader or writer made.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 
 from processor_api.serde import Serde
@@ -44,6 +45,16 @@ class BoundSerde(Serde[Any]):
         super().__init__(writing(subject), reading(subject), name=subject.name)
         self.subject = subject
         self._bind = bind
+        if _NOTED is not None:
+            _NOTED.append(subject)
+
+    def from_json(self, value: Any) -> Any:
+        """Returns the object that a value of JSON stands for, as people give one on the command line."""
+        return self.subject.format.from_json(value)
+
+    def to_json(self, value: Any) -> Any:
+        """Returns an object as people read it: what has no form of its own in JSON is as it was."""
+        return self.subject.format.to_json(value)
 
     def bind(self, topic: str, *, is_key: bool) -> Serde[Any]:
         """Returns the same serde for another topic."""
@@ -55,6 +66,21 @@ class BoundSerde(Serde[Any]):
 
 def _bound_again(bind: Callable[..., Serde[Any]], place: TopicPart) -> Serde[Any]:
     return bind(place.topic, is_key=place.is_key)
+
+
+_NOTED: list[Subject] | None = None
+
+
+@contextmanager
+def noted_subjects() -> Iterator[list[Subject]]:
+    """Collects the subjects of all serdes that are bound meanwhile, also inside of others; for one thread."""
+    global _NOTED
+    found: list[Subject] = []
+    _NOTED = found
+    try:
+        yield found
+    finally:
+        _NOTED = None
 
 
 class HeaderBoundSerde(BoundSerde):
@@ -123,7 +149,8 @@ class Subject:
         self._registry = registry
         own = f"{place.part}.subject.name.strategy"
         self._strategy: str = settings.get(own, settings.get("subject.name.strategy", ASSOCIATED))
-        self._auto_register: bool = settings.get("auto.register.schemas", True)
+        self.auto_register: bool = settings.get("auto.register.schemas", True)
+        """Whether schemas that are not in the registry are registered."""
         self._use_latest: bool = settings.get("use.latest.version", False)
         self._normalize: bool = settings.get("normalize.schemas", False)
 
@@ -169,8 +196,8 @@ class Subject:
         subject, client = self.of(schema), self.client
         if self._use_latest or schema is None:
             return client.latest(subject)
-        schema = self.format.with_references(schema, client, register=self._auto_register)
-        if self._auto_register:
+        schema = self.format.with_references(schema, client, register=self.auto_register)
+        if self.auto_register:
             return client.register(subject, schema, normalize=self._normalize)
         from streams.registry.client import NotInRegistry
 

@@ -15,7 +15,8 @@ from typing import Any, TypeVar
 
 from processor_api.clock import Clock, SystemClock
 from processor_api.texts import cut, plain_str
-from streams.registry.schemas import Registered, SchemaError, SchemaReference, SchemaText, TopicPart
+from streams.registry.compatibility import complaints
+from streams.registry.schemas import AVRO, Registered, SchemaError, SchemaReference, SchemaText, TopicPart
 from streams.registry.settings import DEFAULT_TIMEOUT_MS, OF_SERDES
 
 try:
@@ -168,8 +169,18 @@ class RegistryClient:
 
     # ------------------------------------------------------------------ what the command asks
 
+    def subjects(self) -> list[str]:
+        """Returns the names of all subjects."""
+        return list(self._ask("the subjects", self._client.get_subjects))
+
+    def versions(self, subject: str) -> list[int]:
+        """Returns the versions of a subject."""
+        return sorted(self._ask(f"the versions of {subject}", lambda: self._client.get_versions(subject)))
+
     def compatibility(self, subject: str) -> str | None:
         """Returns the level that a subject is held to, such as ``BACKWARD``; ``None`` where the registry has none."""
+        if self.url.startswith(MOCK):
+            return "BACKWARD"
         for asked in (subject, None):
             try:
                 level = self._ask(
@@ -183,7 +194,11 @@ class RegistryClient:
         return None
 
     def is_compatible(self, subject: str, schema: SchemaText) -> bool:
-        """Returns whether the registry would let a schema follow the latest version of a subject."""
+        """Returns whether the registry would let a schema follow the latest version of a subject; one in memory, which
+        lets everything, is taken for one that holds Avro to ``BACKWARD``, as registries do by default."""
+        if self.url.startswith(MOCK):
+            latest = self.latest(subject).schema
+            return latest.kind != AVRO or not complaints("BACKWARD", schema.text, latest.text)
         theirs = _theirs(schema)
         what = f"the compatibility of a schema with subject {subject}"
         return bool(self._ask(what, lambda: self._client.test_compatibility(subject, theirs)))
@@ -264,7 +279,7 @@ def _made(settings: Mapping[str, Any]) -> SchemaRegistryClient:
     if url.startswith(MOCK):
         # Of one scope there is one in a process, whichever settings the serdes have. It asks no server, so it need not
         # read the certificates of all authorities.
-        mock = {"url": url, "ssl.ca.location": False}
+        mock = {"url": MOCK, "ssl.ca.location": False}
         found = _MOCKS.get((os.getpid(), url))
         return found or _MOCKS.setdefault((os.getpid(), url), SchemaRegistryClient.new_client(mock))
     if "bearer.auth.token" in given:

@@ -72,6 +72,14 @@ class JsonSchemaFormat:
         """Returns the schema as it is: its references were given with it."""
         return schema
 
+    def from_json(self, value: Any) -> Any:
+        """Returns the object that a value of JSON stands for."""
+        return self._deserialize(json.dumps(value).encode())
+
+    def to_json(self, value: Any) -> Any:
+        """Returns a value as it is: dicts, dataclasses and models have forms in JSON."""
+        return value
+
     def frame(self, schema: SchemaText) -> bytes:
         """Returns what stands between the id and the data: nothing."""
         return b""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from streams.registry.schemas import PROTOBUF, Registered, SchemaError, SchemaRe
 try:
     from google.protobuf.descriptor import Descriptor, FileDescriptor
     from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
+    from google.protobuf.json_format import MessageToDict, ParseDict
     from google.protobuf.message import DecodeError, Message
 except ImportError as error:
     raise ImportError(
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 OF_GOOGLE = "google/protobuf/"
 """Files that each registry has."""
 _TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|[A-Za-z_][\w.]*|[{};=]', re.DOTALL)
+_BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 _MOST_INDEXES = 100
 
 
@@ -87,6 +90,14 @@ class ProtobufFormat:
     def schema_of_value(self, value: Any) -> None:
         """Returns ``None``: the schema is that of the class."""
         return None
+
+    def from_json(self, value: Any) -> Any:
+        """Returns the message that a value of JSON stands for."""
+        return ParseDict(value, self._model())
+
+    def to_json(self, value: Any) -> Any:
+        """Returns a message as a dict."""
+        return MessageToDict(value, preserving_proto_field_name=True)
 
     def frame(self, schema: SchemaText) -> bytes:
         """Returns what stands between the id and the data: the place of the message in the schema."""
@@ -290,6 +301,21 @@ def _enum_lines(enum: Any) -> Iterator[str]:
 
 
 def _messages(text: str) -> Iterator[tuple[list[int], str]]:
+    """Yields the place and the name of each message of a file: of its source, or its descriptor in base64, which
+    Confluent's serializer for Python registers."""
+    if _BASE64.fullmatch(text):
+        yield from _messages_of(FileDescriptorProto.FromString(base64.b64decode(text)).message_type, [], "")
+    else:
+        yield from _messages_in(text)
+
+
+def _messages_of(messages: Any, outer: list[int], prefix: str) -> Iterator[tuple[list[int], str]]:
+    for index, message in enumerate(messages):
+        yield [*outer, index], prefix + message.name
+        yield from _messages_of(message.nested_type, [*outer, index], f"{prefix}{message.name}.")
+
+
+def _messages_in(text: str) -> Iterator[tuple[list[int], str]]:
     """Yields the place and the name of each message of a source."""
     tokens = [one for one in _TOKEN.findall(text) if not one.startswith(("//", "/*", '"', "'"))]
     stack: list[tuple[str | None, int]] = []
@@ -315,7 +341,7 @@ def _messages(text: str) -> Iterator[tuple[list[int], str]]:
 
 
 def _name_at(text: str, index: list[int]) -> str | None:
-    """Returns the name of the message at a place; ``None`` if the source cannot be read, as one in base64."""
+    """Returns the name of the message at a place; ``None`` if the source cannot be read."""
     return next((name for place, name in _messages(text) if place == index), None)
 
 

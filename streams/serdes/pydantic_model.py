@@ -198,13 +198,15 @@ def _check_read_back(name: str, read: Callable[[bytes], Any], data: bytes, value
         raise ValueError(f"{name}: {wrong}")
 
 
-def validator_of(model: Any) -> Callable[[Any], Any]:
+def validator_of(model: Any, *, from_json: bool = False) -> Callable[[Any], Any]:
     """Returns the function from an object of Python, such as a dict, to the value of a type that it stands for.
 
+    :param from_json: whether the function takes a text of JSON in its place.
     :raises TypeError: if pydantic can make nothing of the type.
     """
     try:
-        validate: Callable[[Any], Any] = TypeAdapter(model).validator.validate_python
+        validator = TypeAdapter(model).validator
+        validate: Callable[[Any], Any] = validator.validate_json if from_json else validator.validate_python
     except Exception as error:
         raise TypeError(
             f"a model is a class that pydantic knows, got {repr_of(model)}: {kind_and_text(error)}"

@@ -177,6 +177,10 @@ def fitted(serde: Serde[Any], given: Any, *, is_text: bool, headers: Headers | N
 
 def _fitted(serde: Serde[Any], given: Any, is_text: bool, headers: Headers) -> Fitted:
     form = form_of(serde)
+    from_json = getattr(serde, "from_json", None)
+    if from_json is not None:
+        found = from_json(parsed_json(given) if is_text else given)
+        return Fitted(found, serde.serialize(found))
     if form == "custom":
         return _by_custom(serde, given, is_text, headers)
     value = _object(serde, form, given, is_text)

@@ -101,7 +101,7 @@ class ClusterCommands:
             with redirect_stdout(out), redirect_stderr(err):
                 parsed = parser([command, *words]).parse_args([command, *words])
                 try:
-                    more = more if command == "try" else {"clients": self.kafka.clients, **more}
+                    more = more if command in ("try", "registry") else {"clients": self.kafka.clients, **more}
                     status = parsed.command(parsed, **more)
                 except Exception as error:
                     status = report(error, trace=False)

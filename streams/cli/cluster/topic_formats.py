@@ -65,10 +65,22 @@ def format_of(target: Target, topic: str, key_serde: str | None = None, value_se
     named = _Named(_serde_named(key_serde, "--key-serde"), _serde_named(value_serde, "--value-serde"))
     if target.topology is None:
         config = target.config
-        key = named.key or config.default_key_serde or Serdes.BYTES
-        value = named.value or config.default_value_serde or Serdes.BYTES
-        return _plain_format(topic, key.bind(topic, is_key=True), value.bind(topic, is_key=False))
+        key = _bound(named.key, config.default_key_serde, topic, is_key=True)
+        return _plain_format(topic, key, _bound(named.value, config.default_value_serde, topic, is_key=False))
     return _Finder(target, target.topology, named).find(topic)
+
+
+def _bound(named: Serde[Any] | None, default: Serde[Any] | None, topic: str, *, is_key: bool) -> Serde[Any]:
+    """Returns the serde of a topic without a topology: that named, the default, that of the ids in front of the data
+    where there is a schema registry, or else bytes."""
+    serde = with_default(named, default)
+    if serde is None:
+        return Serdes.BYTES
+    if not serde.is_complete and (registry := getattr(default, "registry", None)) is not None:
+        from streams.registry.detected import detected_serde
+
+        return detected_serde(registry, topic, is_key=is_key)
+    return serde.bind(topic, is_key=is_key)
 
 
 @dataclass(frozen=True)
@@ -136,8 +148,12 @@ class _Finder:
         if topic in topology.global_stores:
             return self.find(topology.global_stores[topic].topic)
         if topic == self._dead_letters:  # the raw keys and values of what could not be processed
-            key, value = self._named.key or Serdes.BYTES, self._named.value or Serdes.BYTES
-            return _plain_format(topic, key.bind(topic, is_key=True), value.bind(topic, is_key=False))
+            found = zip((self._named.key, self._named.value), self._defaults, (True, False), strict=True)
+            key, value = (
+                with_default(named or Serdes.BYTES, default).bind(topic, is_key=is_key)  # type: ignore[union-attr]
+                for named, default, is_key in found
+            )
+            return _plain_format(topic, key, value)
         extracting = [n for n in topology.nodes.values() if isinstance(n, SinkNode) and n.topic is None]
         if len(extracting) == 1 or (self._named.key and self._named.value):
             return self._of_node(topic, extracting[0]) if extracting else self._of_node(topic, SourceNode(name=topic))
@@ -170,7 +186,7 @@ class _Finder:
         found = []
         chosen = ((self._named.key, given.key_serde), (self._named.value, given.value_serde))
         for (named, own), default, part in zip(chosen, self._defaults, ("key", "value"), strict=True):
-            serde = named if named is not None else with_default(own, default)
+            serde = with_default(named if named is not None else own, default)
             if serde is None or not serde.is_complete:
                 raise CannotRun(
                     f"{what} has no {part} serde and the application has no default: give {part}_serde= there, set"

@@ -33,7 +33,8 @@ def json_reader(serde: Serde[Any], headers: CurrentHeaders | None = None) -> Cal
         return lambda data: _with_side(read(data))
     if form_of(serde) == "model":
         return lambda data: _model(read(data), data)
-    return lambda data: as_json(read(data))
+    to_json = getattr(serde, "to_json", None)
+    return lambda data: as_json(read(data) if to_json is None else to_json(read(data)))
 
 
 def _named(names: tuple[str, ...], parts: Any) -> dict[str, Any]:

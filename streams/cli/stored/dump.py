@@ -12,7 +12,7 @@ from typing import Any
 
 from processor_api.errors import ConfigError, StoreError
 from processor_api.record import HeaderList, Headers
-from processor_api.serde import Serde, Serdes
+from processor_api.serde import Serde, Serdes, with_default
 from processor_api.stores.builder import StoreBuilder
 from processor_api.texts import shown
 from processor_api.topology.topology import Topology
@@ -130,6 +130,12 @@ def _named(name: str | None, part: str) -> Serde[Any] | None:
         raise CannotRun(f"--{part}-serde {error}; or hex, for the bytes") from error
 
 
+def _bound(name: str, part: str, config: Any, topic: str) -> Serde[Any] | None:
+    """Returns a serde that was named, for the changelog of a store; ``None`` for its bytes."""
+    found = with_default(_named(name, part), config.default_key_serde if part == "key" else config.default_value_serde)
+    return None if name == HEX or found is None else found.bind(topic, is_key=part == "key")
+
+
 def readable_of(
     store: str, topology: Topology | None, config: Any, key_serde: str | None, value_serde: str | None, *, raw: bool
 ) -> ReadableRows:
@@ -140,11 +146,11 @@ def readable_of(
     if topology is None:
         return ReadableRows(store, _named(key_serde, "key"), _named(value_serde, "value"), raw=raw)
     key, value = serdes_of(store, topology, config)
-    builder = _builder(store, topology)
+    builder, topic = _builder(store, topology), f"{config.application_id}-{store}-changelog"
     return ReadableRows(
         store,
-        key if key_serde is None else _named(key_serde, "key"),
-        value if value_serde is None else _named(value_serde, "value"),
+        key if key_serde is None else _bound(key_serde, "key", config, topic),
+        value if value_serde is None else _bound(value_serde, "value", config, topic),
         ends_of(builder.supplier.parameters),
         raw,
     )

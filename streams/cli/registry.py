@@ -1,0 +1,167 @@
+"""`streams registry`: the schemas of an application against its schema registry."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from processor_api.errors import ConfigError, StreamsError
+from processor_api.serde import Serde, with_default
+from processor_api.topology.nodes import SinkNode, SourceNode
+from processor_api.topology.topology import Topology
+from streams.cli.cluster.connection import target_of
+from streams.cli.command_parser import add_with_examples
+from streams.cli.output.failures import CLEAN, FAILED
+from streams.cli.output.findings import Finding, Verdict, fail, fails, ok, warn
+from streams.cli.output.terminal import say
+from streams.cli.settings_options import add_settings_options
+from streams.cli.topology_function import APP_HELP
+from streams.kafka.topics.internal import changelog_name, full_name, topic_prefix
+
+if TYPE_CHECKING:
+    from streams.config import StreamsConfig
+    from streams.registry.bound import Subject
+
+NAME = "registry"
+_EXAMPLES = """
+examples:
+  streams registry check app.py -c schema.registry.url=http://localhost:8081
+  streams registry check app.py --config app.properties --against FULL
+"""
+
+
+def add_parser(commands: Any) -> None:
+    """Adds the parser of `streams registry`."""
+    group = commands.add_parser(
+        NAME,
+        help="check schemas against a schema registry",
+        description="Compares the schemas of an application with its schema registry. Nothing is registered.",
+    )
+    subcommands = group.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    parser = add_with_examples(
+        subcommands,
+        "check",
+        "may the schemas of APP be registered?",
+        _EXAMPLES,
+        "Compares the schema of each subject that APP writes or reads, those of its changelogs and repartition topics"
+        " too, with the registry, and registers nothing. Exit status: 1 if a schema would be refused, or is not there"
+        " and may not be registered, else 0.",
+    )
+    parser.add_argument("topology", metavar="APP", help=APP_HELP)
+    parser.add_argument(
+        "--against",
+        metavar="LEVEL",
+        type=str.upper,
+        choices=("BACKWARD", "FORWARD", "FULL", "NONE"),
+        help="hold Avro schemas to BACKWARD, FORWARD, FULL or NONE, in place of the level that the registry has for the"
+        " subject",
+    )
+    add_settings_options(parser)
+    parser.set_defaults(command=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints a finding for each subject; returns the exit status."""
+    target = target_of(arguments)
+    findings = [*checked(target.known_topology(), target.config, arguments.against)]
+    if not findings:
+        findings = [warn("schemas", "no serde of the topology has its schemas in a registry")]
+    for finding in findings:
+        say(str(finding))
+    return FAILED if any(finding.verdict is Verdict.FAIL for finding in findings) else CLEAN
+
+
+def checked(topology: Topology, config: StreamsConfig, level: str | None = None) -> Iterator[Finding]:
+    """Yields a finding for each subject of a topology, in the order of its nodes and stores.
+
+    :param level: in place of that of the registry, for Avro.
+    """
+    seen: set[tuple[str, str]] = set()
+    for what, serde, topic, is_key in _places(topology, config):
+        try:
+            subjects = _subjects_of(serde, topic, is_key)
+        except StreamsError as error:
+            yield from fails(what, error)
+            continue
+        except ValueError as error:
+            yield fail(what, str(error))
+            continue
+        for subject in subjects:
+            key = subject.expected, "" if subject.format.own is None else subject.format.own.text
+            if key not in seen:
+                seen.add(key)
+                yield _finding(subject, level)
+
+
+def _subjects_of(serde: Serde[Any], topic: str, is_key: bool) -> list[Subject]:
+    """Returns what serdes of schemas there are in a serde: it may be a list of them, or a window."""
+    from streams.registry.bound import noted_subjects
+
+    with noted_subjects() as found:
+        serde.bind(topic, is_key=is_key)
+    return found
+
+
+def _places(topology: Topology, config: StreamsConfig) -> Iterator[tuple[str, Serde[Any], str, bool]]:
+    """Yields each serde with its topic, and whether it is one of keys."""
+    prefix = topic_prefix(config.dotted())
+    given: list[tuple[str, Any]] = []
+    for node in topology.nodes.values():
+        if isinstance(node, (SourceNode, SinkNode)):
+            topics = node.topics if isinstance(node, SourceNode) else (*node.declared_topics, node.topic)
+            given += [(full_name(topology, prefix, topic), node) for topic in topics if topic is not None]
+    for name, builder in topology.stores.items():
+        if builder.logging and name not in topology.source_changelogs:
+            given.append((changelog_name(prefix, name), builder))
+    given += [(one.topic, one.builder) for one in topology.global_stores.values()]
+    defaults = (config.default_key_serde, config.default_value_serde)
+    for topic, owner in given:
+        for own, default, is_key in zip((owner.key_serde, owner.value_serde), defaults, (True, False), strict=True):
+            serde = with_default(own, default)
+            if serde is not None and serde.is_complete:
+                yield f"the {'key' if is_key else 'value'}s of topic {topic}", serde, topic, is_key
+
+
+def _finding(subject: Subject, level: str | None) -> Finding:
+    what = subject.expected
+    own = subject.format.own
+    if own is None:
+        return ok(what, f"{subject.name}: values are written with the schema that they bring along, or the latest")
+    try:
+        return _compared(subject, what, level)
+    except (ValueError, ConfigError) as error:
+        return fail(what, str(error))
+
+
+def _compared(subject: Subject, what: str, level: str | None) -> Finding:
+    from streams.registry.client import NotInRegistry
+    from streams.registry.compatibility import complaints
+    from streams.registry.schemas import AVRO
+
+    client, schema = subject.client, subject.format.own
+    name = subject.of(schema)
+    what = name
+    try:
+        schema = subject.format.with_references(schema, client, register=False)
+        found = client.lookup(name, schema)
+        return ok(what, f"the registry has this schema of {subject.name}, with id {found.id}")
+    except NotInRegistry:
+        pass
+    try:
+        latest = client.latest(name)
+    except NotInRegistry:
+        if subject.auto_register:
+            return ok(what, f"a new subject: the schema of {subject.name} will be registered")
+        return fail(what, "it is not in the registry, and auto.register.schemas is false: register it first")
+    if level is not None and schema.kind == AVRO == latest.schema.kind:
+        if found_complaints := complaints(level, schema.text, latest.schema.text):
+            return fail(what, f"{subject.name} is not {level} against version {latest.version}: {found_complaints[0]}")
+    elif not client.is_compatible(name, schema):
+        held = client.compatibility(name)
+        return fail(
+            what, f"{subject.name} is not compatible with version {latest.version} ({held or 'by the registry'})"
+        )
+    if not subject.auto_register:
+        return fail(what, "this version is not in the registry, and auto.register.schemas is false: register it first")
+    return ok(what, f"{subject.name} may follow version {latest.version}")

@@ -1,0 +1,239 @@
+"""Applications whose topics, stores and errors have schemas in a registry."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.schema_registry import AssociationCreateOrUpdateInfo, AssociationCreateOrUpdateRequest
+
+from streams import (
+    Avro,
+    ConfigError,
+    Consumed,
+    DeserializationError,
+    Produced,
+    SchemaRegistry,
+    SerializationError,
+    StreamsBuilder,
+    StreamsConfig,
+    TopologyTestDriver,
+    list_serde,
+    log_and_continue,
+)
+from streams.testing import EmbeddedKafka
+
+
+@dataclass
+class Order:
+    customer: str
+    cents: int
+
+
+@dataclass
+class Customer:
+    name: str
+    city: str
+
+
+@pytest.fixture
+def registry(request: pytest.FixtureRequest) -> SchemaRegistry:
+    return SchemaRegistry(f"mock://{request.node.nodeid}")
+
+
+def subjects(registry: SchemaRegistry) -> list[str]:
+    return sorted(registry.client.subjects())
+
+
+def test_internal_topics_have_the_subjects_of_java(registry: SchemaRegistry) -> None:
+    builder = StreamsBuilder(key_serde="string", schema_registry=registry)
+    orders = builder.stream("orders", value_serde=Avro(Order))
+    by_customer = orders.group_by(lambda _, order: order.customer, "by-customer", value_serde=Avro(Order))
+    sums = by_customer.reduce(lambda a, b: Order(a.customer, a.cents + b.cents), materialized="sums")
+    sums.to_stream().to("sums", value_serde=Avro(Order))
+    with TopologyTestDriver(builder) as driver:
+        topic = driver.create_input_topic("orders")
+        topic.pipe_key_values([("1", Order("ann", 1)), ("2", Order("bob", 5)), ("3", Order("ann", 2))])
+        assert driver.get_key_value_store("sums").get("ann") == Order("ann", 3)
+        assert driver.create_output_topic("sums").read_key_values_to_map()["ann"] == Order("ann", 3)
+    application = "test-application"
+    assert subjects(registry) == sorted(
+        [
+            "orders-value",
+            "sums-value",
+            f"{application}-by-customer-repartition-value",
+            f"{application}-sums-changelog-value",
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("strategy", "expected"),
+    [
+        ("topic", ["orders-key", "orders-value"]),
+        ("record", ["com.shop.Customer", "com.shop.Order"]),
+        ("io.confluent.kafka.serializers.subject.TopicRecordNameStrategy",
+         ["orders-com.shop.Customer", "orders-com.shop.Order"]),
+        ("associated", ["orders-key", "orders-value"]),
+    ],
+)  # fmt: skip
+def test_subjects_are_named_by_the_strategy(registry: SchemaRegistry, strategy: str, expected: list[str]) -> None:
+    named = SchemaRegistry(registry.url, subject_name_strategy=strategy)
+    key = Avro(Customer, name="com.shop.Customer", registry=named).bind("orders", is_key=True)
+    value = Avro(Order, name="com.shop.Order", registry=named).bind("orders", is_key=False)
+    assert key.deserialize(key.serialize(Customer("ann", "Rome"))) == Customer("ann", "Rome")
+    assert value.deserialize(value.serialize(Order("ann", 1))) == Order("ann", 1)
+    assert subjects(registry) == expected
+
+
+def test_an_associated_subject_wins_over_that_of_the_topic(registry: SchemaRegistry) -> None:
+    info = AssociationCreateOrUpdateInfo("everything", "value", None, None, None, None)
+    request = AssociationCreateOrUpdateRequest("orders", "cluster", "id-of-orders", "topic", [info])
+    registry.client._client.create_association(request)
+    serde = Avro(Order, registry=registry).bind("orders", is_key=False)
+    serde.serialize(Order("ann", 1))
+    assert subjects(registry) == ["everything"]
+
+
+def test_a_schema_that_is_not_there_is_an_error_where_none_is_registered(registry: SchemaRegistry) -> None:
+    strict = SchemaRegistry(registry.url, auto_register_schemas=False)
+    builder = StreamsBuilder(key_serde="string", value_serde=Avro(Order), schema_registry=strict)
+    builder.stream("orders", value_serde=Avro(Order, registry=registry)).to("out", value_serde=Avro(Order))
+    with TopologyTestDriver(builder) as driver:
+        topic = driver.create_input_topic("orders")
+        with pytest.raises(SerializationError, match=r"subject out-value: the registry .* auto\.register\.schemas"):
+            topic.pipe_input("1", Order("ann", 1))
+    assert subjects(registry) == ["orders-value"]
+
+
+def test_the_latest_version_is_written_where_it_is_asked_for(registry: SchemaRegistry) -> None:
+    wider = {
+        "type": "record",
+        "name": "Order",
+        "fields": [
+            {"name": "customer", "type": "string"},
+            {"name": "cents", "type": "long"},
+            {"name": "note", "type": "string", "default": "none"},
+        ],
+    }
+    Avro(schema=wider, registry=registry).bind("orders", is_key=False).serialize(
+        {"customer": "ann", "cents": 1, "note": "x"}
+    )
+    serde = Avro(Order, registry=registry, use_latest_version=True).bind("orders", is_key=False)
+    data = serde.serialize(Order("ann", 1))
+    assert Avro(registry=registry).bind("orders", is_key=False).deserialize(data) == {
+        "customer": "ann", "cents": 1, "note": "none",
+    }  # fmt: skip
+    assert len(registry.client.versions("orders-value")) == 1
+
+
+def test_records_that_cannot_be_read_are_asked_about_with_topic_offset_and_id(registry: SchemaRegistry) -> None:
+    asked: list[Any] = []
+
+    def handler(context: Any, record: Any, error: Exception) -> Any:
+        asked.append((context.topic, context.partition, context.offset, str(error)))
+        return log_and_continue(context, record, error)
+
+    builder = StreamsBuilder(key_serde="string", value_serde=Avro(Order), schema_registry=registry)
+    builder.stream("orders").to("out")
+    with TopologyTestDriver(builder, {"deserialization.exception.handler": handler}) as driver:
+        raw = driver.create_input_topic("orders", "string", "bytes")
+        good = driver.create_input_topic("orders")
+        good.pipe_input("1", Order("ann", 1))
+        raw.pipe_input("2", b"\x00\x00\x00\x00\x07abc")
+        raw.pipe_input("3", b"{}")
+        good.pipe_input("4", Order("bob", 2))
+        assert driver.create_output_topic("out").read_values() == [Order("ann", 1), Order("bob", 2)]
+    assert [place[:3] for place in asked] == [("orders", 0, 1), ("orders", 0, 2)]
+    assert "schema id 7" in asked[0][3]
+    assert "orders-value" in asked[0][3]
+    assert "have no id of a schema" in asked[1][3]
+
+
+def test_a_record_that_cannot_be_read_fails_the_task_by_default(registry: SchemaRegistry) -> None:
+    builder = StreamsBuilder(key_serde="string", value_serde=Avro(Order), schema_registry=registry)
+    builder.stream("orders").to("out")
+    with TopologyTestDriver(builder) as driver:
+        raw = driver.create_input_topic("orders", "string", "bytes")
+        with pytest.raises(DeserializationError, match="schema id 7") as failed:
+            raw.pipe_input("2", b"\x00\x00\x00\x00\x07abc")
+    assert (failed.value.topic, failed.value.offset) == ("orders", 0)
+
+
+def test_windows_joins_lists_and_foreign_keys_keep_their_schemas(registry: SchemaRegistry) -> None:
+    builder = StreamsBuilder(key_serde="string", schema_registry=registry)
+    orders = builder.table("orders", value_serde=Avro(Order))
+    customers = builder.table("customers", value_serde=Avro(Customer))
+    joined = orders.foreign_key_join(
+        customers, lambda order: order.customer, lambda order, customer: [Order(customer.city, order.cents)]
+    )
+    joined.to_stream().to("cities", value_serde=list_serde(Avro(Order)))
+    with TopologyTestDriver(builder) as driver:
+        driver.create_input_topic("customers").pipe_input("ann", Customer("ann", "Rome"))
+        driver.create_input_topic("orders").pipe_input("1", Order("ann", 7))
+        assert driver.create_output_topic("cities").read_key_value() == ("1", [Order("Rome", 7)])
+    assert "cities-value" in subjects(registry)
+
+
+def test_a_registry_in_the_settings_is_that_of_serdes_without_one(registry: SchemaRegistry) -> None:
+    builder = StreamsBuilder()
+    builder.stream("orders", Consumed(key_serde="string", value_serde=Avro(Order))).to(
+        "out", Produced(key_serde="string", value_serde=Avro(Order))
+    )
+    with TopologyTestDriver(builder, {"schema.registry.url": registry.url}) as driver:
+        driver.create_input_topic("orders").pipe_input("1", Order("ann", 1))
+    with pytest.raises(ConfigError, match=r"'avro Order' of topic '\w+' has no schema registry: set schema\.registry"):
+        TopologyTestDriver(builder)
+
+
+def test_two_applications_of_a_process_have_registries_of_their_own(registry: SchemaRegistry) -> None:
+    for name in ("one", "two"):
+        builder = StreamsBuilder(key_serde="string", value_serde=Avro(Order))
+        builder.stream("orders").to(f"out-{name}")
+        with TopologyTestDriver(builder, {"schema.registry.url": f"{registry.url}-{name}"}) as driver:
+            driver.create_input_topic("orders").pipe_input("1", Order("ann", 1))
+        assert subjects(SchemaRegistry(f"{registry.url}-{name}")) == ["orders-value", f"out-{name}-value"]
+
+
+def test_javas_settings_of_serdes_are_read(registry: SchemaRegistry) -> None:
+    avro = "io.confluent.kafka.streams.serdes.avro.GenericAvroSerde"
+    config = StreamsConfig.of(
+        {
+            "application.id": "shop",
+            "bootstrap.servers": "b:9092",
+            "default.value.serde": avro,
+            "schema.registry.url": registry.url,
+            "auto.register.schemas": "false",
+            "basic.auth.credentials.source": "USER_INFO",
+            "basic.auth.user.info": "ann:rosebud",
+            "value.subject.name.strategy": "io.confluent.kafka.serializers.subject.RecordNameStrategy",
+        }
+    )
+    assert config.shown()["default.value.serde"] == "avro"
+    assert "rosebud" not in repr(config) + str(config.shown()) + repr(config.default_value_serde)
+    assert StreamsConfig.of(config.dotted()) == config
+    again = pickle.loads(pickle.dumps(config.default_value_serde))
+    assert again.registry == again.inner.registry == config.default_value_serde.registry  # type: ignore[union-attr]
+
+
+def test_state_is_restored_and_results_are_read_on_a_broker(registry: SchemaRegistry, tmp_path: Path) -> None:
+    def topology() -> StreamsBuilder:
+        builder = StreamsBuilder(key_serde="string", value_serde=Avro(Order), schema_registry=registry)
+        sums = builder.stream("orders").group_by_key()
+        reduced = sums.reduce(lambda a, b: Order(a.customer, a.cents + b.cents), materialized="sums")
+        reduced.to_stream().to("sums")
+        return builder
+
+    with EmbeddedKafka(tmp_path) as kafka:
+        topic = kafka.create_input_topic("orders", "string", Avro(Order, registry=registry))
+        kafka.create_topics("sums")
+        for cents in (1, 2):
+            config = {"application.id": "shop", "state.dir": str(tmp_path / f"state-{cents}")}
+            application = kafka.start(topology(), config)
+            topic.pipe_input("ann", Order("ann", cents))
+            (record,) = kafka.read_records("sums", 1, "string", Avro(Order, registry=registry))
+            application.close()
+        assert record.value == Order("ann", 3)

@@ -1,0 +1,255 @@
+"""The client of a registry that is away, refuses the login, is not trusted, or answers nonsense."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from processor_api.clock import ManualClock
+from streams import Avro, ConfigError, SchemaRegistry
+from streams.registry.client import RegistryAway, RegistryClient
+from streams.registry.schemas import SchemaError, SchemaText
+
+SCHEMA = SchemaText('"string"')
+
+
+class FakeRegistry(ThreadingHTTPServer):
+    """A registry that answers what a test says, over HTTP."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.answers: list[tuple[int, Any]] = []
+        """The status and body of the next answers; the last one stays."""
+        self.requests: list[tuple[str, str, dict[str, str]]] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+    def __enter__(self) -> FakeRegistry:
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.shutdown()
+        self.server_close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: FakeRegistry
+
+    def do_GET(self) -> None:
+        size = int(self.headers.get("content-length") or 0)
+        self.rfile.read(size)
+        answers = self.server.answers
+        self.server.requests.append((self.command, self.path, dict(self.headers.items())))
+        status, body = answers.pop(0) if len(answers) > 1 else answers[0]
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    do_POST = do_PUT = do_GET  # noqa: N815 - called by these names
+
+    def log_message(self, *_: Any) -> None: ...
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeRegistry]:
+    with FakeRegistry() as made:
+        yield made
+
+
+GOOD = (200, {"schema": '"string"'})
+AWAY = (503, {"error_code": 50301, "message": "no leader"})
+
+
+def test_a_registry_that_is_away_for_a_time_is_waited_for(fake: FakeRegistry) -> None:
+    fake.answers = [AWAY, AWAY, AWAY, GOOD]
+    clock = ManualClock()
+    client = RegistryClient({"url": fake.url}, clock)
+    assert client.by_id(7).schema == SCHEMA
+    assert len(fake.requests) == 4
+    assert 300 <= clock.time_ms() <= 60_000
+
+
+def test_after_the_deadline_the_error_names_what_was_asked_for(fake: FakeRegistry) -> None:
+    fake.answers = [AWAY]
+    clock = ManualClock()
+    client = RegistryClient({"url": fake.url, "timeout.ms": 5_000}, clock)
+    with pytest.raises(RegistryAway, match=r"schema id 7: the registry http.* has not answered for 5 s"):
+        client.by_id(7)
+    assert clock.time_ms() == 5_000
+
+
+def test_an_outage_is_waited_for_once_and_then_each_record_fails_at_once(fake: FakeRegistry) -> None:
+    fake.answers = [AWAY]
+    clock = ManualClock()
+    client = RegistryClient({"url": fake.url, "timeout.ms": 5_000}, clock)
+    for schema_id in (7, 8, 9):
+        with pytest.raises(RegistryAway):
+            client.by_id(schema_id)
+    assert clock.time_ms() == 5_000
+    fake.answers = [GOOD]
+    assert client.by_id(7).schema == SCHEMA
+    fake.answers = [AWAY, GOOD]
+    assert client.by_id(8).schema == SCHEMA
+
+
+def test_what_is_known_is_not_asked_for_again(fake: FakeRegistry) -> None:
+    fake.answers = [(200, {"schema": '"string"'})]
+    serde = Avro(registry=SchemaRegistry(fake.url, timeout_ms=0)).bind("orders", is_key=False)
+    data = b"\x00\x00\x00\x00\x07\x06tea"
+    assert serde.deserialize(data) == "tea"
+    fake.answers = [AWAY]
+    assert serde.deserialize(data) == "tea"
+    with pytest.raises(SchemaError, match=r"schema id 8 \(subject orders-value\).*has not answered"):
+        serde.deserialize(b"\x00\x00\x00\x00\x08\x06tea")
+    assert len(fake.requests) == 2
+
+
+def test_a_registry_that_is_not_there_is_waited_for_too() -> None:
+    with FakeRegistry() as gone:
+        url = gone.url
+    clock = ManualClock()
+    with pytest.raises(RegistryAway, match="schema id 1"):
+        RegistryClient({"url": url, "timeout.ms": 1_000}, clock).by_id(1)
+    assert clock.time_ms() == 1_000
+
+
+def test_the_next_url_is_asked_where_the_first_does_not_answer(fake: FakeRegistry) -> None:
+    with FakeRegistry() as gone:
+        url = gone.url
+    fake.answers = [GOOD]
+    assert RegistryClient({"url": f"{url},{fake.url}", "timeout.ms": 0}).by_id(1).schema == SCHEMA
+
+
+@pytest.mark.parametrize(
+    ("status", "why"),
+    [
+        (401, "refuses the login"),
+        (403, "refuses the login"),
+        (404, "has no such schema"),
+        (409, "refuses it, since it is not compatible"),
+        (413, r"refuses it \(413"),
+        (422, r"refuses it \(422"),
+    ],
+)
+def test_what_would_be_answered_again_is_not_asked_again(fake: FakeRegistry, status: int, why: str) -> None:
+    fake.answers = [(status, {"error_code": status * 100, "message": "no"})]
+    with pytest.raises(SchemaError, match=f"subject orders-value: the registry {fake.url} {why}"):
+        RegistryClient({"url": fake.url}).register("orders-value", SCHEMA)
+    assert len(fake.requests) == 1
+
+
+def test_an_answer_that_is_no_json_is_an_error(fake: FakeRegistry) -> None:
+    fake.answers = [(200, b"<html>")]
+    with pytest.raises(SchemaError, match="schema id 1: the registry"):
+        RegistryClient({"url": fake.url}).by_id(1)
+
+
+def test_logins_are_sent(fake: FakeRegistry) -> None:
+    fake.answers = [GOOD]
+    RegistryClient({"url": fake.url, "basic.auth.user.info": "ann:rosebud"}).by_id(1)
+    RegistryClient({"url": fake.url, "bearer.auth.token": "t0k3n"}).by_id(1)
+    sent = [{name.lower(): value for name, value in headers.items()}["authorization"] for *_, headers in fake.requests]
+    assert sent == [f"Basic {base64.b64encode(b'ann:rosebud').decode()}", "Bearer t0k3n"]
+
+
+def test_a_token_is_fetched_by_oauth(fake: FakeRegistry) -> None:
+    fake.answers = [
+        (200, {"access_token": "fresh", "token_type": "Bearer", "expires_in": 3600}),
+        GOOD,
+    ]
+    settings = {
+        "url": fake.url,
+        "bearer.auth.client.id": "shop",
+        "bearer.auth.client.secret": "rosebud",
+        "bearer.auth.scope": "schemas",
+        "bearer.auth.issuer.endpoint.url": f"{fake.url}/token",
+    }
+    assert RegistryClient(settings).by_id(1).schema == SCHEMA
+    (_, path, _), (_, _, headers) = fake.requests
+    assert path == "/token"
+    assert {name.lower(): value for name, value in headers.items()}["authorization"] == "Bearer fresh"
+
+
+def test_a_server_without_tls_is_named_as_not_trusted(fake: FakeRegistry) -> None:
+    fake.answers = [GOOD]
+    url = fake.url.replace("http:", "https:")
+    with pytest.raises(SchemaError, match=r"is not trusted.* check the settings that begin with ssl\."):
+        RegistryClient({"url": url}).by_id(1)
+
+
+def test_a_certificate_that_is_not_there_is_an_error() -> None:
+    with pytest.raises(SchemaError, match="the client of the registry https://localhost:1 cannot be made"):
+        RegistryClient({"url": "https://localhost:1", "ssl.ca.location": "/nowhere.pem"})
+
+
+def test_equal_settings_share_one_client_and_serdes_have_their_own() -> None:
+    first = SchemaRegistry("mock://shared", auto_register_schemas=False)
+    assert first.client is SchemaRegistry("mock://shared").client
+    assert first.client is not SchemaRegistry("mock://shared", timeout_ms=3).client
+
+
+def test_a_forked_child_has_a_client_of_its_own() -> None:
+    registry = SchemaRegistry("http://localhost:1")
+    before = registry.client
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(write, b"same" if registry.client is before else b"other")
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert os.read(read, 10) == b"other"
+    os.close(read)
+    os.close(write)
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({"url": "ftp://x"}, "begins with http://"),
+        ({"url": "http://ann:rosebud@x"}, "has a login in it"),
+        ({"url": "mock://x", "auto_register": True}, "has no setting 'auto.register'; did you mean"),
+        ({"url": "mock://x", "subject_name_strategy": "mine"}, "is topic, record, topic_record or associated"),
+        ({"url": "mock://x", "timeout_ms": -1}, "is a whole number"),
+        ({"url": "mock://x", "schema_ids": "footer"}, "is prefix or header"),
+        ({"url": "mock://x", "ssl.truststore.location": "a.jks"}, "as PEM files"),
+        ({"url": "mock://x", "basic.auth.credentials.source": "SASL_INHERIT"}, "is URL or USER_INFO"),
+    ],
+)
+def test_a_wrong_setting_is_named(settings: dict[str, Any], why: str) -> None:
+    with pytest.raises(ConfigError, match=why) as failed:
+        SchemaRegistry.of(settings)
+    assert "rosebud" not in str(failed.value)
+
+
+def test_no_text_of_a_registry_has_its_secrets() -> None:
+    registry = SchemaRegistry("http://x", basic_auth_user_info="ann:rosebud", bearer_auth_token="t0k3n")
+    assert "rosebud" not in repr(registry)
+    assert "t0k3n" not in repr(registry)
+
+
+@dataclass
+class Order:
+    customer: str
+
+
+def test_known_schemas_go_on_in_both_directions_while_the_registry_is_away(fake: FakeRegistry) -> None:
+    fake.answers = [(404, {"error_code": 40401, "message": "no associations"}), (200, {"id": 5}), AWAY]
+    serde = Avro(Order, registry=SchemaRegistry(fake.url, timeout_ms=1)).bind("orders", is_key=False)
+    first = serde.serialize(Order("ann"))
+    assert serde.serialize(Order("ann")) == first == b"\x00\x00\x00\x00\x05\x06ann"

@@ -1,0 +1,173 @@
+"""The command line with a schema registry: schemas are checked before a deploy, and records decoded by their ids."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cluster_cli import ClusterCommands, commands
+from streams import Avro, SchemaRegistry
+from streams.registry.compatibility import complaints
+
+APP = """
+from dataclasses import dataclass
+
+@dataclass
+class Order:
+    customer: str
+    cents: int
+
+builder = StreamsBuilder(key_serde="string")
+sums = builder.stream("orders", value_serde=Avro(Order)).group_by_key().reduce(
+    lambda a, b: Order(a.customer, a.cents + b.cents), materialized="sums")
+sums.to_stream().to("sums", value_serde=Avro(Order))
+topology = builder.build()
+"""
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Iterator[ClusterCommands]:
+    yield from commands(tmp_path)
+
+
+@pytest.fixture
+def url(request: pytest.FixtureRequest) -> str:
+    return f"mock://{request.node.name}"
+
+
+def register(url: str, subject_topic: str, fields: dict[str, object]) -> None:
+    schema = {
+        "type": "record",
+        "name": "Order",
+        "fields": [{"name": name, "type": kind} for name, kind in fields.items()],
+    }
+    client = SchemaRegistry(url).client
+    client.register(f"{subject_topic}-value", Avro(schema=schema).format().own)
+
+
+def check(cli: ClusterCommands, app: str, *words: str) -> tuple[int, list[str]]:
+    found = cli.run("registry", "check", app, *words)
+    assert found.err == ""
+    return found.status, found.lines
+
+
+def test_new_subjects_are_named_also_those_of_internal_topics(cli: ClusterCommands, url: str) -> None:
+    status, lines = check(cli, cli.app(APP), "-c", f"schema.registry.url={url}")
+    assert status == 0
+    assert lines == [
+        f"ok    {subject}: a new subject: the schema of avro Order will be registered"
+        for subject in ("orders-value", "sums-value", "shop-sums-changelog-value")
+    ]
+    assert SchemaRegistry(url).client.subjects() == []
+
+
+def test_without_auto_register_a_missing_schema_fails_the_check(cli: ClusterCommands, url: str) -> None:
+    settings = ("-c", f"schema.registry.url={url}", "-c", "auto.register.schemas=false")
+    register(url, "orders", {"customer": "string", "cents": "long"})
+    status, lines = check(cli, cli.app(APP), *settings)
+    assert status == 1
+    assert lines[0] == "ok    orders-value: the registry has this schema of avro Order, with id 1"
+    assert lines[1].startswith("FAIL  sums-value: it is not in the registry") or lines[1].startswith("fail  sums-value")
+
+
+def test_a_schema_that_the_registry_would_refuse_fails_the_check(cli: ClusterCommands, url: str) -> None:
+    register(url, "orders", {"customer": "string"})
+    status, lines = check(cli, cli.app(APP), "-c", f"schema.registry.url={url}")
+    assert status == 1
+    assert "orders-value: avro Order is not compatible with version 1" in lines[0]
+
+
+@pytest.mark.parametrize(("level", "status"), [("none", 0), ("forward", 0), ("backward", 1), ("full", 1)])
+def test_schemas_are_held_to_the_level_asked_for(cli: ClusterCommands, url: str, level: str, status: int) -> None:
+    register(url, "orders", {"customer": "string"})
+    found, lines = check(cli, cli.app(APP), "--against", level, "-c", f"schema.registry.url={url}")
+    assert found == status
+    if status:
+        assert lines[0].endswith(
+            f"orders-value: avro Order is not {level.upper()} against version 1: older records cannot be read:"
+            " record.cents is missing in the data, and has no default"
+        )
+
+
+def test_a_topology_without_schemas_is_said(cli: ClusterCommands) -> None:
+    plain = 'builder = StreamsBuilder(key_serde="string", value_serde="string")\nbuilder.stream("a").to("b")\n'
+    status, lines = check(cli, cli.app(plain + "topology = builder.build()\n"))
+    assert (status, lines) == (0, ["warn  schemas: no serde of the topology has its schemas in a registry"])
+
+
+def test_a_serde_without_a_registry_fails_the_check(cli: ClusterCommands) -> None:
+    status, lines = check(cli, cli.app(APP))
+    assert status == 1
+    assert "has no schema registry: set schema.registry.url" in lines[0]
+
+
+def test_records_are_written_and_read_by_the_serdes_of_the_application(cli: ClusterCommands, url: str) -> None:
+    app, settings = cli.app(APP), ("-c", f"schema.registry.url={url}")
+    cli.kafka.create_topics("orders", "sums")
+    made = cli.run(
+        "produce", app, "orders", *settings, stdin='{"key": "a", "value": {"customer": "ann", "cents": 3}}\n'
+    )
+    assert made.status == 0, made.err
+    read = cli.run("consume", app, "orders", *settings)
+    assert json.loads(read.out)["value"] == {"customer": "ann", "cents": 3}
+
+
+def test_records_are_decoded_by_their_ids_without_an_application(cli: ClusterCommands, url: str) -> None:
+    app, settings = cli.app(APP), ("-c", f"schema.registry.url={url}", "-c", "bootstrap.servers=localhost:9092")
+    cli.kafka.create_topics("orders")
+    line = '{"key": "a", "value": {"customer": "ann", "cents": 3}}\n'
+    assert cli.run("produce", app, "orders", *settings, stdin=line).status == 0
+    more = '{"key": "b", "value": {"customer": "bob", "cents": 4}}\n'
+    by_latest = cli.run("produce", "--topic", "orders", "--key-serde", "string", *settings, stdin=more)
+    assert by_latest.status == 0, by_latest.err
+    read = cli.run("consume", "--topic", "orders", *settings)
+    rows = [json.loads(row) for row in read.lines]
+    assert sorted((row["key"], row["value"]["customer"]) for row in rows) == [("a", "ann"), ("b", "bob")]
+
+
+def test_a_topology_is_tried_with_values_as_json(cli: ClusterCommands, url: str) -> None:
+    line = '{"topic": "orders", "key": "a", "value": {"customer": "ann", "cents": 3}}\n'
+    found = cli.run("try", cli.app(APP), "-c", f"schema.registry.url={url}", "--format", "json", stdin=line)
+    assert found.status == 0, found.err
+    assert '"value": {"customer": "ann", "cents": 3}' in found.out or '"cents":3' in found.out
+
+
+def record(*fields: str) -> str:
+    made = []
+    for field in fields:
+        name, kind, *default = field.split(":")
+        made.append({"name": name, "type": kind, **({"default": json.loads(default[0])} if default else {})})
+    return json.dumps({"type": "record", "name": "R", "fields": made})
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "backward", "forward"),
+    [
+        (record("a:int"), record("a:int"), True, True),
+        (record("a:long"), record("a:int"), True, False),
+        (record("a:string"), record("a:bytes"), True, True),
+        (record("a:int", "b:int"), record("a:int"), False, True),
+        (record("a:int", "b:int:1"), record("a:int"), True, True),
+        (record("a:int"), record("a:int", "b:int"), True, False),
+        (record("a:string"), record("a:int"), False, False),
+        ('["null", "int"]', '"int"', True, False),
+        ('["int", "string"]', '["int"]', True, False),
+        ('{"type": "array", "items": "long"}', '{"type": "array", "items": "int"}', True, False),
+        ('{"type": "enum", "name": "E", "symbols": ["A"]}', '{"type": "enum", "name": "E", "symbols": ["A", "B"]}',
+         False, True),
+        ('{"type": "fixed", "name": "F", "size": 2}', '{"type": "fixed", "name": "F", "size": 3}', False, False),
+    ],
+)  # fmt: skip
+def test_compatibility_is_that_of_avro(new: str, old: str, backward: bool, forward: bool) -> None:
+    assert (complaints("BACKWARD", new, old) == []) is backward
+    assert (complaints("FORWARD", new, old) == []) is forward
+    assert (complaints("FULL", new, old) == []) is (backward and forward)
+    assert complaints("NONE", new, old) == []
+
+
+def test_recursive_schemas_are_compared() -> None:
+    node = '{"type": "record", "name": "N", "fields": [{"name": "next", "type": ["null", "N"]}]}'
+    assert complaints("FULL", node, node) == []
