@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 from processor_api.errors import ConfigError
 from processor_api.texts import MOST_VALUE, cut, repr_of
 from processor_api.user_code.given_values import is_of
+from streams.registry.avro_evolution import problems
 from streams.registry.avro_models import from_avro, is_flat, schema_of, to_avro
 from streams.registry.schemas import AVRO, Registered, SchemaError, SchemaReference, SchemaText
 
@@ -97,6 +98,7 @@ class AvroFormat:
             self.own = SchemaText(json.dumps(schema_of(model, name), separators=(",", ":")), AVRO, tuple(references))
         if self.own is not None:
             json.loads(self.own.text)
+        self._instances: tuple[type, ...] = (model,) if isinstance(model, type) else ()
 
     def record_name(self, schema: SchemaText) -> str:
         """Returns the full name of a schema's record, for subjects."""
@@ -139,6 +141,20 @@ class AvroFormat:
     def to_json(self, value: Any) -> Any:
         """Returns a value as it is: dicts, dataclasses and models have forms in JSON."""
         return value
+
+    def problems(self, former: str) -> Sequence[str] | None:
+        """Returns what of data with a former schema it does not read."""
+        assert self.own is not None
+        return problems(former, self.own.text)
+
+    def without_model(self) -> AvroFormat:
+        """Returns the format that reads data as they were written."""
+        return AvroFormat(None)
+
+    def of_plain(self, plain: Any) -> Any:
+        """Returns the object that a dict, or another value of Avro, stands for."""
+        convert = None if self.model is None or isinstance(plain, self._instances) else from_avro(self.model)
+        return plain if convert is None else convert(plain)
 
     def frame(self, schema: SchemaText) -> bytes:
         """Returns what stands between the id and the data: nothing."""

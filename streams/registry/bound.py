@@ -9,9 +9,10 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from copy import copy
 from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 
-from processor_api.serde import Serde
+from processor_api.serde import Serde, SerdeSchema, other_kind
 from processor_api.texts import plain_str
 from streams.registry.schema_registry import SchemaRegistry
 from streams.registry.schemas import Registered, SchemaError, SchemaText, TopicPart
@@ -37,7 +38,7 @@ class BoundSerde(Serde[Any]):
     :raises SchemaError: if its schema is none of a key, and the topic's part is the key.
     """
 
-    __slots__ = ("_bind", "subject")
+    __slots__ = ("_bind", "_read_plain", "subject")
 
     def __init__(self, subject: Subject, bind: Callable[..., Serde[Any]]) -> None:
         if subject.place.is_key and subject.format.own is not None:
@@ -45,6 +46,7 @@ class BoundSerde(Serde[Any]):
         super().__init__(writing(subject), reading(subject), name=subject.name)
         self.subject = subject
         self._bind = bind
+        self._read_plain: Read | None = None
         if _NOTED is not None:
             _NOTED.append(subject)
 
@@ -55,6 +57,29 @@ class BoundSerde(Serde[Any]):
     def to_json(self, value: Any) -> Any:
         """Returns an object as people read it: what has no form of its own in JSON is as it was."""
         return self.subject.format.to_json(value)
+
+    @property
+    def schema(self) -> SerdeSchema | None:
+        """The schema of its model, or the one that was given; ``None`` if each value has one of its own."""
+        own: SchemaText | None = self.subject.format.own
+        if own is None:
+            return None
+        kind, problems = f"registry {own.kind}", self.subject.format.problems
+        return SerdeSchema(
+            kind, own.text, lambda former, text: problems(text) if former == kind else other_kind(former, text, kind)
+        )
+
+    def plain(self, data: bytes) -> Any:
+        """Returns what data hold without the model: a dict or another value of Avro or JSON, as it was written; of
+        Protobuf the bytes."""
+        if self._read_plain is None:
+            form = self.subject.format.without_model()
+            self._read_plain = bytes if form is None else reading(self.subject.with_format(form))
+        return self._read_plain(data)
+
+    def of_plain(self, plain: Any) -> Any:
+        """Returns the object that such a value stands for."""
+        return self.subject.format.of_plain(plain)
 
     def bind(self, topic: str, *, is_key: bool) -> Serde[Any]:
         """Returns the same serde for another topic."""
@@ -153,6 +178,12 @@ class Subject:
         """Whether schemas that are not in the registry are registered."""
         self._use_latest: bool = settings.get("use.latest.version", False)
         self._normalize: bool = settings.get("normalize.schemas", False)
+
+    def with_format(self, form: Any) -> Subject:
+        """Returns the subject with another format."""
+        made = copy(self)
+        made.format = form
+        return made
 
     @property
     def client(self) -> RegistryClient:

@@ -10,6 +10,7 @@ from processor_api.errors import ConfigError
 from processor_api.texts import repr_of
 from processor_api.user_code.given_values import is_of
 from streams.registry.schemas import JSON, Registered, SchemaError, SchemaReference, SchemaText
+from streams.schemas.json_schemas import problems
 from streams.serdes.json import json_serde
 
 if TYPE_CHECKING:
@@ -37,8 +38,10 @@ class JsonSchemaFormat:
             serde = pydantic_serde(model)
             if given is None:
                 given = {"$schema": DIALECT, **serde.json_schema()}  # type: ignore[attr-defined]
+            self._validate: Callable[[Any], Any] = serde.of_plain
         else:
             serde = json_serde(sort_keys=True)
+            self._validate = serde.of_plain
         self._serialize, self._deserialize = serde.serialize, serde.deserialize
         if given is not None:
             self.own = SchemaText(_text_of(given), JSON, tuple(references))
@@ -79,6 +82,19 @@ class JsonSchemaFormat:
     def to_json(self, value: Any) -> Any:
         """Returns a value as it is: dicts, dataclasses and models have forms in JSON."""
         return value
+
+    def problems(self, former: str) -> Sequence[str] | None:
+        """Returns what of data with a former schema it does not read."""
+        assert self.own is not None
+        return problems(former, self.own.text)
+
+    def without_model(self) -> JsonSchemaFormat:
+        """Returns the format that reads data as JSON has them."""
+        return JsonSchemaFormat(None)
+
+    def of_plain(self, plain: Any) -> Any:
+        """Returns the object that a value of JSON stands for."""
+        return self._validate(plain)
 
     def frame(self, schema: SchemaText) -> bytes:
         """Returns what stands between the id and the data: nothing."""

@@ -99,6 +99,18 @@ class ProtobufFormat:
         """Returns a message as a dict."""
         return MessageToDict(value, preserving_proto_field_name=True)
 
+    def problems(self, former: str) -> None:
+        """Returns ``None``: only data can tell, since fields that a class does not know are passed over."""
+        return None
+
+    def without_model(self) -> None:
+        """Returns ``None``: data without the class are bytes."""
+        return None
+
+    def of_plain(self, plain: Any) -> Any:
+        """Returns the message itself."""
+        return plain
+
     def frame(self, schema: SchemaText) -> bytes:
         """Returns what stands between the id and the data: the place of the message in the schema."""
         return written_index(_index_of_name(schema.text, self._relative_name) or self._index)

@@ -1,0 +1,134 @@
+"""Whether data of one Avro schema are read by another one, field by field: the rules of schema resolution."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+_WIDER = {
+    "int": {"long", "float", "double"},
+    "long": {"float", "double"},
+    "float": {"double"},
+    "string": {"bytes"},
+    "bytes": {"string"},
+}
+"""Primitive types with those that read them too."""
+_UNNAMED = ("array", "map")
+
+
+def problems(former: str, now: str) -> list[str]:
+    """Returns in words what of the data of a former schema another one does not read.
+
+    :param former: the schema by which data were written.
+    :param now: the schema by which they are to be read.
+    """
+    old, new = json.loads(former), json.loads(now)
+    return list(dict.fromkeys(_Resolution(_names(old), _names(new)).find(old, new, "")))
+
+
+class _Resolution:
+    """Compares the types of two schemas, which may have themselves among their fields."""
+
+    def __init__(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+        self._old, self._new = old, new
+        self._seen: set[tuple[str, str]] = set()
+
+    def find(self, old: Any, new: Any, place: str) -> Iterator[str]:
+        """Yields what the new type does not read of the old one, below a place."""
+        old, new = _known(old, self._old), _known(new, self._new)
+        pair = json.dumps(old, sort_keys=True), json.dumps(new, sort_keys=True)
+        if pair in self._seen:
+            return
+        self._seen.add(pair)
+        if isinstance(old, list):
+            for branch in old:
+                yield from self.find(branch, new, place)
+        elif isinstance(new, list):
+            found = [list(_copy(self).find(old, branch, place)) for branch in new]
+            if all(found):
+                yield min(found, key=len)[0] if found else f"{_name(place)} has no type any more"
+        else:
+            yield from self._compare(old, new, place)
+
+    def _compare(self, old: Mapping[str, Any], new: Mapping[str, Any], place: str) -> Iterator[str]:
+        was, kind = old["type"], new["type"]
+        logical = old.get("logicalType"), new.get("logicalType")
+        if was != kind and kind not in _WIDER.get(was, ()):
+            yield f"{_name(place)} was {was} and is {kind}"
+        elif logical[0] != logical[1] and None not in logical:
+            yield f"{_name(place)} was {logical[0]} and is {logical[1]}"
+        elif logical == ("decimal", "decimal") and old.get("scale", 0) != new.get("scale", 0):
+            yield f"{_name(place)} had scale {old.get('scale', 0)} and has {new.get('scale', 0)}"
+        elif kind in ("record", "error"):
+            yield from self._records(old, new, place)
+        elif kind == "enum":
+            gone = [symbol for symbol in old["symbols"] if symbol not in new["symbols"]]
+            if gone and "default" not in new:
+                yield f"{_name(place)} could be {', '.join(gone)}, which is gone, and has no default"
+        elif kind == "fixed" and old["size"] != new["size"]:
+            yield f"{_name(place)} had {old['size']} bytes and has {new['size']}"
+        elif kind in _UNNAMED:
+            part = "items" if kind == "array" else "values"
+            yield from self.find(old[part], new[part], _below(place, "*"))
+
+    def _records(self, old: Mapping[str, Any], new: Mapping[str, Any], place: str) -> Iterator[str]:
+        written = {field["name"]: field["type"] for field in old["fields"]}
+        for field in new["fields"]:
+            names = (field["name"], *field.get("aliases", ()))
+            name = next((one for one in names if one in written), None)
+            if name is not None:
+                yield from self.find(written[name], field["type"], _below(place, field["name"]))
+            elif "default" not in field:
+                yield f"{_name(_below(place, field['name']))} is new and has no default"
+
+
+def _copy(one: _Resolution) -> _Resolution:
+    made = _Resolution(one._old, one._new)
+    made._seen = set(one._seen)
+    return made
+
+
+def _names(schema: Any) -> dict[str, Any]:
+    """Returns the named types of a schema, by full name and by the name alone."""
+    found: dict[str, Any] = {}
+    waiting = [(schema, "")]
+    while waiting:
+        node, namespace = waiting.pop()
+        if isinstance(node, list):
+            waiting += [(one, namespace) for one in node]
+        elif isinstance(node, dict):
+            if isinstance(node.get("type"), (dict, list)):
+                waiting.append((node["type"], namespace))
+            if "name" in node:
+                space = node.get("namespace", namespace)
+                full = node["name"] if "." in node["name"] or not space else f"{space}.{node['name']}"
+                found[full] = found[full.rpartition(".")[2]] = node
+                namespace = full.rpartition(".")[0]
+            waiting += [(field["type"], namespace) for field in node.get("fields", ())]
+            waiting += [(node[part], namespace) for part in ("items", "values") if part in node]
+    return found
+
+
+def _known(schema: Any, names: Mapping[str, Any]) -> Any:
+    """Returns a type as a dict, or a union as a list."""
+    while not isinstance(schema, list):
+        if isinstance(schema, str):
+            if schema not in names:
+                return {"type": schema}
+            schema = names[schema]
+        elif isinstance(schema["type"], (dict, list)):
+            schema = schema["type"]
+        elif schema["type"] in names and "name" not in schema:
+            schema = names[schema["type"]]
+        else:
+            return schema
+    return schema
+
+
+def _below(place: str, name: str) -> str:
+    return f"{place}.{name}" if place else name
+
+
+def _name(place: str) -> str:
+    return f"field {place!r}" if place else "the value"
