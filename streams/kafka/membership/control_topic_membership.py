@@ -176,13 +176,14 @@ class ControlTopicMembership:
         copies = self._copies
         if copies is None or self._topics is None or self._active is None:
             return
+        held_back = copies.warm_up.is_arriving
         copies.poll(self._active)
         if copies.must_subscribe:
             self._subscribe(self._topics)
         if copies.has_others:
             self._own(lost=False)
-        else:
-            self._notify()  # of tasks that were held back
+        elif held_back:
+            self._notify()  # of tasks that need not wait any more
 
     def take_lags(self, lags: Mapping[TaskId, int]) -> None:
         if self._copies is not None:

@@ -33,7 +33,7 @@ from processor_api.errors import RetryableError, StreamsError, TaskMigratedError
 from processor_api.task_id import TaskId
 from streams.kafka.membership.control_topics import ControlTopics
 from streams.kafka.membership.port import GroupTopology
-from streams.kafka.membership.slot_reports import Arrival, ReportedState, StateReport
+from streams.kafka.membership.slot_reports import Arrival, ReportedState, StateReport, report_in
 from streams.kafka.membership.spread import spread
 from streams.kafka.ports import Admin, Consumer, GroupMember, OffsetAndMetadata
 from streams.log import RepeatedLines
@@ -54,8 +54,8 @@ OFTEN_S, SELDOM_S = 0.5, 30.0
 READABLE_BYTES, PACKED = 1000, "zlib:"
 PLANNER = "planner/"
 """Begins the entry of a plan that names the member which made it."""
-REPORT_PAUSE_S = 1.0
-"""The least time between two reports of a member."""
+REPORT_PAUSE_S, REPORT_LOOK_S = 1.0, 0.05
+"""The least time between two reports of a member, and between two looks whether there is another one."""
 PLAN_BYTES_MAX = 4000
 """A broker takes 4,096 bytes of metadata with an offset (``offset.metadata.max.bytes``)."""
 
@@ -388,21 +388,27 @@ class SlotReporter:
         self._written = None
 
     def is_due(self, owned: Collection[TaskId]) -> bool:
-        """Whether there is something to write."""
-        now = (max(owned), self.report())
-        last = self._written
-        is_same = now == last or (now[1] is None and (last is None or last[1] is None))
-        return not is_same and self._clock.monotonic() >= self._next
+        """Whether there is something to write; looked at some times in a second, as it is asked in each turn."""
+        now = self._clock.monotonic()
+        if self._arrival is None or now < self._next:
+            return False
+        self._next = now + REPORT_LOOK_S
+        return self._differs(max(owned), self.report())
+
+    def _differs(self, slot: TaskId, report: StateReport | None) -> bool:
+        return (slot, report) != self._written
 
     def write(self, owned: Collection[TaskId], first: TaskId) -> None:
         """Writes the report, if there is another one than before."""
-        if not self.is_due(owned):
+        slot, report = max(owned), self.report()
+        if not self._differs(slot, report):
             return
         self._next = self._clock.monotonic() + REPORT_PAUSE_S
-        slot, report = max(owned), self.report()
         if slot != first:  # that has the plan; its owner, who makes the plans, knows its own report
-            version = _version(self._offsets.committed({slot}).get(slot, ""))
-            self._offsets.commit({slot: f"{version} {report.encode()}" if report is not None else str(version)})
+            before = self._offsets.committed({slot}).get(slot, "")  # it may have a report of this member's earlier time
+            text = f"{_version(before)} {report.encode()}" if report is not None else str(_version(before))
+            if report is not None or report_in(before) is not None:
+                self._offsets.commit({slot: text})
         self._written = slot, report
 
 
@@ -454,6 +460,7 @@ class TaskSlots:
     def gained(self, slots: Collection[TaskId]) -> None:
         """Adds slots that the member owns now; the next :meth:`poll` finds out their tasks."""
         self._owned |= frozenset(slots)
+        self._reporter.forget()
         if self._exchanges:
             self._unread |= frozenset(slots)
         self._times.stir()
@@ -488,12 +495,13 @@ class TaskSlots:
         """
         if not (self._exchanges and self._owned):
             return
-        if not (self._times.is_anything_due() or self._reporter.is_due(self._owned)):
+        reports = self._reporter.is_due(self._owned)
+        if not (reports or self._times.is_anything_due()):
             return
         try:
             if self._times.reads(often=not self._reached):
                 self._read()
-            if not self._unread:
+            if reports and not self._unread:
                 self._reporter.write(self._owned, self._planner.first)
             if self._reached and not self._unread and self._times.checks() and self._planner.first in self._owned:
                 made = self._planner.next_plan(self._plan)
