@@ -181,3 +181,47 @@ def pipe(cli: ClusterCommands, half: int) -> None:
 def ends(cli: ClusterCommands, topic: str) -> int:
     with cli.kafka.broker.lock:
         return sum(one.end_offset for one in cli.kafka.broker.topics[topic].partitions)
+
+
+ENRICHED = """
+builder = StreamsBuilder(key_serde="string", value_serde="string")
+names = builder.global_table("names", materialized="names-store")
+joined = builder.stream("in").join(names, lambda value, name: f"{value}={name}", key_selector=lambda key, value: value)
+joined.to("joined")
+builder.stream("joined").group_by_key().count(materialized=Materialized(name="counts")).to_stream().to(
+    "out", Produced(value_serde="long")
+)
+"""
+PREFIXED = {
+    "consumer.session.timeout.ms": 6000,
+    "topic.retention.ms": 60_000,
+    "http.listen": "127.0.0.1:0",
+    "num.standby.replicas": 1,
+    "security.protocol": "PLAINTEXT",
+}
+
+
+def test_topics_that_are_written_and_read_are_written_by_the_versions_alone(cli: ClusterCommands) -> None:
+    """What the application writes there while records are gathered would be counted a second time. Global stores are
+    filled, and settings that are of workers on a cluster are left out."""
+    cli.kafka.create_topics("in", "names", "joined", "out", partitions=2)
+    names = cli.kafka.create_input_topic("names", "string", "string")
+    names.pipe_key_values([("a", "Ann"), ("b", "Bob")])
+    negative = ENRICHED.replace(".to_stream()", ".to_stream().map_values(lambda count: -count)")
+    texts = {"shop": ENRICHED, "new": negative}
+    app, new = (cli.app(text, name, after=f"settings.update({PREFIXED!r})") for name, text in texts.items())
+    send(cli, "a", "b")
+    application = cli.start(app)
+    cli.kafka.read_records("out", 2, "string", "long")
+    wait_until("all is committed", lambda: len(cli.kafka.broker.groups.group("shop").offsets) >= 2)
+
+    class Processed(Arrivals):
+        def wait(self, seconds: float) -> None:  # type: ignore[override]
+            send(cli, "a")
+            cli.kafka.read_records("out", 1, "string", "long")
+
+    found = cli.run("shadow", new, "--against", app, "--json", clock=Processed(cli))
+    application.close()
+    assert found.status == 1, found.err
+    (topic,) = [one for one in json.loads(found.out)["compared"] if one["name"] == "out"]
+    assert topic["differences"] == [{"key": "k", "values": [[3], [-3]]}]

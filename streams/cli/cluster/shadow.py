@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from streams.testing import EmbeddedKafka
 
 PAUSE_S, LINE_S = 0.05, 30.0
-MOST_RECORDS = 1_000_000
+MOST_RECORDS, FLUSHED = 1_000_000, 10_000
 LEFT_OUT = ("http.listen", "state.snapshot.dir", "state.snapshot.interval.ms", "group.protocol", "group.instance.id")
 """Settings of the application that its shadow does not have."""
 _EXAMPLES = """
@@ -198,12 +198,13 @@ class _Gathering:
         self._existing = admin.topics()
         self._reader, self._most = reader, most
         tasks = [one for plan in plans for one in plan]
-        self._own = {t for one in tasks for t in one.repartition_topics if t in self._existing}
+        read = {topic for one in tasks for topic in one.topics}
+        made = {topic for one in tasks for topic in one.repartition_topics | one.topics_written}
+        self._own = read & made & self._existing.keys()
+        """Topics that the application writes and reads: what comes while records are gathered, both versions write."""
         self._whole = {one.changelogs[store] for one in tasks for store in one.source_changelogs}
         self._whole |= {store.topic for version in versions for store in version.topology.global_stores.values()}
-        self._inputs = {topic for one in tasks for topic in one.topics} - {
-            t for o in tasks for t in o.repartition_topics
-        }
+        self._inputs = read - made
         changelogs = {t for one in tasks for store, t in one.changelogs.items() if store not in one.source_changelogs}
         self._changelogs = {topic for topic in changelogs if topic in self._existing}
         self._configs = _internal_configs(versions)
@@ -354,13 +355,15 @@ class _Run:
         for name, topic in self._topics.items():
             kafka.create_topics(name, partitions=topic.partitions, configs={"retention.ms": "-1", **topic.configs})
             for partition, messages in topic.records.items():
-                for one in messages:
+                for place, one in enumerate(messages, 1):
                     time = one.timestamp()[1]
                     producer.produce(name, one.value(), one.key(), partition, None, None, time, one.headers())
+                    if place % FLUSHED == 0:
+                        producer.flush()
+                producer.flush()
                 if partition in topic.offsets:
                     metadata = _as_loaded(topic, partition)
                     offsets[TopicPartition(name, partition)] = OffsetAndMetadata(topic.offsets[partition], metadata)
-        producer.flush()
         producer.close()
         group = kafka.clients.consumer({"group.id": self._id})
         group.commit(offsets)

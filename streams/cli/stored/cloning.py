@@ -33,7 +33,7 @@ from streams.kafka.record_ranges import read_ranges
 from streams.kafka.topics.internal import check_existing_topics, internal_topic_counts, internal_topics
 from streams.runtime.plan.task_plan import TaskPlan, plan_tasks
 
-BATCH_RECORDS, BATCH_BYTES = 5_000, 4 * 1024 * 1024
+BATCH_RECORDS, BATCH_BYTES = 10_000, 8 * 1024 * 1024
 """The most that one transaction copies."""
 OPEN_S = 90.0
 """The time for which an open transaction of a killed worker is waited for: above ``transaction.timeout.ms``."""
