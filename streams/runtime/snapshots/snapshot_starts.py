@@ -58,6 +58,7 @@ class _Waiting(NamedTuple):
 
     task: Task
     ends: Ends
+    is_standby: bool
 
 
 @dataclass(eq=False)
@@ -65,6 +66,7 @@ class _Copying:
     """Holds a snapshot that is being copied for a part of a task."""
 
     task: Task
+    is_standby: bool
     part: SnapshotPart
     directory: Path
     reading: SnapshotReading
@@ -104,10 +106,21 @@ class SnapshotStarts:
         for copies in list(self._copying.values()):
             for copying in copies.copy():
                 self._go_on(copying)
-        while self._place is not None and self._waiting and len(self._copying) < TASKS_AT_ONCE:
-            id_, waiting = next(iter(self._waiting.items()))
-            self._begin(waiting, self._place)
+        while self._place is not None and (id_ := self._next()) is not None:
+            self._begin(self._waiting[id_], self._place)
             del self._waiting[id_]
+
+    def _next(self) -> TaskId | None:
+        """Returns the task whose snapshot is to be copied next, if one may be: active tasks go first, and one place is
+        theirs."""
+        copied = len(self._copying)
+        if copied >= TASKS_AT_ONCE:
+            return None
+        for id_, waiting in self._waiting.items():
+            if not waiting.is_standby:
+                return id_
+        standbys = sum(copies[0].is_standby for copies in self._copying.values())
+        return next(iter(self._waiting), None) if standbys < TASKS_AT_ONCE - 1 else None
 
     def waits(self, task: TaskId) -> bool:
         """Whether a task waits for its snapshot."""
@@ -126,7 +139,7 @@ class SnapshotStarts:
         time.
 
         :param created: tasks whose changelogs can be read to their ends, unless ``ends`` is given.
-        :param ends: finds the ends of changelogs.
+        :param ends: finds the ends of the changelogs of standby tasks; of active ones they are what can be read.
         :raises RetryableError: if no broker answers.
         """
         for task in created:
@@ -134,7 +147,7 @@ class SnapshotStarts:
                 for left in (MADE, TAKEN):  # by a process that died
                     shutil.rmtree(task.environment.state_dir / left, ignore_errors=True)
                 if self._place is not None and any(_is_empty(task, part) for part in parts_of(task)):
-                    self._waiting[task.id] = _Waiting(task, ends or self._consumer.end_offsets)
+                    self._waiting[task.id] = _Waiting(task, ends or self._consumer.end_offsets, ends is not None)
                 self._looked_at.add(task.id)
         self.go_on()
         return [task for task in created if not self.waits(task.id)]
@@ -155,19 +168,25 @@ class SnapshotStarts:
                 if any(one.beginning < one.end for one in lacking.values()):
                     found.append((part, lacking))
         for part, lacking in found:
-            self._copy(task, part, lacking, place)
+            self._copy(waiting, part, lacking, place)
 
-    def _copy(self, task: Task, part: SnapshotPart, lacking: dict[str, Lacking], place: SnapshotPlace) -> None:
+    def _copy(self, waiting: _Waiting, part: SnapshotPart, lacking: dict[str, Lacking], place: SnapshotPlace) -> None:
+        task = waiting.task
         reading = SnapshotReading(place.objects, place.application_id, str(task.id), part.engine_name, place.threads)
         self._begun += 1
         parent, now = task.environment.state_dir / TAKEN, self._clock.monotonic()
         directory = parent / f"{part.engine_name}-{self._begun}"  # of its own: one that was given up may still be used
-        make_own_directory(parent, MODE)
+        try:
+            make_own_directory(parent, MODE)
+        except OSError as error:
+            reading.refuse("", error_text(error))
+            return
         prepare = None if part.is_durable else part.engine.prepare
         thread = place.threads.thread(
             partial(reading.run, lacking, self._clock.time_ms(), directory, prepare), f"snapshot-copy-{task.id}"
         )
-        self._copying.setdefault(task.id, []).append(_Copying(task, part, directory, reading, thread, now))
+        copying = _Copying(task, waiting.is_standby, part, directory, reading, thread, now)
+        self._copying.setdefault(task.id, []).append(copying)
         thread.start()
 
     def _go_on(self, copying: _Copying) -> None:
