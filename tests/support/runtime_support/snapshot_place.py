@@ -79,6 +79,10 @@ class Place:
         wait_until("a snapshot has them", self._complete)
         assert app.close(30)
 
+    def logged(self) -> int:
+        """Returns how many records the changelog has: one for each key and commit."""
+        return len(self.cluster.broker.records(CHANGELOG))
+
     def _complete(self) -> bool:
         logged = self.cluster.broker.records(CHANGELOG)
         return bool(logged) and self.holds(logged[-1].offset())
