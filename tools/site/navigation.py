@@ -76,6 +76,7 @@ NAVIGATION: tuple[tuple[str, tuple[str, ...]], ...] = (
         "Records and tables",
         (
             "docs/serdes.md",
+            "docs/schema-registry.md",
             "docs/stateless.md",
             "docs/aggregations.md",
             "docs/windows.md",

@@ -67,7 +67,7 @@ REFERENCE = {
     "queries": Group("Queries and threads", "streams", ("streams.queries", "streams.runtime", "streams.restore")),
     "observing": Group("What a worker does", "streams", ("streams.observing",)),
     "remote": Group("Queries over HTTP", "streams.remote", ("",)),
-    "serdes": Group("Serdes", "streams", ("streams.serdes", "processor_api.serde")),
+    "serdes": Group("Serdes", "streams", ("streams.serdes", "processor_api.serde", "streams.registry")),
     "errors": Group("Errors and handlers", "streams", (ERRORS, "processor_api.handlers")),
     "serdes-module": Group("Serdes by name", "streams.serdes", ("",)),
     "other": Group("Types of functions, and other names", "streams", ("",)),
