@@ -83,10 +83,10 @@ def problems(former: str, now: str) -> list[str] | None:
     old, new = json.loads(former), json.loads(now)
     if old in ({}, True) and new not in ({}, True):
         return None
-    return list(dict.fromkeys(_Comparison(old, new).find(old, new, "")))
+    return list(dict.fromkeys(_SchemaPair(old, new).find(old, new, "")))
 
 
-class _Comparison:
+class _SchemaPair:
     """Compares two schemas, whose definitions may refer to themselves."""
 
     def __init__(self, old: Any, new: Any, seen: Iterable[tuple[str, str]] = ()) -> None:
@@ -115,7 +115,7 @@ class _Comparison:
             yield from self._compare(_resolved(choices[0], self._old), others[0], place)
 
     def _in_one_of(self, old: Any, others: list[Any], place: str) -> Iterator[str]:
-        found = [list(_Comparison(self._old, self._new, self._seen).find(old, each, place)) for each in others]
+        found = [list(_SchemaPair(self._old, self._new, self._seen).find(old, each, place)) for each in others]
         if all(found):
             yield min(found, key=len)[0]
 

@@ -654,6 +654,8 @@ CALLED: dict[str, str] = {
     "this_store_supplier": "custom store, supplier", "store": "custom store, supplier",
     "default.timestamp.extractor": "timestamp extractor",
     "deserialization.exception.handler": "deserialization handler",
+    "default.deserialization.exception.handler": "deserialization handler",
+    "default.production.exception.handler": "production handler",
     "processing.exception.handler": "processing handler", "production.exception.handler": "production handler",
     "processor.wrapper.class": "wrapped processor", "rocksdb.config.setter": "rocksdb options",
     "exact": "serializer of a store", "write_exact": "serializer of a store", "default": "serializer",

@@ -32,7 +32,7 @@ COMPLETED = [
     ("streams run --config a", {"app.py", "app.toml"}),
     ("streams completion ", set(SHELLS)),
     ("streams config show --gi", {"--given"}),
-    ("streams state ", {"clone", "list", "dump", "verify", "rebuild", "export"}),
+    ("streams state ", {"check", "clone", "list", "dump", "verify", "rebuild", "export"}),
     ("streams state dump orders --rev", {"--reverse"}),
     ("streams state dump --key-serde bo", {"boolean"}),
     ("streams state dump orders --value-serde h", {"hex"}),

@@ -201,7 +201,8 @@ class StoredProgress:
         # A prefix ends where its last byte, a slash, is one more.
         for key in [key for key, _ in offsets.range(prefix, prefix[:-1] + bytes([prefix[-1] + 1]))]:
             batch.delete(key, offsets.handle)
-        batch.delete(self._schemas_key(store), offsets.handle)
+        if not isinstance(self._plan.topology.stores[store].supplier, CustomStoreSupplier):  # those keep offsets alone
+            batch.delete(self._schemas_key(store), offsets.handle)
         engine.write(batch)
         engine.clear(families_held(self._plan.topology.stores[store], engine))
 
