@@ -200,7 +200,8 @@ class LocalStores:
         found: dict[Any, StandbyCopy] = {}
         for thread in self._threads():
             if thread.state is not ThreadState.DEAD:
-                found.update((copy.id, copy) for copy in thread.list_standbys() if name in copy.plan.changelogs)
+                copies = (copy for copy in thread.list_standbys() if not copy.is_warm_up)  # those are far behind, or go
+                found.update((copy.id, copy) for copy in copies if name in copy.plan.changelogs)
         for _, owned in self.tasks(name):
             found.pop(owned.id, None)
         yield from found.values()

@@ -208,10 +208,14 @@ def test_two_workers_of_one_address_are_said_to_be_so(tmp_path_factory: pytest.T
             "both have tasks",
             lambda: all(0 < len(ask(port, "/stores/counts").json["here"]) < PARTITIONS for port in ports),
         )
-        answers = [ask(port, f"/stores/counts/get?key={word}") for port in ports for word in WORDS[:10]]
-        assert {answer.status for answer in answers} == {404, 503}
-        errors = {answer.json["error"] for answer in answers if answer.status == 503}
-        assert all("another one has the same application.server" in error for error in errors)
+
+        def errors() -> set[str]:
+            answers = [ask(port, f"/stores/counts/get?key={word}") for port in ports for word in WORDS[:10]]
+            assert {answer.status for answer in answers} == {404, 503}
+            return {answer.json["error"] for answer in answers if answer.status == 503}
+
+        wait_until("all tasks run", lambda: not any("does not run yet" in error for error in errors()))
+        assert all("another one has the same application.server" in error for error in errors())
 
 
 def test_a_copy_answers_where_the_owner_does_not_if_stale_rows_are_allowed(tmp_path: Any) -> None:

@@ -51,7 +51,8 @@ class Tasks:
     standby: frozenset[TaskId] = frozenset()
     """Those of which it keeps a copy, to take over if their owner ends."""
     warmup: frozenset[TaskId] = frozenset()
-    """Those of which it fills a copy, to take them over when that is near them (semantics 100)."""
+    """Those of which it has a copy only since they move: it fills that, to take them over when it is near (semantics
+    100), or had them a moment ago. These copies answer no queries."""
 
     @property
     def copies(self) -> frozenset[TaskId]:

@@ -85,8 +85,8 @@ class Arrival(Protocol):
         """Returns the owners of tasks before it came, by their lasting names, if it has just come."""
         ...
 
-    def holds_back(self, task: TaskId) -> bool:
-        """Whether a task of its slots stays closed for now, since members will exchange it."""
+    def held_back(self, tasks: Collection[TaskId]) -> frozenset[TaskId]:
+        """Returns those of the tasks of its slots that stay closed for now, since members will exchange them."""
         ...
 
     def plan_followed(self) -> None:

@@ -289,6 +289,7 @@ class MemberCopies:
         self._admin = admin
         self.warm_up = WarmUp(clock, warm_ups)
         self._places = StandbyPlaces(admin, clock, standbys, self.warm_up)
+        self._keeps_standbys = standbys.replicas > 0
         self._given: tuple[frozenset[TaskId], frozenset[TaskId]] = frozenset(), frozenset()
         self._subscribes_to_all = True
 
@@ -310,13 +311,15 @@ class MemberCopies:
         return self.warm_up.subscription(topics)
 
     def take(self) -> tuple[frozenset[TaskId], frozenset[TaskId]]:
-        """Returns the copies to keep, and those to fill, which are what the worker has from now on."""
+        """Returns the standby copies, and those that are only here for tasks that move, such as those to fill. They are
+        what the worker has from now on."""
         self._given = self._wanted
         return self._given
 
     @property
     def _wanted(self) -> tuple[frozenset[TaskId], frozenset[TaskId]]:
-        return self._places.own, self.warm_up.wanted
+        own, filled = self._places.own, self.warm_up.wanted
+        return (own, filled) if self._keeps_standbys else (frozenset(), own | filled)
 
     def changed(self, active: frozenset[TaskId], gone: frozenset[TaskId]) -> None:
         """Takes that the tasks of the member have changed."""

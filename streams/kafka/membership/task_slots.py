@@ -376,7 +376,7 @@ class SlotReporter:
 
     def held_back(self, tasks: Collection[TaskId]) -> frozenset[TaskId]:
         """Returns those of some tasks that stay closed, since they will be exchanged."""
-        return frozenset() if self._arrival is None else frozenset(filter(self._arrival.holds_back, tasks))
+        return frozenset() if self._arrival is None else self._arrival.held_back(tasks)
 
     def plan_followed(self) -> None:
         """Takes that tasks were exchanged."""

@@ -365,10 +365,14 @@ class WarmUp:
         held = self._picture.held.items() if self.is_arriving else ()
         return {task: name for name, tasks in held for task in tasks}
 
-    def holds_back(self, task: TaskId) -> bool:
-        """Whether a task that the group has given stays closed for now, since it will be exchanged for one whose copy
-        is near."""
-        return self.is_arriving and self._holds and self._is_logged(task) and self._brought.get(task) != 0
+    def held_back(self, tasks: Collection[TaskId]) -> frozenset[TaskId]:
+        """Returns those of the tasks of its slots that stay closed for now, since they will be exchanged for some whose
+        copies are near; none where the member has all of these already."""
+        if not (self.is_arriving and self._holds):
+            return frozenset()
+        if all(task in tasks or self._brought.get(task) != 0 for task in self._chosen):
+            return frozenset()
+        return frozenset(task for task in tasks if self._is_logged(task) and self._brought.get(task) != 0)
 
     def plan_followed(self) -> None:
         """Takes that the members have exchanged tasks: what this one has now it keeps."""
