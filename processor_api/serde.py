@@ -251,10 +251,6 @@ class HeadersSerde(Serde[T]):
     def _read_alone(self, data: bytes) -> T:
         return self._read(data, Headers())
 
-    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
-        """Pickles it as the call that makes it: its bound methods cannot be, before it is there."""
-        return _headers_serde, (self._write, self._read, self.name)
-
 
 class _OfRecord(Serde[T]):
     """A serde that takes headers, with those of one record: one is made for each, so it has no functions to set."""
@@ -294,10 +290,6 @@ class CurrentHeaders:
             lambda data: serde.with_headers(self.now).deserialize(data),
             name=serde.name,
         )
-
-
-def _headers_serde(write: Any, read: Any, name: str) -> Serde[Any]:
-    return HeadersSerde(write, read, name=name)
 
 
 def with_default(given: Serde[Any] | None, default: Serde[Any] | None) -> Serde[Any] | None:
