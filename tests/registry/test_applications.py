@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import uuid
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -237,3 +238,18 @@ def test_state_is_restored_and_results_are_read_on_a_broker(registry: SchemaRegi
             (record,) = kafka.read_records("sums", 1, "string", Avro(Order, registry=registry))
             application.close()
         assert record.value == Order("ann", 3)
+
+
+def test_ids_in_headers_go_through_an_application(registry: SchemaRegistry) -> None:
+    in_headers = SchemaRegistry(registry.url, schema_ids="header")
+    builder = StreamsBuilder(key_serde="string", value_serde=Avro(Order), schema_registry=in_headers)
+    sums = builder.stream("orders").group_by(lambda _, order: order.customer, "by-customer")
+    sums.reduce(lambda a, b: Order(a.customer, a.cents + b.cents), materialized="sums").to_stream().to("sums")
+    with TopologyTestDriver(builder) as driver:
+        topic = driver.create_input_topic("orders")
+        topic.pipe_key_values([("1", Order("ann", 1)), ("2", Order("ann", 2))])
+        raw = driver.create_output_topic("sums", "string", "bytes").read_records()
+        assert driver.get_key_value_store("sums").get("ann") == Order("ann", 3)
+    header = ("__value_schema_id", b"\x01" + uuid.UUID(registry.client.latest("sums-value").guid).bytes)
+    assert [record.value for record in raw] == [b"\x06ann\x02", b"\x06ann\x06"]
+    assert all([one for one in record.headers if one[0].startswith("__")] == [header] for record in raw)

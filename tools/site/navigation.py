@@ -16,6 +16,7 @@ DECISION_CHAPTERS = tuple(
         "tasks-and-membership",
         "clients-and-brokers",
         "windows-and-joins",
+        "schema-registry",
         "spark",
         "command-line-and-settings",
         "testing-and-repository",
