@@ -47,6 +47,8 @@ class StoreSerdes:
         if found is None:
             raise HttpRefusal(500, f"store {builder.name!r} has no serde for keys")
         self.key: Serde[Any] = found
+        self.write_key: Callable[[Any], bytes] = found.bind(builder.name, is_key=True).serialize
+        """Writes a key as the store has it: equal keys with equal bytes."""
 
     def named(self, query: Query, name: str = "key") -> Any:
         """Returns the key that a parameter is: a text that was typed, or with ``keys=json`` a value of JSON.
@@ -314,7 +316,7 @@ def _range(serdes: StoreSerdes, query: Query) -> Read:
         found = call(low, high) if as_of is None else call(low, high, as_of)
         return _behind(found, serdes, after)
 
-    return Read(rows=rows, row=_pair_row, place=lambda pair: serdes.key.serialize(pair[0]))
+    return Read(rows=rows, row=_pair_row, place=lambda pair: serdes.write_key(pair[0]))
 
 
 def _continued(serdes: StoreSerdes, place: bytes, low: Any, high: Any, *, descending: bool) -> tuple[Any, Any]:
@@ -345,7 +347,7 @@ def _behind(rows: Any, serdes: StoreSerdes, after: After | None) -> Any:
     if after is None or after.place is None:
         return rows
     place = after.place
-    return _Chosen(rows, lambda pair: serdes.key.serialize(pair[0]) != place)
+    return _Chosen(rows, lambda pair: serdes.write_key(pair[0]) != place)
 
 
 def _prefix(serdes: StoreSerdes, query: Query) -> Read:
@@ -357,9 +359,9 @@ def _prefix(serdes: StoreSerdes, query: Query) -> Read:
         if after is None or after.place is None:
             return found
         place = after.place
-        return _Chosen(found, lambda pair: serdes.key.serialize(pair[0]) > place)
+        return _Chosen(found, lambda pair: serdes.write_key(pair[0]) > place)
 
-    return Read(rows=rows, row=_pair_row, place=lambda pair: serdes.key.serialize(pair[0]))
+    return Read(rows=rows, row=_pair_row, place=lambda pair: serdes.write_key(pair[0]))
 
 
 def _windows(serdes: StoreSerdes, query: Query) -> Read:

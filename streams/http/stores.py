@@ -149,7 +149,7 @@ class StorePages:
             return None
         chosen = terms.partition
         if chosen is None and key is not None:
-            chosen = partition_for_key(serdes.key.serialize(key), count)
+            chosen = partition_for_key(serdes.write_key(key), count)
         if chosen is not None and chosen >= count:
             raise HttpRefusal(400, f"store {serdes.builder.name!r} has no partition {chosen}: it has {count}")
         return ALL if chosen is None else chosen

@@ -227,7 +227,8 @@ class Owners:
         if count == 0:
             raise StreamsError(f"the partitions of store {store!r} are not known yet: ask again later")
         if not callable(chosen_by) or isinstance(chosen_by, type):
-            data = check_serde(chosen_by, "key_serde", "query_metadata_for_key").serialize(key)
+            serde = check_serde(chosen_by, "key_serde", "query_metadata_for_key").bind(store, is_key=True)
+            data = serde.serialize(key)
             if data is None:
                 raise StreamsError("a null key is in no store")
             return partition_for_key(data, count)

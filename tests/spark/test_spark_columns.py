@@ -64,8 +64,10 @@ def test_what_json_cannot_say_is_said_as_near_as_it_can() -> None:
     assert json.loads(text) == {"1": None, "b": "01", "big": 1 << 70}
 
 
-def test_bytes_that_are_no_text_are_replaced_as_in_java() -> None:
-    assert column_of("key", Serdes.STRING).array([b"a\xff", None], place).to_pylist() == ["a\ufffd", None]
+def test_bytes_that_are_no_text_are_refused_with_their_place() -> None:
+    """As an application refuses them; they became replacement characters."""
+    with pytest.raises(DeserializationError, match="are not UTF-8, from index 1 on; give the right key serde"):
+        column_of("key", Serdes.STRING).array([b"a\xff", None], place)
 
 
 def test_the_record_that_cannot_be_read_is_named() -> None:

@@ -22,6 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
+from processor_api.topology.partitioner import partition_for_key
 from serde_support import values
 from serde_support.values import (
     BERLIN,
@@ -45,7 +46,18 @@ from serde_support.values import (
     law_serdes,
     written,
 )
-from streams import Serdes, StreamsBuilder, TopologyTestDriver, Window, Windowed, WindowedSerdes
+from streams import (
+    Serdes,
+    Stores,
+    StreamsBuilder,
+    StreamsConfig,
+    TopologyTestDriver,
+    Window,
+    Windowed,
+    WindowedSerdes,
+)
+from streams.http.reads import StoreSerdes
+from streams.queries.owners import Owners
 from streams.serdes import json_serde, list_serde, pydantic_serde
 from streams.testing import EmbeddedKafka
 from waiting import wait_until
@@ -372,6 +384,16 @@ def test_equal_keys_have_equal_bytes(data: Any) -> None:
         value = data.draw(drawn)
         found = [written(LAW[f"{name} as key"], each) for each in (value, shuffled(value, data.draw))]
         assert None in found or found[0] == found[1]
+
+
+def test_a_key_is_looked_for_where_its_one_form_lies() -> None:
+    """Queries from outside took the bytes of the order of a dict, and asked another worker than that of the key."""
+    config = StreamsConfig(application_id="a", bootstrap_servers="b:1")
+    first, second = {"a": 1, "b": 2}, {"b": 2, "a": 1}
+    for serde, keys in (("json", (first, second)), (Mixed, (Mixed(tags=first), Mixed(tags=second)))):
+        places = [Owners._partition("counts", key, serde, 1000) for key in keys]
+        written_over_http = StoreSerdes(Stores.key_value_store("counts", serde, "long"), config).write_key
+        assert places[0] == places[1] == partition_for_key(written_over_http(keys[1]), 1000)
 
 
 def test_numbers_of_different_types_are_different_keys() -> None:

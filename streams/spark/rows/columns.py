@@ -6,6 +6,7 @@ becomes JSON text, which Spark parses by ``from_json``. (docs/decisions/spark.md
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -104,7 +105,7 @@ class Column:
         if self.kind == "string":
             try:
                 return pa.array(data, pa.binary()).cast(pa.string())
-            except pa.ArrowInvalid:  # no UTF-8: the serde puts the replacement character, as Java does
+            except pa.ArrowInvalid:  # no UTF-8: the serde refuses it, by an error with its place
                 pass
         elif self.kind in _NUMBERS:
             found = self._numbers(data, _NUMBERS[self.kind])
@@ -157,8 +158,6 @@ def column_of(name: str, serde: Serde[Any] | None) -> Column:
 
 
 _dumps = json_serde(default=lambda value: _plain(value)).serialize
-_dumps_more = json_serde(default=lambda value: _plain(value), use_orjson=False).serialize
-"""Writes also what orjson refuses, such as numbers beyond 64 bits and numbers as keys of objects."""
 
 
 def _text_of(value: Any) -> str | None:
@@ -168,8 +167,29 @@ def _text_of(value: Any) -> str | None:
     value = _by_name(value)
     try:
         return _dumps(value).decode()
-    except TypeError:
-        return _dumps_more(value).decode()
+    except (TypeError, ValueError):
+        return _dumps(_nearest(value)).decode()
+
+
+def _nearest(value: Any) -> Any:
+    """Returns the value of JSON that is nearest to one that JSON does not have: it is shown, and never read back."""
+    if isinstance(value, dict):
+        return {_shown(name): _nearest(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [_nearest(each) for each in (_plain(value) if isinstance(value, (set, frozenset)) else value)]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, str):
+        return _shown(value)
+    try:
+        _dumps(value)
+    except (TypeError, ValueError):
+        return _nearest(_plain(value))
+    return value
+
+
+def _shown(name: Any) -> str:
+    return str(name).encode("utf-8", "replace").decode()
 
 
 def _by_name(value: Any) -> Any:
