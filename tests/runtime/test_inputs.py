@@ -195,7 +195,11 @@ def test_an_extractor_that_gives_no_time_is_fatal(extracted: Any) -> None:
 
     kit = Kit(extract)
     kit.queue.add([Message(41, 5, long(1))])
-    shown = "no time" if isinstance(extracted, Exception) else f"expected an int \\(ms\\), got {extracted!r}"
+    shown = (
+        "no time"
+        if isinstance(extracted, Exception)
+        else f"expected an int \\(ms\\) or a datetime with a zone, got {extracted!r}"
+    )
     with pytest.raises(
         ProcessingError, match=f"the timestamp extractor of source 'source' failed: .*{shown}"
     ) as caught:
