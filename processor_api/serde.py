@@ -86,6 +86,9 @@ class SerdeSchema(NamedTuple):
     problems: Callable[[str, str], Sequence[str] | None]
     """Takes the kind and the text of an older schema, and returns in words what of its rows this serde could not read,
     by field: nothing if it reads all, ``None`` if only the rows can tell."""
+    form: Callable[[str], str] = str
+    """Takes the text of a schema of this kind, and returns what of it decides on the bytes of a value: equal keys have
+    equal bytes as long as that is the same."""
 
 
 def other_kind(former: str, text: str, now: str) -> list[str]:

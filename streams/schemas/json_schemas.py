@@ -33,7 +33,7 @@ def schema_of_json(written: Mapping[str, Any] | bool, read: Callable[[], Mapping
     :param written: the schema of what it writes.
     :param read: returns that of what it reads.
     """
-    return SerdeSchema(KIND, canonical(written), lambda kind, text: _problems(kind, text, read()))
+    return SerdeSchema(KIND, canonical(written), lambda kind, text: _problems(kind, text, read()), written_form)
 
 
 def _problems(kind: str, text: str, read: Mapping[str, Any] | bool) -> list[str] | None:
@@ -71,6 +71,25 @@ def canonical(schema: Any) -> str:
     if known:
         made["$defs"] = {number.rpartition("/")[2]: one for number, one in known.items()}
     return json.dumps(made, separators=(",", ":"))
+
+
+def written_form(text: str) -> str:
+    """Returns what of a schema decides on the bytes of a value: fields with their names, order and types. Limits and
+    the like, which differ between releases of pydantic too, do not."""
+
+    def walk(node: Any) -> Any:
+        if isinstance(node, list):
+            return [walk(each) for each in node]
+        if not isinstance(node, Mapping):
+            return node
+        named = ("properties", "$defs")
+        return {
+            word: {name: walk(one) for name, one in each.items()} if word in named else walk(each)
+            for word, each in node.items()
+            if word in _OF_BYTES
+        }
+
+    return json.dumps(walk(json.loads(text)))
 
 
 def problems(former: str, now: str) -> list[str] | None:
@@ -178,6 +197,11 @@ def _resolved(schema: Any, root: Any) -> Any:
     return {} if schema is True else schema
 
 
+_OF_BYTES = frozenset((
+    "type", "properties", "items", "prefixItems", "additionalProperties", "anyOf", "oneOf", "allOf", "enum", "const",
+    "format", "contentEncoding", "$ref", "$defs",
+))  # fmt: skip
+"""Keywords that say how a value is written."""
 _WORDS = frozenset(("title", "description", "default", "examples", "deprecated", "$defs", "readOnly", "writeOnly"))
 """Keywords that allow no more and no less."""
 

@@ -100,6 +100,6 @@ def _compare(part: str, old: KeptSchema, now: SerdeSchema) -> Comparison:
     problems: Sequence[str] | None = now.problems(kind, text)
     if problems is None:
         return Comparison(part, Fit.UNKNOWN)
-    if not problems and part == "key":
+    if not problems and part == "key" and now.form(text) != now.form(now.text):
         problems = ("equal keys may have other bytes: the fields of a key, their order and their types must stay",)
     return Comparison(part, Fit.INCOMPATIBLE if problems else Fit.COMPATIBLE, tuple(problems))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import enum
+import json
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, Literal
@@ -11,7 +12,9 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel, ConfigDict, Field
 
+from processor_api.serde import Serdes
 from streams.schemas.json_schemas import canonical, problems
+from streams.schemas.store_schemas import Fit, KeptSchemas, compare, kept_by
 from streams.serdes import pydantic_serde
 
 
@@ -236,3 +239,44 @@ def test_names_and_descriptions_change_nothing() -> None:
 def test_any_value_tells_nothing() -> None:
     assert problems("{}", canonical({"type": "integer"})) is None
     assert problems("{}", "{}") == []
+
+
+class KeyFirst(BaseModel):
+    item: str
+    zone: int = 0
+
+
+class KeyLimited(BaseModel):
+    item: str = Field(description="of the shop")
+    zone: int = Field(default=1)
+
+
+class KeyTurned(BaseModel):
+    zone: int = 0
+    item: str
+
+
+@pytest.mark.parametrize(
+    ("former", "now", "fit"),
+    [
+        (KeyFirst, KeyFirst, Fit.SAME),
+        (KeyFirst, KeyLimited, Fit.SAME),
+        (KeyFirst, KeyTurned, Fit.INCOMPATIBLE),
+        (KeyFirst, Order, Fit.INCOMPATIBLE),
+        (Point, PointOfThree, Fit.INCOMPATIBLE),
+        (Tree, Tree, Fit.SAME),
+    ],
+)
+def test_keys_keep_their_bytes(former: Any, now: Any, fit: Fit) -> None:
+    key, value = pydantic_serde(now), Serdes.LONG
+    assert compare(kept_by(pydantic_serde(former), value), key, value)[0].fit is fit
+
+
+def test_limits_of_keys_are_no_part_of_their_bytes() -> None:
+    """Another release of pydantic may write them otherwise."""
+    schema = pydantic_serde(KeyFirst).schema
+    assert schema is not None
+    text = json.loads(schema.text)
+    text["properties"]["zone"]["minimum"] = -(2**63)
+    kept = KeptSchemas((schema.kind, json.dumps(text)), None)
+    assert compare(kept, pydantic_serde(KeyFirst), Serdes.LONG)[0].fit is Fit.COMPATIBLE
