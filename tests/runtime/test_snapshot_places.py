@@ -152,12 +152,36 @@ class Silent(DirectoryObjects):
             self.over.wait(120)
         yield from super().read(name)
 
+    def write(self, name: str, chunks: Iterable[bytes]) -> None:
+        self.asked.set()
+        self.over.wait(120)
+        super().write(name, chunks)
+
+
+def test_a_place_that_takes_a_snapshot_without_end_is_told(place: Place) -> None:
+    """Records are processed meanwhile, and a worker that closes does not wait for it for long."""
+    silent, clock = Silent(place.root), Jumping()
+    app = place.worker(platform=Platform(clock=clock, snapshots=lambda root: silent))
+    try:
+        place.cluster.send("a")
+        assert silent.asked.wait(60)
+        for number in range(2, 9):  # a leap of more would be that of a thread that was away for too long
+            clock.ahead_s += 100.0
+            place.cluster.send("a")
+            place.cluster.until_out(*[f"a={count}" for count in range(1, number + 1)])
+        wait_until("it is told", lambda: place.said("a snapshot is still being written"), deadline_s=30)
+        assert len(place.said("a snapshot is still being written")) == 1
+    finally:
+        silent.over.set()
+    assert app.close(30_000)
+
 
 def test_a_place_that_does_not_answer_is_waited_for_for_a_minute(place: Place) -> None:
     """What comes later is not written into the task's directory."""
     place.write("a", "a")
     silent, clock = Silent(place.root), Jumping()
-    app = place.worker(interval_ms=None, platform=Platform(snapshots=lambda root: silent), clock=clock)
+    platform = Platform(clock=clock, snapshots=lambda root: silent)
+    app = place.cluster.app(topology(), state_snapshot_dir=str(place.root), platform=platform)
     try:
         assert silent.asked.wait(60)
         clock.ahead_s = 61.0

@@ -38,6 +38,8 @@ from streams.threads import Thread
 log = logging.getLogger("streams.snapshots")
 
 MODE = 0o750
+SLOW_S = 600.0
+"""How long writing a snapshot may take without a word."""
 CLOSE_S = 5.0
 """How long to wait at the end for the snapshot that is being written."""
 
@@ -71,6 +73,7 @@ class CommittedSnapshots:
         """Tasks of which it was logged which stores have no snapshots."""
         self._without_ids: set[tuple[TaskId, str]] = set()
         self._thread: Thread | None = None
+        self._begun_at = self._next_line = 0.0
         self._stopping = False
 
     def run(self, running: Collection[Task]) -> None:
@@ -80,6 +83,7 @@ class CommittedSnapshots:
         if place is None or (self._clock.monotonic() < self._next_due and self._due.keys() == {t.id for t in running}):
             return
         if self._thread is not None and self._thread.is_alive():
+            self._log_slow(place)
             return
         self._plan(running)
         now = self._clock.monotonic()
@@ -89,6 +93,17 @@ class CommittedSnapshots:
                 if self._begin(task, place):
                     break
         self._next_due = min(self._due.values(), default=now + self._interval_s)
+
+    def _log_slow(self, place: SnapshotPlace) -> None:
+        """Logs from time to time that a snapshot is still being written."""
+        now = self._clock.monotonic()
+        if now < self._next_line:
+            return
+        self._next_line = now + SLOW_S
+        log.warning(
+            "a snapshot is still being written; no others are until it is done",
+            extra={"since_s": int(now - self._begun_at), "where": place.objects.describe()},
+        )
 
     def _plan(self, running: Collection[Task]) -> None:
         """Spreads the tasks over the interval."""
@@ -128,6 +143,7 @@ class CommittedSnapshots:
             return True
         if not made:
             return False
+        self._begun_at, self._next_line = begin, begin + SLOW_S
         self._thread = place.threads.thread(partial(self._write_all, task, place, made, directory, begin), "snapshots")
         self._thread.start()
         return True
