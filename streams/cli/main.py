@@ -10,7 +10,7 @@ from typing import Any
 
 from processor_api.errors import StreamsError
 from processor_api.standard_files import hold_standard_files
-from streams.cli import completion, config_show, describe, registry
+from streams.cli import completion, config_show, describe
 from streams.cli.cluster import commands as cluster
 from streams.cli.command_parser import CommandParser
 from streams.cli.dead_letters import commands as dlq
@@ -19,6 +19,7 @@ from streams.cli.doctor import command as doctor
 from streams.cli.output.failures import give_up_output, report
 from streams.cli.output.logs_options import configure_logs
 from streams.cli.output.terminal import say
+from streams.cli.registry import commands as registry
 from streams.cli.run import command as run
 from streams.cli.spark import commands as spark
 from streams.cli.stored import commands as state
@@ -106,9 +107,9 @@ def parser(words: Sequence[str] | None = None) -> CommandParser:
     for command in (run, top_view, trial, describe, config_show, doctor):
         command.add_parser(commands)
     cluster.add_parser(commands, words)
-    for group in (dlq, state, spark):
+    for group in (dlq, state, registry, spark):
         group.add_parser(commands, filled=words is None or not {group.NAME, completion.NAME}.isdisjoint(words))
-    for command in (registry, demo, completion):
+    for command in (demo, completion):
         command.add_parser(commands)
     return top
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
-from confluent_kafka.schema_registry import SchemaRegistryClient, ServerConfig
+from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf.struct_pb2 import Struct
@@ -41,7 +41,7 @@ def test_an_incompatible_schema_is_refused_by_its_subject(apicurio: str) -> None
     Avro(schema={"type": "record", "name": "R", "fields": []}, registry=registry).bind("held", is_key=False).serialize(
         {}
     )
-    SchemaRegistryClient({"url": apicurio}).set_config("held-value", ServerConfig(compatibility="BACKWARD"))
+    SchemaRegistryClient({"url": apicurio}).set_compatibility("held-value", "BACKWARD")
     assert registry.client.compatibility("held-value") == "BACKWARD"
     wider = {"type": "record", "name": "R", "fields": [{"name": "a", "type": "long"}]}
     serde = Avro(schema=wider, registry=registry)

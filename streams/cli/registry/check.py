@@ -1,4 +1,4 @@
-"""`streams registry`: the schemas of an application against its schema registry."""
+"""`streams registry check`: the schemas of an application against its schema registry."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from streams.cli.output.terminal import say
 from streams.cli.settings_options import add_settings_options
 from streams.cli.topology_function import APP_HELP
 from streams.kafka.topics.internal import changelog_name, full_name, topic_prefix
+from streams.registry.compatibility import complaints
 
 if TYPE_CHECKING:
     from streams.config import StreamsConfig
     from streams.registry.bound import Subject
 
-NAME = "registry"
 _EXAMPLES = """
 examples:
   streams registry check app.py -c schema.registry.url=http://localhost:8081
@@ -32,15 +32,9 @@ examples:
 
 
 def add_parser(commands: Any) -> None:
-    """Adds the parser of `streams registry`."""
-    group = commands.add_parser(
-        NAME,
-        help="check schemas against a schema registry",
-        description="Compares the schemas of an application with its schema registry. Nothing is registered.",
-    )
-    subcommands = group.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    """Adds the parser of `streams registry check`."""
     parser = add_with_examples(
-        subcommands,
+        commands,
         "check",
         "may the schemas of APP be registered?",
         _EXAMPLES,
@@ -136,7 +130,6 @@ def _finding(subject: Subject, level: str | None) -> Finding:
 
 def _compared(subject: Subject, what: str, level: str | None) -> Finding:
     from streams.registry.client import NotInRegistry
-    from streams.registry.compatibility import complaints
     from streams.registry.schemas import AVRO
 
     client, schema = subject.client, subject.format.own

@@ -1,0 +1,1 @@
+"""Schemas of applications against a schema registry."""
