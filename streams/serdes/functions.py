@@ -7,6 +7,7 @@ from typing import Any, Literal, SupportsIndex, TypeVar, overload
 
 from processor_api.record import Headers
 from processor_api.serde import HeadersSerde, Serde
+from processor_api.user_code.given_values import check_flags
 
 T = TypeVar("T")
 
@@ -60,6 +61,7 @@ def serde_of(
     :param with_headers: whether both functions take headers as their second argument.
     :raises TypeError: if either cannot be called.
     """
+    check_flags(with_headers=with_headers)
     if with_headers:
         return HeadersSerde(serialize, deserialize, name=name)
     return Serde(serialize, deserialize, name=name)
