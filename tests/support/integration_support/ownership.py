@@ -9,6 +9,9 @@ from itertools import pairwise
 
 from integration_support.workers import Worker
 
+ENDS = ("task closed", "active task becomes a standby")
+"""The events by which a worker does not run a task any more."""
+
 
 def open_tasks(*workers: Worker) -> set[str]:
     """The tasks that run, as their workers' logs tell."""
@@ -18,7 +21,7 @@ def open_tasks(*workers: Worker) -> set[str]:
         for event in worker.events():
             if event["event"] == "task runs":
                 own.add(event["task"])
-            elif event["event"] == "task closed":
+            elif event["event"] in ENDS:
                 own.discard(event["task"])
         found |= own
     return found
@@ -33,7 +36,7 @@ def shared_tasks(workers: Sequence[Worker]) -> list[tuple[str, str, str]]:
             at = datetime.fromisoformat(event["timestamp"])
             if event["event"] == "task runs":
                 begun[event["task"]] = at
-            elif event["event"] == "task closed" and event["task"] in begun:
+            elif event["event"] in ENDS and event["task"] in begun:
                 spans[event["task"]].append((begun.pop(event["task"]), at, worker.name))
         assert begun == {}, f"{worker.name} did not close all tasks"
     found = []
