@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 from confluent_kafka.schema_registry import AssociationCreateOrUpdateInfo, AssociationCreateOrUpdateRequest
+from confluent_kafka.schema_registry.avro import AvroSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
 
 from streams import (
     Avro,
@@ -253,3 +255,25 @@ def test_ids_in_headers_go_through_an_application(registry: SchemaRegistry) -> N
     header = ("__value_schema_id", b"\x01" + uuid.UUID(registry.client.latest("sums-value").guid).bytes)
     assert [record.value for record in raw] == [b"\x06ann\x02", b"\x06ann\x06"]
     assert all([one for one in record.headers if one[0].startswith("__")] == [header] for record in raw)
+
+
+def test_a_changelog_that_another_serializer_has_written_is_gone_on_with(
+    registry: SchemaRegistry, tmp_path: Path
+) -> None:
+    """As one of Java's applications leaves it: the id of a schema of its own, with the name that Java has for it."""
+    schema = Avro(Order, name="com.shop.Order").format().own.text
+    serializer = AvroSerializer(registry.client._client, schema, conf={"subject.name.strategy.type": "TOPIC"})
+    changelog = "shop-sums-changelog"
+    written = serializer({"customer": "ann", "cents": 40}, SerializationContext(changelog, MessageField.VALUE))
+    orders = Avro(Order, name="com.shop.Order", registry=registry)
+    builder = StreamsBuilder(key_serde="string", value_serde=orders)
+    sums = builder.stream("orders").group_by_key()
+    sums.reduce(lambda a, b: Order(a.customer, a.cents + b.cents), materialized="sums").to_stream().to("sums")
+    with EmbeddedKafka(tmp_path) as kafka:
+        kafka.create_topics("orders", "sums")
+        kafka.create_topics(changelog, configs={"cleanup.policy": "compact"})
+        kafka.produce(changelog, b"ann", written, 1)
+        kafka.start(builder, {"application.id": "shop"})
+        kafka.create_input_topic("orders", "string", orders).pipe_input("ann", Order("ann", 2))
+        (record,) = kafka.read_records("sums", 1, "string", orders)
+    assert record.value == Order("ann", 42)
