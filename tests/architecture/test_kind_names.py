@@ -37,6 +37,7 @@ OTHER_WORDS = {
     "streams/serdes/values.py": "types of JSON",
     "streams/cli/dead_letters/listing.py": "a command",
     "streams/cli/stored/listing.py": "a column of a table",
+    "streams/cli/doctor/snapshot_checks.py": "a right",
 }
 """Files in which the same words are something else."""
 
