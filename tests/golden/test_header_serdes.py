@@ -46,7 +46,7 @@ Call = tuple[str, str, str, tuple[str, ...]]
 
 
 def texts(headers: Any) -> tuple[str, ...]:
-    return tuple(f"{name}={(value or b'null').decode()}" for name, value in headers or ())
+    return tuple(f"{name}={(value or b'null').decode(errors='backslashreplace')}" for name, value in headers or ())
 
 
 class Noted(Serde[str]):
