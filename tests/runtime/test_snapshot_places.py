@@ -173,7 +173,7 @@ def test_a_place_that_takes_a_snapshot_without_end_is_told(place: Place) -> None
         assert len(place.said("a snapshot is still being written")) == 1
     finally:
         silent.over.set()
-    assert app.close(30_000)
+    assert app.close(30)
 
 
 def test_a_place_that_does_not_answer_is_waited_for_for_a_minute(place: Place) -> None:
