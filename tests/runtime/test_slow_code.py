@@ -142,7 +142,7 @@ def test_a_stop_ends_processing_after_the_record_in_work(
     settings["producer.transaction.timeout.ms"] = 600_000
     app = cluster.app(slow(clock, seconds, calls, *topics), settings)
     assert reached.wait(20.0)
-    closer = threading.Thread(target=app.close, args=(20_000,))
+    closer = threading.Thread(target=app.close, args=(20,))
     closer.start()
     wait_until(
         "its thread is asked to end", lambda: all(thread._thread.stopping.is_set() for thread in app._run.threads or ())
