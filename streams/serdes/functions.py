@@ -60,6 +60,7 @@ def serde_of(
     :param name: for messages.
     :param with_headers: whether both functions take headers as their second argument.
     :raises TypeError: if either cannot be called.
+    :raises TopologyError: if ``with_headers`` is no truth value.
     """
     check_flags(with_headers=with_headers)
     if with_headers:
