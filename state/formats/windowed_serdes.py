@@ -123,19 +123,20 @@ class TimeWindowedSerde(WindowedKeySerde[K]):
 
     def _write(self, windowed: Windowed[K]) -> bytes:
         key, (start, end) = _checked(windowed)
-        if self._size_ms and end != self._end_of(start):
+        if self._size_ms and end != self.end_of(start):
             raise ValueError(
                 f"the end of a window is not written, and the window that starts at {start} ends at {end}: by the size"
-                f" that this serde was given, {self._size_ms} ms, it would be read as one to {self._end_of(start)}"
+                f" that this serde was given, {self._size_ms} ms, it would be read as one to {self.end_of(start)}"
             )
         data = self._inner.serialize(key)
         return keys.window_key(data, start) if self._changelog else keys.window_topic_key(data, start)
 
     def _read(self, data: bytes) -> Windowed[K]:
         key, start = keys.read_window_key(data)[:2] if self._changelog else keys.read_window_topic_key(data)
-        return Windowed(self._inner.deserialize(key), Window(start, self._end_of(start)))
+        return Windowed(self._inner.deserialize(key), Window(start, self.end_of(start)))
 
-    def _end_of(self, start: int) -> int:
+    def end_of(self, start: int) -> int:
+        """Returns the end of the window with a start, in ms, by the size that the serde was given."""
         return keys.window_end(start, self._size_ms) if self._end is None else self._end(start)
 
 

@@ -255,14 +255,12 @@ def _windowed(serde: Serde[Any], given: Any) -> Windowed[Any]:
     end = time_ms(given.get("end", start))
     if end < start:
         raise ValueError(f"the window ends at {iso(end)}, before it starts")
-    found: Windowed[Any] = Windowed(fitted(inner, given["key"], is_text=False).value, Window(start, end))
-    if isinstance(serde, SessionWindowedSerde):
-        return found
-    sized: Windowed[Any] = serde.deserialize(serde.serialize(found))
-    ends = sized.window.end  # a size of 0 says that it is unknown
-    if "end" in given and end != ends > start:
-        raise ValueError(f"the window that starts at {iso(start)} ends at {iso(ends)}, and not at {iso(end)}")
-    return sized
+    if isinstance(serde, TimeWindowedSerde):
+        ends = serde.end_of(start)  # a size of 0 says that it is unknown
+        if "end" in given and end != ends > start:
+            raise ValueError(f"the window that starts at {iso(start)} ends at {iso(ends)}, and not at {iso(end)}")
+        end = ends
+    return Windowed(fitted(inner, given["key"], is_text=False).value, Window(start, end))
 
 
 def _quoted(given: Any, is_text: bool) -> str:
