@@ -7,6 +7,7 @@ nothing that is known already.
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import ssl
@@ -55,6 +56,14 @@ def client_of(settings: Mapping[str, Any]) -> RegistryClient:
     return found if found is not None else _CLIENTS.setdefault(key, RegistryClient(own))
 
 
+@atexit.register
+def _close_clients() -> None:
+    """Closes the connections of this process when it ends; those of a parent stay."""
+    for (process, _), client in list(_CLIENTS.items()):
+        if process == os.getpid():
+            client.close()
+
+
 class NotInRegistry(SchemaError):
     """Raised where a registry answers that it has no such schema, subject or version."""
 
@@ -78,6 +87,10 @@ class RegistryClient:
         self._by_id: dict[int, Registered] = {}
         self._by_guid: dict[str, Registered] = {}
         self._away_since: float | None = None
+
+    def close(self) -> None:
+        """Closes the connections; the client cannot be used then."""
+        self._client.close()
 
     # ------------------------------------------------------------------ what serdes ask
 

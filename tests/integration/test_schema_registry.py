@@ -30,18 +30,24 @@ def apicurio() -> Iterator[str]:
         yield registry.url
 
 
+@pytest.fixture
+def confluent(apicurio: str) -> Iterator[SchemaRegistryClient]:
+    with SchemaRegistryClient({"url": apicurio}) as client:
+        yield client
+
+
 class TestApicurio(RegistryContract):
     @pytest.fixture
     def url(self, apicurio: str) -> str:
         return apicurio
 
 
-def test_an_incompatible_schema_is_refused_by_its_subject(apicurio: str) -> None:
+def test_an_incompatible_schema_is_refused_by_its_subject(apicurio: str, confluent: SchemaRegistryClient) -> None:
     registry = SchemaRegistry(apicurio)
     Avro(schema={"type": "record", "name": "R", "fields": []}, registry=registry).bind("held", is_key=False).serialize(
         {}
     )
-    SchemaRegistryClient({"url": apicurio}).set_compatibility("held-value", "BACKWARD")
+    confluent.set_compatibility("held-value", "BACKWARD")
     assert registry.client.compatibility("held-value") == "BACKWARD"
     wider = {"type": "record", "name": "R", "fields": [{"name": "a", "type": "long"}]}
     serde = Avro(schema=wider, registry=registry)
@@ -64,11 +70,16 @@ def test_messages_of_protobuf(apicurio: str) -> None:
 
 
 def test_an_application_reads_and_writes_beside_confluents_clients(
-    kafka: str, apicurio: str, tmp_path: Path, unique_name: Callable[[str], str], topics: Topics
+    kafka: str,
+    apicurio: str,
+    confluent: SchemaRegistryClient,
+    tmp_path: Path,
+    unique_name: Callable[[str], str],
+    topics: Topics,
 ) -> None:
-    source, target = topics.create("in"), topics.create("out")
-    client, registry = SchemaRegistryClient({"url": apicurio}), SchemaRegistry(apicurio)
-    serializer = AvroSerializer(client, Avro(Order).format().own.text, conf=TOPIC_STRATEGY)
+    source, target, application = topics.create("in"), topics.create("out"), unique_name("shop")
+    registry = SchemaRegistry(apicurio)
+    serializer = AvroSerializer(confluent, Avro(Order).format().own.text, conf=TOPIC_STRATEGY)
     producer = Producer({"bootstrap.servers": kafka})
     for cents in (1, 2):
         fields = {"customer": "ann", "cents": cents, "note": None}
@@ -77,9 +88,8 @@ def test_an_application_reads_and_writes_beside_confluents_clients(
     builder = StreamsBuilder(key_serde="string", value_serde=Avro(Order), schema_registry=registry)
     sums = builder.stream(source).group_by_key()
     sums.reduce(lambda a, b: Order(a.customer, a.cents + b.cents), materialized="sums").to_stream().to(target)
-    application = unique_name("shop")
     config = {"application.id": application, "bootstrap.servers": kafka, "state.dir": str(tmp_path)}
-    read = AvroDeserializer(client, conf=TOPIC_STRATEGY)
+    read = AvroDeserializer(confluent, conf=TOPIC_STRATEGY)
     seen: list[int] = []
     consumer = Consumer({"bootstrap.servers": kafka, "group.id": application, "auto.offset.reset": "earliest"})
     consumer.assign([TopicPartition(target, 0, OFFSET_BEGINNING)])
