@@ -16,8 +16,8 @@ _KINDS = {AVRO: Avro, JSON: JsonSchema}
 def detected_serde(registry: SchemaRegistry, topic: str, *, is_key: bool) -> Serde[Any]:
     """Returns the serde of a topic whose schemas a registry has.
 
-    Avro and JSON Schema are read as dicts; anything else stays bytes: Protobuf needs a class. Values are written with
-    the latest schema of the topic's subject, and bytes as they are.
+    Avro and JSON Schema are read as dicts; anything else stays bytes, as Protobuf, which needs a class. Values are
+    written with the latest schema of the topic's subject, and bytes as they are.
     """
     serdes = {kind: make(registry=registry).bind(topic, is_key=is_key) for kind, make in _KINDS.items()}
     part = "key" if is_key else "value"
@@ -32,7 +32,10 @@ def detected_serde(registry: SchemaRegistry, topic: str, *, is_key: bool) -> Ser
         except NotInRegistry:
             return data
         serde = serdes.get(kind)
-        return data if serde is None else serde.deserialize(data)
+        try:
+            return data if serde is None else serde.deserialize(data)
+        except SchemaError:  # a number, for instance, whose first bytes are like an id
+            return data
 
     def write(value: Any) -> bytes:
         if isinstance(value, bytes):

@@ -11,6 +11,7 @@ import pytest
 from cluster_cli import ClusterCommands, commands
 from streams import Avro, SchemaRegistry
 from streams.registry.compatibility import complaints
+from streams.registry.detected import detected_serde
 
 APP = """
 from dataclasses import dataclass
@@ -171,3 +172,14 @@ def test_compatibility_is_that_of_avro(new: str, old: str, backward: bool, forwa
 def test_recursive_schemas_are_compared() -> None:
     node = '{"type": "record", "name": "N", "fields": [{"name": "next", "type": ["null", "N"]}]}'
     assert complaints("FULL", node, node) == []
+
+
+def test_what_only_looks_like_an_id_is_shown_as_bytes(url: str) -> None:
+    register(url, "orders", {"customer": "string"})
+    serde = detected_serde(SchemaRegistry(url), "orders", is_key=False)
+    number = (1 << 24 | 0x7F0000).to_bytes(8, "big")  # its first five bytes are those of id 1
+    for data in (number, b"plain", b"", b"\x00\x00\x00\x00\x63abc"):
+        assert serde.deserialize(data) == data
+    assert serde.deserialize(b"\x00\x00\x00\x00\x01\x06ann") == {"customer": "ann"}
+    assert serde.serialize({"customer": "ann"}) == b"\x00\x00\x00\x00\x01\x06ann"
+    assert serde.serialize(b"raw") == b"raw"
