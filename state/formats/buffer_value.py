@@ -166,10 +166,10 @@ def read_buffer_value(data: bytes) -> BufferValue:
         else:
             old, offset = _piece(data, offset)
         new, offset = _piece(data, offset)
-        if len(data) <= offset + _TIME.size:
-            return BufferValue(context, prior, old, new, _last_time(data, offset))
         time: int = _TIME.unpack_from(data, offset)[0]
-        prior_prefix, offset = _piece(data, offset + _TIME.size)
+        if len(data) == offset + 8:
+            return BufferValue(context, prior, old, new, time)
+        prior_prefix, offset = _piece(data, offset + 8)
         old_prefix, offset = _piece(data, offset)
     except struct.error as error:
         raise ValueError(f"a buffered record ends early: {error}") from None
@@ -192,17 +192,20 @@ def resident_size(value: BufferValue) -> int:
     size = _FIXED_CONTEXT_BYTES + _characters(context.topic)
     for name, data in context.headers:
         size += _characters(name) + (0 if data is None else len(data))
+    if prefixes is not None:
+        size += _resident_prefixes(value, prefixes)
     if prior is not None:
         size += len(prior)
-    if old is not None and not value.is_old_prior:
+    if old is not None and (old != prior or (prefixes is not None and not value.is_old_prior)):
         size += len(old)
-    if new is not None:
-        size += len(new)
-    if prefixes is not None:
-        for prefix in prefixes[:1] if value.is_old_prior else prefixes:
-            size += 0 if prefix is None else len(prefix)
-        size += 0 if new is None else len(write_prefix(context.timestamp, context.headers))
-    return size
+    return size if new is None else size + len(new)
+
+
+def _resident_prefixes(value: BufferValue, prefixes: ValuePrefixes) -> int:
+    known = [*prefixes[: 1 if value.is_old_prior else 2]]
+    if value.new is not None:
+        known.append(write_prefix(value.context.timestamp, value.context.headers))
+    return sum(len(prefix) for prefix in known if prefix is not None)
 
 
 def _characters(text: str) -> int:

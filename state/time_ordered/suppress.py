@@ -69,22 +69,23 @@ class ChangeBuffer(Buffer):
         index, found = self.index, self._get(raw)
         context = self._context(timestamp, headers)
         if found is None:
-            value = BufferValue(context, old, old, new, time, self._prefixes(old, None))
+            prefixes = self._prefixes(old, None) if self._keeps_headers else None
+            value = BufferValue(context, old, old, new, time, prefixes)
             self._put(raw, written(value), timestamp)
             index.add(entry_of(time, raw), row_size(raw, value))
             if time < self.min_timestamp:
                 self.min_timestamp = time
             return
         before = read_row(found[0], self.name)
-        value = BufferValue(context, before.prior, old, new, before.time, self._prefixes(old, before))
+        prefixes = self._prefixes(old, before) if self._keeps_headers else None
+        value = BufferValue(context, before.prior, old, new, before.time, prefixes)
         self._put(raw, written(value), timestamp)
         index.resize(row_size(raw, value) - row_size(raw, before))
 
-    def _prefixes(self, old: bytes | None, before: BufferValue | None) -> ValuePrefixes | None:
+    @staticmethod
+    def _prefixes(old: bytes | None, before: BufferValue | None) -> ValuePrefixes:
         """Returns headers and timestamps of the prior and the old value of a change: those of the change before it,
         which brought the old value. Nothing is known of a value that was not buffered."""
-        if not self._keeps_headers:
-            return None
         if before is None or before.new is None:
             prefix = _NOT_KNOWN
         else:
