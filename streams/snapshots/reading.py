@@ -131,11 +131,10 @@ class SnapshotReading:
                 else:  # at last: a file system that was told to write one writes most of the others
                     for file in found.files:
                         sync_file(target / file.name)
-            except StateError as error:
-                self.refuse(name, without_hint(error.message))
-                continue
-            except (SnapshotError, OSError) as error:
-                self.refuse(name, error_text(error))
+            except (SnapshotError, StateError, OSError) as error:
+                if self.is_stopped():  # and the directory is gone
+                    return None
+                self.refuse(name, without_hint(error.message) if isinstance(error, StateError) else error_text(error))
                 continue
             return None if self.is_stopped() else Copied(found, name)
         shutil.rmtree(target, ignore_errors=True)

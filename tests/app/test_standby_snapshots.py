@@ -121,8 +121,8 @@ def test_copies_begin_with_snapshots_and_follow_what_is_behind_them(place: Place
     wait_until("copies are filled", lambda: is_filled(place, second))
     assert applied.records == 0
     place.count(2)
+    wait_until("each copy has applied some", lambda: applied.records >= 2)
     wait_until("copies are filled", lambda: is_filled(place, second))
-    assert applied.records >= 2
     assert place.first.close(30)
     wait_until("it has all tasks", lambda: active(second) == ALL)
     place.count(1)
