@@ -13,7 +13,7 @@ from typing import Any
 
 from processor_api.clock import Clock
 from processor_api.errors import StreamsError, UnknownStateStoreError
-from processor_api.record import HeaderList
+from processor_api.record import HeaderList, Headers
 from processor_api.task_id import TaskId, TopicPartition
 from processor_api.texts import repr_of
 from processor_api.topology.data import TopologyData
@@ -228,6 +228,8 @@ class Owners:
             raise StreamsError(f"the partitions of store {store!r} are not known yet: ask again later")
         if not callable(chosen_by) or isinstance(chosen_by, type):
             serde = check_serde(chosen_by, "key_serde", "query_metadata_for_key").bind(store, is_key=True)
+            if serde.takes_headers:
+                serde = serde.with_headers(Headers(headers or ()))
             data = serde.serialize(key)
             if data is None:
                 raise StreamsError("a null key is in no store")

@@ -17,6 +17,21 @@ _WIDER = {
 _UNNAMED = ("array", "map")
 
 
+def complaints(level: str, new: str, old: str) -> list[str]:
+    """Returns what makes a schema break a level against the one before; nothing if it keeps it.
+
+    :param level: ``BACKWARD``: the new schema reads the data of the old one; ``FORWARD``: the old one those of the new
+        one; ``FULL``: both; ``NONE``.
+    :param new: the schema, as JSON; so ``old``.
+    """
+    found = []
+    if level in ("BACKWARD", "FULL"):
+        found += [f"older records cannot be read: {one}" for one in problems(old, new)]
+    if level in ("FORWARD", "FULL"):
+        found += [f"older readers cannot read: {one}" for one in problems(new, old)]
+    return found
+
+
 def problems(former: str, now: str) -> list[str]:
     """Returns in words what of the data of a former schema another one does not read.
 

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from processor_api.clock import Clock, SystemClock
 from processor_api.texts import cut, plain_str
-from streams.registry.compatibility import complaints
+from streams.registry.avro_evolution import complaints
 from streams.registry.schemas import AVRO, Registered, SchemaError, SchemaReference, SchemaText, TopicPart
 from streams.registry.settings import DEFAULT_TIMEOUT_MS, OF_SERDES
 

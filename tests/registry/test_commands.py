@@ -10,7 +10,7 @@ import pytest
 
 from cluster_cli import ClusterCommands, commands
 from streams import Avro, SchemaRegistry
-from streams.registry.compatibility import complaints
+from streams.registry.avro_evolution import complaints
 from streams.registry.detected import detected_serde
 
 APP = """
@@ -89,7 +89,7 @@ def test_schemas_are_held_to_the_level_asked_for(cli: ClusterCommands, url: str,
     if status:
         assert lines[0].endswith(
             f"orders-value: avro Order is not {level.upper()} against version 1: older records cannot be read:"
-            " record.cents is missing in the data, and has no default"
+            " field 'cents' is new and has no default"
         )
 
 

@@ -18,7 +18,7 @@ from streams.cli.output.terminal import say
 from streams.cli.settings_options import add_settings_options
 from streams.cli.topology_function import APP_HELP
 from streams.kafka.topics.internal import changelog_name, full_name, topic_prefix
-from streams.registry.compatibility import complaints
+from streams.registry.avro_evolution import complaints
 
 if TYPE_CHECKING:
     from streams.config import StreamsConfig
