@@ -26,6 +26,8 @@ LISTEN_DELAY_S = 1.0
 """Time between the first assignment and the first read of the control topic, which is mostly empty: a fetch that waits
 for it delays those of input topics."""
 RETRY_S = 1.0
+ASK_S = 2.0
+"""How long a thread waits for this: it processes meanwhile what it has, also where no broker is there."""
 
 
 class ShutdownRequests:
@@ -51,7 +53,7 @@ class ShutdownRequests:
         partition = TopicPartition(control_topic, 0)
         with self._lock:
             if self._from is None:  # once for the process: a thread that is replaced misses nothing meanwhile
-                self._from = consumer.end_offsets([partition])[partition]
+                self._from = consumer.end_offsets([partition], ASK_S)[partition]
         consumer.assign({partition: self._from})
         return partition
 
@@ -99,6 +101,8 @@ class MemberRequests:
         try:
             self._partition = self._requests.listen(self._consumer, self._topic)
         except RetryableError as error:
+            ended = self._clock.monotonic()  # a thread that was held up is not held up again soon
+            self._next_try = ended + max(RETRY_S, 4 * (ended - now))
             self._repeated.log("requests of other members cannot be read yet", error=str(error))
         except StreamsError as error:  # such as a missing right: requests are then not read
             self._next_try = math.inf
