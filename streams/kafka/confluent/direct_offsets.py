@@ -165,7 +165,8 @@ class PartitionOffsets:
             return {}
         if self._queries is not None:
             try:
-                found = self._queries.offsets_for_time(times, timeout_s, self._isolation)
+                # The owner of the consumer tries again, and does what it can meanwhile.
+                found = self._queries.offsets_for_time(times, timeout_s, self._isolation, waits=False)
                 return {name: found[name] for name in times}  # in the order of the question, whichever leader was first
             except (AuthorizationError, RetryableError, UnknownPartitionError):
                 raise

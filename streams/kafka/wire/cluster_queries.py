@@ -149,35 +149,48 @@ class ClusterQueries:
         return self.offsets_for_time(dict.fromkeys(partitions, LATEST), timeout_s)
 
     def offsets_for_time(
-        self, times: Mapping[TopicPartition, int], timeout_s: float, isolation: int = READ_UNCOMMITTED
+        self,
+        times: Mapping[TopicPartition, int],
+        timeout_s: float,
+        isolation: int = READ_UNCOMMITTED,
+        *,
+        waits: bool = True,
     ) -> dict[TopicPartition, int]:
         """Returns the first offset at or after a time in ms of each partition; -1 where there is no such record. Errors
         are those of :meth:`log_ends`.
 
         :param isolation: which records count: with :data:`READ_COMMITTED`, those up to the first open transaction.
+        :param waits: whether the time is used up where no broker can be asked at all; else the error comes at once.
         """
         deadline = Deadline(timeout_s, self._clock)
         found: dict[TopicPartition, int] = {}
         while True:
+            missing = {name: time for name, time in times.items() if name not in found}
+            asked = False
             try:
-                missing = {name: time for name, time in times.items() if name not in found}
-                self._ask_leaders(missing, isolation, found, deadline)
+                metadata = self._metadata({name.topic for name in missing}, deadline)
+                asked = True
+                self._ask_leaders(metadata, missing, isolation, found, deadline)
                 return found
             except UnknownPartitionError:
                 raise
             except RetryableError as error:
                 failure = error
-            if not deadline.wait(_PAUSE_S):
+            if not (asked or waits) or not deadline.wait(_PAUSE_S):
                 raise failure
 
     def _ask_leaders(
-        self, times: Mapping[TopicPartition, int], isolation: int, found: dict[TopicPartition, int], deadline: Deadline
+        self,
+        metadata: MetadataResponse,
+        times: Mapping[TopicPartition, int],
+        isolation: int,
+        found: dict[TopicPartition, int],
+        deadline: Deadline,
     ) -> None:
         """Adds offsets to those that were found, as far as the leaders of now answer.
 
         :raises RetryableError: if one of them does not.
         """
-        metadata = self._metadata({name.topic for name in times}, deadline)
         leaders, failure = _leaders(times, metadata)
         for left, (address, led) in zip(range(len(leaders), 0, -1), leaders.items(), strict=True):
             part = deadline.share(left)
