@@ -23,7 +23,7 @@ from state.formats.buffer_value import (
     read_any_version,
     read_buffer_value,
 )
-from state.formats.headers_value import write_prefix
+from state.formats.headers_value import read_value_with_headers, write_prefix
 from state.row_format.codec import PLAIN, RowCodec
 from state.time_ordered.buffer import Buffer, Callback, open_buffer, read_row, row_size, written
 from state.time_ordered.index import ENTRIES, FACTS_KEY, check_facts, entry_of, invalidate, time_of
@@ -65,10 +65,12 @@ class ChangeBuffer(Buffer):
         self._check_time(time)
         if change is None:
             raise StoreError(f"store {self.name!r} takes changes, got None", store=self.name)
-        raw, new, old = self._write_key(key), self._write_value(change[0]), self._write_value(change[1])
+        raw, new = self._write_key(key), self._write_value(change[0])
         index, found = self.index, self._get(raw)
         context = self._context(timestamp, headers)
-        if found is None:
+        before = None if found is None else read_row(found[0], self.name)
+        old = self._write_old(change[1], before)
+        if before is None:
             prefixes = self._prefixes(old, None) if self._keeps_headers else None
             value = BufferValue(context, old, old, new, time, prefixes)
             self._put(raw, written(value), timestamp)
@@ -76,7 +78,6 @@ class ChangeBuffer(Buffer):
             if time < self.min_timestamp:
                 self.min_timestamp = time
             return
-        before = read_row(found[0], self.name)
         prefixes = self._prefixes(old, before) if self._keeps_headers else None
         value = BufferValue(context, before.prior, old, new, before.time, prefixes)
         self._put(raw, written(value), timestamp)
@@ -126,7 +127,32 @@ class ChangeBuffer(Buffer):
 
     def _value_of(self, row: BufferValue) -> Any:
         new = None if row.new is None else self._read_value(row.new)
-        return new, None if row.old is None else self._read_value(row.old)
+        return new, None if row.old is None else self._read_old(row, row.old)
+
+    def _write_old(self, old: Any, before: BufferValue | None) -> bytes | None:
+        """Writes the old value of a change, with the headers of the change before it where values keep theirs: none if
+        that was not buffered."""
+        cursor = self._cursor
+        if not self._keeps_headers or not cursor.hands_headers:
+            return self._write_value(old)
+        saved = cursor.headers
+        cursor.headers = None if before is None or before.new is None else before.context.headers
+        try:
+            return self._write_value(old)
+        finally:
+            cursor.headers = saved
+
+    def _read_old(self, row: BufferValue, old: bytes) -> Any:
+        """Reads the old value of a change, with its own headers if they are kept and a serde takes them."""
+        cursor = self._cursor
+        if row.prefixes is None or row.prefixes.old is None or not cursor.hands_headers:
+            return self._read_value(old)
+        saved = cursor.headers
+        cursor.headers = read_value_with_headers(row.prefixes.old)[2]
+        try:
+            return self._read_value(old)
+        finally:
+            cursor.headers = saved
 
     def prior_value_for_buffered(self, key: Any) -> tuple[bool, Any]:
         """Returns whether a change of the key is buffered, and the key's value before it, which is the last that nodes
