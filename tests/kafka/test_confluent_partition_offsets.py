@@ -49,13 +49,15 @@ class NoClient:
 
 
 @contextmanager
-def place(config: dict[str, Any], error: int = 0) -> Iterator[tuple[PartitionOffsets, FakeBroker, Proxy]]:
+def place(
+    config: dict[str, Any], error: int = 0, listed: Any = offsets
+) -> Iterator[tuple[PartitionOffsets, FakeBroker, Proxy]]:
     """Offsets of a consumer whose broker, the leader of both partitions, stands behind a proxy."""
     (port,) = free_ports(1)
     led = tuple(PartitionMetadata(0, number, 1, 5, (1,), (1,), ()) for number in (0, 1))
     topic = TopicMetadata(error, "t", b"\1" * 16, False, led, 0)
     metadata = MetadataResponse(0, (ClusterBroker(1, HOST, port, None),), "c", 1, (topic,))
-    with FakeBroker({METADATA: metadata, LIST_OFFSETS: offsets}) as broker:
+    with FakeBroker({METADATA: metadata, LIST_OFFSETS: listed}) as broker:
         proxy = Proxy(port, broker.address.port)
         made = PartitionOffsets({"bootstrap.servers": f"{HOST}:{port}", **config}, Resources())
         try:
@@ -72,6 +74,21 @@ def test_both_ends_and_times_are_found_without_the_client() -> None:
         assert asked.ends(NoClient(), [T1], 5.0) == {T1: 9}
         assert asked.for_times(NoClient(), {T0: 50, T1: 90}) == {T0: 5, T1: 9}
         assert asked.ends(NoClient(), [], 5.0) == {}
+
+
+def test_a_record_that_comes_between_the_questions_is_not_left_out() -> None:
+    """It is later than the time that is asked for, so the consumer has to read it."""
+
+    def growing(request: Request) -> ListOffsetsResponse:
+        answer = offsets(request)
+        LOG[OFFSET_END] += 1
+        return answer
+
+    try:
+        with place({}, listed=growing) as (asked, _, _):
+            assert asked.for_times(NoClient(), {T0: 90}) == {T0: 9}
+    finally:
+        LOG[OFFSET_END] = 9
 
 
 @pytest.mark.parametrize(

@@ -151,9 +151,10 @@ class PartitionOffsets:
 
     def for_times(self, client: Any, times: Mapping[TopicPartition, int]) -> Offsets:
         """Returns the first offset at or after a time in ms; the end where no record has such a time."""
+        # The ends first: a record that comes between the two questions lies behind the end then, and is not left out.
+        ends = self.ends(client, times, TIMEOUT_S)
         found = self._at(client, times, TIMEOUT_S)
-        beyond = [name for name, offset in found.items() if offset == OFFSET_END]
-        return found | self.ends(client, beyond, TIMEOUT_S)
+        return {name: ends[name] if offset == OFFSET_END else offset for name, offset in found.items()}
 
     def _at(self, client: Any, times: Mapping[TopicPartition, int], timeout_s: float) -> Offsets:
         """Returns an offset for each time; `OFFSET_END` where no record has such a time.
