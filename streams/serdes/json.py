@@ -141,7 +141,7 @@ def _by_orjson(
     form = _form_by(default, sort_keys)
     write_exact, read_exact = _by_standard_library(default, sort_keys)
 
-    def is_told(value: Any, nulls: int) -> bool:
+    def has_as_many(value: Any, nulls: int) -> bool:
         return type(value) is dict and countOf(value.values(), None) == nulls
 
     def write(value: Any) -> bytes:
@@ -152,7 +152,7 @@ def _by_orjson(
         if data is None:  # perhaps it only does not know it, such as an integer beyond 64 bits
             return write_exact(value)
         # Backwards is the quickest search of short data.
-        if data.rfind(b"null") >= 0 and not is_told(value, data.count(b"null")) and loads(data) != value:
+        if data.rfind(b"null") >= 0 and not has_as_many(value, data.count(b"null")) and loads(data) != value:
             return write_exact(value)  # one null may be a NaN
         return data[:-1]
 
