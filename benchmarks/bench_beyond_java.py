@@ -107,7 +107,7 @@ def make_task(make: Callable[[KStream[str, str]], Any], directory: Path) -> tupl
     collector = RecordCollector(EmbeddedClients(EmbeddedBroker(clock, auto_create_topics=True)).producer({}), clock)
     environment = Environment(id_, settings, error_policy_for(config, id_, collector), clock=clock, state_dir=directory)
     plan = plan_all(builder.build(), settings.app_configs, {})
-    task = Task(plan, environment, TaskStores(plan, id_, environment, Budget(0), Engines(clock).open))
+    task = Task(plan, environment, TaskStores(plan, environment, Budget(0), Engines(clock).open))
     task.start(collector, {})
     return task, collector
 

@@ -13,18 +13,15 @@ import argparse
 import shlex
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 import uuid
 from contextlib import ExitStack
-from pathlib import Path
 
 from benchmarks.cluster import PARTITIONS, Cluster
-from benchmarks.even_line import Line, started
+from benchmarks.even_line import OURS, Line, arguments, started
 from tools.kafka.broker import Broker
 
-OURS = f"{sys.executable} {Path(__file__).with_name('runner.py')}"
 SESSION = "--setting consumer.session.timeout.ms=10000"
 
 
@@ -37,10 +34,8 @@ def run(cluster: Cluster, command: str, more: str, workload: str) -> list[float]
     with tempfile.TemporaryDirectory() as directory, Line(cluster.bootstrap, source, target, PARTITIONS) as line:
         try:
             for number in range(2):
-                words = [*shlex.split(command), workload, "--bootstrap", cluster.bootstrap, "--app-id", name]
-                words += ["--input", source, "--output", target, "--state-dir", f"{directory}/{number}"]
-                words += ["--guarantee", "at_least_once", "--threads", "1", "--commit-interval-ms", "200"]
-                workers.append(started([*words, *shlex.split(more)]))
+                words = [*shlex.split(command), workload, *arguments(cluster.bootstrap, name, "at_least_once")]
+                workers.append(started([*words, "--state-dir", f"{directory}/{number}", *shlex.split(more)]))
             line.wait_flowing()
             line.forget()
             workers[0].send_signal(signal.SIGKILL)

@@ -16,11 +16,10 @@ import time
 import uuid
 from contextlib import ExitStack
 
-from benchmarks.bench_failover import DEADLINE_S, OURS, Line, started
-from benchmarks.cluster import PARTITIONS, Cluster, padded
+from benchmarks.cluster import PARTITIONS, Cluster
+from benchmarks.even_line import DEADLINE_S, OURS, Line, arguments, one_record_a_key, started
 from tools.kafka.broker import Broker
 
-SIZE = 120
 AT_ONCE = "acceptable.recovery.lag=9223372036854775807"
 MODES = {"when near": "acceptable.recovery.lag=10000", "at once": AT_ONCE}
 
@@ -47,25 +46,20 @@ def run(cluster: Cluster, setting: str, workload: str, keys: int) -> tuple[list[
     name = f"scale-out-{uuid.uuid4().hex[:8]}"
     source, target = f"{name}-in", f"{name}-out"
     cluster.create(source, target)
-    cluster.write(
-        {"topic": source, "value": padded(b'{"id":%d,"amount":50' % key, SIZE), "key": b"k%08d" % key}
-        for key in range(keys)
-    )
+    cluster.write(one_record_a_key(source, keys))
     workers: list[subprocess.Popen[bytes]] = []
 
     def start(directory: str) -> None:
-        words = [*OURS.split(), workload, "--bootstrap", cluster.bootstrap, "--app-id", name]
-        words += ["--input", source, "--output", target, "--state-dir", directory, "--setting", setting]
-        words += ["--guarantee", "at_least_once", "--threads", "1", "--commit-interval-ms", "200"]
-        workers.append(started(words))
+        words = [*OURS.split(), workload, *arguments(cluster.bootstrap, name, "at_least_once")]
+        workers.append(started([*words, "--state-dir", directory, "--setting", setting]))
 
     with tempfile.TemporaryDirectory() as directory:
         try:
             start(f"{directory}/0")
             wait("all keys are processed", lambda: cluster.committed(name, [source]) >= keys)
-            with Line(cluster.bootstrap, source, target) as line:
+            with Line(cluster.bootstrap, source, target, PARTITIONS) as line:
                 line.wait_flowing()
-                line.gaps = [0.0] * PARTITIONS
+                line.forget()
                 begin = time.monotonic()
                 start(f"{directory}/1")
                 wait("both have tasks", lambda: spread(cluster, name) == [PARTITIONS // 2] * 2)

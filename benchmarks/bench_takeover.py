@@ -18,7 +18,6 @@ import shlex
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 import uuid
@@ -30,10 +29,9 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 
 from benchmarks.cluster import Cluster
-from benchmarks.even_line import Line, record, started
+from benchmarks.even_line import OURS, Line, arguments, one_record_a_key, started
 from tools.kafka.broker import Broker
 
-OURS = f"{sys.executable} {Path(__file__).with_name('runner.py')}"
 TASKS = 6
 WORKERS = 3
 FILL_S = 3600.0
@@ -70,16 +68,14 @@ class Runner:
             given = [word for name, value in settings.items() for word in ("--setting", f"{name}={value}")]
         else:
             given = [word for name, value in settings.items() for word in (f"--set.{name}", value)]
-        return [*shlex.split(self.command), "W2", *given, "--guarantee", self.guarantee]
+        return [*shlex.split(self.command), "W2", *given]
 
 
 class Workers:
     """The processes of one application, each with a directory of its own."""
 
     def __init__(self, cluster: Cluster, runner: Runner, name: str, directory: Path) -> None:
-        self._words = [*runner.words(), "--bootstrap", cluster.bootstrap, "--app-id", name]
-        self._words += ["--input", f"{name}-in", "--output", f"{name}-out", "--threads", "1"]
-        self._words += ["--commit-interval-ms", "200"]
+        self._words = [*runner.words(), *arguments(cluster.bootstrap, name, runner.guarantee)]
         self._directory = directory
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
 
@@ -104,7 +100,7 @@ class Workers:
 
 def fill(cluster: Cluster, name: str, keys: int) -> None:
     cluster.create(f"{name}-in", f"{name}-out", partitions=TASKS)
-    cluster.write({"topic": f"{name}-in", **record(number, number)} for number in range(keys))
+    cluster.write(one_record_a_key(f"{name}-in", keys))
 
 
 def wait_counted(cluster: Cluster, name: str, keys: int) -> None:

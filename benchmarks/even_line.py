@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 from confluent_kafka import OFFSET_END, Consumer, Producer, TopicPartition
 
 from benchmarks.cluster import padded
 
+OURS = f"{sys.executable} {Path(__file__).with_name('runner.py')}"
+"""The command of our runner."""
 SIZE = 120
 RATE = 400
 DEADLINE_S = 180.0
@@ -87,6 +92,20 @@ def record(number: int, key: int) -> dict[str, bytes]:
     """Returns key and value of one record, as `Producer.produce` takes them."""
     value = padded(b'{"id":%d,"amount":%d' % (number, 50 + number % 50), SIZE)
     return {"value": value, "key": b"k%08d" % key}
+
+
+def one_record_a_key(topic: str, keys: int) -> Iterator[Mapping[str, Any]]:
+    """Yields a record of each key, for `Cluster.write`."""
+    return ({"topic": topic, **record(number, number)} for number in range(keys))
+
+
+def arguments(bootstrap: str, name: str, guarantee: str) -> list[str]:
+    """Returns what runners of all libraries take, but for the state directory: the topics are called as the
+    application."""
+    return [
+        *("--bootstrap", bootstrap, "--app-id", name, "--input", f"{name}-in", "--output", f"{name}-out"),
+        *("--guarantee", guarantee, "--threads", "1", "--commit-interval-ms", "200"),
+    ]
 
 
 def started(words: Sequence[str]) -> subprocess.Popen[bytes]:

@@ -133,7 +133,7 @@ def write_lake(path: Path, rows: list[RunRow]) -> None:
 
 def send(cluster: Cluster, topic: str, rows: list[RunRow]) -> None:
     """Writes records to their partitions."""
-    with cluster.producing() as producer:
+    with cluster.producing([topic]) as producer:
         sender = Sender(producer, topic)
         sender.send(rows)
         sender.finish()

@@ -81,6 +81,14 @@ def test_benchmarks_that_are_named_exist() -> None:
     assert [name for name in named if not (ROOT / "benchmarks" / f"bench_{name}.py").exists()] == []
 
 
+def test_each_benchmark_finds_what_it_imports() -> None:
+    """One took a class from another one, which moved. They run for minutes, so nothing else here would tell."""
+    names = sorted(path.stem for path in (ROOT / "benchmarks").glob("bench_*.py"))
+    lines = "\n".join(f"import benchmarks.{name}" for name in names)
+    done = subprocess.run([sys.executable, "-c", lines], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
 def test_a_command_goes_on_while_a_quotation_is_open() -> None:
     text = "streams state list  # all\n# nothing\npython -c 'print(1)\nprint(2)'\n"
     assert commands(Block(ROOT, 0, "sh", text, "")) == ["streams state list  # all", "python -c 'print(1)\nprint(2)'"]
