@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from processor_api.record import Headers
-from processor_api.serde import Serde
+from processor_api.serde import Serde, WrappingSerde
 from state.formats.varint import read_varint, write_varint
 
 Change = tuple[Any, Any] | tuple[Any, Any, bool]
@@ -21,13 +20,13 @@ _OLD, _NEW, _BOTH = b"\x00", b"\x01", b"\x02"
 _WITH_LATEST = 3
 
 
-class ChangeSerde(Serde[Change]):
+class ChangeSerde(WrappingSerde[Change]):
     """The serde of changes on the repartition topic of a grouped table (formats 4, KIP-904).
 
     :param inner: writes the values; ``None`` is the application's default serde.
     """
 
-    __slots__ = ("inner",)
+    __slots__ = ()
 
     def __init__(self, inner: Serde[Any] | None) -> None:
         self.inner = inner
@@ -35,28 +34,6 @@ class ChangeSerde(Serde[Change]):
             super().__init__(_no_serde, _no_serde, name="change")
         else:
             super().__init__(_writer(inner.serialize), _reader(inner.deserialize), name=f"change of {inner.name}")
-
-    def with_default(self, default: Serde[Any]) -> Serde[Change]:
-        """Returns the serde with the default one in place of an inner serde of ``None``."""
-        return ChangeSerde(default if self.inner is None else self.inner.with_default(default))
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether the inner serde is known."""
-        return self.inner is not None and self.inner.is_complete
-
-    def bind(self, topic: str, *, is_key: bool) -> Serde[Change]:
-        """Returns the serde with its inner serde bound to the topic."""
-        return self if self.inner is None else ChangeSerde(self.inner.bind(topic, is_key=is_key))
-
-    @property
-    def takes_headers(self) -> bool:
-        """Whether the inner serde does."""
-        return self.inner is not None and self.inner.takes_headers
-
-    def with_headers(self, headers: Headers) -> Serde[Change]:
-        """Returns the serde with its inner serde for a record with these headers."""
-        return self if self.inner is None else ChangeSerde(self.inner.with_headers(headers))
 
 
 def _no_serde(anything: Any) -> Any:

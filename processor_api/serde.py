@@ -295,6 +295,47 @@ class CurrentHeaders:
         )
 
 
+class WrappingSerde(Serde[T]):
+    """A serde around another one, its inner serde; ``None`` in place of that is the application's default.
+
+    All that is asked of a serde is asked of the inner one; the two functions are those of the class.
+    """
+
+    __slots__ = ("inner",)
+
+    inner: Serde[Any] | None
+
+    def _around(self, inner: Serde[Any]) -> Serde[T]:
+        """Returns the same around another serde. Override it where more than that is given to the class."""
+        kind: Callable[[Serde[Any]], Serde[T]] = type(self)
+        return kind(inner)
+
+    def _with(self, inner: Serde[Any] | None) -> Serde[T]:
+        return self if inner is self.inner or inner is None else self._around(inner)
+
+    def with_default(self, default: Serde[Any]) -> Serde[T]:
+        """Returns the serde with the default in what its inner one leaves to it."""
+        return self._with(with_default(self.inner, default))
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the inner serde is known, and complete."""
+        return self.inner is not None and self.inner.is_complete
+
+    def bind(self, topic: str, *, is_key: bool) -> Serde[T]:
+        """Returns the serde with its inner one bound to the topic."""
+        return self._with(None if self.inner is None else self.inner.bind(topic, is_key=is_key))
+
+    @property
+    def takes_headers(self) -> bool:
+        """Whether the inner serde does."""
+        return self.inner is not None and self.inner.takes_headers
+
+    def with_headers(self, headers: Headers) -> Serde[T]:
+        """Returns the serde with its inner one for a record with these headers."""
+        return self._with(None if self.inner is None else self.inner.with_headers(headers))
+
+
 def with_default(given: Serde[Any] | None, default: Serde[Any] | None) -> Serde[Any] | None:
     """Returns the serde given, with the default in what it leaves to it; the default if there is none."""
     if given is None:

@@ -11,7 +11,7 @@ from dsl.plan.store_choice import chosen_supplier, logged
 from dsl.settings import BuildSettings
 from processor_api.errors import TopologyError
 from processor_api.record import Headers
-from processor_api.serde import Serde
+from processor_api.serde import Serde, WrappingSerde
 from processor_api.stores.buffers import join_buffer_builder
 from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.defaults import DslStoreSuppliers, DslWindowParams
@@ -30,13 +30,13 @@ class TimedSide(NamedTuple):
     left: bool
 
 
-class TimedSideKeySerde(Serde[Any]):
+class TimedSideKeySerde(WrappingSerde[Any]):
     """The serde of ``(key, timestamp, left)``.
 
     :param inner: writes the key; ``None`` is the application's default serde.
     """
 
-    __slots__ = ("inner",)
+    __slots__ = ()
 
     def __init__(self, inner: Serde[Any] | None) -> None:
         self.inner = inner
@@ -44,28 +44,6 @@ class TimedSideKeySerde(Serde[Any]):
             super().__init__(_no_serde, _no_serde, name="key of a join")
         else:
             super().__init__(_key_writer(inner.serialize), _key_reader(inner.deserialize), name=f"timed {inner.name}")
-
-    def with_default(self, default: Serde[Any]) -> Serde[Any]:
-        """Returns the serde with the default one in place of an inner serde of ``None``."""
-        return TimedSideKeySerde(default if self.inner is None else self.inner.with_default(default))
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether the inner serde is known."""
-        return self.inner is not None and self.inner.is_complete
-
-    def bind(self, topic: str, *, is_key: bool) -> Serde[Any]:
-        """Returns the serde with its inner serde bound to the topic."""
-        return self if self.inner is None else TimedSideKeySerde(self.inner.bind(topic, is_key=is_key))
-
-    @property
-    def takes_headers(self) -> bool:
-        """Whether the inner serde does."""
-        return self.inner is not None and self.inner.takes_headers
-
-    def with_headers(self, headers: Headers) -> Serde[Any]:
-        """Returns the serde with its inner serde for a record with these headers."""
-        return self if self.inner is None else TimedSideKeySerde(self.inner.with_headers(headers))
 
 
 class SideValueSerde(Serde[Any]):

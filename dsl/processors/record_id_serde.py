@@ -6,8 +6,7 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
-from processor_api.record import Headers
-from processor_api.serde import Serde
+from processor_api.serde import Serde, WrappingSerde
 from processor_api.texts import repr_of
 
 RecordId = str | bytes | int | tuple[str | bytes | int, ...]
@@ -17,13 +16,13 @@ LENGTH = struct.Struct(">i")
 TEXT, BYTES, NUMBER = b"s", b"b", b"i"
 
 
-class RecordIdSerde(Serde[Any]):
+class RecordIdSerde(WrappingSerde[Any]):
     """The serde of ``(key, id)``; an id is a ``str``, ``bytes`` or ``int``, or a tuple of these.
 
     :param inner: writes the key; ``None`` is the application's default serde.
     """
 
-    __slots__ = ("inner",)
+    __slots__ = ()
 
     def __init__(self, inner: Serde[Any] | None) -> None:
         self.inner = inner
@@ -41,28 +40,6 @@ class RecordIdSerde(Serde[Any]):
             return read_key(data[LENGTH.size : end]), _read_id(data[end:])
 
         super().__init__(write, read, name=f"{inner.name} and id")
-
-    def with_default(self, default: Serde[Any]) -> Serde[Any]:
-        """Returns the serde with the default one in place of an inner serde of ``None``."""
-        return RecordIdSerde(default if self.inner is None else self.inner.with_default(default))
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether the inner serde is known."""
-        return self.inner is not None and self.inner.is_complete
-
-    def bind(self, topic: str, *, is_key: bool) -> Serde[Any]:
-        """Returns the serde with its inner serde bound to the topic."""
-        return self if self.inner is None else RecordIdSerde(self.inner.bind(topic, is_key=is_key))
-
-    @property
-    def takes_headers(self) -> bool:
-        """Whether the inner serde does."""
-        return self.inner is not None and self.inner.takes_headers
-
-    def with_headers(self, headers: Headers) -> Serde[Any]:
-        """Returns the serde with its inner serde for a record with these headers."""
-        return self if self.inner is None else RecordIdSerde(self.inner.with_headers(headers))
 
 
 def _no_serde(anything: Any) -> Any:

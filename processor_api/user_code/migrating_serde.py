@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from processor_api.serde import Headers, Serde, SerdeSchema
+from processor_api.serde import Serde, SerdeSchema, WrappingSerde
 from processor_api.texts import kind_and_text, repr_of
 
 T = TypeVar("T")
@@ -15,7 +15,7 @@ Migrate = Callable[[Any], Any]
 form."""
 
 
-class MigratingSerde(Serde[T]):
+class MigratingSerde(WrappingSerde[T]):
     """Reads values by a serde, and those that it cannot read by a function that converts their plain form.
 
     Whatever is put is written by the serde, so rows are rewritten as they are used, and a row that was converted may be
@@ -24,10 +24,10 @@ class MigratingSerde(Serde[T]):
     :param inner: ``None`` is the application's default serde.
     """
 
-    __slots__ = ("_inner", "_migrate")
+    __slots__ = ("_migrate",)
 
     def __init__(self, inner: Serde[T] | None, migrate: Migrate) -> None:
-        self._inner = inner
+        self.inner = inner
         self._migrate = migrate
         if inner is not None:
             super().__init__(
@@ -37,57 +37,42 @@ class MigratingSerde(Serde[T]):
             super().__init__(_no_default, _no_default, name="default")
 
     def _read(self, data: bytes) -> T:
-        assert self._inner is not None
+        assert self.inner is not None
         try:
-            return self._inner.deserialize(data)
+            value: T = self.inner.deserialize(data)
         except Exception as error:
             return self._converted(data, error)
+        return value
 
     def _converted(self, data: bytes, error: Exception) -> T:
-        assert self._inner is not None
-        inner = self._inner
+        assert self.inner is not None
+        inner = self.inner
         try:
             found = self._migrate(inner.plain(data))
             if found is None:
                 raise ValueError("migrate returned None, which is no value: return one that means the same as before")
-            return inner.of_plain(found)
+            value: T = inner.of_plain(found)
         except Exception as failure:
             raise ValueError(
                 f"{inner.name}: {repr_of(data)} is neither a value of today ({kind_and_text(error)}) nor could it be"
                 f" converted ({kind_and_text(failure)})"
             ) from failure
+        return value
 
-    def bind(self, topic: str, *, is_key: bool) -> Serde[T]:
-        """Returns the serde around that of the topic."""
-        return self if self._inner is None else MigratingSerde(self._inner.bind(topic, is_key=is_key), self._migrate)
-
-    def with_default(self, default: Serde[Any]) -> Serde[T]:
-        """Returns the serde around the default, if it has none of its own."""
-        return MigratingSerde(default if self._inner is None else self._inner.with_default(default), self._migrate)
-
-    @property
-    def is_complete(self) -> bool:
-        return self._inner is not None and self._inner.is_complete
-
-    @property
-    def takes_headers(self) -> bool:
-        return self._inner is not None and self._inner.takes_headers
-
-    def with_headers(self, headers: Headers) -> Serde[T]:
-        """Returns the serde around that of the record."""
-        return self if self._inner is None else MigratingSerde(self._inner.with_headers(headers), self._migrate)
+    def _around(self, inner: Serde[Any]) -> Serde[T]:
+        return MigratingSerde(inner, self._migrate)
 
     @property
     def schema(self) -> SerdeSchema | None:
         """The schema of what it writes; it takes rows of any other."""
-        found = None if self._inner is None else self._inner.schema
+        found = None if self.inner is None else self.inner.schema
         return None if found is None else found._replace(problems=lambda kind, text: ())
 
     def plain(self, data: bytes) -> Any:
-        return data if self._inner is None else self._inner.plain(data)
+        return data if self.inner is None else self.inner.plain(data)
 
     def of_plain(self, plain: Any) -> T:
-        found: T = plain if self._inner is None else self._inner.of_plain(plain)
+        found: T = plain if self.inner is None else self.inner.of_plain(plain)
         return found
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from processor_api.record import HeaderList, Headers
-from processor_api.serde import Serde
+from processor_api.serde import Serde, WrappingSerde
 from processor_api.stores.windowed import Window, Windowed
 from processor_api.texts import repr_of
 from processor_api.topology.partitioner import StreamPartitioner, partition_for_key
@@ -43,39 +43,20 @@ class _MissingInnerSerde(Serde[Any]):
 _MISSING: Any = _MissingInnerSerde(_no_serde, _no_serde, name="default")
 
 
-class WindowedKeySerde(Serde[Windowed[K]], ABC):
+class WindowedKeySerde(WrappingSerde[Windowed[K]], ABC):
     """Keys in windows: the base of both kinds.
 
     :param inner: writes the key; ``None`` is the application's default key serde.
     """
 
-    __slots__ = ("_inner",)
+    __slots__ = ()
+
+    inner: Serde[Any]
+    """The serde of the keys within the windows."""
 
     def __init__(self, inner: SerdeLike[K] | None, kind: str) -> None:
-        self._inner: Serde[Any] = optional_serde(inner, "inner", "a windowed serde") or _MISSING
-        super().__init__(self._write, self._read, name=f"{kind}-windowed {self._inner.name}")
-
-    @property
-    def inner(self) -> Serde[Any]:
-        """The serde of the keys within the windows."""
-        return self._inner
-
-    def bind(self, topic: str, *, is_key: bool) -> Serde[Windowed[K]]:
-        return self._around(self._inner.bind(topic, is_key=is_key))
-
-    def with_default(self, default: Serde[Any]) -> Serde[Windowed[K]]:
-        return self._around(self._inner.with_default(default))
-
-    @property
-    def is_complete(self) -> bool:
-        return self._inner.is_complete
-
-    @property
-    def takes_headers(self) -> bool:
-        return self._inner.takes_headers
-
-    def with_headers(self, headers: Headers) -> Serde[Windowed[K]]:
-        return self._around(self._inner.with_headers(headers))
+        self.inner = optional_serde(inner, "inner", "a windowed serde") or _MISSING
+        super().__init__(self._write, self._read, name=f"{kind}-windowed {self.inner.name}")
 
     @abstractmethod
     def _around(self, inner: Serde[K]) -> Serde[Windowed[K]]:
@@ -117,7 +98,7 @@ class TimeWindowedSerde(WindowedKeySerde[K]):
             raise ValueError(f"window_size must not be negative, got {self._size_ms}")
 
     def _around(self, inner: Serde[K]) -> Serde[Windowed[K]]:
-        if inner is self._inner:
+        if inner is self.inner:
             return self
         return TimeWindowedSerde(inner, self._size_ms, changelog=self._changelog, window_end=self._end)
 
@@ -128,12 +109,12 @@ class TimeWindowedSerde(WindowedKeySerde[K]):
                 f"the end of a window is not written, and the window that starts at {start} ends at {end}: by the size"
                 f" that this serde was given, {self._size_ms} ms, it would be read as one to {self.end_of(start)}"
             )
-        data = self._inner.serialize(key)
+        data = self.inner.serialize(key)
         return keys.window_key(data, start) if self._changelog else keys.window_topic_key(data, start)
 
     def _read(self, data: bytes) -> Windowed[K]:
         key, start = keys.read_window_key(data)[:2] if self._changelog else keys.read_window_topic_key(data)
-        return Windowed(self._inner.deserialize(key), Window(start, self.end_of(start)))
+        return Windowed(self.inner.deserialize(key), Window(start, self.end_of(start)))
 
     def end_of(self, start: int) -> int:
         """Returns the end of the window with a start, in ms, by the size that the serde was given."""
@@ -152,15 +133,15 @@ class SessionWindowedSerde(WindowedKeySerde[K]):
         super().__init__(inner, "session")
 
     def _around(self, inner: Serde[K]) -> Serde[Windowed[K]]:
-        return self if inner is self._inner else SessionWindowedSerde(inner)
+        return self if inner is self.inner else SessionWindowedSerde(inner)
 
     def _write(self, windowed: Windowed[K]) -> bytes:
         key, (start, end) = _checked(windowed)
-        return keys.session_key(self._inner.serialize(key), start, end)
+        return keys.session_key(self.inner.serialize(key), start, end)
 
     def _read(self, data: bytes) -> Windowed[K]:
         key, start, end = keys.read_session_key(data)
-        return Windowed(self._inner.deserialize(key), Window(start, end))
+        return Windowed(self.inner.deserialize(key), Window(start, end))
 
 
 class WindowedSerdes:

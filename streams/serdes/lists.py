@@ -6,8 +6,7 @@ import struct
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from processor_api.record import Headers
-from processor_api.serde import Serde, Serdes
+from processor_api.serde import Serde, Serdes, WrappingSerde
 from processor_api.user_code.given_serdes import SerdeLike, as_serde
 
 T = TypeVar("T")
@@ -26,7 +25,7 @@ _FIXED_SIZES: dict[int, int] = {
 """Java's fixed-size serdes; boolean and void are not among them. Keyed by identity: a custom serde is never one."""
 
 
-class ListSerde(Serde[list[T | None]]):
+class ListSerde(WrappingSerde[list[T | None]]):
     """Lists whose items an inner serde writes; an item may be ``None``.
 
     Items of a fixed-size serde (short, integer, long, float, double, uuid) are written without lengths, and the
@@ -35,47 +34,33 @@ class ListSerde(Serde[list[T | None]]):
     Kafka Streams before 4.4.0 cannot read back a list that it wrote with an empty last item.
     """
 
-    __slots__ = ("_fixed_size", "_inner")
+    __slots__ = ("_fixed_size",)
+
+    inner: Serde[T]
+    """The serde of the items."""
 
     def __init__(self, inner: SerdeLike[T], *, fixed_size: int | None = None) -> None:
         try:
-            self._inner: Serde[T] = as_serde(inner)
+            self.inner = as_serde(inner)
         except TypeError as error:
             raise TypeError(f"a list serde takes, for its items, {error}") from None
-        self._fixed_size = fixed_size or _FIXED_SIZES.get(id(self._inner))
+        self._fixed_size = fixed_size or _FIXED_SIZES.get(id(self.inner))
         write = self._write_variable if self._fixed_size is None else self._write_constant
-        super().__init__(write, self._read, name=f"list of {self._inner.name}")
+        super().__init__(write, self._read, name=f"list of {self.inner.name}")
 
-    @property
-    def inner(self) -> Serde[T]:
-        """The serde of the items."""
-        return self._inner
-
-    def with_default(self, default: Serde[Any]) -> Serde[list[T | None]]:
-        inner = self._inner.with_default(default)
-        return self if inner is self._inner else ListSerde(inner, fixed_size=self._fixed_size)
-
-    def bind(self, topic: str, *, is_key: bool) -> Serde[list[T | None]]:
-        bound = self._inner.bind(topic, is_key=is_key)
-        return self if bound is self._inner else ListSerde(bound, fixed_size=self._fixed_size)
-
-    @property
-    def takes_headers(self) -> bool:
-        return self._inner.takes_headers
-
-    def with_headers(self, headers: Headers) -> Serde[list[T | None]]:
-        return ListSerde(self._inner.with_headers(headers), fixed_size=self._fixed_size)
+    def _around(self, inner: Serde[Any]) -> Serde[list[T | None]]:
+        return ListSerde(inner, fixed_size=self._fixed_size)
 
     def _write_constant(self, items: Sequence[T | None]) -> bytes:
         _check(items)
         nulls = [position for position, item in enumerate(items) if item is None]
-        serialize = self._inner.serialize
+        serialize = self.inner.serialize
         head = struct.pack(f">bi{len(nulls)}ii", _CONSTANT_SIZE, len(nulls), *nulls, len(items))
         return head + b"".join([serialize(item) for item in items if item is not None])
 
     def _write_variable(self, items: Sequence[T | None]) -> bytes:
         _check(items)
-        serialize, length = self._inner.serialize, _INT.pack
+        serialize, length = self.inner.serialize, _INT.pack
         parts = [struct.pack(">bi", _VARIABLE_SIZE, len(items))]
         for item in items:
             if item is None:
@@ -110,7 +95,7 @@ class ListSerde(Serde[list[T | None]]):
             if index in nulls:
                 items.append(None)
             else:
-                items.append(self._inner.deserialize(_slice(data, position, size)))
+                items.append(self.inner.deserialize(_slice(data, position, size)))
                 position += size
         return items
 
@@ -123,7 +108,7 @@ class ListSerde(Serde[list[T | None]]):
             if size == _NULL:
                 items.append(None)
             else:
-                items.append(self._inner.deserialize(_slice(data, position, size)))
+                items.append(self.inner.deserialize(_slice(data, position, size)))
                 position += size
         return items
 

@@ -14,8 +14,8 @@ from typing import Any
 from dsl.processors.user_functions import user_function
 from processor_api.context import OperatorContext
 from processor_api.errors import ConfigError
-from processor_api.record import HeaderList, Headers
-from processor_api.serde import Serde, with_default
+from processor_api.record import HeaderList
+from processor_api.serde import Serde, WrappingSerde, with_default
 from processor_api.texts import repr_of
 from processor_api.topology.partitioner import StreamPartitioner
 from state.formats.foreign_keys import read_response, response
@@ -27,40 +27,18 @@ Answer = tuple[bytes | None, Any, int | None]
 """The hash of the left value, the right value, and the partition of the left task; read back without the last."""
 
 
-class AnswerSerde(Serde[Any]):
+class AnswerSerde(WrappingSerde[Any]):
     """The serde of answers to subscriptions.
 
     :param inner: the serde of the right table's values; ``None`` is the application's default.
     """
 
-    __slots__ = ("inner",)
+    __slots__ = ()
 
     def __init__(self, inner: Serde[Any] | None) -> None:
         self.inner = inner
         name = "answer" if inner is None else f"answer with {inner.name}"
         super().__init__(self._write, self._read, name=name)
-
-    def with_default(self, default: Serde[Any]) -> Serde[Any]:
-        """Returns the serde with the default one in place of an inner serde of ``None``."""
-        return AnswerSerde(default if self.inner is None else self.inner.with_default(default))
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether the inner serde is known."""
-        return self.inner is not None and self.inner.is_complete
-
-    def bind(self, topic: str, *, is_key: bool) -> Serde[Any]:
-        """Returns the serde with its inner serde bound to the topic."""
-        return self if self.inner is None else AnswerSerde(self.inner.bind(topic, is_key=is_key))
-
-    @property
-    def takes_headers(self) -> bool:
-        """Whether the inner serde does."""
-        return self.inner is not None and self.inner.takes_headers
-
-    def with_headers(self, headers: Headers) -> Serde[Any]:
-        """Returns the serde with its inner serde for a record with these headers."""
-        return self if self.inner is None else AnswerSerde(self.inner.with_headers(headers))
 
     def _write(self, answer: Answer) -> bytes:
         value = answer[1]
