@@ -30,6 +30,10 @@ Instructions = Callable[[Any, Any, Any, Any], list[tuple[Any, int]]]
 """``(new value, new foreign key, old value, old foreign key)`` to foreign keys and what to do at each."""
 
 
+KeyWriter = Callable[[Any, "HeaderList | None"], "tuple[bytes, HeaderList | None]"]
+"""``(key, headers)`` of a left row to the bytes of its key, and the headers of the subscription that has them."""
+
+
 @dataclass
 class LeftSide:
     """The way from the answers of an inner join back to the subscriptions of the same task."""
@@ -63,7 +67,7 @@ class ForeignKeySubscribe(ChangeReader, OwnSerdes):
     def _bind(self, context: OperatorContext) -> Forward:
         forward, fail, drop = context.forward, context.fail, context.drop
         extractor, with_key, counts_null = self.extractor, self.with_key, not self.left_join
-        (write_key, keys_with), write_value = self._writers(context)
+        key_bytes, write_value = self._key_writer(context), self._value_writer(context)
         instructions, partition = self._instructions(context), context.processing_context().task_id.partition
 
         def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
@@ -76,11 +80,7 @@ class ForeignKeySubscribe(ChangeReader, OwnSerdes):
                     hash_ = murmur3_128(write_value(new))
                 if old is not None:
                     old_key = extractor(key, old) if with_key else extractor(old)
-                if keys_with is None:
-                    raw_key = write_key(key)
-                else:  # the subscription has the headers with which its key is read
-                    headers = Headers(headers or ())
-                    raw_key = keys_with(headers).serialize(key)
+                raw_key, headers = key_bytes(key, headers)
                 orders = instructions(new, new_key, old, old_key)
             except Exception as error:
                 fail(error, key, value, timestamp, headers)
@@ -94,11 +94,7 @@ class ForeignKeySubscribe(ChangeReader, OwnSerdes):
             foreign_key = extractor(key, value) if with_key else extractor(value)
             if foreign_key is None:
                 return False
-            if keys_with is None:
-                raw_key = write_key(key)
-            else:
-                headers = Headers(headers or ())
-                raw_key = keys_with(headers).serialize(key)
+            raw_key, headers = key_bytes(key, headers)
             order = subscription(ANSWER_ALWAYS, murmur3_128(write_value(value)), raw_key, partition)
             forward(foreign_key, order, timestamp, headers)
             return True
@@ -106,14 +102,22 @@ class ForeignKeySubscribe(ChangeReader, OwnSerdes):
         context.shared(self.topic, LeftSide).ask_again = ask_again
         return process
 
-    def _writers(
-        self, context: OperatorContext
-    ) -> tuple[tuple[Callable[[Any], bytes], Callable[[Headers], Serde[Any]] | None], Callable[[Any], bytes]]:
-        """The writers of the left table's keys, the second for a serde that takes headers, and of its values for their
-        hashes."""
+    def _key_writer(self, context: OperatorContext) -> KeyWriter:
         keys = bound_serde(context, self.key_serde, f"{self.topic}-pk", is_key=True, whose="the left table")
-        values = bound_serde(context, self.value_serde, f"{self.topic}-vh", is_key=False, whose="the left table")
-        return (keys.serialize, keys.with_headers if keys.takes_headers else None), values.serialize
+        write = keys.serialize
+        if not keys.takes_headers:
+            return lambda key, headers: (write(key), headers)
+
+        def with_headers(key: Any, headers: HeaderList | None) -> tuple[bytes, HeaderList | None]:
+            # The subscription has the headers with which its key is read.
+            added = Headers(headers or ())
+            return keys.with_headers(added).serialize(key), added
+
+        return with_headers
+
+    def _value_writer(self, context: OperatorContext) -> Callable[[Any], bytes]:
+        serde = bound_serde(context, self.value_serde, f"{self.topic}-vh", is_key=False, whose="the left table")
+        return serde.serialize
 
     def _instructions(self, context: OperatorContext) -> Instructions:
         write = bound_serde(
