@@ -47,6 +47,7 @@ _ANSWER_MS, _CONNECT_MS, _RECONNECT_MOST_MS = 30_000, 10_000, 1000
 """The defaults of Java's clients. librdkafka's are 60,000, 30,000 and 10,000: it waits for a broker that answers no
 more, and before it connects again to one that is back, for far longer."""
 _MAX_POLL_RECORDS = 1000
+_SESSION_TIMEOUT_MS = 45_000
 _MAX_POLL_INTERVAL_MS = 300_000
 _HEARTBEAT_MS = 3000
 _METADATA_MAX_AGE_MS = 300_000
@@ -146,6 +147,11 @@ def max_poll_records(config: StreamsConfig) -> int:
 def max_poll_interval_ms(config: StreamsConfig) -> int:
     """Returns how long a stream thread may go without a call of its consumer."""
     return int(main_consumer(config, "").get("max.poll.interval.ms", _MAX_POLL_INTERVAL_MS))
+
+
+def session_timeout_ms(config: StreamsConfig) -> int:
+    """Returns how long the group waits for a stream thread of which it hears nothing, where the client decides it."""
+    return int(main_consumer(config, "").get("session.timeout.ms", _SESSION_TIMEOUT_MS))
 
 
 def topic_refresh_ms(config: StreamsConfig) -> int:

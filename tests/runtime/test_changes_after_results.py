@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from processor_api.clock import ManualClock
+from processor_api.errors import RetryableError, TaskMigratedError
 from processor_api.task_id import TopicPartition
 from processor_api.topology.topology import Topology
 from runtime_support.task_kit import TaskKit
@@ -28,7 +29,7 @@ from streams import (
     StreamsBuilder,
     Suppressed,
 )
-from streams.kafka.ports import OffsetAndMetadata
+from streams.kafka.ports import CommitAgain, OffsetAndMetadata
 from streams.kafka.producing.record_collector import RecordCollector
 from streams.runtime.processing.pace import Pace
 from streams.runtime.tasks.commit import Committer
@@ -67,8 +68,13 @@ class Group:
 
     def __init__(self) -> None:
         self.committed: dict[TopicPartition, OffsetAndMetadata] = {}
+        self.commits = 0
+        self.refuses: Exception | None = None
 
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        self.commits += 1
+        if self.refuses is not None:
+            raise self.refuses
         self.committed.update(offsets)
 
 
@@ -137,6 +143,62 @@ def test_changes_are_sent_when_the_results_of_their_commit_have_arrived(
     sent = [kinds for kinds in producer.flushes if kinds]
     assert sent[:2] == [{"result"}, {"change"}]
     assert {"result", "change"} not in sent
+
+
+class Frozen(Events):
+    """A producer whose process is frozen for a while as it delivers results."""
+
+    def __init__(self, broker: EmbeddedBroker, clock: ManualClock, frozen_s: float) -> None:
+        super().__init__(broker)
+        self.freeze: Callable[[], None] = lambda: clock.advance(frozen_s * 1000)
+
+    def flush(self, timeout_s: float = 0) -> bool:
+        delivered = super().flush(timeout_s)
+        self.freeze()
+        self.freeze = lambda: None
+        return delivered
+
+
+@pytest.mark.parametrize(
+    "refusal", [TaskMigratedError("another member has the task"), RetryableError("no broker answers")]
+)
+def test_a_member_that_slept_past_its_session_asks_the_group_before_it_logs(refusal: Exception, tmp_path: Path) -> None:
+    """The next owner may have logged newer rows of the same keys by then, and the last row of a key is what counts."""
+    kit = TaskKit(counted(), tmp_path, {"statestore.cache.max.bytes": 0}, start=False)
+    clock, group = ManualClock(0), Group()
+    producer = Frozen(kit.broker, clock, frozen_s=60)
+    kit.collector = RecordCollector(producer, kit.clock)
+    committer = Committer(  # type: ignore[arg-type]
+        kit.collector, group, clock, Pace(clock, None, 300.0), exactly_once=False, session_timeout_s=45
+    )
+    with kit:
+        kit.task.start(kit.collector, {TopicPartition("in", 0): OffsetAndMetadata(0)})
+        kit.pipe("in", b"a", b"v", 1)
+        group.refuses = refusal
+        with pytest.raises((TaskMigratedError, CommitAgain)):
+            committer.commit([kit.task])
+        assert not any("change" in kinds for kinds in producer.flushes)
+        group.refuses = None
+        if isinstance(refusal, RetryableError):  # it is the owner after all
+            assert committer.commit([kit.task])
+            assert [kinds for kinds in producer.flushes if kinds] == [{"result"}, {"change"}]
+            assert group.committed[TopicPartition("in", 0)].offset == 1
+
+
+def test_a_member_that_has_just_committed_asks_no_group_before_it_logs(tmp_path: Path) -> None:
+    kit = TaskKit(counted(), tmp_path, {"statestore.cache.max.bytes": 0}, start=False)
+    clock, group = ManualClock(0), Group()
+    kit.collector = RecordCollector(Events(kit.broker), kit.clock)
+    committer = Committer(  # type: ignore[arg-type]
+        kit.collector, group, clock, Pace(clock, None, 300.0), exactly_once=False, session_timeout_s=45
+    )
+    with kit:
+        kit.task.start(kit.collector, {TopicPartition("in", 0): OffsetAndMetadata(0)})
+        for commits in (1, 2):
+            kit.pipe("in", b"a", b"v", commits)
+            clock.advance(20_000)
+            assert committer.commit([kit.task])
+            assert group.commits == commits
 
 
 def test_what_waits_to_be_logged_counts_as_uncommitted(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """The commit of a thread's tasks, with one function for each step (docs/design.md, "A record's way"; semantics 78).
 
 (a) drain the caches, (b) send what they logged, (c) flush the producer and raise the first send error; at least once
-(c) comes before (b) too, so that no change is known without its result. Then at least once: (d) apply to the engines,
+(c) comes before (b) too, so that no change is known without its result, and a member that may have lost its tasks
+meanwhile asks the group before (b). Then at least once: (d) apply to the engines,
 (e) commit offsets; exactly once: (d) add offsets and commit the transaction, (e) apply to the engines. A failure at any
 step leaves everything after it undone, but where the disk is full: what is on the changelogs is committed all the same,
 and the engines get it when there is room (docs/decisions/commits-and-transactions.md, "A full disk is waited for").
@@ -33,16 +34,26 @@ log = logging.getLogger("streams.commit")
 RENEW_INTERVAL_S = 12 * 3600.0
 """Committed offsets of partitions outside the subscription expire at the broker: all are committed again this often."""
 RENEW_RETRY_S = 60.0
+SURE_SHARE = 0.5
+"""The share of the session timeout after a commit in which the tasks are this member's for sure."""
 
 
 class Committer:
     """Commits the tasks of a stream thread, from one join of the group to its end.
 
     :param pace: records how long drains take.
+    :param session_timeout_s: how long the group waits for a member of which it hears nothing.
     """
 
     def __init__(
-        self, collector: RecordCollector, membership: Membership, clock: Clock, pace: Pace, *, exactly_once: bool
+        self,
+        collector: RecordCollector,
+        membership: Membership,
+        clock: Clock,
+        pace: Pace,
+        *,
+        exactly_once: bool,
+        session_timeout_s: float = 45.0,
     ) -> None:
         self.collector = collector
         """Sends what tasks write; a commit flushes it."""
@@ -57,6 +68,9 @@ class Committer:
         self._began: float | None = None
         """When work in the open transaction began."""
         self._renew_at = clock.monotonic() + RENEW_INTERVAL_S
+        self._sure_s = SURE_SHARE * session_timeout_s
+        self._sure_until = clock.monotonic() + self._sure_s
+        """At least once, until when no other member can have these tasks."""
         self._behind: list[tuple[Task, Offsets]] = []
         """Tasks whose engines lack what is committed, with the offsets: their disk was full."""
 
@@ -152,6 +166,10 @@ class Committer:
         A changelog that has a change without its result would lose the result where the process ends here: a row that
         left a buffer is not sent on again, and a key that a processor has seen before is skipped.
         """
+        if self._clock.monotonic() >= self._sure_until:
+            # No broker refuses rows of a member that was frozen and replaced, as it does in a transaction: they would
+            # lie above newer ones of the same keys. It refuses the offsets, though they are those that it has.
+            self._commit_offsets(_unchanged(tasks))
         logged = [task.stores.changelogs.send_held() for task in tasks]
         if any(logged):
             self.collector.flush()
@@ -171,9 +189,11 @@ class Committer:
             raise TransactionAborted(error.message, **error.place()) from error
         self._in_transaction = False
 
-    def _commit_offsets(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
+    def _commit_offsets(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        asked = self._clock.monotonic()
         try:
             self._membership.commit(offsets)
+            self._sure_until = asked + self._sure_s
         except (CommitAgain, ClientUnusable):
             raise
         except RetryableError as error:  # without a transaction the same offsets can be committed any time

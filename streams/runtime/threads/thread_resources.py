@@ -313,7 +313,14 @@ def make_resources(
     budget = process.state.memory.budget(identity.thread)
     transaction_s = producer_config["transaction.timeout.ms"] / 1000 if config.exactly_once else None
     pace = Pace(clock, transaction_s, client_configs.max_poll_interval_ms(config) / 1000, budget.is_full)
-    committer = Committer(collector, membership, clock, pace, exactly_once=config.exactly_once)
+    committer = Committer(
+        collector,
+        membership,
+        clock,
+        pace,
+        exactly_once=config.exactly_once,
+        session_timeout_s=client_configs.session_timeout_ms(config) / 1000,
+    )
     restorer = Restorer(
         clients.restore_consumer, clock, process.listeners.restores, process.metrics, config.task_timeout_ms
     )

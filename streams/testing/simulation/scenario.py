@@ -40,6 +40,9 @@ class Outcome:
     inputs: Mapping[str, Sequence[InputRecord]]
     topics: Mapping[str, Sequence[OutputRecord]]
     """All topics by name, with the committed records that are still in them, partition by partition."""
+    overtaken: bool = False
+    """Whether, at least once, a worker may have logged changes after another one had taken its tasks over: it was
+    frozen or cut off at that moment. Aggregates may be too low then (semantics 194)."""
 
     def records(self, topic: str) -> Sequence[OutputRecord]:
         """Returns the committed records of a topic; none if there is no such topic."""

@@ -187,19 +187,21 @@ class World:
         self._check_assignments()
         copies = self._copies()
         live, tasks = self.stage.disk.contents(copies), self.stage.disk.open_tasks(copies)
-        zombies = not self.stage.application.exactly_once and any(action.kind in ZOMBIES for action in self._actions)
-        if copies and self.scenario.restores and not zombies:
+        if copies and self.scenario.restores and not self._is_overtaken():
             self._check_copies(live, self.stage.disk.contents(copies, of_copies=True))
         for worker in self.crew:
             worker.wanted = False
             worker.stop()
         self._until(lambda: not any(worker.process.alive for worker in self.crew), PATIENCE_S, "all workers ended")
         self._check()
-        if self.scenario.restores and not zombies:
+        if self.scenario.restores and not self._is_overtaken():
             self._restore(live, tasks)
         assert self.outcome is not None
         for check in self.scenario.checks:
             check(self.outcome)
+
+    def _is_overtaken(self) -> bool:
+        return not self.stage.application.exactly_once and any(action.kind in ZOMBIES for action in self._actions)
 
     def _is_balanced(self) -> bool:
         """Whether no thread has two tasks more than another one, as a group that is at rest assigns them."""
@@ -274,7 +276,7 @@ class World:
             ]
             for name in self.broker.topics
         }
-        self.outcome = Outcome(self.stage.application.exactly_once, self.scenario.inputs, topics)
+        self.outcome = Outcome(self.stage.application.exactly_once, self.scenario.inputs, topics, self._is_overtaken())
 
     def _restore(self, live: Mapping[tuple[str, str], Mapping[bytes, bytes]], tasks: Collection[str]) -> None:
         """Checks that a worker on an empty state directory finds in the changelogs what the others had.
