@@ -21,6 +21,7 @@ from processor_api.texts import MOST_VALUE, cut, repr_of
 from processor_api.user_code.given_values import is_of
 from streams.registry.avro_evolution import problems
 from streams.registry.avro_models import from_avro, is_flat, schema_of, to_avro
+from streams.registry.bound import SchemaFormat
 from streams.registry.schemas import AVRO, Registered, SchemaError, SchemaReference, SchemaText
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class GenericRecord(dict[str, Any]):
         return GenericRecord, (dict(self), self.schema)
 
 
-class AvroFormat:
+class AvroFormat(SchemaFormat):
     """The Avro of one serde.
 
     :param model: the class of the values; ``None`` for dicts.
@@ -90,14 +91,10 @@ class AvroFormat:
         self, model: Any, given: Any = None, name: str | None = None, references: Sequence[SchemaReference] = ()
     ) -> None:
         self.model = model
-        self.own: SchemaText | None = None
-        """The schema of the values; ``None`` if each has one of its own, or the latest of the subject."""
         if given is not None:
             self.own = SchemaText(_text_of(given), AVRO, tuple(references))
         elif model is not None:
             self.own = SchemaText(json.dumps(schema_of(model, name), separators=(",", ":")), AVRO, tuple(references))
-        if self.own is not None:
-            json.loads(self.own.text)
         self._instances: tuple[type, ...] = (model,) if isinstance(model, type) else ()
 
     def record_name(self, schema: SchemaText) -> str:
@@ -126,10 +123,6 @@ class AvroFormat:
             return value.schema
         return _OF_PYTHON.get(type(value))
 
-    def with_references(self, schema: SchemaText, client: RegistryClient, *, register: bool) -> SchemaText:
-        """Returns the schema as it is: its references were given with it."""
-        return schema
-
     def from_json(self, value: Any) -> Any:
         """Returns the object that a value of JSON stands for."""
         if self.model is None:
@@ -137,10 +130,6 @@ class AvroFormat:
         from streams.serdes.pydantic_model import validator_of
 
         return validator_of(self.model, from_json=True)(json.dumps(value))
-
-    def to_json(self, value: Any) -> Any:
-        """Returns a value as it is: dicts, dataclasses and models have forms in JSON."""
-        return value
 
     def problems(self, former: str) -> Sequence[str] | None:
         """Returns what of data with a former schema it does not read."""
@@ -155,10 +144,6 @@ class AvroFormat:
         """Returns the object that a dict, or another value of Avro, stands for."""
         convert = None if self.model is None or isinstance(plain, self._instances) else from_avro(self.model)
         return plain if convert is None else convert(plain)
-
-    def frame(self, schema: SchemaText) -> bytes:
-        """Returns what stands between the id and the data: nothing."""
-        return b""
 
     def writer(self, schema: SchemaText, client: RegistryClient, prefix: bytes) -> Callable[[Any], bytes]:
         """Returns the function that writes values with a schema, behind a prefix."""

@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from streams.schemas.json_schemas import below, place_name
+
 _WIDER = {
     "int": {"long", "float", "double"},
     "long": {"float", "double"},
@@ -62,7 +64,7 @@ class _Resolution:
         elif isinstance(new, list):
             found = [list(_copy(self).find(old, branch, place)) for branch in new]
             if all(found):
-                yield min(found, key=len)[0] if found else f"{_name(place)} has no type any more"
+                yield min(found, key=len)[0] if found else f"{place_name(place)} has no type any more"
         else:
             yield from self._compare(old, new, place)
 
@@ -70,22 +72,22 @@ class _Resolution:
         was, kind = old["type"], new["type"]
         logical = old.get("logicalType"), new.get("logicalType")
         if was != kind and kind not in _WIDER.get(was, ()):
-            yield f"{_name(place)} was {was} and is {kind}"
+            yield f"{place_name(place)} was {was} and is {kind}"
         elif logical[0] != logical[1] and None not in logical:
-            yield f"{_name(place)} was {logical[0]} and is {logical[1]}"
+            yield f"{place_name(place)} was {logical[0]} and is {logical[1]}"
         elif logical == ("decimal", "decimal") and old.get("scale", 0) != new.get("scale", 0):
-            yield f"{_name(place)} had scale {old.get('scale', 0)} and has {new.get('scale', 0)}"
+            yield f"{place_name(place)} had scale {old.get('scale', 0)} and has {new.get('scale', 0)}"
         elif kind in ("record", "error"):
             yield from self._records(old, new, place)
         elif kind == "enum":
             gone = [symbol for symbol in old["symbols"] if symbol not in new["symbols"]]
             if gone and "default" not in new:
-                yield f"{_name(place)} could be {', '.join(gone)}, which is gone, and has no default"
+                yield f"{place_name(place)} could be {', '.join(gone)}, which is gone, and has no default"
         elif kind == "fixed" and old["size"] != new["size"]:
-            yield f"{_name(place)} had {old['size']} bytes and has {new['size']}"
+            yield f"{place_name(place)} had {old['size']} bytes and has {new['size']}"
         elif kind in _UNNAMED:
             part = "items" if kind == "array" else "values"
-            yield from self.find(old[part], new[part], _below(place, "*"))
+            yield from self.find(old[part], new[part], below(place, "*"))
 
     def _records(self, old: Mapping[str, Any], new: Mapping[str, Any], place: str) -> Iterator[str]:
         written = {field["name"]: field["type"] for field in old["fields"]}
@@ -93,9 +95,9 @@ class _Resolution:
             names = (field["name"], *field.get("aliases", ()))
             name = next((one for one in names if one in written), None)
             if name is not None:
-                yield from self.find(written[name], field["type"], _below(place, field["name"]))
+                yield from self.find(written[name], field["type"], below(place, field["name"]))
             elif "default" not in field:
-                yield f"{_name(_below(place, field['name']))} is new and has no default"
+                yield f"{place_name(below(place, field['name']))} is new and has no default"
 
 
 def _copy(one: _Resolution) -> _Resolution:
@@ -139,11 +141,3 @@ def _known(schema: Any, names: Mapping[str, Any]) -> Any:
         else:
             return schema
     return schema
-
-
-def _below(place: str, name: str) -> str:
-    return f"{place}.{name}" if place else name
-
-
-def _name(place: str) -> str:
-    return f"field {place!r}" if place else "the value"

@@ -7,7 +7,8 @@ is found, the schema registered or looked up, and its reader or writer made.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
@@ -29,6 +30,77 @@ ID_SIZE, GUID_SIZE = 5, 17
 
 Read = Callable[[bytes], Any]
 Write = Callable[[Any], bytes]
+
+
+class SchemaFormat(ABC):
+    """The data of one serde: how values become bytes behind the id of a schema, and bytes values."""
+
+    kind: str
+    """Its kind of schemas, as registries name it."""
+    own: SchemaText | None = None
+    """The schema of the values; ``None`` if each has one of its own, or the latest of the subject."""
+
+    @abstractmethod
+    def record_name(self, schema: SchemaText) -> str:
+        """Returns the full name of a schema's record, for subjects.
+
+        :raises SchemaError: if it has none.
+        """
+
+    @abstractmethod
+    def check_key(self, schema: SchemaText) -> None:
+        """Refuses schemas of keys in which equal values may have different bytes.
+
+        :raises SchemaError: if there is a map, whose entries have no order.
+        """
+
+    @abstractmethod
+    def from_json(self, value: Any) -> Any:
+        """Returns the object that a value of JSON stands for."""
+
+    @abstractmethod
+    def writer(self, schema: SchemaText, client: RegistryClient, prefix: bytes) -> Write:
+        """Returns the function that writes values with a schema, behind a prefix."""
+
+    @abstractmethod
+    def reader(self, registered: Registered, client: RegistryClient, start: int, frame: bytes | None = None) -> Read:
+        """Returns the function that reads data with the schema they were written with.
+
+        :param start: where they begin.
+        :param frame: what :meth:`frame` wrote, if it is not in front of them.
+        """
+
+    def to_json(self, value: Any) -> Any:
+        """Returns a value as people read it: as it is, where it has a form in JSON."""
+        return value
+
+    def frame(self, schema: SchemaText) -> bytes:
+        """Returns what stands between the id and the data."""
+        return b""
+
+    def with_references(self, schema: SchemaText, client: RegistryClient, *, register: bool) -> SchemaText:
+        """Returns a schema with its references: as it is, if they were given with it.
+
+        :param register: whether schemas that it uses are registered, if they are not yet.
+        """
+        return schema
+
+    def schema_of_value(self, value: Any) -> SchemaText | None:
+        """Returns the schema that a value brings along, the same object for all values that have it from one place;
+        ``None`` if it has none."""
+        return None
+
+    def problems(self, former: str) -> Sequence[str] | None:
+        """Returns what of data with a former schema it does not read; ``None`` if only the data can tell."""
+        return None
+
+    def without_model(self) -> SchemaFormat | None:
+        """Returns the format that reads data as they were written; ``None`` if they are bytes without the class."""
+        return None
+
+    def of_plain(self, plain: Any) -> Any:
+        """Returns the object that a value without the model stands for."""
+        return plain
 
 
 class BoundSerde(Serde[Any]):
@@ -61,7 +133,7 @@ class BoundSerde(Serde[Any]):
     @property
     def schema(self) -> SerdeSchema | None:
         """The schema of its model, or the one that was given; ``None`` if each value has one of its own."""
-        own: SchemaText | None = self.subject.format.own
+        own = self.subject.format.own
         if own is None:
             return None
         kind, problems = f"registry {own.kind}", self.subject.format.problems
@@ -164,7 +236,7 @@ class Subject:
     """
 
     def __init__(
-        self, name: str, form: Any, registry: SchemaRegistry, settings: Mapping[str, Any], place: TopicPart
+        self, name: str, form: SchemaFormat, registry: SchemaRegistry, settings: Mapping[str, Any], place: TopicPart
     ) -> None:
         self.format = form
         self.place = place
@@ -179,7 +251,7 @@ class Subject:
         self._use_latest: bool = settings.get("use.latest.version", False)
         self._normalize: bool = settings.get("normalize.schemas", False)
 
-    def with_format(self, form: Any) -> Subject:
+    def with_format(self, form: SchemaFormat) -> Subject:
         """Returns the subject with another format."""
         made = copy(self)
         made.format = form
@@ -215,7 +287,7 @@ class Subject:
 
     def schema_of(self, value: Any) -> SchemaText | None:
         """Returns the schema of a value; ``None`` if it is the latest of the subject."""
-        own: SchemaText | None = self.format.own
+        own = self.format.own
         return self.format.schema_of_value(value) if own is None else own
 
     def registered(self, schema: SchemaText | None) -> Registered:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from processor_api.errors import ConfigError
 from processor_api.texts import repr_of
 from processor_api.user_code.given_values import is_of
+from streams.registry.bound import SchemaFormat
 from streams.registry.schemas import JSON, Registered, SchemaError, SchemaReference, SchemaText
 from streams.schemas.json_schemas import problems
 from streams.serdes.json import json_serde
@@ -20,7 +21,7 @@ DIALECT = "http://json-schema.org/draft-07/schema#"
 """The dialect of the schema of a model, which names none itself."""
 
 
-class JsonSchemaFormat:
+class JsonSchemaFormat(SchemaFormat):
     """The JSON of one serde.
 
     :param model: the class of the values; ``None`` for what JSON has.
@@ -30,8 +31,6 @@ class JsonSchemaFormat:
     kind = JSON
 
     def __init__(self, model: Any, given: Any = None, references: Sequence[SchemaReference] = ()) -> None:
-        self.own: SchemaText | None = None
-        """The schema of the values; ``None`` writes with the latest of the subject."""
         if model is not None:
             from streams.serdes.pydantic_model import pydantic_serde
 
@@ -67,21 +66,9 @@ class JsonSchemaFormat:
                 " bytes, and go to different partitions"
             )
 
-    def schema_of_value(self, value: Any) -> None:
-        """Returns ``None``: values of JSON bring no schema along."""
-        return None
-
-    def with_references(self, schema: SchemaText, client: RegistryClient, *, register: bool) -> SchemaText:
-        """Returns the schema as it is: its references were given with it."""
-        return schema
-
     def from_json(self, value: Any) -> Any:
         """Returns the object that a value of JSON stands for."""
         return self._deserialize(json.dumps(value).encode())
-
-    def to_json(self, value: Any) -> Any:
-        """Returns a value as it is: dicts, dataclasses and models have forms in JSON."""
-        return value
 
     def problems(self, former: str) -> Sequence[str] | None:
         """Returns what of data with a former schema it does not read."""
@@ -95,10 +82,6 @@ class JsonSchemaFormat:
     def of_plain(self, plain: Any) -> Any:
         """Returns the object that a value of JSON stands for."""
         return self._validate(plain)
-
-    def frame(self, schema: SchemaText) -> bytes:
-        """Returns what stands between the id and the data: nothing."""
-        return b""
 
     def writer(self, schema: SchemaText, client: RegistryClient, prefix: bytes) -> Callable[[Any], bytes]:
         """Returns the function that writes values behind a prefix."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from processor_api.errors import ConfigError
 from processor_api.texts import repr_of
+from streams.registry.bound import SchemaFormat
 from streams.registry.schemas import PROTOBUF, Registered, SchemaError, SchemaReference, SchemaText
 
 try:
@@ -32,7 +33,7 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 _MOST_INDEXES = 100
 
 
-class ProtobufFormat:
+class ProtobufFormat(SchemaFormat):
     """The messages of one generated class.
 
     :param model: the class.
@@ -87,10 +88,6 @@ class ProtobufFormat:
                 " different partitions"
             )
 
-    def schema_of_value(self, value: Any) -> None:
-        """Returns ``None``: the schema is that of the class."""
-        return None
-
     def from_json(self, value: Any) -> Any:
         """Returns the message that a value of JSON stands for."""
         return ParseDict(value, self._model())
@@ -98,18 +95,6 @@ class ProtobufFormat:
     def to_json(self, value: Any) -> Any:
         """Returns a message as a dict."""
         return MessageToDict(value, preserving_proto_field_name=True)
-
-    def problems(self, former: str) -> None:
-        """Returns ``None``: only data can tell, since fields that a class does not know are passed over."""
-        return None
-
-    def without_model(self) -> None:
-        """Returns ``None``: data without the class are bytes."""
-        return None
-
-    def of_plain(self, plain: Any) -> Any:
-        """Returns the message itself."""
-        return plain
 
     def frame(self, schema: SchemaText) -> bytes:
         """Returns what stands between the id and the data: the place of the message in the schema."""

@@ -10,7 +10,7 @@ from processor_api.serde import Serde
 from processor_api.texts import repr_of
 from processor_api.user_code.given_values import is_of
 from streams.registry.avro_models import AvroType as AvroType
-from streams.registry.bound import BoundSerde, HeaderBoundSerde, Subject
+from streams.registry.bound import BoundSerde, HeaderBoundSerde, SchemaFormat, Subject
 from streams.registry.schema_registry import SchemaRegistry
 from streams.registry.schemas import SchemaError, SchemaReference, TopicPart
 from streams.registry.settings import OF_SERDES, read_settings
@@ -26,9 +26,10 @@ class SchemaSerde(Serde[T], Generic[T]):
     :param options: settings that are not those of the registry, for this serde alone.
     """
 
-    __slots__ = ("model", "options", "registry", "schema_options")
+    __slots__ = ("_format", "model", "options", "registry", "schema_options")
 
     kind = "schema"
+    _format: SchemaFormat
 
     def __init__(
         self,
@@ -69,9 +70,9 @@ class SchemaSerde(Serde[T], Generic[T]):
         """Returns the settings in effect, under their dotted names."""
         return {**(self.registry.settings if self.registry is not None else {}), **self.options}
 
-    def format(self) -> Any:
+    def format(self) -> SchemaFormat:
         """Returns how values are written with a schema."""
-        raise TypeError("a serde of schemas has a format")
+        return self._format
 
     def bind(self, topic: str, *, is_key: bool) -> Serde[T]:
         """Returns the serde for one topic.
@@ -136,7 +137,7 @@ class Avro(SchemaSerde[T]):
     :raises ConfigError: if a field has no Avro type, the schema is none, or an option is unknown.
     """
 
-    __slots__ = ("_format",)
+    __slots__ = ()
 
     kind = "avro"
 
@@ -156,10 +157,6 @@ class Avro(SchemaSerde[T]):
         from streams.registry.avro import AvroFormat
 
         self._format = AvroFormat(model, schema, name, found)
-
-    def format(self) -> Any:
-        """Returns how values are written with a schema."""
-        return self._format
 
 
 class JsonSchema(SchemaSerde[T]):
@@ -192,7 +189,7 @@ class JsonSchema(SchemaSerde[T]):
     :raises TypeError: if pydantic can make nothing of the model.
     """
 
-    __slots__ = ("_format",)
+    __slots__ = ()
 
     kind = "json schema"
 
@@ -211,10 +208,6 @@ class JsonSchema(SchemaSerde[T]):
         from streams.registry.json_schema import JsonSchemaFormat
 
         self._format = JsonSchemaFormat(model, schema, found)
-
-    def format(self) -> Any:
-        """Returns how values are written with a schema."""
-        return self._format
 
 
 class Protobuf(SchemaSerde[T]):
@@ -237,7 +230,7 @@ class Protobuf(SchemaSerde[T]):
     :raises ConfigError: if it is no such class, or an option is unknown.
     """
 
-    __slots__ = ("_format",)
+    __slots__ = ()
 
     kind = "protobuf"
 
@@ -246,7 +239,3 @@ class Protobuf(SchemaSerde[T]):
         from streams.registry.protobuf import ProtobufFormat
 
         self._format = ProtobufFormat(model)
-
-    def format(self) -> Any:
-        """Returns how values are written with a schema."""
-        return self._format

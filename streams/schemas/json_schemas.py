@@ -139,7 +139,7 @@ class _SchemaPair:
             yield min(found, key=len)[0]
 
     def _compare(self, old: Mapping[str, Any], new: Mapping[str, Any], place: str) -> Iterator[str]:
-        name = _name(place)
+        name = place_name(place)
         if "const" in new or "enum" in new:
             yield from _lacking(old, new, name)
             return
@@ -158,31 +158,31 @@ class _SchemaPair:
         for name in new.get("required", ()):
             if name not in old.get("required", ()):
                 what = "could be left out" if name in was else "is new"
-                yield f"{_name(_below(place, name))} {what} and has no default"
+                yield f"{place_name(below(place, name))} {what} and has no default"
         more = new.get("additionalProperties", True)
         for name, each in was.items():
             if name in now:
-                yield from self.find(each, now[name], _below(place, name))
+                yield from self.find(each, now[name], below(place, name))
             elif more is False:
-                yield f"{_name(_below(place, name))} is gone, and other fields are forbidden"
+                yield f"{place_name(below(place, name))} is gone, and other fields are forbidden"
             elif more is not True:
-                yield from self.find(each, more, _below(place, name))
+                yield from self.find(each, more, below(place, name))
         further = old.get("additionalProperties", not was)
         if further is not False and more is False:
-            yield f"{_name(place)} could have other fields, which are forbidden now"
+            yield f"{place_name(place)} could have other fields, which are forbidden now"
         elif isinstance(more, Mapping) and further is not False:
-            yield from self.find({} if further is True else further, more, _below(place, "*"))
+            yield from self.find({} if further is True else further, more, below(place, "*"))
 
     def _arrays(self, old: Mapping[str, Any], new: Mapping[str, Any], place: str) -> Iterator[str]:
         firsts, wanted = old.get("prefixItems", []), new.get("prefixItems", [])
         for number, (one, other) in enumerate(zip(firsts, wanted, strict=False)):
-            yield from self.find(one, other, _below(place, str(number)))
+            yield from self.find(one, other, below(place, str(number)))
         if len(firsts) != len(wanted):
-            yield f"{_name(place)} had {len(firsts)} places and has {len(wanted)}"
+            yield f"{place_name(place)} had {len(firsts)} places and has {len(wanted)}"
         elif "items" in new and old.get("items") is not False:
-            yield from self.find(old.get("items", {}), new["items"], _below(place, "*"))
+            yield from self.find(old.get("items", {}), new["items"], below(place, "*"))
         if new.get("uniqueItems") and not old.get("uniqueItems"):
-            yield f"{_name(place)} could have an item twice"
+            yield f"{place_name(place)} could have an item twice"
 
 
 def _resolved(schema: Any, root: Any) -> Any:
@@ -251,9 +251,11 @@ def _stricter(old: Mapping[str, Any], new: Mapping[str, Any], name: str) -> Iter
             yield f"{name} has {word} {json.dumps(new[word])}, and had {json.dumps(old.get(word))}"
 
 
-def _below(place: str, name: str) -> str:
+def below(place: str, name: str) -> str:
+    """Returns the place of a field within the value at another place."""
     return f"{place}.{name}" if place else name
 
 
-def _name(place: str) -> str:
+def place_name(place: str) -> str:
+    """Returns how findings name a place; an empty one is the whole value."""
     return f"field {place!r}" if place else "the value"

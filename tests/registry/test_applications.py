@@ -13,6 +13,7 @@ from confluent_kafka.schema_registry import AssociationCreateOrUpdateInfo, Assoc
 from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
+from registry_contract import avro_record
 from streams import (
     Avro,
     ConfigError,
@@ -113,15 +114,7 @@ def test_a_schema_that_is_not_there_is_an_error_where_none_is_registered(registr
 
 
 def test_the_latest_version_is_written_where_it_is_asked_for(registry: SchemaRegistry) -> None:
-    wider = {
-        "type": "record",
-        "name": "Order",
-        "fields": [
-            {"name": "customer", "type": "string"},
-            {"name": "cents", "type": "long"},
-            {"name": "note", "type": "string", "default": "none"},
-        ],
-    }
+    wider = avro_record("Order", "customer:string", "cents:long", 'note:string:"none"')
     Avro(schema=wider, registry=registry).bind("orders", is_key=False).serialize(
         {"customer": "ann", "cents": 1, "note": "x"}
     )

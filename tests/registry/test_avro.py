@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
+from registry_contract import avro_record
 from streams import Avro, AvroType, SchemaRegistry
 from streams.registry.schemas import SchemaError
 
@@ -216,15 +217,7 @@ def test_a_later_schema_reads_older_records_by_alias_and_default(registry: Schem
 
 
 def test_an_older_schema_reads_later_records_without_their_new_fields(registry: SchemaRegistry) -> None:
-    later = {
-        "type": "record",
-        "name": "Item",
-        "fields": [
-            {"name": "new", "type": "long"},
-            {"name": "sku", "type": "string"},
-            {"name": "count", "type": "int"},
-        ],
-    }
+    later = avro_record("Item", "new:long", "sku:string", "count:int")
     data = bound(Avro(schema=later, registry=registry)).serialize({"new": 1, "sku": "tea", "count": 3})
     assert bound(Avro(Item, registry=registry)).deserialize(data) == Item("tea", 3)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from cluster_cli import ClusterCommands, commands
+from registry_contract import avro_record
 from streams import Avro, SchemaRegistry
 from streams.registry.avro_evolution import complaints
 from streams.registry.detected import detected_serde
@@ -39,14 +40,10 @@ def url(request: pytest.FixtureRequest) -> str:
     return f"mock://{request.node.name}"
 
 
-def register(url: str, subject_topic: str, fields: dict[str, object]) -> None:
-    schema = {
-        "type": "record",
-        "name": "Order",
-        "fields": [{"name": name, "type": kind} for name, kind in fields.items()],
-    }
-    client = SchemaRegistry(url).client
-    client.register(f"{subject_topic}-value", Avro(schema=schema).format().own)
+def register(url: str, subject_topic: str, *fields: str) -> None:
+    schema = Avro(schema=avro_record("Order", *fields)).format().own
+    assert schema is not None
+    SchemaRegistry(url).client.register(f"{subject_topic}-value", schema)
 
 
 def check(cli: ClusterCommands, app: str, *words: str) -> tuple[int, list[str]]:
@@ -67,7 +64,7 @@ def test_new_subjects_are_named_also_those_of_internal_topics(cli: ClusterComman
 
 def test_without_auto_register_a_missing_schema_fails_the_check(cli: ClusterCommands, url: str) -> None:
     settings = ("-c", f"schema.registry.url={url}", "-c", "auto.register.schemas=false")
-    register(url, "orders", {"customer": "string", "cents": "long"})
+    register(url, "orders", "customer:string", "cents:long")
     status, lines = check(cli, cli.app(APP), *settings)
     assert status == 1
     assert lines[0] == "ok    orders-value: the registry has this schema of avro Order, with id 1"
@@ -75,7 +72,7 @@ def test_without_auto_register_a_missing_schema_fails_the_check(cli: ClusterComm
 
 
 def test_a_schema_that_the_registry_would_refuse_fails_the_check(cli: ClusterCommands, url: str) -> None:
-    register(url, "orders", {"customer": "string"})
+    register(url, "orders", "customer:string")
     status, lines = check(cli, cli.app(APP), "-c", f"schema.registry.url={url}")
     assert status == 1
     assert "orders-value: avro Order is not compatible with version 1" in lines[0]
@@ -83,7 +80,7 @@ def test_a_schema_that_the_registry_would_refuse_fails_the_check(cli: ClusterCom
 
 @pytest.mark.parametrize(("level", "status"), [("none", 0), ("forward", 0), ("backward", 1), ("full", 1)])
 def test_schemas_are_held_to_the_level_asked_for(cli: ClusterCommands, url: str, level: str, status: int) -> None:
-    register(url, "orders", {"customer": "string"})
+    register(url, "orders", "customer:string")
     found, lines = check(cli, cli.app(APP), "--against", level, "-c", f"schema.registry.url={url}")
     assert found == status
     if status:
@@ -136,24 +133,16 @@ def test_a_topology_is_tried_with_values_as_json(cli: ClusterCommands, url: str)
     assert '"value": {"customer": "ann", "cents": 3}' in found.out or '"cents":3' in found.out
 
 
-def record(*fields: str) -> str:
-    made = []
-    for field in fields:
-        name, kind, *default = field.split(":")
-        made.append({"name": name, "type": kind, **({"default": json.loads(default[0])} if default else {})})
-    return json.dumps({"type": "record", "name": "R", "fields": made})
-
-
 @pytest.mark.parametrize(
     ("new", "old", "backward", "forward"),
     [
-        (record("a:int"), record("a:int"), True, True),
-        (record("a:long"), record("a:int"), True, False),
-        (record("a:string"), record("a:bytes"), True, True),
-        (record("a:int", "b:int"), record("a:int"), False, True),
-        (record("a:int", "b:int:1"), record("a:int"), True, True),
-        (record("a:int"), record("a:int", "b:int"), True, False),
-        (record("a:string"), record("a:int"), False, False),
+        (avro_record("R", "a:int"), avro_record("R", "a:int"), True, True),
+        (avro_record("R", "a:long"), avro_record("R", "a:int"), True, False),
+        (avro_record("R", "a:string"), avro_record("R", "a:bytes"), True, True),
+        (avro_record("R", "a:int", "b:int"), avro_record("R", "a:int"), False, True),
+        (avro_record("R", "a:int", "b:int:1"), avro_record("R", "a:int"), True, True),
+        (avro_record("R", "a:int"), avro_record("R", "a:int", "b:int"), True, False),
+        (avro_record("R", "a:string"), avro_record("R", "a:int"), False, False),
         ('["null", "int"]', '"int"', True, False),
         ('["int", "string"]', '["int"]', True, False),
         ('{"type": "array", "items": "long"}', '{"type": "array", "items": "int"}', True, False),
@@ -175,7 +164,7 @@ def test_recursive_schemas_are_compared() -> None:
 
 
 def test_what_only_looks_like_an_id_is_shown_as_bytes(url: str) -> None:
-    register(url, "orders", {"customer": "string"})
+    register(url, "orders", "customer:string")
     serde = detected_serde(SchemaRegistry(url), "orders", is_key=False)
     number = (1 << 24 | 0x7F0000).to_bytes(8, "big")  # its first five bytes are those of id 1
     for data in (number, b"plain", b"", b"\x00\x00\x00\x00\x63abc"):

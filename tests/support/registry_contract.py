@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,16 @@ class Order:
 
 class Purchase(BaseModel):
     customer: str
+
+
+def avro_record(name: str, *fields: str) -> str:
+    """Returns the schema of a record, with fields such as ``cents:long`` or ``note:string:"none"``, the last part of
+    which is the default, in JSON."""
+    made = []
+    for field in fields:
+        called, kind, *default = field.split(":")
+        made.append({"name": called, "type": kind, **({"default": json.loads(default[0])} if default else {})})
+    return json.dumps({"type": "record", "name": name, "fields": made})
 
 
 class RegistryContract:

@@ -23,6 +23,7 @@ from streams.registry.avro_evolution import complaints
 if TYPE_CHECKING:
     from streams.config import StreamsConfig
     from streams.registry.bound import Subject
+    from streams.registry.schemas import SchemaText
 
 _EXAMPLES = """
 examples:
@@ -123,18 +124,17 @@ def _finding(subject: Subject, level: str | None) -> Finding:
     if own is None:
         return ok(what, f"{subject.name}: values are written with the schema that they bring along, or the latest")
     try:
-        return _compared(subject, what, level)
+        return _compared(subject, own, level)
     except (ValueError, ConfigError) as error:
         return fail(what, str(error))
 
 
-def _compared(subject: Subject, what: str, level: str | None) -> Finding:
+def _compared(subject: Subject, schema: SchemaText, level: str | None) -> Finding:
     from streams.registry.client import NotInRegistry
     from streams.registry.schemas import AVRO
 
-    client, schema = subject.client, subject.format.own
-    name = subject.of(schema)
-    what = name
+    client = subject.client
+    what = name = subject.of(schema)
     try:
         schema = subject.format.with_references(schema, client, register=False)
         found = client.lookup(name, schema)
