@@ -17,16 +17,24 @@ _WIDER = {
 }
 """Primitive types with those that read them too."""
 _UNNAMED = ("array", "map")
+_TRANSITIVE = "_TRANSITIVE"
+LEVELS = ("BACKWARD", "BACKWARD_TRANSITIVE", "FORWARD", "FORWARD_TRANSITIVE", "FULL", "FULL_TRANSITIVE", "NONE")
+"""The levels of compatibility, as registries name them."""
+
+
+def is_transitive(level: str) -> bool:
+    """Returns whether a level is kept against all versions of a subject, and not against the latest alone."""
+    return level.endswith(_TRANSITIVE)
 
 
 def complaints(level: str, new: str, old: str) -> list[str]:
-    """Returns what makes a schema break a level against the one before; nothing if it keeps it.
+    """Returns what makes a schema break a level against one before; nothing if it keeps it.
 
-    :param level: ``BACKWARD``: the new schema reads the data of the old one; ``FORWARD``: the old one those of the new
-        one; ``FULL``: both; ``NONE``.
+    :param level: one of :data:`LEVELS`. ``BACKWARD``: the new schema reads the data of the old one; ``FORWARD``: the
+        old one those of the new one; ``FULL``: both. A transitive one is that of each pair.
     :param new: the schema, as JSON; so ``old``.
     """
-    found = []
+    found, level = [], level.removesuffix(_TRANSITIVE)
     if level in ("BACKWARD", "FULL"):
         found += [f"older records cannot be read: {one}" for one in problems(old, new)]
     if level in ("FORWARD", "FULL"):

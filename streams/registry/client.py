@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from processor_api.clock import Clock, SystemClock
 from processor_api.texts import cut, plain_str
-from streams.registry.avro_evolution import complaints
+from streams.registry.avro_evolution import complaints, is_transitive
 from streams.registry.schemas import AVRO, Registered, SchemaError, SchemaReference, SchemaText, TopicPart
 from streams.registry.settings import DEFAULT_TIMEOUT_MS, OF_SERDES
 
@@ -207,14 +207,18 @@ class RegistryClient:
         return None
 
     def is_compatible(self, subject: str, schema: SchemaText) -> bool:
-        """Returns whether the registry would let a schema follow the latest version of a subject; one in memory, which
-        lets everything, is taken for one that holds Avro to ``BACKWARD``, as registries do by default."""
+        """Returns whether the registry would let a schema into a subject, by the level that it holds it to: against
+        the latest version, or all of them. One in memory, which lets everything, is taken for one that holds Avro to
+        ``BACKWARD``, as registries do by default."""
         if self.url.startswith(MOCK):
             latest = self.latest(subject).schema
             return latest.kind != AVRO or not complaints("BACKWARD", schema.text, latest.text)
         theirs = _theirs(schema)
         what = f"the compatibility of a schema with subject {subject}"
-        return bool(self._ask(what, lambda: self._client.test_compatibility(subject, theirs)))
+        # Confluent's registry compares with all versions only where the level says so, but Apicurio always.
+        all_versions = is_transitive(self.compatibility(subject) or "")
+        compare = self._client.test_compatibility_all_versions if all_versions else self._client.test_compatibility
+        return bool(self._ask(what, lambda: compare(subject, theirs)))
 
     # ------------------------------------------------------------------ asking
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 
 import pytest
@@ -14,8 +14,9 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf.struct_pb2 import Struct
 
 from integration_support.topics import Topics
-from registry_contract import Order, RegistryContract
-from streams import Avro, KafkaStreams, Protobuf, SchemaRegistry, StreamsBuilder
+from registry_contract import Order, RegistryContract, avro_record
+from streams import Avro, KafkaStreams, Protobuf, SchemaRegistry, StreamsBuilder, StreamsConfig
+from streams.cli.registry.check import checked
 from streams.registry.schemas import SchemaError
 from tools.apicurio import Apicurio
 from waiting import wait_until
@@ -54,6 +55,35 @@ def test_an_incompatible_schema_is_refused_by_its_subject(apicurio: str, conflue
     assert not registry.client.is_compatible("held-value", serde.format().own)
     with pytest.raises(SchemaError, match=r"subject held-value: .* refuses it"):
         serde.bind("held", is_key=False).serialize({"a": 1})
+
+
+def test_the_check_foretells_what_a_registry_refuses(
+    apicurio: str, confluent: SchemaRegistryClient, unique_name: Callable[[str], str]
+) -> None:
+    """A schema that reads the latest version, but not the first one, is refused where the level is transitive."""
+    registry, strict, lax = SchemaRegistry(apicurio), unique_name("strict"), unique_name("lax")
+    for topic, level in ((strict, "BACKWARD_TRANSITIVE"), (lax, "BACKWARD")):
+        for fields in (["customer:string"], ["customer:string", "cents:long:0"]):
+            schema = Avro(schema=avro_record("Order", *fields)).format().own
+            assert schema is not None
+            registry.client.register(f"{topic}-value", schema)
+        confluent.set_compatibility(f"{topic}-value", level)
+    wanted = Avro(schema=avro_record("Order", "customer:string", "cents:long"), registry=registry)
+    builder = StreamsBuilder(key_serde="string", value_serde=wanted)
+    builder.stream([strict, lax]).to(unique_name("new"))
+    config = StreamsConfig(application_id="shop", bootstrap_servers="localhost:9092")
+
+    def findings(level: str | None) -> list[str]:
+        return [str(found).partition("avro ")[2] for found in checked(builder.build(), config, level)][:2]
+
+    assert findings(None) == ["is not compatible with all versions (BACKWARD_TRANSITIVE)", "may follow version 2"]
+    for topic, refused in ((strict, True), (lax, False)):
+        with pytest.raises(SchemaError, match="not compatible with those before") if refused else nullcontext():
+            wanted.bind(topic, is_key=False).serialize({"customer": "ann", "cents": 1})
+    assert findings("FORWARD_TRANSITIVE") == ["may follow version 2", ""]
+    assert findings("FULL") == ["may follow version 2", ""]
+    complaint = "against version 1: older records cannot be read: field 'cents' is new and has no default"
+    assert findings("FULL_TRANSITIVE") == [f"is not FULL_TRANSITIVE {complaint}", ""]
 
 
 def test_a_registry_without_guids_says_that_ids_go_in_front(apicurio: str) -> None:

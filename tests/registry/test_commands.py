@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cluster_cli import ClusterCommands, commands
 from registry_contract import avro_record
-from streams import Avro, SchemaRegistry
+from streams import Avro, SchemaRegistry, StreamsBuilder, TopologyTestDriver
 from streams.registry.avro_evolution import complaints
 from streams.registry.detected import detected_serde
 
@@ -88,6 +89,72 @@ def test_schemas_are_held_to_the_level_asked_for(cli: ClusterCommands, url: str,
             f"orders-value: avro Order is not {level.upper()} against version 1: older records cannot be read:"
             " field 'cents' is new and has no default"
         )
+
+
+@pytest.mark.parametrize(
+    ("level", "broken_against"),
+    [
+        ("backward", None),
+        ("backward_transitive", 1),
+        ("forward", None),
+        ("forward_transitive", None),
+        ("full", None),
+        ("full_transitive", 1),
+        ("none", None),
+    ],
+)
+def test_transitive_levels_are_kept_against_all_versions(
+    cli: ClusterCommands, url: str, level: str, broken_against: int | None
+) -> None:
+    register(url, "orders", "customer:string")  # which the application cannot read: cents have no default
+    register(url, "orders", "customer:string", "cents:long:0")
+    found, lines = check(cli, cli.app(APP), "--against", level, "-c", f"schema.registry.url={url}")
+    assert found == (1 if broken_against else 0)
+    assert (f"is not {level.upper()} against version {broken_against}: older" in lines[0]) is bool(broken_against)
+
+
+JOIN = """
+from dataclasses import dataclass
+
+@dataclass
+class Key:
+    number: int
+
+@dataclass
+class Order:
+    customer: int
+
+@dataclass
+class Customer:
+    name: str
+
+builder = StreamsBuilder(key_serde=Avro(Key))
+orders = builder.table("orders", value_serde=Avro(Order))
+customers = builder.table("customers", value_serde=Avro(Customer))
+joined = orders.foreign_key_join(
+    customers, lambda order: Key(order.customer), lambda order, customer: customer)
+joined.to_stream().to("joined", value_serde=Avro(Customer))
+topology = builder.build()
+"""
+
+
+def test_subjects_inside_of_a_foreign_key_join_are_those_that_it_registers(cli: ClusterCommands, url: str) -> None:
+    status, lines = check(cli, cli.app(JOIN), "-c", f"schema.registry.url={url}")
+    assert status == 0
+    named = {line.split()[1].removesuffix(":") for line in lines}
+    scope: dict[str, Any] = {"StreamsBuilder": StreamsBuilder, "Avro": Avro}
+    exec(JOIN, scope)
+    settings = {"application.id": "shop", "schema.registry.url": url}
+    with TopologyTestDriver(scope["topology"], settings) as driver:
+        given = {name: driver.create_input_topic(name) for name in ("orders", "customers")}
+        given["orders"].pipe_input(scope["Key"](1), scope["Order"](7))
+        given["customers"].pipe_input(scope["Key"](7), scope["Customer"]("ann"))
+        given["orders"].pipe_input(scope["Key"](1), scope["Order"](8))  # so that both foreign keys are written
+        joined = driver.create_output_topic("joined").read_key_values()
+    assert joined == [(scope["Key"](1), scope["Customer"]("ann")), (scope["Key"](1), None)]
+    assert named == set(SchemaRegistry(url).client.subjects())
+    inside = {name.rpartition("-topic-")[2] for name in named if "FK-JOIN-SUBSCRIPTION-REGISTRATION" in name}
+    assert inside == {"key", "pk-key", "fk-key", "vh-value"}
 
 
 def test_a_topology_without_schemas_is_said(cli: ClusterCommands) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from dsl.processors.user_functions import user_function
 from processor_api.context import OperatorContext
@@ -86,31 +86,56 @@ class AnswerPartitioner:
         return None if partition is None else (partition,)
 
 
+class InnerTopic(NamedTuple):
+    """The topic whose name a serde inside of the join's messages is bound to."""
+
+    topic: str
+    """Its name, without the application's id."""
+    is_key: bool
+    whose: str
+    """Whose keys or values they are, for errors."""
+
+
+_INNER_TOPICS = {
+    "key_serde": InnerTopic("-pk", True, "the left table"),
+    "foreign_key_serde": InnerTopic("-fk", True, "the right table"),
+    "value_serde": InnerTopic("-vh", False, "the left table"),
+}
+"""The endings of their names behind the topic of subscriptions. Kafka Streams has these names, of topics that are not
+there, for serdes that depend on one (formats 12), and a registry has subjects of them."""
+
+
 class OwnSerdes:
     """The base of the join's operators: the serdes with which they write and read keys and values inside of messages
     are the fields whose names end in ``_serde``."""
+
+    topic: str
 
     def own_serdes(self) -> Mapping[str, Serde[Any] | None]:
         """Returns the serdes by the names of their fields (:class:`processor_api.processor.HasSerdes`)."""
         return {name: value for name, value in vars(self).items() if name.endswith("_serde")}
 
+    def inner_topic(self, name: str) -> InnerTopic:
+        """Returns the topic that a serde is bound to.
 
-def bound_serde(
-    context: OperatorContext, given: Serde[Any] | None, topic: str, *, is_key: bool, whose: str
-) -> Serde[Any]:
-    """Returns a serde, or the application's default one, bound to a topic of the join.
+        :param name: the field's.
+        """
+        found = _INNER_TOPICS[name]
+        return found._replace(topic=f"{self.topic}{found.topic}")
 
-    :param topic: without the application's id.
-    :param whose: for the error, such as "the left table".
-    :raises ConfigError: if there is neither.
-    """
-    application = context.processing_context()
-    default = application.key_serde if is_key else application.value_serde
-    serde = with_default(given, default)
-    if serde is None:
-        part = "key" if is_key else "value"
-        raise ConfigError(
-            f"the foreign-key join at node {context.node!r} needs the {part} serde of {whose}, and the application has"
-            f" no default: give table(..., {part}_serde=...), or set default.{part}.serde"
-        )
-    return context.handing_headers(serde.bind(f"{application.application_id}-{topic}", is_key=is_key))
+    def bound(self, context: OperatorContext, name: str) -> Serde[Any]:
+        """Returns a serde, or the application's default one, bound to its topic.
+
+        :param name: the field's.
+        :raises ConfigError: if there is neither.
+        """
+        application, place = context.processing_context(), self.inner_topic(name)
+        default = application.key_serde if place.is_key else application.value_serde
+        serde = with_default(self.own_serdes()[name], default)
+        if serde is None:
+            part = "key" if place.is_key else "value"
+            raise ConfigError(
+                f"the foreign-key join at node {context.node!r} needs the {part} serde of {place.whose}, and the"
+                f" application has no default: give table(..., {part}_serde=...), or set default.{part}.serde"
+            )
+        return context.handing_headers(serde.bind(f"{application.application_id}-{place.topic}", is_key=place.is_key))

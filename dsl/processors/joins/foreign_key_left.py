@@ -12,7 +12,6 @@ from dsl.processors.joins.foreign_key import (
     DELETE_AND_ANSWER,
     DELETE_SILENTLY,
     OwnSerdes,
-    bound_serde,
 )
 from dsl.processors.tables.operator import ChangeReader, dropping_late_changes
 from dsl.processors.tables.view import Row, TableView
@@ -103,7 +102,7 @@ class ForeignKeySubscribe(ChangeReader, OwnSerdes):
         return process
 
     def _key_writer(self, context: OperatorContext) -> KeyWriter:
-        keys = bound_serde(context, self.key_serde, f"{self.topic}-pk", is_key=True, whose="the left table")
+        keys = self.bound(context, "key_serde")
         write = keys.serialize
         if not keys.takes_headers:
             return lambda key, headers: (write(key), headers)
@@ -116,13 +115,10 @@ class ForeignKeySubscribe(ChangeReader, OwnSerdes):
         return with_headers
 
     def _value_writer(self, context: OperatorContext) -> Callable[[Any], bytes]:
-        serde = bound_serde(context, self.value_serde, f"{self.topic}-vh", is_key=False, whose="the left table")
-        return serde.serialize
+        return self.bound(context, "value_serde").serialize
 
     def _instructions(self, context: OperatorContext) -> Instructions:
-        write = bound_serde(
-            context, self.foreign_key_serde, f"{self.topic}-fk", is_key=True, whose="the right table"
-        ).serialize
+        write = self.bound(context, "foreign_key_serde").serialize
 
         # By bytes, as the other task sees them (semantics 67).
         def differ(new_key: Any, old_key: Any) -> bool:
@@ -168,9 +164,7 @@ class ForeignKeyAnswers(OwnSerdes, Operator):
         get = self.views[0].bind(context, forwarded=True)  # the row that was subscribed for, if a newer one waits
         forward, fail, drop = context.forward, context.fail, context.drop
         joiner, left_join, left_side = self.joiner, self.left_join, context.shared(self.topic, LeftSide)
-        write_value = bound_serde(
-            context, self.value_serde, f"{self.topic}-vh", is_key=False, whose="the left table"
-        ).serialize
+        write_value = self.bound(context, "value_serde").serialize
 
         def will_be_answered(key: Any, row: Row | None, headers: HeaderList | None) -> bool:
             ask = left_side.ask_again

@@ -15,8 +15,8 @@ from dsl.processors.joins.foreign_key import (
     ANSWER_IF_FOUND,
     DELETE_AND_ANSWER,
     DELETE_SILENTLY,
+    InnerTopic,
     OwnSerdes,
-    bound_serde,
 )
 from dsl.processors.tables.operator import ChangeReader, dropping_late_changes
 from dsl.processors.tables.view import TableView
@@ -283,9 +283,7 @@ class ForeignKeyReceive(OwnSerdes, Operator):
     def bind(self, context: OperatorContext) -> Forward:
         """Returns the function for the subscriptions of one task."""
         put, forward, fail, drop = context.store(self.store).put, context.forward, context.fail, context.drop
-        write_key = bound_serde(
-            context, self.foreign_key_serde, f"{self.topic}-fk", is_key=True, whose="the right table"
-        ).serialize
+        write_key = self.bound(context, "foreign_key_serde").serialize
 
         def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
             try:
@@ -321,9 +319,7 @@ class ForeignKeyAnswer(OwnSerdes, Operator):
         """Returns the function for the subscriptions of one task."""
         get = self.views[0].bind(context, forwarded=True)  # one that waits in a cache may be deleted and never be told
         forward, fail, alone = context.forward, context.fail, context.counting(DropReason.NO_PARTNER)
-        read_key = bound_serde(
-            context, self.key_serde, f"{self.topic}-pk", is_key=True, whose="the left table"
-        ).deserialize
+        read_key = self.bound(context, "key_serde").deserialize
 
         def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
             right = None
@@ -362,18 +358,22 @@ class ForeignKeyRightChanges(ChangeReader, OwnSerdes):
     """The serde of the right table's values."""
     foreign_key_serde: Serde[Any] | None
 
+    def inner_topic(self, name: str) -> InnerTopic:
+        """Returns the topic that a serde is bound to: values are those of the answers."""
+        if name == "value_serde":
+            return InnerTopic(self.response_topic, False, "the right table")
+        return super().inner_topic(name)
+
     def bind(self, context: OperatorContext) -> Forward:
         """Returns the function for the changes of one task."""
         process = self._bind(context)
         return dropping_late_changes(context, process) if self.versioned else process
 
     def _bind(self, context: OperatorContext) -> Forward:
-        fail, serde = context.fail, partial(bound_serde, context)
-        keys = serde(self.key_serde, f"{self.topic}-pk", is_key=True, whose="the left table")
-        right_keys = serde(self.foreign_key_serde, f"{self.topic}-fk", is_key=True, whose="the right table")
-        values = serde(self.value_serde, self.response_topic, is_key=False, whose="the right table")
-        answers = RightAnswers(context, self.store, JoinSerdes(keys, right_keys, values))
-        send_part, write_key = context.in_parts(answers.send_part, left=answers.begun), right_keys.serialize
+        fail, bound = context.fail, partial(self.bound, context)
+        serdes = JoinSerdes(bound("key_serde"), bound("foreign_key_serde"), bound("value_serde"))
+        answers = RightAnswers(context, self.store, serdes)
+        send_part, write_key = context.in_parts(answers.send_part, left=answers.begun), serdes.right_keys.serialize
 
         def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
             if answers.begun:  # those to another change of the same call or drain

@@ -7,7 +7,7 @@ import difflib
 import struct
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from processor_api.record import Headers
 from processor_api.serde import CurrentHeaders, Serde, Serdes, with_default
@@ -29,6 +29,9 @@ from streams.kafka.topics.application import dead_letter_topic
 from streams.kafka.topics.internal import changelog_name, full_name, topic_prefix
 from streams.kafka.topics.readers import reader_of
 from streams.serdes.times import iso
+
+if TYPE_CHECKING:
+    from dsl.processors.joins.foreign_key import OwnSerdes
 
 Reader = Callable[[bytes], Any]
 """A function from bytes to what JSON can write."""
@@ -216,18 +219,19 @@ class _Finder:
 
         for operator in self._operators(ForeignKeyAnswer):
             if operator.topic == name:
-                return _subscription_reader(self._inner_key(operator.key_serde, f"{name}-pk"))
+                return _subscription_reader(self._inner_key(operator, "key_serde"))
         return None
 
     def _operators(self, kind: type[Any]) -> list[Any]:
         suppliers = (getattr(node, "supplier", None) for node in self._topology.nodes.values())
         return [one for one in suppliers if isinstance(one, kind)]
 
-    def _inner_key(self, given: Serde[Any] | None, topic: str) -> Reader:
-        serde = with_default(given, self._defaults[0])
+    def _inner_key(self, operator: OwnSerdes, name: str) -> Reader:
+        serde = with_default(operator.own_serdes()[name], self._defaults[0])
         if serde is None or not serde.is_complete:
             serde = Serdes.BYTES
-        return json_reader(serde.bind(f"{self._prefix}-{topic}", is_key=True), self._headers)
+        topic = f"{self._prefix}-{operator.inner_topic(name).topic}"
+        return json_reader(serde.bind(topic, is_key=True), self._headers)
 
     def _changelog(self, store: str) -> TopicFormat:
         builder = self._topology.stores[store]
@@ -248,9 +252,9 @@ class _Finder:
         for operator in self._operators(ForeignKeyReceive):
             if operator.store != store:
                 continue
-            left = next((o.key_serde for o in self._operators(ForeignKeyAnswer) if o.topic == operator.topic), None)
-            read_left = self._inner_key(left, f"{operator.topic}-pk")
-            read_foreign = self._inner_key(operator.foreign_key_serde, f"{operator.topic}-fk")
+            left = next(one for one in self._operators(ForeignKeyAnswer) if one.topic == operator.topic)
+            read_left = self._inner_key(left, "key_serde")
+            read_foreign = self._inner_key(operator, "foreign_key_serde")
             read_row = _unanswered_or(_subscription_reader(read_left), read_foreign)
             return _subscription_key_reader(read_foreign, read_left), read_row
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from processor_api.errors import ConfigError, StreamsError
@@ -18,7 +19,7 @@ from streams.cli.output.terminal import say
 from streams.cli.settings_options import add_settings_options
 from streams.cli.topology_function import APP_HELP
 from streams.kafka.topics.internal import changelog_name, full_name, topic_prefix
-from streams.registry.avro_evolution import complaints
+from streams.registry.avro_evolution import LEVELS, complaints, is_transitive
 
 if TYPE_CHECKING:
     from streams.config import StreamsConfig
@@ -39,18 +40,18 @@ def add_parser(commands: Any) -> None:
         "check",
         "may the schemas of APP be registered?",
         _EXAMPLES,
-        "Compares the schema of each subject that APP writes or reads, those of its changelogs and repartition topics"
-        " too, with the registry, and registers nothing. Exit status: 1 if a schema would be refused, or is not there"
-        " and may not be registered, else 0.",
+        "Compares the schema of each subject that APP writes or reads, those of its changelogs, repartition topics and"
+        " foreign-key joins too, with the registry, and registers nothing. Exit status: 1 if a schema would be refused,"
+        " or is not there and may not be registered, else 0.",
     )
     parser.add_argument("topology", metavar="APP", help=APP_HELP)
     parser.add_argument(
         "--against",
         metavar="LEVEL",
         type=str.upper,
-        choices=("BACKWARD", "FORWARD", "FULL", "NONE"),
-        help="hold Avro schemas to BACKWARD, FORWARD, FULL or NONE, in place of the level that the registry has for the"
-        " subject",
+        choices=LEVELS,
+        help="hold Avro schemas to BACKWARD, FORWARD or FULL against the latest version, with _TRANSITIVE against all"
+        " versions, or to NONE, in place of the level that the registry has for the subject",
     )
     add_settings_options(parser)
     parser.set_defaults(command=run)
@@ -110,12 +111,23 @@ def _places(topology: Topology, config: StreamsConfig) -> Iterator[tuple[str, Se
         if builder.logging and name not in topology.source_changelogs:
             given.append((changelog_name(prefix, name), builder))
     given += [(one.topic, one.builder) for one in topology.global_stores.values()]
-    defaults = (config.default_key_serde, config.default_value_serde)
-    for topic, owner in given:
-        for own, default, is_key in zip((owner.key_serde, owner.value_serde), defaults, (True, False), strict=True):
-            serde = with_default(own, default)
-            if serde is not None and serde.is_complete:
-                yield f"the {'key' if is_key else 'value'}s of topic {topic}", serde, topic, is_key
+    found = [(own, topic, own is one.key_serde) for topic, one in given for own in (one.key_serde, one.value_serde)]
+    for own, topic, is_key in [*found, *_inside_of_joins(topology, prefix)]:
+        serde = with_default(own, config.default_key_serde if is_key else config.default_value_serde)
+        if serde is not None and serde.is_complete:
+            yield f"the {'key' if is_key else 'value'}s of topic {topic}", serde, topic, is_key
+
+
+def _inside_of_joins(topology: Topology, prefix: str) -> Iterator[tuple[Serde[Any] | None, str, bool]]:
+    """Yields the serdes inside of the messages of foreign-key joins, with the topics whose names they are bound to."""
+    from dsl.processors.joins.foreign_key import OwnSerdes
+
+    for node in topology.nodes.values():
+        operator = getattr(node, "supplier", None)
+        if isinstance(operator, OwnSerdes):
+            for name, serde in operator.own_serdes().items():
+                topic, is_key, _ = operator.inner_topic(name)
+                yield serde, f"{prefix}-{topic}", is_key
 
 
 def _finding(subject: Subject, level: str | None) -> Finding:
@@ -148,13 +160,15 @@ def _compared(subject: Subject, schema: SchemaText, level: str | None) -> Findin
             return ok(what, f"a new subject: the schema of {subject.name} will be registered")
         return fail(what, "it is not in the registry, and auto.register.schemas is false: register it first")
     if level is not None and schema.kind == AVRO == latest.schema.kind:
-        if found_complaints := complaints(level, schema.text, latest.schema.text):
-            return fail(what, f"{subject.name} is not {level} against version {latest.version}: {found_complaints[0]}")
+        formers = map(partial(client.version, name), client.versions(name)) if is_transitive(level) else [latest]
+        for former in formers:
+            if found_complaints := complaints(level, schema.text, former.schema.text):
+                against = f"{level} against version {former.version}"
+                return fail(what, f"{subject.name} is not {against}: {found_complaints[0]}")
     elif not client.is_compatible(name, schema):
         held = client.compatibility(name)
-        return fail(
-            what, f"{subject.name} is not compatible with version {latest.version} ({held or 'by the registry'})"
-        )
+        versions = "all versions" if held is not None and is_transitive(held) else f"version {latest.version}"
+        return fail(what, f"{subject.name} is not compatible with {versions} ({held or 'by the registry'})")
     if not subject.auto_register:
         return fail(what, "this version is not in the registry, and auto.register.schemas is false: register it first")
     return ok(what, f"{subject.name} may follow version {latest.version}")
