@@ -19,9 +19,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
+import orjson
+from pydantic import BaseModel, TypeAdapter
 
-from streams.serdes import Serdes, json_serde, pydantic_serde
+from streams.serdes import Serdes, json_serde, pydantic_serde, serde_of
 
 CALLS = 20_000
 HERE = Path(__file__).resolve().parents[1]
@@ -56,9 +57,16 @@ FLAT = {"id": "o-1234567", "customer": "ann", "amount": 12.5, "items": 3, "paid"
 LINES = {"id": "o-1234567", "lines": [{"item": "tea", "count": number, "price": 1.5} for number in range(5)]}
 
 
+def unchecked(model: Any) -> Any:
+    """A serde by pydantic alone."""
+    adapter = TypeAdapter(model)
+    return serde_of(adapter.serializer.to_json, adapter.validator.validate_json)
+
+
 def measured() -> dict[str, tuple[Any, Any]]:
     """Serdes and values by what they are."""
     plain, exact, key = json_serde(), json_serde(use_orjson=False), json_serde(sort_keys=True)
+    bare = serde_of(lambda value: orjson.dumps(value, None, orjson.OPT_APPEND_NEWLINE)[:-1], orjson.loads)
     order = Order(id="1", customer="ann", lines=[Line(item="tea", count=3)] * 3)
     payment = Payment(id="p-1", amount=12.5, at=NOON, note="thanks")
     return {
@@ -69,6 +77,9 @@ def measured() -> dict[str, tuple[Any, Any]]:
         "json, 7 fields": (plain, FLAT),
         "json, 7 fields, one is None": (plain, {**FLAT, "n": None}),
         "json, 5 objects in a list": (plain, LINES),
+        "orjson alone, 7 fields": (bare, FLAT),
+        "orjson alone, 7 fields, one is None": (bare, {**FLAT, "n": None}),
+        "orjson alone, 5 objects in a list": (bare, LINES),
         "json, with a datetime": (plain, {**FLAT, "at": NOON}),
         "json without orjson, 7 fields": (exact, FLAT),
         "json as key, text": (key, "o-1234567"),
@@ -76,6 +87,8 @@ def measured() -> dict[str, tuple[Any, Any]]:
         "model, 3 models in a list": (pydantic_serde(Order), order),
         "model, float and datetime": (pydantic_serde(Payment), payment),
         "model, the same, one is None": (pydantic_serde(Payment), payment.model_copy(update={"note": None})),
+        "pydantic alone, 3 models in a list": (unchecked(Order), order),
+        "pydantic alone, float and datetime": (unchecked(Payment), payment),
         "model, a field of Any": (pydantic_serde(Open), Open(id="1", anything=[1, 2])),
     }
 
@@ -126,7 +139,7 @@ def main(given: list[str] | None = None) -> None:
             for name, value in round_of(checkout).items():
                 least[name] = min(value, least.get(name, value))
     for name in best[0]:
-        print(f"{name:44}" + "".join(f"{least[name]:10,.0f} ns" for least in best))
+        print(f"{name:46}" + "".join(f"{least[name]:10,.0f} ns" for least in best))
 
 
 if __name__ == "__main__":

@@ -57,8 +57,7 @@ _PLAIN = frozenset(("str", "int", "bool", "float", "none"))
 """Kinds of schemas whose values JSON tells apart, so that a union of them comes back."""
 _is_east, _is_west = re.compile(rb'\+[0-9]{2}:[0-9]{2}"').search, re.compile(rb'-[0-9]{2}:[0-9]{2}"').search
 """Find a time in a zone other than UTC, whose offset may be cut to minutes."""
-_has_long_integer = re.compile(rb"[0-9]{4301}").search
-"""Finds an integer with more digits than Python reads."""
+_long_integer = re.compile(rb"[0-9]{4301}").search
 MOST_DIGITS = 4300
 PLUS = ord("+")
 
@@ -100,9 +99,14 @@ class ModelShape(NamedTuple):
                 return True
             if subclasses and any(map(call, subclasses)):
                 return True
-            return len(data) > MOST_DIGITS and _has_long_integer(data) is not None
+            return has_long_integer(data)
 
         return doubt
+
+
+def has_long_integer(data: bytes) -> bool:
+    """Returns whether there may be an integer with more digits than Python reads."""
+    return len(data) > MOST_DIGITS and _long_integer(data) is not None
 
 
 def shape_of(schema: Any) -> ModelShape:

@@ -18,7 +18,8 @@ from processor_api.user_code.given_values import check_flags
 from streams.schemas.json_schemas import schema_of_json
 from streams.serdes.functions import MadeSerde
 from streams.serdes.json import json_serde
-from streams.serdes.model_forms import difference, one_form, shape_of
+from streams.serdes.model_check import exact_check
+from streams.serdes.model_forms import MOST_DIGITS, difference, has_long_integer, one_form, shape_of
 
 T = TypeVar("T")
 
@@ -160,7 +161,7 @@ def pydantic_serde(model: Any, *, exclude_none: bool = False, exclude_unset: boo
         shape = shape._replace(is_uncertain=True, has_many_forms=True)
     read = adapter.validator.validate_json
 
-    def write(value: Any) -> bytes:
+    def write_looked_at(value: Any) -> bytes:
         is_model = not checked or type(value) is model
         if not is_model and not isinstance(value, model):  # pydantic writes a dataclass as an empty object
             raise TypeError(f"{name}: expected {model.__name__}, got {type(value).__name__}")
@@ -168,6 +169,10 @@ def pydantic_serde(model: Any, *, exclude_none: bool = False, exclude_unset: boo
         if doubt(data, value) or not is_model:
             _check_read_back(name, read, data, value)
         return data
+
+    # Where it is told what to do about warnings, pydantic takes a microsecond to read that.
+    is_exact = None if shape.is_uncertain else exact_check(adapter.core_schema)
+    write = write_looked_at if is_exact is None else _quick(is_exact, write_json, write_looked_at)
 
     def write_key(value: Any) -> bytes:
         if exclude_unset:
@@ -187,6 +192,25 @@ def pydantic_serde(model: Any, *, exclude_none: bool = False, exclude_unset: boo
         validate=adapter.validate_python,
         write_key=write_key if shape.has_many_forms else None,
     )
+
+
+def _quick(
+    is_exact: Callable[[Any], bool], write_json: Callable[..., bytes], write: Callable[[Any], bytes]
+) -> Callable[[Any], bytes]:
+    """Returns a function that writes exact values at once, and all others by ``write``."""
+
+    def write_quick(value: Any) -> bytes:
+        try:
+            exact = is_exact(value)
+        except Exception:  # a field that is not there, or a method of the user's
+            exact = False
+        if exact:
+            data = write_json(value, by_alias=True)
+            if len(data) <= MOST_DIGITS or not has_long_integer(data):
+                return data
+        return write(value)
+
+    return write_quick
 
 
 def _check_read_back(name: str, read: Callable[[bytes], Any], data: bytes, value: Any) -> None:
