@@ -72,8 +72,8 @@ def add_parser(commands: Any, help_text: str) -> None:
 
 
 @dataclass(frozen=True)
-class _Member:
-    """A member of the group with its tasks."""
+class MemberTasks:
+    """A member of a group with its tasks and copies."""
 
     info: GroupMember
     tasks: tuple[TaskId, ...]
@@ -139,7 +139,7 @@ def run(arguments: argparse.Namespace, *, clients: KafkaClients | None = None) -
             return _list(admin, as_json=arguments.json)
         group = admin.describe_group(target.config.application_id)
         existing = admin.topics()
-        members = _members(target, admin, group, existing)
+        members = members_of(target.config.application_id, admin, group, existing)
         with connection.consumer() as consumer:
             lags = lags_of(target, admin, consumer, existing)
     if arguments.json:
@@ -177,18 +177,22 @@ def _list(admin: Admin, *, as_json: bool) -> int:
 # ------------------------------------------------------------------ members and tasks
 
 
-def _members(target: Target, admin: Admin, group: GroupInfo, existing: Mapping[str, TopicInfo]) -> list[_Member]:
-    """Returns the members with their tasks, as the group's control topics and its plan of exchanged tasks say."""
+def members_of(
+    application_id: str, admin: Admin, group: GroupInfo, existing: Mapping[str, TopicInfo]
+) -> list[MemberTasks]:
+    """Returns the members of a group with their tasks, as its control topics and its plan of exchanged tasks say.
+
+    :param existing: the topics of the cluster.
+    """
     from streams.kafka.membership.task_slots import SlotPlan
 
-    prefix = target.config.application_id
-    subtopologies = control_topics(prefix, existing)
+    subtopologies = control_topics(application_id, existing)
     slots_of = {
         TopicPartition(topic, n): TaskId(part, n)
         for topic, part in subtopologies.items()
         for n in range(existing[topic].partitions)
     }
-    found = admin.group_offsets(prefix, list(slots_of)) if slots_of else {}
+    found = admin.group_offsets(application_id, list(slots_of)) if slots_of else {}
     texts = {slots_of[place]: one.metadata for place, one in found.items()}
     plan = SlotPlan.decode(texts.get(min(slots_of.values()), "")) if slots_of else SlotPlan()
     members = sorted(group.members, key=lambda one: (one.client_id, one.member_id))
@@ -197,17 +201,17 @@ def _members(target: Target, admin: Admin, group: GroupInfo, existing: Mapping[s
     ]
 
 
-def _member(info: GroupMember, slots: Sequence[TaskId], plan: SlotPlan, texts: Mapping[TaskId, str]) -> _Member:
+def _member(info: GroupMember, slots: Sequence[TaskId], plan: SlotPlan, texts: Mapping[TaskId, str]) -> MemberTasks:
     from streams.kafka.membership.slot_reports import Coming, report_in
 
     if info.tasks is not None:
-        return _Member(info, tuple(sorted(info.tasks)), dict.fromkeys(sorted(info.standby)))
+        return MemberTasks(info, tuple(sorted(info.tasks)), dict.fromkeys(sorted(info.standby)))
     report = report_in(texts.get(max(slots, default=TaskId(0, 0)), ""))
     if report is None or report.member != (info.instance_id or info.member_id):
         fills = any(place.topic.endswith("-changelog") for place in info.partitions)
-        return _Member(info, tuple(sorted(map(plan.task, slots))), fills=fills)
+        return MemberTasks(info, tuple(sorted(map(plan.task, slots))), fills=fills)
     copies: Mapping[TaskId, int | None] = dict(sorted(report.lags.items()))
-    return _Member(info, tuple(sorted(map(plan.task, slots))), copies, report.coming is Coming.FILLING)
+    return MemberTasks(info, tuple(sorted(map(plan.task, slots))), copies, report.coming is Coming.FILLING)
 
 
 def control_topics(prefix: str, existing: Mapping[str, TopicInfo]) -> dict[str, int]:
@@ -327,7 +331,7 @@ def _upgrade(arguments: argparse.Namespace, target: Target, admin: Admin, consum
 # ------------------------------------------------------------------ printing
 
 
-def _print(group: GroupInfo, members: list[_Member], lags: list[GroupLag]) -> None:
+def _print(group: GroupInfo, members: list[MemberTasks], lags: list[GroupLag]) -> None:
     assignor = f", assignor {group.assignor}" if group.assignor else ""
     state = "does not exist" if group.state == "dead" else f"is {group.state}"
     protocol = "" if group.protocol == "classic" else f" (protocol {group.protocol})"
@@ -359,11 +363,11 @@ def _print(group: GroupInfo, members: list[_Member], lags: list[GroupLag]) -> No
                 say(f"{some}, cannot be read before an open transaction of a producer ends")
 
 
-def _tasks(one: _Member) -> str:
+def _tasks(one: MemberTasks) -> str:
     return ", ".join(map(str, one.tasks)) or "none"
 
 
-def _copies(one: _Member) -> str:
+def _copies(one: MemberTasks) -> str:
     """Returns the copies of a member in words, with how far those are behind that are not near."""
     texts = [f"{task} (lacks up to {lag})" if lag else str(task) for task, lag in one.copies.items()]
     return ", ".join([*texts, *(["fills copies"] if one.fills else [])]) or "none"
@@ -384,7 +388,7 @@ def _without(lags: list[GroupLag]) -> str:
     return f"; nothing is committed for {counted(number, 'partition')}" if number else ""
 
 
-def _as_json(group: GroupInfo, members: list[_Member], lags: list[GroupLag]) -> dict[str, Any]:
+def _as_json(group: GroupInfo, members: list[MemberTasks], lags: list[GroupLag]) -> dict[str, Any]:
     return {
         "group": group.name,
         "state": group.state,

@@ -27,7 +27,7 @@ LARGEST = 64 << 20
 class Seen:
     """Holds the workers as they were at one moment, and what could not be asked."""
 
-    workers: tuple[WorkerStatus, ...]
+    workers: tuple[WorkerStatus, ...] = ()
     problems: tuple[str, ...] = ()
 
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from processor_api.clock import SystemClock
+from processor_api.clock import Clock, SystemClock
 from processor_api.errors import ConfigError, StreamsError
 from processor_api.task_id import TopicPartition
 from processor_api.topology.nodes import SourceNode
 from processor_api.topology.subtopology import task_subtopologies
 from processor_api.topology.topology import Topology
+from streams.cli.cluster.groups import MemberTasks, members_of
+from streams.cli.cluster.workers import Look, Seen
+from streams.cli.doctor.copy_checks import WHAT as COPIES
+from streams.cli.doctor.copy_checks import WantedCopies, copy_findings
 from streams.cli.output.findings import Finding, Verdict, fail, fails, ok, warn
 from streams.kafka.membership.control_topics import control_topic
 from streams.kafka.ports import Admin, Consumer
@@ -37,6 +41,7 @@ from streams.kafka.wire import error_codes
 from streams.kafka.wire.client_settings import ClientSettings
 from streams.kafka.wire.describe import GroupDescription, describe_cluster, describe_group, find_transaction_coordinator
 from streams.runtime.plan.co_partitioned import MeetingTopics, meeting_topics
+from streams.runtime.plan.task_plan import plan_tasks
 
 # The checks of `streams doctor` on the rights (ACLs) of an application.
 
@@ -159,6 +164,9 @@ class CheckedCluster:
     of rights."""
     make_consumer: Callable[[], Consumer] | None = None
     """Makes a consumer of committed records, for topics that a former version has left; ``None`` skips that check."""
+    look: Look = Seen
+    """Asks the workers of this machine."""
+    clock: Clock = field(default_factory=SystemClock)
 
 
 def check_cluster(cluster: CheckedCluster) -> Iterable[Finding]:
@@ -259,6 +267,7 @@ def _by_librdkafka(cluster: CheckedCluster, group: str | None) -> Iterable[Findi
             existing = {name: info.partitions for name, info in admin.topics().items()}
             members = None if group is None else len(admin.group_members(group))
             left = list(_left(cluster, admin, existing))
+            copies = list(_copies(cluster, admin))
         finally:
             admin.close()
     except StreamsError as error:
@@ -271,6 +280,34 @@ def _by_librdkafka(cluster: CheckedCluster, group: str | None) -> Iterable[Findi
         yield from _topics_and_rights(cluster, cluster.topology, existing)
         yield from _key_places(cluster, cluster.topology, existing)
     yield from left
+    yield from copies
+
+
+def _copies(cluster: CheckedCluster, admin: Admin) -> Iterable[Finding]:
+    """Looks at the copies of tasks, if the application runs."""
+    group = cluster.group
+    if group is None:
+        return
+
+    def members() -> list[MemberTasks]:
+        return members_of(group, admin, admin.describe_group(group), admin.topics())
+
+    try:
+        if not admin.group_members(group):
+            return
+        settings, logged = cluster.settings, None
+        if cluster.topology is not None:
+            counts = {name: info.partitions for name, info in admin.topics().items()}
+            plans = plan_tasks(cluster.topology, settings, counts)
+            logged = frozenset(plan.subtopology for plan in plans if plan.changelogs)
+        wanted = WantedCopies(
+            replicas=int(settings.get("num.standby.replicas") or 0),
+            logged=logged,
+            acceptable_lag=int(settings.get("acceptable.recovery.lag") or 0),
+        )
+        yield from copy_findings(members, wanted, cluster.look, cluster.clock)
+    except StreamsError as error:
+        yield warn(COPIES, f"the copies of tasks could not be looked at: {error}")
 
 
 def _left(cluster: CheckedCluster, admin: Admin, existing: Mapping[str, int]) -> Iterable[Finding]:
@@ -279,7 +316,7 @@ def _left(cluster: CheckedCluster, admin: Admin, existing: Mapping[str, int]) ->
         return
     consumer = cluster.make_consumer()
     try:
-        found = find_left_topics(cluster.topology, cluster.settings, existing, admin, consumer, SystemClock())
+        found = find_left_topics(cluster.topology, cluster.settings, existing, admin, consumer, cluster.clock)
         members = admin.group_members(topic_prefix(cluster.settings)) if found.unread else ()
     except StreamsError as error:
         yield warn("deploy", f"topics of a former version could not be looked at: {error}")

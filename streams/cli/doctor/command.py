@@ -31,7 +31,8 @@ def add_parser(commands: Any) -> None:
         help="check what an application needs, and report what is wrong",
         description="Looks at this machine and, as far as settings are given, at the cluster: versions, limits, the"
         " state directory, the place of snapshots, brokers, the group, transactions, and the topics of APP with the"
-        " rights on them. Changes nothing, but for a small object that is written to state.snapshot.dir and deleted."
+        " rights on them; where workers run, also the copies of tasks that they keep. Changes nothing, but for a small"
+        " object that is written to state.snapshot.dir and deleted."
         " A line for each: ok, warn or fail. Exit status: 1 if anything fails, else 0.",
     )
     parser.add_argument("topology", metavar="APP", nargs="?", help=APP_HELP)
@@ -113,6 +114,7 @@ def _of_snapshots(config: StreamsConfig, *, named: bool, on_cluster: bool) -> It
 
 
 def _on_the_cluster(config: StreamsConfig, topology: Topology | None, *, named: bool) -> Iterable[Finding]:
+    from streams.cli.cluster.workers import on_this_machine
     from streams.cli.doctor.cluster_checks import CheckedCluster, check_cluster
     from streams.config import clients
     from streams.kafka.confluent import ConfluentClients
@@ -126,6 +128,7 @@ def _on_the_cluster(config: StreamsConfig, topology: Topology | None, *, named: 
             group=config.application_id if named else None,
             topology=topology,
             make_consumer=lambda: ConfluentClients().consumer(clients.restore_consumer(config, _CLIENT_ID)),
+            look=on_this_machine(config.application_id),
             read_rights=lambda topics, new: read_rights(clients.admin(config, _CLIENT_ID), topics, new),
         )
     )
