@@ -11,7 +11,7 @@ from processor_api.errors import StateError
 from state.directory.inspect import StoredTask
 from state.engine.port import OFFSETS, POSITIONS, store_of
 from state.formats.offsets import COMPLETE_AT, SCHEMAS, TOPIC_ID, read_offset, schemas_key
-from state.registry.kinds import KINDS
+from state.registry.kinds import KINDS, family_reader
 from state.rocksdb.commit_numbers import COMMIT_PREFIX
 from state.rocksdb.errors import damaged
 from state.rocksdb.metadata import FAMILIES_KEY, FORMAT_KEY, check_format
@@ -22,11 +22,6 @@ from state.write_buffer.stored_rows import StoredFamily, StoredRow
 
 UNKNOWN = StoredFamily(StoredRow)
 """A family that no kind of this release has: bytes."""
-
-
-def family_reader(suffix: str) -> StoredFamily | None:
-    """Returns how the rows of a family are read; ``None`` if no kind has such a family."""
-    return next((kind.offline[suffix] for kind in KINDS.values() if suffix in kind.offline), None)
 
 
 def columns_of(suffixes: Collection[str]) -> list[str]:

@@ -30,6 +30,7 @@ from state.write_buffer.buffer import Log, LogMany
 from state.write_buffer.memory_budget import Budget
 from state.write_buffer.read_counts import ReadCounts
 from state.write_buffer.store_kind import Opening, OpenStore, Restore, StoreKind, restored_as_of
+from state.write_buffer.stored_rows import StoredFamily
 
 _known: dict[str, StoreKind] = {
     **store.KINDS,
@@ -112,6 +113,11 @@ def families_held(builder: StoreBuilder[Any, Any], engine: Engine) -> list[str]:
     """Returns `families_of`, with those of older kinds that have rows."""
     older = (f"{builder.name}.{suffix}" for suffix in kind_of(builder).older)
     return [*families_of(builder), *filter(engine.holds, older)]
+
+
+def family_reader(suffix: str) -> StoredFamily | None:
+    """Returns how the rows of a family are read without a store; ``None`` if no kind has such a family."""
+    return next((kind.offline[suffix] for kind in KINDS.values() if suffix in kind.offline), None)
 
 
 def expires(builder: StoreBuilder[Any, Any]) -> bool:

@@ -6,8 +6,8 @@ import struct
 
 import pytest
 
-from state.offline.stores import columns_of, family_reader, kind_of_families
-from state.registry.kinds import BUILT_IN, KINDS
+from state.offline.stores import columns_of, kind_of_families
+from state.registry.kinds import BUILT_IN, KINDS, family_reader
 from state.time_to_live.store import KINDS as EXPIRING
 from state.versioned.history import read_version_row
 from state.write_buffer.stored_rows import StoredRow

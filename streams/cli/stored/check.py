@@ -27,8 +27,9 @@ def add_parser(commands: Any) -> None:
         "check",
         help="say whether a new version reads the rows on disk",
         description="Compares the serdes of each store of a new version with those by which the rows on disk were"
-        " written, field by field. Where nothing is known of these, some rows are read. A line for each store of each"
-        " task: ok, warn or fail. Exit status: 1 if anything fails, else 0. Works while the worker runs.",
+        " written, field by field. Where nothing is known of these, some rows are read, and all of them where values of"
+        " a version before the last one may be there. A line for each store of each task: ok, warn or fail. Exit"
+        " status: 1 if anything fails, else 0. Works while the worker runs.",
     )
     parser.add_argument("--new", dest="topology", metavar="APP", required=True, help="the new version, such as app.py")
     add_place_options(parser)
@@ -64,38 +65,30 @@ def _findings(place: StorePlace, topology: Topology) -> Iterator[Finding]:
 
 
 def _of_store(place: StorePlace, topology: Topology, reader: DatabaseReader, store: StoredStore) -> Finding:
-    from state.offline.stores import schemas_of
-    from streams.schemas import store_schemas
+    from state.offline.stores import scan, schemas_of
+    from streams.schemas.store_schemas import Fit, RowReading, compare, read_kept
 
     what = f"{store.task.name} {store.name}"
     key, value = serdes_of(store.name, topology, place.config)
-    found = store_schemas.compare(store_schemas.read_kept(schemas_of(reader, store)), key, value)
-    wrong = [f"{one.part}: {each}" for one in found for each in one.problems]
+    found = compare(read_kept(schemas_of(reader, store)), key, value)
+    wrong = [f"{one.part}: {each}" for one in found if one.fit is Fit.INCOMPATIBLE for each in one.problems]
     if wrong:
         return fail(what, "; ".join(wrong))
-    unknown = [one.part for one in found if one.fit is store_schemas.Fit.UNKNOWN]
-    if unknown:
-        return _tried(what, reader, store, {"key": key, "value": value}, unknown)
-    changed = [one.part for one in found if one.fit is store_schemas.Fit.COMPATIBLE]
+    older = [one for one in found if one.fit is Fit.OLDER]
+    unknown = [one.part for one in found if one.fit is Fit.UNKNOWN]
+    if older or unknown:
+        reading = RowReading(scan(reader, store), key, value, None if older else ROWS)
+        while not reading.read(ROWS):
+            pass
+        if reading.problem is not None:
+            because = "".join(f" ({'; '.join(one.problems)})" for one in older if one.problems)
+            return fail(what, f"{reading.problem}{because}")
+        if older:
+            return ok(
+                what, f"values of versions before the last one may be there, and all {reading.count} rows are read"
+            )
+        return ok(
+            what, f"nothing is known of the form of its {' and '.join(unknown)}; {reading.count} rows can be read"
+        )
+    changed = [one.part for one in found if one.fit is Fit.COMPATIBLE]
     return ok(what, f"another form of its {' and '.join(changed)}, which is read" if changed else "the same form")
-
-
-def _tried(what: str, reader: DatabaseReader, store: StoredStore, serdes: dict[str, Any], parts: list[str]) -> Finding:
-    """Reads some rows, whose keys and values no schema is known of."""
-    from itertools import islice
-
-    from processor_api.texts import kind_and_text, repr_of
-    from state.offline.stores import scan
-
-    read = 0
-    for row in islice(scan(reader, store), ROWS):
-        for part in parts:
-            given = row.key if part == "key" else row.value
-            for data in given if isinstance(given, list) else (given,):
-                try:
-                    if data is not None:
-                        serdes[part].deserialize(data)
-                except Exception as error:  # of a serde of the user
-                    return fail(what, f"{part} {repr_of(data)} cannot be read: {kind_and_text(error)}")
-        read += 1
-    return ok(what, f"nothing is known of the form of its {' and '.join(parts)}; {read} rows could be read")

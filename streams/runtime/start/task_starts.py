@@ -12,6 +12,7 @@ from streams.runtime.snapshots.snapshot_starts import SnapshotStarts
 from streams.runtime.start.orphaned_transactions import OrphanedTransactions
 from streams.runtime.start.standby_tasks import StandbyTasks
 from streams.runtime.start.start_offsets import StartOffsets, Starts
+from streams.runtime.start.stored_schemas import SchemaChecks
 from streams.runtime.start.task_opener import TaskOpener
 from streams.runtime.start.task_restores import TaskRestores
 from streams.runtime.tasks.task import Task, TaskState
@@ -36,6 +37,7 @@ class TaskStarts:
     :param snapshots: starts tasks without state from snapshots.
     :param restores: finds what the stores lack, and has it restored.
     :param standbys: the copies that the thread keeps of tasks of other processes.
+    :param schemas: refuses a task whose stores have rows that its version cannot read.
     """
 
     def __init__(
@@ -46,8 +48,10 @@ class TaskStarts:
         snapshots: SnapshotStarts,
         restores: TaskRestores,
         standbys: StandbyTasks,
+        schemas: SchemaChecks,
     ) -> None:
         self.standbys = standbys
+        self.schemas = schemas
         self._opener = opener
         self._orphans = orphans
         self.offsets = offsets
@@ -115,6 +119,7 @@ class TaskStarts:
     def stop(self, id_: TaskId) -> None:
         """Gives up the start of a task: it begins again, or the task is closed."""
         self._found.pop(id_, None)
+        self.schemas.stop(id_)
         self.snapshots.stop(id_)
         self.restores.stop(id_)
 

@@ -7,7 +7,7 @@ commit brought to the engines is noted when it is over.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 from processor_api.errors import DamagedStateError
 from processor_api.stores.suppliers import CustomStoreSupplier
 from processor_api.task_id import TaskId, TopicPartition
+from processor_api.texts import kind_and_text
 from state.directory.metadata import DATABASE
 from state.engine.port import OFFSETS, POSITIONS, Batch, Engine
 from state.engine.repair_hints import rebuild_store, rebuild_task
@@ -28,7 +29,8 @@ from state.formats.offsets import (
     write_offset,
     write_time,
 )
-from state.registry.kinds import families_held, family_of
+from state.registry.kinds import families_held, family_of, family_reader
+from state.write_buffer.stored_rows import StoredRow
 from streams.runtime.plan.task_plan import TaskPlan
 from streams.runtime.processing.inputs import InputQueue
 
@@ -178,6 +180,29 @@ class StoredProgress:
         """Whether the store's engine holds anything of it."""
         engine = self.engine_of(store)
         return any(map(engine.holds, families_held(self._plan.topology.stores[store], engine)))
+
+    def rows(self, store: str) -> Iterator[StoredRow]:
+        """Yields the rows of a store as they stand; none of a kind whose rows are read by its stores alone.
+
+        :raises DamagedStateError: if one does not belong to its family.
+        """
+        engine = self.engine_of(store)
+        for family in families_held(self._plan.topology.stores[store], engine):
+            how = family_reader(family.removeprefix(f"{store}."))
+            if how is None:
+                continue
+            for key, row in engine.family(family).range():
+                try:
+                    found = how.read(key, row)
+                except Exception as error:  # whatever a damaged row does to its reader
+                    raise DamagedStateError(
+                        f"a row of store {store!r} is damaged: {kind_and_text(error)}; {rebuild_store(store)}",
+                        path=self._database,
+                        store=store,
+                        task=str(self._task),
+                    ) from error
+                if found is not None:
+                    yield found
 
     def _schemas_key(self, store: str) -> bytes:
         return schemas_key(family_of(self._plan.topology.stores[store]))

@@ -22,7 +22,6 @@ from streams.runtime.plan.plans import PlanBook, Plans
 from streams.runtime.plan.task_plan import TaskPlan
 from streams.runtime.snapshots.snapshot_starts import SnapshotDownload
 from streams.runtime.start.standby_tasks import StandbyTasks
-from streams.runtime.start.stored_schemas import check_schemas
 from streams.runtime.start.task_starts import TaskStarts
 from streams.runtime.tasks.commit import Committer
 from streams.runtime.tasks.retry import Retry
@@ -325,20 +324,25 @@ class TaskManager:
         until = self._clock.monotonic() + STARTING_S
         try:
             for task in self._starts.restored(self._tasks.opened):
-                starts.update(self._run(task))
+                if self._reads_rows(task, until):
+                    starts.update(self._run(task))
                 if self._clock.monotonic() >= until:
                     return
         finally:
             # Also after an error: the tasks that run by now have to be read.
             self._consumer.assign(starts)
 
+    def _reads_rows(self, task: Task, until: float) -> bool:
+        """Returns whether it is known that this version reads the rows of a task's stores."""
+        with working_on(task.id):
+            task.stores.finish_bulk_load()
+            return self._starts.schemas.passed(task, until)
+
     def _run(self, task: Task) -> dict[TopicPartition, int]:
         """Runs a task; returns where it reads from."""
         start = self._starts.finish(task)
         self._committer.begin()  # its processors may write when they are initialised
         with working_on(task.id):
-            task.stores.finish_bulk_load()
-            check_schemas(task)
             task.start(self._committer.collector, start.inputs, start.changelog_ends)
         self._tasks.runs(task, start.inputs)
         log.debug("task runs", extra={"task": str(task.id)})

@@ -46,6 +46,7 @@ from streams.runtime.snapshots.task_snapshots import TaskSnapshots
 from streams.runtime.start.orphaned_transactions import OrphanedTransactions
 from streams.runtime.start.standby_tasks import MarkReader, StandbyStarts, StandbyTasks
 from streams.runtime.start.start_offsets import StartOffsets
+from streams.runtime.start.stored_schemas import SchemaChecks
 from streams.runtime.start.task_opener import TaskOpener
 from streams.runtime.start.task_restores import TaskRestores
 from streams.runtime.start.task_starts import TaskStarts
@@ -515,7 +516,7 @@ def _thread_tasks(
     snapshots = SnapshotStarts(place, clients, clock)
     begins = StandbyStarts(application, clients.admin, opener, restores, snapshots)
     standbys = StandbyTasks(begins, follower, marks, clock)
-    starts = TaskStarts(opener, orphans, offsets, snapshots, restores, standbys)
+    starts = TaskStarts(opener, orphans, offsets, snapshots, restores, standbys, SchemaChecks(clock))
     tasks, ownership = ThreadTasks(), Ownership(process.plans, plans)
     retry = Retry(clock, 0, 0, config.task_timeout_ms)
     return tasks, TaskManager(tasks, ownership, starts, clients.consumer, committer, retry, clock)
