@@ -12,17 +12,21 @@ import decimal
 import json
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from processor_api.errors import ConfigError
-from processor_api.texts import MOST_VALUE, cut, repr_of
+from processor_api.texts import MOST_VALUE, cut, kind_and_text, repr_of
 from processor_api.user_code.given_values import is_of
 from streams.registry.avro_evolution import problems
-from streams.registry.avro_models import from_avro, is_flat, schema_of, to_avro
+from streams.registry.avro_models import from_avro, has_plain_fields, is_flat, is_record, schema_of, to_avro
 from streams.registry.bound import SchemaFormat
 from streams.registry.schemas import AVRO, Registered, SchemaError, SchemaReference, SchemaText
+from streams.serdes.model_check import exact_check
+from streams.serdes.model_forms import difference, shape_of
+from streams.serdes.pydantic_model import core_schema_of
 
 if TYPE_CHECKING:
     from streams.registry.client import RegistryClient
@@ -42,6 +46,7 @@ stack."""
 _NAMED = ("record", "error", "enum", "fixed")
 _PRIMITIVE = frozenset({"null", "boolean", "string", "bytes", "int", "long", "float", "double"})
 _INT, _LONG = 1 << 31, 1 << 63
+_DOUBLE = 1 << 1023
 _LARGEST_FLOAT = 3.4028235677973366e38
 _OF_PYTHON: dict[type, SchemaText] = {
     kind: SchemaText(f'"{name}"')
@@ -151,9 +156,10 @@ class AvroFormat(SchemaFormat):
         full_names = {name.rpartition(".")[2]: name for name in named}
         convert = None if self.model is None else to_avro(self.model, full_names)
         fits, explain = _checks(parsed, named)
-        out = BytesIO
+        out, lossless = BytesIO, _lossless_check(self.model)
 
-        def write(value: Any) -> bytes:
+        def write(given: Any) -> bytes:
+            value = given
             if convert is not None:
                 value = convert(value)
             elif type(value) is GenericRecord:
@@ -165,8 +171,29 @@ class AvroFormat(SchemaFormat):
             if not known:
                 explain(value)
             stream = out()
-            schemaless_writer(stream, parsed, value)
-            return prefix + stream.getvalue()
+            try:
+                schemaless_writer(stream, parsed, value)
+            except (ArithmeticError, TypeError, ValueError):  # the quick check does not look into decimals
+                explain(value)
+                raise
+            data = stream.getvalue()
+            if lossless is not None and not lossless(given):
+                check_read_back(given, data)
+            return prefix + data
+
+        @cache
+        def reader() -> Callable[[bytes], Any]:
+            return self.reader(Registered(schema, 0), client, 0)
+
+        rounds = '"float"' in schema.text  # to 32 bits, as is documented: what is read is not compared then
+
+        def check_read_back(given: Any, data: bytes) -> None:
+            try:
+                found = reader()(data)
+            except ValueError as error:
+                raise SchemaError(f"what it is written as could not be read: {kind_and_text(error)}") from error
+            if found != given and not rounds and (wrong := difference(found, given)) is not None:
+                raise SchemaError(wrong)
 
         return write
 
@@ -215,6 +242,28 @@ class AvroFormat(SchemaFormat):
                 raise SchemaError("the data are nested too deep") from None
 
         return read_deep
+
+
+def _lossless_check(model: Any) -> Callable[[Any], bool] | None:
+    """Returns the function that says of an object whether it surely comes back as it is; ``None`` where all do that
+    the schema lets through."""
+    if model is None or (isinstance(model, type) and model in (*_OF_PYTHON, *_LOGICAL.values())):
+        return None
+    schema = core_schema_of(model)
+    is_uncertain = shape_of(schema).is_uncertain
+    if is_flat(model) or (is_record(model) and not is_uncertain and has_plain_fields(model)):
+        return None
+    exact = None if is_uncertain else exact_check(schema)
+    if exact is None:
+        return lambda value: False
+
+    def lossless(value: Any) -> bool:
+        try:
+            return exact(value)
+        except Exception:  # a field that is not there, or a method of the user's
+            return False
+
+    return lossless
 
 
 def _text_of(given: Any) -> str:
@@ -359,7 +408,11 @@ class _QuickCheck:
         logical = schema.get("logicalType")
         if logical in _LOGICAL:
             found = f"type({v}) is {_LOGICAL[logical].__name__}"
-            return f"({found} and {v}.tzinfo is not None)" if logical in _AWARE else f"({found})"
+            if _LOGICAL[logical] in (datetime.time, datetime.datetime):
+                found += f" and {v}.tzinfo is {'not ' if logical in _AWARE else ''}None"
+            if logical.endswith("-millis"):
+                found += f" and not {v}.microsecond % 1000"
+            return f"({found})"
         kind = schema["type"]
         if kind in _PRIMITIVE:
             return self._primitive(kind, v)
@@ -454,12 +507,40 @@ def _complaint(schema: Any, value: Any, place: str, named: Mapping[str, Any]) ->
 def _complaint_of_logical(schema: Any, logical: str, value: Any, place: str) -> str | None:
     kind = schema["type"]
     if isinstance(value, _LOGICAL[logical]) and (logical != "date" or not isinstance(value, datetime.datetime)):
-        if logical in _AWARE and value.tzinfo is None:
-            return f"{_field(place)}: the time {value.isoformat()} has no time zone: give it one, such as datetime.UTC"
-        return None
+        check = _complaint_of_decimal if logical == "decimal" else _complaint_of_time
+        return check(schema, value, place)
     underlying = {name: one for name, one in schema.items() if name != "logicalType"}
     if logical in ("decimal", "uuid") or _complaint(underlying if kind == "fixed" else kind, value, place, {}):
         return _no(logical, value, place)
+    return None
+
+
+def _complaint_of_decimal(schema: Any, value: decimal.Decimal, place: str) -> str | None:
+    precision, scale = schema["precision"], schema.get("scale", 0)
+    if not value.is_finite():
+        return _no("number", value, place)
+    _, digits, exponent = value.as_tuple()
+    assert isinstance(exponent, int)
+    if -exponent > scale:
+        return f"{_field(place)} has {-exponent} digits behind the point, and its type {scale}: {repr_of(value)}"
+    if len(digits) + exponent + scale > precision and value:
+        return f"{_field(place)} has more than {precision - scale} digits before the point: {repr_of(value)}"
+    return None
+
+
+def _complaint_of_time(schema: Any, value: Any, place: str) -> str | None:
+    """Returns what of a date or a time the schema does not keep."""
+    logical = schema["logicalType"]
+    zone = getattr(value, "tzinfo", None)
+    if logical in _AWARE and zone is None:
+        return f"{_field(place)}: the time {value.isoformat()} has no time zone: give it one, such as datetime.UTC"
+    if logical not in _AWARE and zone is not None:
+        return f"{_field(place)}: the time {value.isoformat()} has a time zone, which {logical} does not keep"
+    if logical.endswith("-millis") and value.microsecond % 1000:
+        return (
+            f"{_field(place)}: the time {value.isoformat()} has microseconds, and {logical} keeps milliseconds: cut"
+            " them off, such as with .replace(microsecond=time.microsecond // 1000 * 1000)"
+        )
     return None
 
 
@@ -509,7 +590,7 @@ def _is_primitive(kind: str, value: Any) -> bool:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return False
     if kind == "double":
-        return True
+        return isinstance(value, float) or (abs(value) < _DOUBLE and float(value) == value)
     if kind == "float":
         return abs(value) <= _LARGEST_FLOAT or value != value or value in (float("inf"), -float("inf"))
     limit = _INT if kind == "int" else _LONG

@@ -15,6 +15,7 @@ import types
 import typing
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import Annotated, Any, Literal, NamedTuple, Union
 
 from processor_api.errors import ConfigError
@@ -90,7 +91,8 @@ class _Field(NamedTuple):
     default: Any
 
 
-def _is_record(given: Any) -> bool:
+def is_record(given: Any) -> bool:
+    """Returns whether a type is a class whose objects are records: a dataclass or a model of pydantic."""
     return isinstance(given, type) and (dataclasses.is_dataclass(given) or hasattr(given, "model_fields"))
 
 
@@ -156,7 +158,7 @@ class _Schemas:
             return {"type": "map", "values": self.of(arguments[1], f"{place}{{}}")}
         if isinstance(given, type) and issubclass(given, enum.Enum):
             return self._enum(given, place)
-        if _is_record(given):
+        if is_record(given):
             return self._record(given, place)
         raise ConfigError(
             f"{place} has the type {repr_of(given)}, which has no Avro type: give it one with"
@@ -218,10 +220,14 @@ class _Schemas:
 
 def _without_annotations(given: Any) -> tuple[Any, tuple[Any, ...]]:
     extras: tuple[Any, ...] = ()
-    while typing.get_origin(given) is Annotated:
+    while typing.get_origin(given) is Annotated or isinstance(given, typing.NewType):
+        if isinstance(given, typing.NewType):
+            given = given.__supertype__
+            continue
         arguments = typing.get_args(given)
         given, extras = arguments[0], arguments[1:] + extras
-    return given, extras
+    # What pydantic's Field says of a dataclass is in a list of its own.
+    return given, tuple(one for extra in extras for one in (extra, *getattr(extra, "metadata", ())))
 
 
 def _decimal(extras: Sequence[Any], place: str) -> Any:
@@ -308,7 +314,7 @@ class _Converters:
             return dict if inner is None else lambda values: {key: inner(one) for key, one in values.items()}
         if isinstance(given, type) and issubclass(given, enum.Enum):
             return _value_of_enum
-        return self._record(given) if _is_record(given) else None
+        return self._record(given) if is_record(given) else None
 
     def _union(self, branches: tuple[Any, ...]) -> Convert | None:
         plain = [_without_annotations(branch)[0] for branch in branches]
@@ -319,14 +325,14 @@ class _Converters:
         by_class = [(typing.get_origin(one) or one, self.of(one)) for one in others]
         if all(convert is None for _, convert in by_class):
             return None
-        several = sum(_is_record(one) for one in others) > 1
+        several = sum(is_record(one) for one in others) > 1
         full_names = self._full_names
 
         def convert(value: Any) -> Any:
             for kind, inner in by_class:
                 if isinstance(value, kind):
                     found = value if inner is None else inner(value)
-                    if several and _is_record(kind):
+                    if several and is_record(kind):
                         return full_names.get(kind.__name__, kind.__name__), found
                     return found
             return value
@@ -346,13 +352,15 @@ class _Converters:
 def _record_writer(given: type, fields: list[tuple[str, str, Convert | None]]) -> Convert:
     is_as_it_is = all(convert is None and attribute == name for attribute, name, convert in fields)
     kind: Any = given
-    is_dataclass = dataclasses.is_dataclass(given)
+    may_have_more = None if dataclasses.is_dataclass(given) else attrgetter("__pydantic_extra__")
     count = len(fields)
 
     def write(value: Any) -> Any:
         if not isinstance(value, kind):
             raise SchemaError(f"expected {given.__name__}, got {type(value).__name__}")
-        extra = None if is_dataclass else value.__pydantic_extra__
+        if type(value) is not kind:
+            raise SchemaError(f"it would come back as {given.__name__}, not {type(value).__name__}")
+        extra = None if may_have_more is None else may_have_more(value)
         if extra:
             raise SchemaError(f"{given.__name__} has fields that its schema has not: {', '.join(map(str, extra))}")
         found = {}
@@ -364,7 +372,7 @@ def _record_writer(given: type, fields: list[tuple[str, str, Convert | None]]) -
     def write_as_it_is(value: Any) -> Any:
         if type(value) is given:
             found = vars(value)
-            if len(found) == count:
+            if len(found) == count and (may_have_more is None or not may_have_more(value)):
                 return found
         return write(value)
 
@@ -418,9 +426,12 @@ def is_flat(model: Any) -> bool:
     """Returns whether a type is a dataclass whose fields are what Avro reads, so that they need not be looked at."""
     if not isinstance(model, type) or not dataclasses.is_dataclass(model):
         return False
+    return all(field.init for field in dataclasses.fields(model)) and has_plain_fields(model)
+
+
+def has_plain_fields(model: type) -> bool:
+    """Returns whether a record has only fields of types that Avro reads as they were written, and no records."""
     plain = (*_AS_THEY_ARE, datetime.datetime, decimal.Decimal)
-    if not all(field.init for field in dataclasses.fields(model)):
-        return False
     for field in _fields(model):
         given = _without_annotations(field.annotation)[0]
         is_union = typing.get_origin(given) in (Union, types.UnionType)
@@ -439,12 +450,12 @@ def _records_of_unions(model: Any) -> list[type]:
         given = _without_annotations(given)[0]
         arguments = typing.get_args(given)
         if typing.get_origin(given) in (Union, types.UnionType):
-            records = [one for a in arguments if _is_record(one := _without_annotations(a)[0])]
+            records = [one for a in arguments if is_record(one := _without_annotations(a)[0])]
             if len(records) > 1:
                 found.update(dict.fromkeys(records))
         for one in arguments:
             walk(one)
-        if _is_record(given) and given not in seen:
+        if is_record(given) and given not in seen:
             seen.add(given)
             for field in _fields(given):
                 walk(field.annotation)

@@ -314,7 +314,11 @@ class Subject:
     def failure(self, error: BaseException, what: str) -> SchemaError:
         """Returns the error of a record, with what is known of it."""
         text = plain_str(error)
-        if not isinstance(error, SchemaError):
+        if isinstance(error, EOFError):
+            text = f"the data end in the middle of a value{f' ({text})' if text else ''}"
+        elif isinstance(error, RecursionError):
+            text = "it is nested too deep, or holds itself"
+        elif not isinstance(error, SchemaError):
             text = f"{type(error).__name__}: {text}" if text else type(error).__name__
         return SchemaError(f"{self.name}, {what}: {text}")
 
@@ -425,10 +429,7 @@ class Readers:
             known, size = self._by_guid, GUID_SIZE
         else:
             raise self._subject.failure(
-                SchemaError(
-                    f"{len(data)} bytes that begin with {data[:4].hex() or 'nothing'} have no id of a schema: the first"
-                    " byte would be 0 or 1"
-                ),
+                SchemaError(_why_no_id(data)),
                 f"reading {self._subject.place}",
             )
         prefix = data[:size]
@@ -472,6 +473,13 @@ class Readers:
             f"GUID {uuid.UUID(bytes=data[1:GUID_SIZE])}" if is_guid else f"id {int.from_bytes(data[1:ID_SIZE], 'big')}"
         )
         return f"schema {name} (subject {self._subject.expected})"
+
+
+def _why_no_id(data: bytes) -> str:
+    size = {ID_MAGIC: ID_SIZE, GUID_MAGIC: GUID_SIZE}.get(data[:1])
+    if size is None and data:
+        return f"{len(data)} bytes that begin with {data[:4].hex()} have no id of a schema: the first would be 0 or 1"
+    return f"{len(data)} bytes are too few: the id of a schema in front of a value takes {size or ID_SIZE}"
 
 
 def reading(subject: Subject) -> Read:

@@ -78,14 +78,16 @@ class ModelShape(NamedTuple):
     """Whether there are times that may have a zone."""
     classes: tuple[type, ...] = ()
     """The classes in it; a value of a subclass loses the fields that it adds."""
+    has_literals: bool = False
+    """Whether there are literals, for which pydantic writes any other value too."""
     has_many_forms: bool = False
     """Whether equal values may have different bytes."""
 
     def doubt(self) -> Doubt:
         """Returns the function that is asked about each value that is written; it looks for no more than there is."""
-        if self.is_uncertain:
+        if self.is_uncertain or self.has_literals:
             return lambda data, value: True
-        _, has_floats, has_decimals, has_times, classes, _ = self
+        _, has_floats, has_decimals, has_times, classes, _, _ = self
         subclasses: list[Callable[[], Any]] = [kind.__subclasses__ for kind in classes]
 
         def doubt(data: bytes, value: Any) -> bool:  # each value of a topic comes by here
@@ -120,6 +122,7 @@ def shape_of(schema: Any) -> ModelShape:
         has_decimals="decimal" in kinds,
         has_times=not kinds.isdisjoint(("datetime", "time")),
         classes=tuple(node["cls"] for node in nodes[1:] if node.get("type") in ("model", "dataclass")),
+        has_literals="literal" in kinds,
         has_many_forms=is_uncertain or not kinds.isdisjoint(_MANY_FORMS),
     )
 

@@ -139,13 +139,8 @@ def pydantic_serde(model: Any, *, exclude_none: bool = False, exclude_unset: boo
     :raises TypeError: if pydantic can make nothing of it.
     """
     check_flags(exclude_none=exclude_none, exclude_unset=exclude_unset)
-    try:
-        adapter: TypeAdapter[Any] = TypeAdapter(model)
-        write_json = adapter.serializer.to_json
-    except Exception as error:
-        raise TypeError(
-            f"a model is a class that pydantic knows, got {repr_of(model)}: {kind_and_text(error)}"
-        ) from error
+    adapter = _adapter(model)
+    write_json = adapter.serializer.to_json
     to_json = partial(
         write_json,
         by_alias=True,
@@ -166,7 +161,7 @@ def pydantic_serde(model: Any, *, exclude_none: bool = False, exclude_unset: boo
         if not is_model and not isinstance(value, model):  # pydantic writes a dataclass as an empty object
             raise TypeError(f"{name}: expected {model.__name__}, got {type(value).__name__}")
         data: bytes = to_json(value)
-        if doubt(data, value) or not is_model:
+        if is_exact is not None or doubt(data, value) or not is_model:
             _check_read_back(name, read, data, value)
         return data
 
@@ -227,17 +222,30 @@ def _check_read_back(name: str, read: Callable[[bytes], Any], data: bytes, value
         raise ValueError(f"{name}: {wrong}")
 
 
+def core_schema_of(model: Any) -> Any:
+    """Returns the schema that pydantic has of a type.
+
+    :raises TypeError: if it can make nothing of the type.
+    """
+    return _adapter(model).core_schema
+
+
+def _adapter(model: Any) -> TypeAdapter[Any]:
+    try:
+        adapter: TypeAdapter[Any] = TypeAdapter(model)
+        assert adapter.validator is not None  # a class that is not defined to its end shows here
+    except Exception as error:
+        raise TypeError(
+            f"a model is a class that pydantic knows, got {repr_of(model)}: {kind_and_text(error)}"
+        ) from error
+    return adapter
+
+
 def validator_of(model: Any, *, from_json: bool = False) -> Callable[[Any], Any]:
     """Returns the function from an object of Python, such as a dict, to the value of a type that it stands for.
 
     :param from_json: whether the function takes a text of JSON in its place.
     :raises TypeError: if pydantic can make nothing of the type.
     """
-    try:
-        validator = TypeAdapter(model).validator
-        validate: Callable[[Any], Any] = validator.validate_json if from_json else validator.validate_python
-    except Exception as error:
-        raise TypeError(
-            f"a model is a class that pydantic knows, got {repr_of(model)}: {kind_and_text(error)}"
-        ) from error
-    return validate
+    validator = _adapter(model).validator
+    return validator.validate_json if from_json else validator.validate_python

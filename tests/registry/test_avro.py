@@ -9,7 +9,7 @@ import pickle
 import uuid
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import pytest
 from confluent_kafka.schema_registry import SchemaRegistryClient
@@ -22,6 +22,7 @@ from pydantic import BaseModel, Field
 from registry_contract import avro_record
 from streams import Avro, AvroType, SchemaRegistry
 from streams.registry.schemas import SchemaError
+from streams.serdes.model_forms import difference
 
 PLACE = SerializationContext("orders", MessageField.VALUE)
 INT = st.integers(-(1 << 31), (1 << 31) - 1)
@@ -273,15 +274,107 @@ def test_a_time_without_a_zone_is_refused(registry: SchemaRegistry) -> None:
         bound(Avro(datetime.datetime, registry=registry)).serialize(datetime.datetime(2024, 1, 1))  # noqa: DTZ001
 
 
+class Open(BaseModel):
+    count: int
+    model_config = {"extra": "allow"}
+
+
+class Limited(BaseModel):
+    count: int = Field(gt=0)
+
+
+@dataclass
+class Parcel(Item):
+    weight: int = 0
+
+
+@dataclass
+class Choice:
+    size: Literal["s", "m"]
+
+
+@dataclass
+class Box:
+    items: list[Item]
+
+
+@dataclass
+class Priced:
+    price: Annotated[Decimal, Field(max_digits=5, decimal_places=2)]
+
+
+@dataclass
+class Ratio:
+    value: float
+
+
+NINE = datetime.time(9, 0, 0, 1500)
+
+
+def negative() -> Limited:
+    made = Limited(count=1)
+    made.count = -1
+    return made
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "why"),
+    [
+        (Open, Open(count=1, more=2), "Open has fields that its schema has not: more"),  # type: ignore[call-arg]
+        (Limited, negative(), "could not be read: .*count: Input should be greater than 0"),
+        (Item, Parcel("tea"), "it would come back as Item, not Parcel"),
+        (Box, Box([Parcel("tea")]), "it would come back as Item, not Parcel"),
+        (Choice, Choice("xl"), "could not be read: .*size"),  # type: ignore[arg-type]
+        (Priced, Priced(Decimal("1234.50")), "field price has more than 3 digits before the point"),
+        (Priced, Priced(Decimal("1.505")), "field price has 3 digits behind the point, and its type 2"),
+        (Priced, Priced(Decimal("NaN")), "field price is no number"),
+        (Ratio, Ratio((1 << 53) + 1), "field value is no double"),
+        (datetime.time, NINE.replace(tzinfo=datetime.UTC), "has a time zone, which time-micros does not keep"),
+    ],
+    ids=lambda one: one.__name__ if isinstance(one, type) else "",
+)
+def test_a_value_that_would_not_come_back_is_refused_when_it_is_written(
+    registry: SchemaRegistry, kind: Any, value: Any, why: str
+) -> None:
+    with pytest.raises(SchemaError, match=why):
+        bound(Avro(kind, registry=registry)).serialize(value)
+
+
+@pytest.mark.parametrize("logical", ["timestamp-millis", "local-timestamp-millis", "time-millis"])
+def test_microseconds_are_refused_where_the_schema_keeps_milliseconds(registry: SchemaRegistry, logical: str) -> None:
+    zone = datetime.UTC if logical == "timestamp-millis" else None
+    exact: Any = datetime.datetime(2024, 1, 1, 9, 0, 0, 1000, zone)
+    if logical == "time-millis":
+        exact = exact.time()
+    schema = {"type": "int" if logical == "time-millis" else "long", "logicalType": logical}
+    serde = bound(Avro(schema=schema, registry=registry))
+    assert serde.deserialize(serde.serialize(exact)) == exact
+    with pytest.raises(SchemaError, match=f"has microseconds, and {logical} keeps milliseconds"):
+        serde.serialize(exact.replace(microsecond=1001))
+
+
+def test_what_pydantic_says_of_a_field_of_a_dataclass_counts(registry: SchemaRegistry) -> None:
+    serde = bound(Avro(Priced, registry=registry))
+    for price in ("123.45", "-999.99", "0", "0.00"):
+        assert serde.deserialize(serde.serialize(Priced(Decimal(price)))) == Priced(Decimal(price))
+
+
+@pytest.mark.parametrize("value", [Ratio(float("nan")), Ratio(float("inf")), Ratio(1 << 53), Box([Item("tea", 2)])])
+def test_what_comes_back_is_not_refused(registry: SchemaRegistry, value: Any) -> None:
+    serde = bound(Avro(type(value), registry=registry))
+    assert difference(serde.deserialize(serde.serialize(value)), value) is None
+
+
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (b"", "0 bytes that begin with nothing have no id of a schema"),
-        (b"\x00\x00", "2 bytes that begin with 0000 have no id"),
-        (b"\x05abcdef", "the first byte would be 0 or 1"),
+        (b"", "0 bytes are too few: the id of a schema in front of a value takes 5"),
+        (b"\x00\x00", "2 bytes are too few: the id of a schema in front of a value takes 5"),
+        (b"\x01\x00", "2 bytes are too few: the id of a schema in front of a value takes 17"),
+        (b"\x05abcdef", "7 bytes that begin with 05616263 have no id of a schema: the first would be 0 or 1"),
         (b"\x00\x00\x00\x00\x63abc", r"schema id 99: the registry mock://.* has no such schema"),
         (b"\x01" + bytes(16) + b"abc", "schema GUID 00000000-0000-0000-0000-000000000000"),
-        (b"\x00\x00\x00\x00\x01\x06te", "schema id 1 .subject orders-value.: EOFError"),
+        (b"\x00\x00\x00\x00\x01\x06te", "schema id 1 .subject orders-value.: the data end in the middle of a value"),
     ],
 )
 def test_data_that_cannot_be_read_name_topic_subject_and_id(registry: SchemaRegistry, data: bytes, why: str) -> None:

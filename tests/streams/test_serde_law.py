@@ -15,7 +15,7 @@ import sys
 import uuid
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given
@@ -328,6 +328,11 @@ def test_a_window_of_another_size_is_refused() -> None:
         serde.serialize("a")  # type: ignore[arg-type]
 
 
+@dataclasses.dataclass
+class Sized:
+    size: Literal["s", "m"]
+
+
 def test_the_error_says_where() -> None:
     with pytest.raises(ValueError, match=r"json: nan is not JSON; .* \(at \['lines'\]\[1\]\['price'\]\)"):
         Serdes.JSON.serialize({"lines": [{"price": 1.5}, {"price": math.nan}]})
@@ -339,6 +344,8 @@ def test_the_error_says_where() -> None:
         pydantic_serde(Hidden).serialize(Hidden(hidden=2))
     with pytest.raises(ValueError, match=r"pydantic Mixed: what it is written as could not be read: .*amount"):
         pydantic_serde(Mixed).serialize(Mixed(amount=math.nan))
+    with pytest.raises(ValueError, match=r"pydantic Sized: what it is written as could not be read: .*size"):
+        pydantic_serde(Sized).serialize(Sized("xl"))  # type: ignore[arg-type]
 
 
 def test_what_is_no_json_is_refused_by_each_reader() -> None:
