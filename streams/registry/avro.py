@@ -24,8 +24,8 @@ from streams.registry.avro_evolution import problems
 from streams.registry.avro_models import from_avro, has_plain_fields, is_flat, is_record, schema_of, to_avro
 from streams.registry.bound import SchemaFormat
 from streams.registry.schemas import AVRO, Registered, SchemaError, SchemaReference, SchemaText
-from streams.serdes.model_check import exact_check
-from streams.serdes.model_forms import difference, shape_of
+from streams.serdes.model_forms import difference
+from streams.serdes.model_shape import exact_check, shape_of
 from streams.serdes.pydantic_model import core_schema_of
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from processor_api.user_code.given_values import check_flags
 from streams.schemas.json_schemas import schema_of_json
 from streams.serdes.functions import MadeSerde
 from streams.serdes.json import json_serde
-from streams.serdes.model_check import exact_check
-from streams.serdes.model_forms import MOST_DIGITS, difference, has_long_integer, one_form, shape_of
+from streams.serdes.model_forms import difference, one_form
+from streams.serdes.model_shape import MOST_DIGITS, exact_check, has_long_integer, shape_of
 
 T = TypeVar("T")
 

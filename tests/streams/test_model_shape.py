@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field, TypeAdapter
 
 from streams import pydantic_serde
-from streams.serdes.model_check import exact_check
-from streams.serdes.model_forms import shape_of
+from streams.serdes.model_shape import exact_check, shape_of
 
 
 class Suit(enum.Enum):
