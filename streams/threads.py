@@ -6,11 +6,16 @@ which thread runs next and for how long a wait lasts.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
+
+from processor_api.clock import Clock
+from processor_api.errors import RetryableError, StreamsError
+from streams.log import RepeatedLines
 
 
 class ThreadKilled(BaseException):
@@ -159,3 +164,83 @@ class StoppableThread:
         if self._thread.ident is not None and not self.is_current():
             self._thread.join(timeout_s)
         return not self._thread.is_alive()
+
+
+class PeriodicCall:
+    """Makes a call from time to time on a thread of its own, one at a time, for one thread that takes its results.
+
+    The period is counted from the begin of a call. A thread that comes late, as after a pause, makes one call, and not
+    those that it has missed; a call that lasts longer than its period delays the next one. A call that cannot be
+    answered is logged, an equal line now and then, and made again when its time comes.
+
+    :param name: the name of the helper thread, which starts with the first call.
+    :param failed: the line for a call that failed.
+    :param tolerated: the errors that are logged so. Others are the caller's.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        clock: Clock,
+        threads: Threads,
+        failed: tuple[logging.Logger, str],
+        tolerated: type[StreamsError] = RetryableError,
+    ) -> None:
+        self._name, self._clock, self._threads, self._tolerated = name, clock, threads, tolerated
+        self._repeated, self._text = RepeatedLines(failed[0], clock), failed[1]
+        self._helper: Helper | None = None
+        self._pending: Pending | None = None
+        self._next = 0.0
+        self._is_closed = False
+        self.failures = 0
+        """How many calls have failed since one did not."""
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it is time for a call, and none is under way."""
+        return not self._is_closed and self._pending is None and self._clock.monotonic() >= self._next
+
+    def start(self, period_s: float, call: Callable[..., Any], *args: Any) -> None:
+        """Begins a call; the next one is due after ``period_s``, if :meth:`within` says nothing else. Does nothing
+        after :meth:`close`."""
+        if self._is_closed:
+            return
+        self._next = self._clock.monotonic() + period_s
+        self._helper = self._helper or self._threads.helper(self._name)
+        self._pending = self._helper.submit(call, *args)
+
+    def within(self, seconds: float) -> None:
+        """Has the next call due after so many seconds at the latest."""
+        self._next = min(self._next, self._clock.monotonic() + seconds)
+
+    def after(self, seconds: float) -> None:
+        """Has the next call due after so many seconds, and not before."""
+        self._next = self._clock.monotonic() + seconds
+
+    def take(self) -> Any | None:
+        """Returns the result of a call that has ended, once; ``None`` if there is none, or if it failed by an error
+        that is tolerated.
+
+        :raises BaseException: any other error of the call.
+        """
+        if self._pending is None or not self._pending.done():
+            return None
+        pending, self._pending = self._pending, None
+        try:
+            found = pending.result()
+        except self._tolerated as error:
+            self.failures += 1
+            self._repeated.log(self._text, error=str(error), failures=self.failures)
+            return None
+        self.failures = 0
+        return found
+
+    def close(self, *, wait: bool = False) -> None:
+        """Makes no more calls, and forgets what was not taken.
+
+        :param wait: whether a call that is under way is waited for.
+        """
+        self._is_closed, self._pending = True, None
+        if self._helper is not None:
+            self._helper.shutdown(wait=wait, cancel_futures=True)
+            self._helper = None

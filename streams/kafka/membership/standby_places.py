@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from processor_api.clock import Clock
-from processor_api.errors import RetryableError
 from processor_api.task_id import TaskId
 from streams.kafka.membership.control_topics import ControlTopics
 from streams.kafka.membership.group_picture import GroupPicture, Place, read_picture
@@ -25,8 +24,7 @@ from streams.kafka.membership.port import GroupTopology
 from streams.kafka.membership.slot_reports import COPIED, ON_DISK, OWNED
 from streams.kafka.membership.warm_up import WarmUp, WarmUpSettings
 from streams.kafka.ports import Admin
-from streams.log import RepeatedLines
-from streams.threads import SYSTEM_THREADS, Helper, Pending, Threads
+from streams.threads import SYSTEM_THREADS, PeriodicCall, Threads
 
 log = logging.getLogger("streams.membership")
 
@@ -207,14 +205,11 @@ class StandbyPlaces:
 
     def __init__(self, admin: Admin, clock: Clock, settings: StandbySettings, warm_up: WarmUp) -> None:
         self._admin = admin
-        self._clock = clock
         self._topics: ControlTopics | None = None
         self._settings = settings
         self._warm_up = warm_up
-        self._repeated = RepeatedLines(log, clock)
-        self._helper: Helper | None = None
-        self._pending: Pending | None = None
-        self._next = 0.0
+        failed = (log, "the group cannot be described; standby tasks stay where they are")
+        self._looks = PeriodicCall("standby-places", clock, settings.threads, failed)
         self.own: frozenset[TaskId] = frozenset()
         """The copies that this member is to keep besides those that it fills."""
         self._known = _KnownState(clock)
@@ -237,39 +232,31 @@ class StandbyPlaces:
         self._known.changed()
         self.own = (self.own | {task for task in gone if task.subtopology in logged}) - active
         if self._settings.replicas:
-            self._next = min(self._next, self._clock.monotonic() + AFTER_CHANGE_S)
+            self._looks.within(AFTER_CHANGE_S)
         else:
-            self._next = self._clock.monotonic() + KEPT_S
+            self._looks.after(KEPT_S)
 
     def poll(self, active: frozenset[TaskId]) -> None:
         """Takes a picture that has come, and has another one made when it is time.
 
         :param active: the tasks of this member; a picture with others is of another moment.
         """
-        now = self._clock.monotonic()
-        if self._pending is not None and self._pending.done():
-            pending, self._pending = self._pending, None
-            try:
-                picture = pending.result()
-            except RetryableError as error:
-                self._repeated.log("the group cannot be described; standby tasks stay where they are", error=str(error))
-                picture = None
-            if picture is not None and self._topics is not None:
-                self._warm_up.observe(picture)
-                self._take(picture, self._topics.topology, active)
+        picture: GroupPicture | None = self._looks.take()
+        if picture is not None and self._topics is not None:
+            self._warm_up.observe(picture)
+            self._take(picture, self._topics.topology, active)
         is_filling = self._warm_up.is_filling
-        if self._pending is not None or self._topics is None or not (self._settings.replicas or self.own or is_filling):
+        if self._topics is None or not (self._settings.replicas or self.own or is_filling):
             return
-        if now >= self._next:
-            self._next = now + (FILLING_INTERVAL_S if is_filling else PICTURE_INTERVAL_S)
-            self._helper = self._helper or self._settings.threads.helper("standby-places")
-            self._pending = self._helper.submit(partial(read_picture, self._admin, self._topics, with_ends=is_filling))
+        if self._looks.is_due:
+            period_s = FILLING_INTERVAL_S if is_filling else PICTURE_INTERVAL_S
+            self._looks.start(period_s, partial(read_picture, self._admin, self._topics, with_ends=is_filling))
 
     def _take(self, picture: GroupPicture, topology: GroupTopology, active: frozenset[TaskId]) -> None:
         settings = self._settings
         is_current = picture.is_alone and picture.held.get(settings.member) == active
         if not is_current or not picture.is_complete(topology.task_counts):
-            self._next = min(self._next, self._clock.monotonic() + AFTER_CHANGE_S)
+            self._looks.within(AFTER_CHANGE_S)
             return
         kept = standbys_of(picture, topology, settings.replicas, settings.tags)
         self._known.take(picture, kept)
@@ -277,9 +264,7 @@ class StandbyPlaces:
 
     def close(self) -> None:
         """Ends it, without waiting for a picture."""
-        if self._helper is not None:
-            self._helper.shutdown(wait=False, cancel_futures=True)
-            self._helper = None
+        self._looks.close()
 
 
 class MemberCopies:

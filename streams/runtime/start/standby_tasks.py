@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from processor_api.clock import Clock
-from processor_api.errors import DamagedStateError, DiskFullError, RetryableError, StreamsError
+from processor_api.errors import DamagedStateError, DiskFullError, StreamsError
 from processor_api.task_id import TaskId, TopicPartition
 from streams.kafka.ports import Admin, OffsetAndMetadata
 from streams.log import RepeatedLines, working_on
@@ -30,7 +30,7 @@ from streams.runtime.start.task_opener import TaskOpener
 from streams.runtime.start.task_restores import TaskRestores
 from streams.runtime.start.topic_ids import keep_changelog_ids, topics_of
 from streams.runtime.tasks.task import Task
-from streams.threads import SYSTEM_THREADS, Helper, Pending, Threads
+from streams.threads import SYSTEM_THREADS, PeriodicCall, Threads
 from streams.user_exits import as_error, passes
 
 log = logging.getLogger("streams.tasks")
@@ -92,12 +92,8 @@ class MarkReader:
     def __init__(self, application_id: str, admin: Admin, clock: Clock, threads: Threads = SYSTEM_THREADS) -> None:
         self._application = application_id
         self._admin = admin
-        self._clock = clock
-        self._threads = threads
-        self._repeated = RepeatedLines(log, clock)
-        self._helper: Helper | None = None
-        self._pending: Pending | None = None
-        self._next = 0.0
+        failed = (log, "the positions of standby tasks cannot be read yet")
+        self._reads = PeriodicCall("standby-marks", clock, threads, failed)
 
     def read(self, inputs: Collection[TopicPartition], changelogs: Mapping[TopicPartition, int]) -> Marks | None:
         """Returns marks if some were read, and begins to read others when it is time.
@@ -105,18 +101,9 @@ class MarkReader:
         :param inputs: the partitions of which committed offsets are wanted.
         :param changelogs: those of which the ends are wanted, with the next offset that the store of each takes.
         """
-        found: Marks | None = None
-        if self._pending is not None and self._pending.done():
-            pending, self._pending = self._pending, None
-            try:
-                found = pending.result()
-            except RetryableError as error:
-                self._repeated.log("the positions of standby tasks cannot be read yet", error=error.message)
-        now = self._clock.monotonic()
-        if self._pending is None and now >= self._next and changelogs:
-            self._next = now + MARKS_INTERVAL_S
-            self._helper = self._helper or self._threads.helper("standby-marks")
-            self._pending = self._helper.submit(self._read, list(inputs), changelogs)
+        found: Marks | None = self._reads.take()
+        if changelogs and self._reads.is_due:
+            self._reads.start(MARKS_INTERVAL_S, self._read, list(inputs), changelogs)
         return found
 
     def _read(self, inputs: list[TopicPartition], changelogs: Mapping[TopicPartition, int]) -> Marks:
@@ -125,9 +112,7 @@ class MarkReader:
 
     def close(self) -> None:
         """Ends it, without waiting for what is being read."""
-        if self._helper is not None:
-            self._helper.shutdown(wait=False, cancel_futures=True)
-            self._helper = None
+        self._reads.close()
 
 
 class StandbyStarts:

@@ -6,15 +6,16 @@ import logging
 from collections.abc import Collection
 
 from processor_api.clock import Clock
-from processor_api.errors import RetryableError, StreamsError
+from processor_api.errors import StreamsError
 from processor_api.task_id import TopicPartition
 from streams.kafka.ports import Admin
-from streams.log import retry_level
 from streams.runtime.tasks.expired_windows import ExpiredWindows, Expiry
 from streams.runtime.tasks.task import Task
-from streams.threads import SYSTEM_THREADS, Helper, Threads
+from streams.threads import SYSTEM_THREADS, PeriodicCall, Threads
 
 log = logging.getLogger("streams.purge")
+
+_FAILED = "processed records of repartition topics were not deleted"
 
 
 class RepartitionPurge:
@@ -30,11 +31,9 @@ class RepartitionPurge:
     ) -> None:
         self._admin = admin
         self._expired = expired
-        self._clock = clock
         self._interval_s = interval_ms / 1000
-        self._next = clock.monotonic() + self._interval_s
-        self._threads = threads
-        self._worker: Helper | None = None
+        self._purges = PeriodicCall("repartition-purge", clock, threads, (log, _FAILED), StreamsError)
+        self._purges.after(self._interval_s)
 
     def run(self, tasks: Collection[Task]) -> None:
         """Starts a purge up to the committed offsets, if one is due.
@@ -42,10 +41,9 @@ class RepartitionPurge:
         Positions may be ahead of them, past the markers of transactions. The next owner of the task starts from the
         committed offsets, so no record behind them is deleted.
         """
-        now = self._clock.monotonic()
-        if now < self._next:
+        self._purges.take()
+        if not self._purges.is_due:
             return
-        self._next = now + self._interval_s
         before = {
             name: one.offset
             for task in tasks
@@ -54,20 +52,15 @@ class RepartitionPurge:
         }
         expired = self._expired.due(tasks)
         if before or not expired.is_empty:
-            self._worker = self._worker or self._threads.helper("repartition-purge")
-            self._worker.submit(self._purge, before, expired)
+            self._purges.start(self._interval_s, self._purge, before, expired)
+        else:
+            self._purges.after(self._interval_s)
 
     def _purge(self, before: dict[TopicPartition, int], expired: Expiry) -> None:
         if not expired.is_empty:
             self._expired.purge(expired)
-        try:
-            self._admin.delete_records(before)
-        except StreamsError as error:
-            level = retry_level() if isinstance(error, RetryableError) else logging.WARNING
-            log.log(level, "processed records of repartition topics were not deleted", extra={"error": str(error)})
+        self._admin.delete_records(before)
 
     def close(self) -> None:
         """Waits for a purge that runs, and ends."""
-        if self._worker is not None:
-            self._worker.shutdown(wait=True, cancel_futures=True)
-            self._worker = None
+        self._purges.close(wait=True)

@@ -8,7 +8,8 @@ and ends. Added partitions that no store depends on are no such change: `streams
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
 
 from processor_api.clock import Clock
 from processor_api.errors import StreamsError, TopologyError
@@ -16,7 +17,7 @@ from streams.kafka.ports import Admin
 from streams.kafka.topics.internal import RESET_HINT
 from streams.runtime.start.topic_ids import check_same
 from streams.runtime.tasks.task import Task
-from streams.threads import SYSTEM_THREADS, Helper, Pending, Threads
+from streams.threads import SYSTEM_THREADS, PeriodicCall, Threads
 
 log = logging.getLogger("streams.topics")
 
@@ -39,12 +40,10 @@ class PartitionWatch:
 
     def __init__(self, admin: Admin, clock: Clock, interval_ms: int, threads: Threads = SYSTEM_THREADS) -> None:
         self._admin = admin
-        self._clock = clock
         self._interval_s = interval_ms / 1000
-        self._next = clock.monotonic() + self._interval_s
-        self._threads = threads
-        self._worker: Helper | None = None
-        self._check: Pending | None = None
+        failed = (log, "the partitions of source topics could not be checked")
+        self._checks = PeriodicCall("partition-watch", clock, threads, failed, StreamsError)
+        self._checks.after(self._interval_s)
 
     def run(self, tasks: Collection[Task]) -> None:
         """Starts a check if one is due.
@@ -52,13 +51,11 @@ class PartitionWatch:
         :raises TopologyError: if the last check found another partition count.
         :raises StateError: if it found that a topic was deleted and made again.
         """
-        if self._check is not None and self._check.done():
-            check, self._check = self._check, None
-            check.result()
-        now = self._clock.monotonic()
-        if now < self._next or self._check is not None:
+        found: _Topics | None = self._checks.take()
+        if found is not None:
+            found.check()
+        if not self._checks.is_due:
             return
-        self._next = now + self._interval_s
         known = {
             topic: (count, task.plan.may_grow)
             for task in tasks
@@ -67,27 +64,33 @@ class PartitionWatch:
         }
         if known:
             ids = {topic: id_ for task in tasks for topic, id_ in task.topic_ids.items()}
-            self._worker = self._worker or self._threads.helper("partition-watch")
-            self._check = self._worker.submit(self._compare, known, ids)
+            self._checks.start(self._interval_s, self._ask, known, ids)
+        else:
+            self._checks.after(self._interval_s)
 
-    def _compare(self, known: dict[str, tuple[int, bool]], ids: dict[str, str]) -> None:
-        try:
-            found = self._admin.topics(known)
-            found_ids = self._admin.topic_ids(ids)
-        except StreamsError as error:
-            log.warning(
-                "the partitions of source topics could not be checked",
-                extra={"error": str(error)},
-            )
-            return
-        check_same(ids, found_ids)
-        for topic, (before, may_grow) in known.items():
-            now = found[topic].partitions if topic in found else 0
-            if now and (now < before or (now > before and not may_grow)):
-                raise partition_count_changed(topic, before, now)
+    def _ask(self, known: Mapping[str, tuple[int, bool]], ids: Mapping[str, str]) -> _Topics:
+        topics = self._admin.topics(known)
+        now = {name: info.partitions for name, info in topics.items()}
+        return _Topics(known, ids, now, self._admin.topic_ids(ids))
 
     def close(self) -> None:
         """Ends the checks, without waiting for one that is under way."""
-        if self._worker is not None:
-            self._worker.shutdown(wait=False, cancel_futures=True)
-            self._worker = None
+        self._checks.close()
+
+
+class _Topics(NamedTuple):
+    """The topics of tasks as they were when these were opened, and as they are."""
+
+    known: Mapping[str, tuple[int, bool]]
+    """The number of partitions of each, and whether it may grow."""
+    ids: Mapping[str, str]
+    partitions: Mapping[str, int]
+    found_ids: Mapping[str, str]
+
+    def check(self) -> None:
+        """Raises the error of a topic that has changed."""
+        check_same(self.ids, self.found_ids)
+        for topic, (before, may_grow) in self.known.items():
+            now = self.partitions.get(topic, 0)
+            if now and (now < before or (now > before and not may_grow)):
+                raise partition_count_changed(topic, before, now)
