@@ -35,6 +35,11 @@ class ChangeSerde(WrappingSerde[Change]):
         else:
             super().__init__(_writer(inner.serialize), _reader(inner.deserialize), name=f"change of {inner.name}")
 
+    @property
+    def form(self) -> str:
+        """The name of formats 4."""
+        return "change"
+
 
 def _no_serde(anything: Any) -> Any:
     raise ValueError(

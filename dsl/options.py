@@ -340,8 +340,8 @@ class Materialized(Generic[K, V]):
     """After how long a key that is not used expires; for tables that are not windowed. Nothing is forwarded then."""
     migrate: Migrate | None = None
     """Converts values of an older form: it takes what such a value holds in its plain form (of a model or of ``json``
-    the dict, of other serdes the bytes) and returns the value of today or its plain form. It is called where the value
-    serde cannot read a value; what is put is written in the new form."""
+    the dict, of a list those of its items, of other serdes the bytes) and returns the value of today or its plain form.
+    It is called where the value serde cannot read a value; what is put is written in the new form."""
 
     def __post_init__(self) -> None:
         _check(self.name)

@@ -6,10 +6,11 @@ key or value and stays null.
 
 from __future__ import annotations
 
+import json
 import re
 import struct
 import uuid as uuid_module
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, SupportsIndex, TypeVar
 
 from processor_api.texts import repr_of
@@ -98,6 +99,43 @@ def other_kind(former: str, text: str, now: str) -> list[str]:
     :param now: what reads them.
     """
     return [f"they are written as {text if former == 'built-in' else former}, and read as {now}"]
+
+
+def schema_around(kind: str, parts: Mapping[str, Serde[Any] | None]) -> SerdeSchema | None:
+    """Returns the schema of a serde that writes values of others inside of its own; ``None`` if one is not known.
+
+    Its text is JSON: ``{"left": ["built-in", "long"], ...}``.
+
+    :param kind: the form around the values, in words.
+    :param parts: the serdes of the values by the names of their places; the only one may have an empty name.
+    """
+    known = {place: schema for place, serde in parts.items() if serde is not None and (schema := serde.schema)}
+    if len(known) < len(parts):
+        return None
+
+    def problems(former: str, text: str) -> list[str] | None:
+        if former != kind:
+            return other_kind(former, text, kind)
+        found: list[str] = []
+        unknown = False
+        for place, (old_kind, old) in json.loads(text).items():
+            now = known[place]
+            each = () if (old_kind, old) == (now.kind, now.text) else now.problems(old_kind, old)
+            unknown = unknown or each is None
+            found += [f"{place}: {one}" if place else one for one in each or ()]
+        return None if unknown and not found else found
+
+    def form(text: str) -> str:
+        """Inner schemas of another kind are as they are: their serde says whether it reads them."""
+        return json.dumps(
+            {
+                place: (old_kind, known[place].form(old) if old_kind == known[place].kind else old)
+                for place, (old_kind, old) in json.loads(text).items()
+            }
+        )
+
+    text = json.dumps({place: (one.kind, one.text) for place, one in known.items()}, separators=(",", ":"))
+    return SerdeSchema(kind, text, problems, form)
 
 
 class Serde(Generic[T]):
@@ -298,12 +336,25 @@ class CurrentHeaders:
 class WrappingSerde(Serde[T]):
     """A serde around another one, its inner serde; ``None`` in place of that is the application's default.
 
-    All that is asked of a serde is asked of the inner one; the two functions are those of the class.
+    All that is asked of a serde is asked of the inner one; the two functions and the form are those of the class.
     """
 
     __slots__ = ("inner",)
 
     inner: Serde[Any] | None
+
+    @property
+    def form(self) -> str | None:
+        """The name of the bytes around those of the inner serde, which is the kind of its schema; ``None`` if not known.
+
+        Another form is another name, so that rows of the former one are found.
+        """
+        return None
+
+    @property
+    def schema(self) -> SerdeSchema | None:
+        """The schema of the inner serde, in the form of this one."""
+        return None if self.form is None else schema_around(self.form, {"": self.inner})
 
     def _around(self, inner: Serde[Any]) -> Serde[T]:
         """Returns the same around another serde. Override it where more than that is given to the class."""

@@ -12,7 +12,13 @@ from typing import Any, Generic, TypeVar
 from dsl.naming import validate_name
 from dsl.options import chosen
 from dsl.plan.builder import PlanPlace
-from dsl.plan.materialization import MaterializedLike, as_materialized, key_value_builder, materialize
+from dsl.plan.materialization import (
+    MaterializedLike,
+    as_materialized,
+    key_value_builder,
+    materialize,
+    values_of,
+)
 from dsl.plan.nodes import Answer, Ask, Materialization, Process, TableRepartition, TableStep
 from dsl.processors.joins.foreign_key import AnswerPartitioner, AnswerSerde, KeyPartitioner
 from dsl.processors.joins.foreign_key_left import ForeignKeyAnswers, ForeignKeySubscribe
@@ -184,7 +190,7 @@ def join(
     return resolved.then(
         result,
         key_serde=store.key_serde,
-        value_serde=given.value_serde,
+        value_serde=values_of(given),
         store=store.query_name,
     )
 

@@ -11,7 +11,7 @@ from dsl.plan.store_choice import chosen_supplier, logged
 from dsl.settings import BuildSettings
 from processor_api.errors import TopologyError
 from processor_api.record import Headers
-from processor_api.serde import Serde, WrappingSerde
+from processor_api.serde import Serde, SerdeSchema, WrappingSerde, schema_around
 from processor_api.stores.buffers import join_buffer_builder
 from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.defaults import DslStoreSuppliers, DslWindowParams
@@ -45,6 +45,11 @@ class TimedSideKeySerde(WrappingSerde[Any]):
         else:
             super().__init__(_key_writer(inner.serialize), _key_reader(inner.deserialize), name=f"timed {inner.name}")
 
+    @property
+    def form(self) -> str:
+        """The name of formats 6."""
+        return "key of a join"
+
 
 class SideValueSerde(Serde[Any]):
     """The serde of ``(value, left)``.
@@ -64,6 +69,11 @@ class SideValueSerde(Serde[Any]):
                 _value_reader(left.deserialize, right.deserialize),
                 name=f"{left.name} or {right.name}",
             )
+
+    @property
+    def schema(self) -> SerdeSchema | None:
+        """Those of both inner serdes."""
+        return schema_around("value of a join", {"left": self.left, "right": self.right})
 
     def with_default(self, default: Serde[Any]) -> Serde[Any]:
         """Returns the serde with the default one in place of each inner serde of ``None``."""

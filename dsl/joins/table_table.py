@@ -7,7 +7,7 @@ from typing import Any
 
 from dsl.options import NamedLike, name_of
 from dsl.plan.builder import PlanPlace
-from dsl.plan.materialization import MaterializedLike, as_materialized, materialize
+from dsl.plan.materialization import MaterializedLike, as_materialized, materialize, values_of
 from dsl.plan.nodes import Answer, Ask, Process, TableStep
 from dsl.processors.joins.table_table import TableJoinResult, TableJoinSide
 
@@ -74,6 +74,6 @@ def join(
         result,
         sources=left.sources | right.sources,
         key_serde=given.key_serde or left.key_serde,
-        value_serde=given.value_serde,
+        value_serde=values_of(given),
         store=None if store is None else store.query_name,
     )

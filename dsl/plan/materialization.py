@@ -68,7 +68,7 @@ def materialize(
         name=plan_builder.names.store(prefix) if name is None else name,
         queryable=name is not None,
         key_serde=key_serde if given.key_serde is None else given.key_serde,
-        value_serde=migrating(value_serde if given.value_serde is None else given.value_serde, given.migrate),
+        value_serde=values_of(given, value_serde),
         supplier=None if given.supplier is None else as_supplier(given.supplier),
         store_type=given.store_type,
         logging=given.logging,
@@ -77,6 +77,14 @@ def materialize(
         retention_ms=None if given.retention is None else to_ms(given.retention, "retention"),
         time_to_live=given.time_to_live,
     )
+
+
+def values_of(given: Materialized[Any, Any], value_serde: Serde[Any] | None = None) -> Serde[Any] | None:
+    """Returns the serde of a table's values, for its store and for all that keeps or sends them behind it.
+
+    :param value_serde: for a table that was given none.
+    """
+    return migrating(value_serde if given.value_serde is None else given.value_serde, given.migrate)
 
 
 def materialize_if_named(

@@ -10,7 +10,7 @@ from dsl.change import ChangeSerde
 from dsl.naming import REPARTITION_SUFFIX
 from dsl.options import Consumed, Grouped, NamedLike, name_of
 from dsl.plan.builder import PlanBuilder, PlanPlace
-from dsl.plan.materialization import MaterializedLike, as_materialized, materialize, materialize_if_named
+from dsl.plan.materialization import MaterializedLike, as_materialized, materialize, materialize_if_named, values_of
 from dsl.plan.nodes import Answer, Ask, Materialization, Process, TableRepartition, TableSourceNode, TableStep
 from dsl.plan.stream_nodes import SINK, SOURCE, check_store_names
 from dsl.processors.stateless import ToStream
@@ -86,7 +86,7 @@ def filter_(
         place.plan_builder.names.choose(name_of(named), FILTER),
         Ask.IF_AVAILABLE,
         key_serde=given.key_serde or place.key_serde,
-        value_serde=given.value_serde or place.value_serde,
+        value_serde=values_of(given, place.value_serde),
     )
 
 
@@ -107,7 +107,7 @@ def map_values(
         place.plan_builder.names.choose(name_of(named), MAPVALUES),
         Ask.NOTHING,
         key_serde=given.key_serde or place.key_serde,
-        value_serde=given.value_serde,
+        value_serde=values_of(given),
     )
 
 
@@ -140,7 +140,7 @@ def transform_values(
     return place.then(
         node,
         key_serde=given.key_serde or place.key_serde,
-        value_serde=given.value_serde,
+        value_serde=values_of(given),
         store=None if store is None else store.name,
     )
 

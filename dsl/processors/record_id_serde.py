@@ -41,6 +41,11 @@ class RecordIdSerde(WrappingSerde[Any]):
 
         super().__init__(write, read, name=f"{inner.name} and id")
 
+    @property
+    def form(self) -> str:
+        """The name of formats 14."""
+        return "key and id"
+
 
 def _no_serde(anything: Any) -> Any:
     raise ValueError("the stream has no key serde: give stream(..., key_serde=...), or set default.key.serde")

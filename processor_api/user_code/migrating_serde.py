@@ -36,6 +36,10 @@ class MigratingSerde(WrappingSerde[T]):
         else:
             super().__init__(_no_default, _no_default, name="default")
 
+    def converting(self, migrate: Migrate) -> MigratingSerde[T]:
+        """Returns the serde with another function."""
+        return self if migrate is self._migrate else MigratingSerde(self.inner, migrate)
+
     def _read(self, data: bytes) -> T:
         assert self.inner is not None
         try:
@@ -81,5 +85,10 @@ def _no_default(_given: Any) -> Any:
 
 
 def migrating(serde: Serde[T] | None, migrate: Migrate | None) -> Serde[T] | None:
-    """Returns a serde that also reads older values; the same one if there is no function that converts them."""
-    return serde if migrate is None or isinstance(serde, MigratingSerde) else MigratingSerde(serde, migrate)
+    """Returns a serde that also reads older values; the same one if there is no function that converts them.
+
+    A function takes the place of the one that the serde has: of two tables each has its own.
+    """
+    if migrate is None:
+        return serde
+    return serde.converting(migrate) if isinstance(serde, MigratingSerde) else MigratingSerde(serde, migrate)

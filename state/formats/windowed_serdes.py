@@ -97,6 +97,11 @@ class TimeWindowedSerde(WindowedKeySerde[K]):
         if self._size_ms < 0:
             raise ValueError(f"window_size must not be negative, got {self._size_ms}")
 
+    @property
+    def form(self) -> str:
+        """The name of formats 9; the size of the windows is not written."""
+        return "key and start in a changelog" if self._changelog else "key and start"
+
     def _around(self, inner: Serde[K]) -> Serde[Windowed[K]]:
         if inner is self.inner:
             return self
@@ -131,6 +136,11 @@ class SessionWindowedSerde(WindowedKeySerde[K]):
 
     def __init__(self, inner: SerdeLike[K] | None) -> None:
         super().__init__(inner, "session")
+
+    @property
+    def form(self) -> str:
+        """The name of formats 9."""
+        return "key and session"
 
     def _around(self, inner: Serde[K]) -> Serde[Windowed[K]]:
         return self if inner is self.inner else SessionWindowedSerde(inner)

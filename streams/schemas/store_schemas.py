@@ -190,17 +190,15 @@ class RowReading:
     def _takes(self, row: StoredRow) -> bool:
         shown = repr_of(row.key)
         try:
-            shown = repr_of(self._with_headers(self._key, row).deserialize(row.key))
+            shown = repr_of(_of_row(self._key, row).deserialize(row.key))
         except Exception as error:  # of a serde of the user
-            self.problem = f"the key {shown} cannot be read: {kind_and_text(error)}"
-            return False
+            return self._passes_over(self._key, row, f"the key {shown}", error)
         for data in row.value if isinstance(row.value, list) else (row.value,):
             try:
-                if data is not None and not self._same(self._with_headers(self._value, row), data):
+                if data is not None and not self._same(_of_row(self._value, row), data):
                     self.others += 1
             except Exception as error:
-                self.problem = f"the value under the key {shown} cannot be read: {kind_and_text(error)}"
-                return False
+                return self._passes_over(self._value, row, f"the value under the key {shown}", error)
         return True
 
     def _same(self, serde: Serde[Any], data: bytes) -> bool:
@@ -214,6 +212,14 @@ class RowReading:
         except Exception:  # what is read need not be written
             return False
 
-    @staticmethod
-    def _with_headers(serde: Serde[Any], row: StoredRow) -> Serde[Any]:
-        return serde.with_headers(Headers(row.headers or ())) if serde.takes_headers else serde
+    def _passes_over(self, serde: Serde[Any], row: StoredRow, what: str, error: Exception) -> bool:
+        """Returns whether an error says nothing of the row, and keeps it otherwise."""
+        if serde.takes_headers and row.headers is None:  # it gets those of the record that will read the row
+            self.others += 1
+            return True
+        self.problem = f"{what} cannot be read: {kind_and_text(error)}"
+        return False
+
+
+def _of_row(serde: Serde[Any], row: StoredRow) -> Serde[Any]:
+    return serde.with_headers(Headers(row.headers or ())) if serde.takes_headers else serde

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from processor_api.serde import Serde, Serdes, WrappingSerde
@@ -48,6 +48,20 @@ class ListSerde(WrappingSerde[list[T | None]]):
         write = self._write_variable if self._fixed_size is None else self._write_constant
         super().__init__(write, self._read, name=f"list of {self.inner.name}")
 
+    @property
+    def form(self) -> str:
+        """The name of formats 5; items of a fixed size have no lengths."""
+        return "list of items " + ("with lengths" if self._fixed_size is None else f"of {self._fixed_size} bytes")
+
+    def plain(self, data: bytes) -> Any:
+        """Returns a list with what each item holds without a type of the application."""
+        return self._items(data, self.inner.plain)
+
+    def of_plain(self, plain: Any) -> list[T | None]:
+        """Returns the list of the values that the items stand for."""
+        _check(plain)
+        return [None if item is None else self.inner.of_plain(item) for item in plain]
+
     def _around(self, inner: Serde[Any]) -> Serde[list[T | None]]:
         return ListSerde(inner, fixed_size=self._fixed_size)
 
@@ -71,17 +85,20 @@ class ListSerde(WrappingSerde[list[T | None]]):
         return b"".join(parts)
 
     def _read(self, data: bytes) -> list[T | None]:
+        return self._items(data, self.inner.deserialize)
+
+    def _items(self, data: bytes, read: Callable[[bytes], Any]) -> list[Any]:
         try:
             strategy = data[0]
             if strategy == _CONSTANT_SIZE:
-                return self._read_constant(data)
+                return self._read_constant(data, read)
             if strategy == _VARIABLE_SIZE:
-                return self._read_variable(data)
+                return _read_variable(data, read)
         except (struct.error, IndexError):
             raise ValueError(f"{self.name}: the data end before the list does") from None
         raise ValueError(f"{self.name}: the first byte is {strategy}, neither 0 nor 1")
 
-    def _read_constant(self, data: bytes) -> list[T | None]:
+    def _read_constant(self, data: bytes, read: Callable[[bytes], Any]) -> list[Any]:
         size = self._fixed_size
         if size is None:
             raise ValueError(f"{self.name}: the items were written with a fixed size, which this serde does not have")
@@ -90,27 +107,28 @@ class ListSerde(WrappingSerde[list[T | None]]):
         position = 5 + 4 * null_count
         length = _count(data, position)
         position += 4
-        items: list[T | None] = []
+        items: list[Any] = []
         for index in range(length):
             if index in nulls:
                 items.append(None)
             else:
-                items.append(self.inner.deserialize(_slice(data, position, size)))
+                items.append(read(_slice(data, position, size)))
                 position += size
         return items
 
-    def _read_variable(self, data: bytes) -> list[T | None]:
-        length, position = _count(data, 1), 5
-        items: list[T | None] = []
-        for _ in range(length):
-            size = _INT.unpack_from(data, position)[0]
-            position += 4
-            if size == _NULL:
-                items.append(None)
-            else:
-                items.append(self.inner.deserialize(_slice(data, position, size)))
-                position += size
-        return items
+
+def _read_variable(data: bytes, read: Callable[[bytes], Any]) -> list[Any]:
+    length, position = _count(data, 1), 5
+    items: list[Any] = []
+    for _ in range(length):
+        size = _INT.unpack_from(data, position)[0]
+        position += 4
+        if size == _NULL:
+            items.append(None)
+        else:
+            items.append(read(_slice(data, position, size)))
+            position += size
+    return items
 
 
 def list_serde(inner: SerdeLike[T]) -> ListSerde[T]:

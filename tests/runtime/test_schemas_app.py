@@ -12,7 +12,9 @@ from pydantic import BaseModel
 from typing_extensions import TypedDict
 
 from dsl import StreamsBuilder
-from dsl.options import Consumed, Materialized
+from dsl.joins.join_windows import JoinWindows
+from dsl.joins.options import StreamJoined
+from dsl.options import Consumed, Materialized, Produced
 from processor_api.serde import Serde
 from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster
@@ -245,3 +247,32 @@ def test_rows_are_tried_where_nothing_is_known_of_a_serde(cluster: Cluster, tmp_
     said = refused(cluster, state, cents(WithoutDefault))
     assert "row:" in said
     assert "zone" in said
+
+
+def joining(model: Any) -> Topology:
+    """Joins records that have no partner: each waits in a store, under a key with its time and side."""
+    builder = StreamsBuilder()
+    left = builder.stream("in", Consumed(key_serde="string", value_serde=model))
+    right = builder.stream("right", Consumed(key_serde="string", value_serde="string"))
+    windows = JoinWindows.of_time_difference_with_no_grace(10)
+    joined = left.outer_join(right, lambda one, other: text(one), windows=windows, joined=StreamJoined(store_name="j"))
+    joined.to("out", Produced(value_serde="string"))
+    return builder.build()
+
+
+def test_what_waits_without_a_partner_is_compared(cluster: Cluster, tmp_path: Path) -> None:
+    """The schemas of what other serdes wrap were not kept."""
+    cluster.broker.create_topic("right", 1)
+    state = tmp_path / "state"
+    app = cluster.app(joining(First), {"state.dir": str(state)})
+    cluster.until_state(app, ClientState.RUNNING)
+    cluster.send('{"cents":1}')
+    wait_until("it is committed", lambda: cluster.committed() == 1)
+    assert app.close(10)
+    said = refused(cluster, state, joining(WithoutDefault))
+    assert "zone' is new and has no default" in said
+    app = cluster.app(joining(WithDefault), {"state.dir": str(state)})
+    cluster.until_state(app, ClientState.RUNNING)
+    cluster.send('{"cents":2}', timestamp=1000)
+    cluster.until_out('{"cents":1,"zone":"all"}')
+    assert app.close(10)

@@ -40,6 +40,11 @@ class AnswerSerde(WrappingSerde[Any]):
         name = "answer" if inner is None else f"answer with {inner.name}"
         super().__init__(self._write, self._read, name=name)
 
+    @property
+    def form(self) -> str:
+        """The name of formats 12."""
+        return "answer"
+
     def _write(self, answer: Answer) -> bytes:
         value = answer[1]
         return response(answer[0], None if value is None else self._known().serialize(value))
