@@ -19,7 +19,7 @@ from typing import Any
 
 from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
-from processor_api.stores.isolation import IsolationLevel
+from processor_api.stores.queries import IsolationLevel
 from state.engine.memory import MemoryEngine
 from state.read_views.view import open_view
 from state.registry.kinds import families_of, open_store

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from processor_api.serde import Serde, WrappingSerde
-from state.formats.varint import read_varint, write_varint
+from state.formats.values import read_varint, write_varint
 
 Change = tuple[Any, Any] | tuple[Any, Any, bool]
 

@@ -18,10 +18,9 @@ from dsl.batch_processor import BatchProcessor
 from dsl.branch import BranchedKStream
 from dsl.global_ktable import GlobalKTable
 from dsl.joins import foreign_key, stream_global, stream_stream, stream_table, table_table
-from dsl.joins.arguments import JoinArguments, JoinKind
 from dsl.joins.foreign_key import TableJoined
 from dsl.joins.join_windows import JoinWindows
-from dsl.joins.options import Joined, StreamJoined
+from dsl.joins.options import JoinArguments, Joined, JoinKind, StreamJoined
 from dsl.options import Grouped, Materialized, NamedLike, Produced, Repartitioned, with_serdes
 from dsl.plan import (
     batch_nodes,

@@ -74,7 +74,6 @@ _HOMES = {
         "ProductionExceptionHandler Response Result SerializationExceptionOrigin dead_letter_queue_records "
         "default_production log_and_continue log_and_continue_processing log_and_fail log_and_fail_processing"
     ),
-    "processor_api.stores.isolation": "IsolationLevel",
     "processor_api.metrics": "Metric MetricName RecordingLevel Sensor Stat StreamsMetrics",
     "processor_api.topology.nodes": "RecordContext RepartitionTopic TopicNameExtractor",
     "processor_api.user_code.offset_reset": "AutoOffsetReset",
@@ -102,7 +101,7 @@ _HOMES = {
         "use_partition_time_on_invalid_timestamp wallclock_timestamp_extractor"
     ),
     "processor_api.topology.topology": "Topology",
-    "processor_api.topology.description": "TopologyDescription",
+    "processor_api.topology.describe": "TopologyDescription",
     "processor_api.user_code.given_serdes": "SerdeLike",
     "processor_api.topology.wrapper": "ProcessorWrapper",
     "processor_api.stores.windowed": "Window Windowed",
@@ -125,22 +124,21 @@ _HOMES = {
         "BrokerStatus DropStatus HeldStatus NodeStatus PartitionStatus SnapshotStatus StandbyStatus StoreStatus"
         " TaskStatus ThreadStatus WorkerStatus"
     ),
-    "streams.queries.lags": "LagInfo",
     "streams.queries.owners": "HostInfo KeyQueryMetadata StreamsMetadata",
     "streams.queries.position": "Position PositionBound",
     "processor_api.stores.queries": (
-        "KeyQuery MultiVersionedKeyQuery Query RangeQuery ResultOrder TimestampedKeyQuery "
+        "IsolationLevel KeyQuery MultiVersionedKeyQuery Query RangeQuery ResultOrder TimestampedKeyQuery "
         "TimestampedKeyWithHeadersQuery TimestampedRangeQuery TimestampedRangeWithHeadersQuery "
         "TimestampedWindowKeyWithHeadersQuery TimestampedWindowRangeWithHeadersQuery VersionedKeyQuery "
         "WindowKeyQuery WindowRangeQuery"
     ),
     "streams.queries.request": "StateQueryRequest",
-    "streams.queries.results": "FailureReason QueryResult StateQueryResult",
+    "streams.queries.results": "FailureReason LagInfo QueryResult StateQueryResult",
     "streams.queries.store_types": "QueryableStoreType QueryableStoreTypes StoreQueryParameters",
     "streams.registry": "Avro AvroType JsonSchema Protobuf SchemaReference SchemaRegistry",
     "streams.restore.follower": "StandbyUpdateListener SuspendReason",
     "streams.restore.reports": "StateRestoreListener",
-    "streams.runtime.threads.metadata": "TaskMetadata ThreadMetadata",
+    "streams.runtime.threads.thread_state": "TaskMetadata ThreadMetadata",
     "streams.serdes": "json_serde list_serde pydantic_serde serde_of",
     "streams.testing": "TopologyTestDriver",
 }

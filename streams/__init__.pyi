@@ -143,7 +143,7 @@ from processor_api.stores.defaults import DslSessionParams as DslSessionParams
 from processor_api.stores.defaults import DslStoreSuppliers as DslStoreSuppliers
 from processor_api.stores.defaults import DslWindowParams as DslWindowParams
 from processor_api.stores.factory import Stores as Stores
-from processor_api.stores.isolation import IsolationLevel as IsolationLevel
+from processor_api.stores.queries import IsolationLevel as IsolationLevel
 from processor_api.stores.queries import KeyQuery as KeyQuery
 from processor_api.stores.queries import MultiVersionedKeyQuery as MultiVersionedKeyQuery
 from processor_api.stores.queries import Query as Query
@@ -172,7 +172,7 @@ from processor_api.timestamps import fail_on_invalid_timestamp as fail_on_invali
 from processor_api.timestamps import log_and_skip_on_invalid_timestamp as log_and_skip_on_invalid_timestamp
 from processor_api.timestamps import use_partition_time_on_invalid_timestamp as use_partition_time_on_invalid_timestamp
 from processor_api.timestamps import wallclock_timestamp_extractor as wallclock_timestamp_extractor
-from processor_api.topology.description import TopologyDescription as TopologyDescription
+from processor_api.topology.describe import TopologyDescription as TopologyDescription
 from processor_api.topology.nodes import RecordContext as RecordContext
 from processor_api.topology.nodes import RepartitionTopic as RepartitionTopic
 from processor_api.topology.nodes import TopicNameExtractor as TopicNameExtractor
@@ -204,7 +204,6 @@ from streams.observing.status import StoreStatus as StoreStatus
 from streams.observing.status import TaskStatus as TaskStatus
 from streams.observing.status import ThreadStatus as ThreadStatus
 from streams.observing.status import WorkerStatus as WorkerStatus
-from streams.queries.lags import LagInfo as LagInfo
 from streams.queries.owners import HostInfo as HostInfo
 from streams.queries.owners import KeyQueryMetadata as KeyQueryMetadata
 from streams.queries.owners import StreamsMetadata as StreamsMetadata
@@ -212,6 +211,7 @@ from streams.queries.position import Position as Position
 from streams.queries.position import PositionBound as PositionBound
 from streams.queries.request import StateQueryRequest as StateQueryRequest
 from streams.queries.results import FailureReason as FailureReason
+from streams.queries.results import LagInfo as LagInfo
 from streams.queries.results import QueryResult as QueryResult
 from streams.queries.results import StateQueryResult as StateQueryResult
 from streams.queries.store_types import QueryableStoreType as QueryableStoreType
@@ -226,8 +226,8 @@ from streams.registry import SchemaRegistry as SchemaRegistry
 from streams.restore.follower import StandbyUpdateListener as StandbyUpdateListener
 from streams.restore.follower import SuspendReason as SuspendReason
 from streams.restore.reports import StateRestoreListener as StateRestoreListener
-from streams.runtime.threads.metadata import TaskMetadata as TaskMetadata
-from streams.runtime.threads.metadata import ThreadMetadata as ThreadMetadata
+from streams.runtime.threads.thread_state import TaskMetadata as TaskMetadata
+from streams.runtime.threads.thread_state import ThreadMetadata as ThreadMetadata
 from streams.serdes import json_serde as json_serde
 from streams.serdes import list_serde as list_serde
 from streams.serdes import pydantic_serde as pydantic_serde

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from processor_api.clock import Clock, SystemClock
+from state.directory.errors import has_room
 from state.directory.file_lock import FileLock, FileLocks
-from state.directory.room import has_room
 from state.engine.port import Engine
 from streams.snapshots.cloud import open_objects
 from streams.snapshots.objects import ObjectStore
@@ -26,7 +26,7 @@ class Platform:
     threads: Threads = SYSTEM_THREADS
     file_locks: FileLocks = FileLock
     has_room: Callable[[Path], bool] = has_room
-    """Whether the disk of a directory takes a little more (:func:`state.directory.room.has_room`)."""
+    """Whether the disk of a directory takes a little more (:func:`state.directory.errors.has_room`)."""
     snapshots: Callable[[Path | str], ObjectStore] = open_objects
     """Returns the store of snapshots at ``state.snapshot.dir``, a directory or a URL."""
     engines: Mapping[str, OpenEngine] = field(default_factory=dict)

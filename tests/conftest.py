@@ -53,7 +53,7 @@ def keep_what_is_compiled() -> None:
 keep_what_is_compiled()
 use_memory_for_temporary_files()
 
-# Stores find a read that forwards, also those of the processes that tests start (state/write_buffer/read_check.py).
+# Stores find a read that forwards, also those of the processes that tests start (state/write_buffer/read_counts.py).
 os.environ["STREAMS_TEST_READS"] = "1"
 
 

@@ -13,7 +13,7 @@ from dsl.compiler.merge_repartitions import merge_repartitions
 from dsl.compiler.merge_sources import merge_sources
 from dsl.compiler.shared_tables import NOTHING_SHARED, SharedTables, shared_tables
 from dsl.compiler.table_metadata import TableMetadata, table_metadata, table_view, with_old_values
-from dsl.plan.materialization import buffer_builder, key_value_builder
+from dsl.plan.materialization import buffer_builder, key_value_builder, window_store_builder
 from dsl.plan.nodes import (
     GlobalSource,
     Materialization,
@@ -28,7 +28,6 @@ from dsl.plan.nodes import (
     TableSourceNode,
     TableStep,
 )
-from dsl.plan.window_stores import window_store_builder
 from dsl.processors.announced import AnnouncedTable
 from dsl.processors.joins.self_join import JoinResults, SelfJoin
 from dsl.processors.stateless import DropNullKeys, PassThrough

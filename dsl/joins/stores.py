@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from dsl.joins.join_windows import JoinWindows
-from dsl.plan.store_choice import chosen_supplier, logged
+from dsl.plan.materialization import chosen_supplier, logged
 from dsl.settings import BuildSettings
 from processor_api.errors import TopologyError
 from processor_api.record import Headers
 from processor_api.serde import Serde, SerdeSchema, WrappingSerde, schema_around
-from processor_api.stores.buffers import join_buffer_builder
-from processor_api.stores.builder import StoreBuilder
+from processor_api.stores.builder import StoreBuilder, join_buffer_builder
 from processor_api.stores.defaults import DslStoreSuppliers, DslWindowParams
 from processor_api.stores.factory import Stores
 from processor_api.stores.suppliers import StoreSupplier

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dsl.joins.arguments import JoinArguments, JoinKind
+from dsl.joins.options import JoinArguments, JoinKind
 from dsl.options import name_of
 from dsl.plan.builder import PlanPlace
 from dsl.plan.global_nodes import GlobalTable

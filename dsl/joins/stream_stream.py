@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from dsl.joins.arguments import JoinArguments, JoinKind
 from dsl.joins.join_windows import JoinWindows
-from dsl.joins.options import StreamJoined
+from dsl.joins.options import JoinArguments, JoinKind, StreamJoined
 from dsl.joins.repartition import repartitioned
 from dsl.joins.stores import JoinWindowStore, UnmatchedStore, check_supplier
 from dsl.options import chosen

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dsl.joins.arguments import JoinArguments, JoinKind
-from dsl.joins.options import Joined
+from dsl.joins.options import JoinArguments, Joined, JoinKind
 from dsl.joins.repartition import repartitioned
 from dsl.joins.stores import GraceBuffer
 from dsl.options import chosen

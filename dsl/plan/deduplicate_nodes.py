@@ -8,10 +8,9 @@ from typing import Any
 
 from dsl.options import NamedLike, name_of
 from dsl.plan.builder import PlanPlace
-from dsl.plan.materialization import MaterializedLike, as_materialized, materialize
+from dsl.plan.materialization import MaterializedLike, as_materialized, materialize, window_store_builder
 from dsl.plan.nodes import Materialization, PlannedWindowStore, Process
 from dsl.plan.stream_nodes import new_repartition
-from dsl.plan.window_stores import window_store_builder
 from dsl.processors.deduplicate import Deduplicate, DeduplicateById
 from dsl.processors.record_id_serde import RecordIdSerde
 from dsl.settings import BuildSettings

@@ -1,25 +1,77 @@
-"""The stores of tables: from the options that a user gave to a builder of the store."""
+"""The stores of tables, windowed ones too: from the options that a user gave, and the choice where none was given, to a
+builder of the store.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from dsl.options import Materialized, chosen, with_serdes
 from dsl.plan.builder import PlanBuilder
-from dsl.plan.nodes import BufferStore, Materialization
-from dsl.plan.store_choice import chosen_supplier, logged
+from dsl.plan.nodes import BufferStore, Materialization, PlannedWindowStore
 from dsl.settings import BuildSettings
-from processor_api.errors import TopologyError
+from processor_api.errors import StreamsError, TopologyError
 from processor_api.serde import Serde
-from processor_api.stores.buffers import change_buffer_builder
-from processor_api.stores.builder import StoreBuilder
-from processor_api.stores.defaults import DslKeyValueParams
+from processor_api.stores.builder import StoreBuilder, change_buffer_builder
+from processor_api.stores.defaults import (
+    DslKeyValueParams,
+    DslSessionParams,
+    DslStoreSuppliers,
+    DslWindowParams,
+    on_engine,
+)
 from processor_api.stores.factory import Stores
-from processor_api.stores.suppliers import PLAIN_BYTES, as_supplier
+from processor_api.stores.suppliers import PLAIN_BYTES, StoreSupplier, as_supplier
+from processor_api.texts import kind_and_text, repr_of
 from processor_api.user_code.durations import to_ms
 from processor_api.user_code.given_serdes import SerdeLike
 from processor_api.user_code.migrating_serde import migrating
+
+Params = DslKeyValueParams | DslWindowParams | DslSessionParams
+
+
+def chosen_supplier(
+    params: Params, store_type: DslStoreSuppliers | str | None, settings: BuildSettings
+) -> StoreSupplier:
+    """Returns the supplier of a store: of the choice that its table or join names, else of the application's.
+
+    The application's choice is its suppliers, else its engine.
+
+    :param params: the needs of the store, which say its kind.
+    :raises TopologyError: if the user's suppliers fail, or give no supplier of this store.
+    """
+    choice = store_type or settings.suppliers or settings.engine
+    suppliers = on_engine(choice) if isinstance(choice, str) else choice
+    store, call = params.name, _CALLS[type(params)]
+    try:
+        supplier = as_supplier(getattr(suppliers, call)(params))
+    except StreamsError as error:
+        raise error.locate(store=store)  # noqa: B904 - the same error, with its place
+    except Exception as error:
+        raise TopologyError(
+            f"{call} of {repr_of(suppliers)} failed for store {repr_of(store)}: {kind_and_text(error)}", store=store
+        ) from error
+    if supplier.name != store:
+        raise TopologyError(
+            f"{call} of {repr_of(suppliers)} was asked for store {repr_of(store)} and gave {repr_of(supplier.name)}",
+            store=store,
+        )
+    return supplier
+
+
+_CALLS: Mapping[type, str] = {
+    DslKeyValueParams: "key_value_store",
+    DslWindowParams: "window_store",
+    DslSessionParams: "session_store",
+}
+
+
+def logged(builder: StoreBuilder[Any, Any], logging: bool, topic_config: Mapping[str, str]) -> StoreBuilder[Any, Any]:
+    """Returns the builder with a changelog topic of these settings, or without one."""
+    return builder.with_logging_enabled(topic_config) if logging else builder.with_logging_disabled()
+
 
 MaterializedLike = Materialized[Any, Any] | str | None
 
@@ -140,3 +192,54 @@ def buffer_builder(store: BufferStore, settings: BuildSettings) -> StoreBuilder[
         store.name, store.key_serde, store.value_serde, engine=settings.engine, headers=settings.headers
     )
     return logged(builder, store.logging, store.topic_config)
+
+
+def window_store_builder(
+    store: Materialization, windows: PlannedWindowStore, settings: BuildSettings
+) -> StoreBuilder[Any, Any]:
+    """Returns a builder of a windowed table's store: by its supplier, or else by the application's settings.
+
+    Stores of windows keep timestamps beside values, stores of sessions do not; either keeps headers if the application
+    wants them.
+
+    :raises TopologyError: if the supplier is of another kind, or the user's suppliers fail.
+    """
+    supplier = store.supplier or _default_supplier(store, windows, settings)
+    headers = settings.headers and store.supplier is None
+    serdes = store.key_serde, store.value_serde
+    if windows.size_ms is None:
+        make = Stores.session_store_with_headers_builder if headers else Stores.session_store_builder
+    elif headers:
+        make = Stores.timestamped_window_store_with_headers_builder
+    else:
+        make = Stores.timestamped_window_store_builder
+    builder = make(supplier, *serdes)
+    if windows.size_ms is None or windows.final:  # the operator decides what is late, also at the very end of the grace
+        builder = _with_parameter(builder, "drop_early", False)
+    if windows.end_of is not None:
+        builder = _with_parameter(builder, "window_end", windows.end_of)
+    if store.caching and settings.caching and windows.caching:  # late records find rows that are not deleted yet
+        builder = _with_parameter(builder, "until_deleted", True).with_caching_enabled()
+    return logged(builder, store.logging, store.topic_config)
+
+
+def _with_parameter(builder: StoreBuilder[Any, Any], name: str, value: Any) -> StoreBuilder[Any, Any]:
+    """Returns a builder with one parameter more of its supplier (:class:`state.windowed.segments.Retention`)."""
+    supplier = builder.supplier
+    return replace(builder, supplier=replace(supplier, parameters={**supplier.parameters, name: value}))
+
+
+def _default_supplier(store: Materialization, windows: PlannedWindowStore, settings: BuildSettings) -> StoreSupplier:
+    params: DslSessionParams | DslWindowParams
+    if windows.size_ms is None:
+        params = DslSessionParams(
+            name=store.name, retention_period_ms=windows.retention_ms, emit_on_window_close=windows.final
+        )
+    else:
+        params = DslWindowParams(
+            name=store.name,
+            retention_period_ms=windows.retention_ms,
+            window_size_ms=windows.size_ms,
+            emit_on_window_close=windows.final,
+        )
+    return chosen_supplier(params, store.store_type, settings)

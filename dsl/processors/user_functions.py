@@ -1,8 +1,10 @@
-"""Functions of the user that operators call: marked where they are declared, checked where they are given."""
+"""Functions of the user that operators call: marked where they are declared, checked where they are given; joiners in
+one form.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from types import MappingProxyType
 from typing import Any
@@ -92,3 +94,26 @@ def _with_key(arguments: tuple[str, ...], takes_key: bool) -> tuple[tuple[str, .
     if takes_key:
         return ("key", *arguments), "; the method without _with_key in its name leaves the key out"
     return arguments, "; the method with _with_key at the end of its name gives the key too"
+
+
+def with_key(joiner: Callable[..., Any], takes_key: bool) -> Callable[[Any, Any, Any], Any]:
+    """Returns a function ``(key, left, right)``, whether the user's joiner takes the key or not."""
+    if takes_key:
+        return joiner
+
+    def join(key: Any, left: Any, right: Any) -> Any:
+        return joiner(left, right)
+
+    return join
+
+
+def reversed_joiner(joiner: Callable[..., Any], takes_key: bool) -> Callable[[Any, Any, Any], Any]:
+    """Returns a function ``(key, right, left)`` of the user's joiner."""
+
+    def join_with_key(key: Any, right: Any, left: Any) -> Any:
+        return joiner(key, left, right)
+
+    def join(key: Any, right: Any, left: Any) -> Any:
+        return joiner(left, right)
+
+    return join_with_key if takes_key else join

@@ -1,4 +1,7 @@
-"""Stores as values: a supplier says what kind of store on which engine, a builder adds serdes, logging and caching."""
+"""Stores as values: a supplier says what kind of store on which engine, a builder adds serdes, logging and caching.
+
+The builders of stores in which operators of the DSL keep records that wait, and global stores, are values too.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 from processor_api.errors import TopologyError
-from processor_api.stores.suppliers import StoreSupplier
+from processor_api.stores.suppliers import MEMORY, ROCKSDB, StoreSupplier
 from processor_api.stores.time_to_live import RECORD_TIME, TimeToLive
-from processor_api.user_code.durations import Duration
-from processor_api.user_code.given_serdes import SerdeOption, serde_option
+from processor_api.user_code.durations import Duration, to_ms
+from processor_api.user_code.given_serdes import SerdeLike, SerdeOption, serde_option
 from processor_api.user_code.given_values import attribute_of, texts_by_name
 
 K = TypeVar("K")
@@ -141,3 +144,67 @@ class StoreBuilder(Generic[K, V]):
             return replace(self, time_to_live=TimeToLive(duration, by))
         except TopologyError as error:
             raise TopologyError(f"store {self.name!r}: {error.message}", store=self.name) from None
+
+
+def change_buffer_builder(
+    name: str,
+    key_serde: SerdeLike[Any] | None = None,
+    value_serde: SerdeLike[Any] | None = None,
+    *,
+    engine: str = MEMORY,
+    headers: bool = False,
+) -> StoreBuilder[Any, Any]:
+    """Returns a builder of the buffer of a suppression: the last change of each key, in order of time.
+
+    :param engine: in memory, where Kafka Streams has it, it is restored from the changelog at every start.
+    :param headers: whether old values keep the headers and the timestamp of their records (``dsl.store.format``).
+    """
+    parameters = {"headers": True} if headers else {}
+    supplier = StoreSupplier(name=name, kind="change-buffer", engine=engine, parameters=parameters, can_be_cached=False)
+    return StoreBuilder(supplier=supplier, key_serde=key_serde, value_serde=value_serde)
+
+
+def join_buffer_builder(
+    name: str,
+    grace: Duration,
+    key_serde: SerdeLike[Any] | None = None,
+    value_serde: SerdeLike[Any] | None = None,
+    *,
+    engine: str = ROCKSDB,
+) -> StoreBuilder[Any, Any]:
+    """Returns a builder of the buffer of a join of a stream with a table, with grace (KIP-923).
+
+    It holds every record, in order of time.
+
+    :param grace: how long the stream's time has to be past a record's before the record is joined.
+    :raises TopologyError: if the grace is negative.
+    """
+    grace_ms = to_ms(grace, f"store {name!r}: grace")
+    if grace_ms < 0:
+        raise TopologyError(f"store {name!r}: grace cannot be negative, got {grace_ms} ms", store=name)
+    supplier = StoreSupplier(
+        name=name, kind="join-buffer", engine=engine, parameters={"grace_ms": grace_ms}, can_be_cached=False
+    )
+    return StoreBuilder(supplier=supplier, key_serde=key_serde, value_serde=value_serde)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GlobalStore:
+    """A global store: its builder, the topic that fills it, and the two nodes between them.
+
+    The topic is its changelog as well.
+    """
+
+    builder: StoreBuilder[Any, Any]
+    source: str
+    """Name of the source node."""
+    processor: str
+    """Name of the processor node, the only one that writes to the store."""
+    topic: str
+    reprocess: bool
+    """Whether a restore runs the processor on each record; otherwise records go into the store as they are."""
+
+    @property
+    def name(self) -> str:
+        """The name of the store."""
+        return self.builder.name

@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, Generic, TypeVar
 
 from processor_api.record import Record
@@ -359,3 +360,15 @@ class MultiVersionedKeyQuery(Query[VersionedRecordIterator[VersionedRecord[V]]],
         first, last = whole_ms(self.from_time), whole_ms(self.to_time)
         if first is not None and last is not None and first > last:
             raise ValueError(f"from_time {first} of a MultiVersionedKeyQuery is after to_time {last}")
+
+
+class IsolationLevel(Enum):
+    """The level of isolation of interactive queries.
+
+    The setting of consumers with the same values, ``isolation.level``, is another thing.
+    """
+
+    READ_UNCOMMITTED = "read_uncommitted"
+    """Reads everything that was put, also what is not committed and may be taken back by an abort."""
+    READ_COMMITTED = "read_committed"
+    """Reads what the last commit of the task wrote."""

@@ -8,8 +8,7 @@ from typing import Any
 
 from processor_api.errors import TopologyError
 from processor_api.processor import Operator
-from processor_api.stores.builder import StoreBuilder
-from processor_api.stores.global_store import GlobalStore
+from processor_api.stores.builder import GlobalStore, StoreBuilder
 from processor_api.texts import repr_of
 from processor_api.topology.nodes import Node, ProcessorNode, RepartitionTopic, SinkNode, SourceNode
 from processor_api.user_code.function_code import function_name, module_of

@@ -1,4 +1,4 @@
-"""The text of ``Topology.describe()``, byte for byte Kafka's (semantics 138).
+"""``Topology.describe()``: the description as objects, and as a text that is byte for byte Kafka's (semantics 138).
 
 Kafka orders the nodes of a subtopology by the size of the tree below them, largest first, then by name. Neighbours of a
 node are kept in trees sorted by that same size while the sizes still grow, in the order of a Java hash map, so that the
@@ -7,21 +7,103 @@ text depends on both; `java_hash_order` and the tree in this module repeat that.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 from processor_api.topology.data import TopologyData
-from processor_api.topology.description import (
-    GlobalStoreDescription,
-    NodeDescription,
-    ProcessorDescription,
-    SinkDescription,
-    SourceDescription,
-    SubtopologyDescription,
-    TopologyDescription,
-)
-from processor_api.topology.nodes import Node, ProcessorNode, SourceNode
+from processor_api.topology.nodes import Node, ProcessorNode, SourceNode, TopicNameExtractor
 from processor_api.topology.subtopology import Subtopology, subtopologies
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeDescription:
+    """Describes a node of a topology, and the names of its neighbours."""
+
+    name: str
+    predecessors: tuple[str, ...] = ()
+    """The names of the nodes above."""
+    successors: tuple[str, ...] = ()
+    """The names of the nodes below."""
+    made_by: str | None = field(default=None, compare=False)
+    """The call of the user's script that made it, such as ``map_values(to_cents)``, if it is known."""
+    made_at: str | None = field(default=None, compare=False)
+    """The line of that call, such as ``orders.py:14``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceDescription(NodeDescription):
+    """Describes a source."""
+
+    topic_set: frozenset[str] | None = None
+    """The topics that it names; ``None`` if it has a pattern."""
+    topic_pattern: re.Pattern[str] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProcessorDescription(NodeDescription):
+    """Describes a processor, or an operator of the DSL."""
+
+    stores: frozenset[str] = frozenset()
+    """The names of the stores that are connected to it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SinkDescription(NodeDescription):
+    """Describes a sink."""
+
+    topic: str | None = None
+    """The topic that it writes; ``None`` if a function names one for each record."""
+    topic_name_extractor: TopicNameExtractor | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SubtopologyDescription:
+    """Describes a connected part of a topology, which runs as tasks."""
+
+    id: int
+    nodes: tuple[NodeDescription, ...]
+    """The nodes, in the order of the text."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GlobalStoreDescription:
+    """Describes the two nodes that fill a global store."""
+
+    id: int
+    source: SourceDescription
+    processor: ProcessorDescription
+
+
+class TopologyDescription(str):
+    """The text of Kafka Streams' ``Topology.describe()``, with what it says as objects.
+
+    ::
+
+        topology = Topology().add_source("source", "lines").add_processor("shout", Shout, "source")
+        (part,) = topology.describe().subtopologies
+        assert [node.name for node in part.nodes] == ["source", "shout"]
+        assert part.nodes[0].topic_set == {"lines"}
+    """
+
+    subtopologies: tuple[SubtopologyDescription, ...]
+    """The subtopologies that run as tasks, by id."""
+    global_stores: tuple[GlobalStoreDescription, ...]
+    """The global stores, by id."""
+
+    @classmethod
+    def of(
+        cls,
+        text: str,
+        subtopologies: tuple[SubtopologyDescription, ...],
+        global_stores: tuple[GlobalStoreDescription, ...],
+    ) -> TopologyDescription:
+        """Returns a text with its objects."""
+        found = cls(text)
+        found.subtopologies, found.global_stores = subtopologies, global_stores
+        return found
+
 
 # A red-black tree that grows as a ``java.util.TreeSet`` does, for texts whose order depends on the tree's shape.
 #

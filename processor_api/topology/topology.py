@@ -24,15 +24,13 @@ from processor_api.processor import (
     connected_stores,
     own_time,
 )
-from processor_api.stores.builder import StoreBuilder
+from processor_api.stores.builder import GlobalStore, StoreBuilder
 from processor_api.stores.builders import StateStoreBuilder, as_builder
-from processor_api.stores.global_store import GlobalStore
 from processor_api.stores.suppliers import CustomStoreSupplier
 from processor_api.texts import kind_and_text, repr_of
 from processor_api.timestamps import TimestampExtractor
 from processor_api.topology.data import TopologyData, known_name
-from processor_api.topology.describe import description
-from processor_api.topology.description import TopologyDescription
+from processor_api.topology.describe import TopologyDescription, description
 from processor_api.topology.nodes import Node, ProcessorNode, RepartitionTopic, SinkNode, SourceNode, TopicNameExtractor
 from processor_api.topology.partitioner import StreamPartitioner
 from processor_api.topology.topic_names import check_topic_name, declared_topics, illegal_in_name

@@ -21,14 +21,11 @@ from processor_api.task_id import TopicPartition
 from processor_api.texts import kind_and_text, plain_str
 from state.custom.context import StoreContext
 from state.custom.families import CustomBatch, CustomOffsets, CustomRows, NoRows, Operation, partition_of
-from state.directory.errors import explained
+from state.directory.errors import FULL, HINTS, explained, left_there
 from state.directory.own_files import read_own, sync_directory, write_own
-from state.directory.room import left_there
-from state.directory.system_errors import FULL, HINTS
 from state.engine.port import OFFSETS, POSITIONS
-from state.formats.checkpoint import read_checkpoint, write_checkpoint
-from state.formats.offsets import read_offset
-from state.read_views.queryable import unreadable
+from state.formats.offsets import read_checkpoint, read_offset, write_checkpoint
+from state.read_views.view import unreadable
 
 # The file with the offsets of a custom store that does not keep them by itself (formats 13).
 

@@ -1,15 +1,118 @@
-"""Errors of a state directory: each says what the operating system refused, and what to do."""
+"""Errors of files: each says what the operating system refused, what that means, and what to do; a full disk too."""
 
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
-from contextlib import contextmanager
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from processor_api.errors import DiskFullError, StateDirectoryError
-from state.directory.room import left_there
-from state.directory.system_errors import FULL, HINTS
+
+HINTS: Mapping[int, str] = {
+    errno.ENOSPC: "the disk is full; free some space there",
+    errno.EDQUOT: "the disk quota of this user is used up; free some space there, or raise the quota",
+    errno.EFBIG: (
+        "a file would be larger than is allowed; raise the limit of this process (ulimit -f), or set state.dir to a"
+        " file system that takes larger files"
+    ),
+    errno.EACCES: (
+        "permission denied; make the directory and its files readable and writable for the user of this process"
+    ),
+    errno.EPERM: (
+        "operation not permitted; take away what forbids it, such as the attribute immutable (lsattr) or a rule of a"
+        " security module, and make the directory writable"
+    ),
+    errno.EROFS: (
+        "the file system is read-only; mount it writable (a disk with errors is often made read-only: look into the"
+        " system's log), or set state.dir to a directory on another"
+    ),
+    errno.EIO: (
+        "the disk failed (input/output error); look into the system's log, replace the disk or set state.dir to"
+        " another, and restart: what is missing there is restored from changelogs"
+    ),
+    errno.ESTALE: (
+        "the network file system does not know a file any more (stale file handle); mount it again and restart. A local"
+        " disk is the better place for state.dir"
+    ),
+    errno.ENOMEM: ("the system has no memory left; give it more, or set rocksdb.profile to low-memory, and restart"),
+    errno.EMFILE: (
+        "this process has too many files open; raise the limit (ulimit -n), or set rocksdb.profile to many-small-stores"
+    ),
+    errno.ENFILE: "the system has too many files open; raise its limit (sysctl fs.file-max), and restart",
+    errno.ENOENT: (
+        "a file or the whole directory is gone; restart if it was deleted, and the stores are restored from changelogs;"
+        " if it was moved, stop the application and put it back first"
+    ),
+}
+"""Says by the number of an error what happened, and what to do."""
+
+FULL = frozenset((errno.ENOSPC, errno.EDQUOT))
+"""Errors that pass once there is room. A file that is too large for the limit of the process (``EFBIG``) is none: the
+process keeps that limit. A disk that failed (``EIO``) is none either: what it has taken before may be lost."""
+
+MISPLACED = frozenset((errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ELOOP))
+"""Errors where a directory is in the place of a file, or a file or a broken link in the place of a directory."""
+
+_KNOWN = (*HINTS, *MISPLACED)
+_TEXTS = sorted(((os.strerror(number), number) for number in _KNOWN), reverse=True)
+"""Longer ones before those they begin with."""
+_SEPARATOR = re.compile(r":\s+")
+
+
+def error_number(error: BaseException) -> int | None:
+    """Returns the operating system's number of an error; ``None`` if it is no such error."""
+    return error.errno if isinstance(error, OSError) else None
+
+
+def find_error_number(text: str) -> int | None:
+    """Returns the number of an error that is known by its text only: a part between colons has the system's words.
+
+    :param text: without paths, which may have any words.
+    """
+    parts = _SEPARATOR.split(text.strip())
+    for words, number in _TEXTS:
+        if any(part == words or (part.startswith(words) and part[len(words)].isspace()) for part in parts):
+            return number
+    return None
+
+
+PROBE_BYTES = 1 << 20
+"""About as much as a database writes soon after it is opened."""
+
+
+def left_there(path: Path) -> str:
+    """Returns in words how many bytes the file system of a path has left, for texts about a full disk; nothing where
+    that is not known."""
+    for place in (path, *path.parents):
+        with suppress(OSError):
+            return f" ({shutil.disk_usage(place).free:,} bytes are left)"
+    return ""
+
+
+def has_room(directory: Path) -> bool:
+    """Whether the disk of a directory takes a mebibyte, which is written to a file without a name.
+
+    How much is left does not say it: a user may have a quota, and a file system may keep blocks for others. A failure
+    of another kind is no lack of room.
+
+    :param directory: if it does not exist, the nearest one above it that does takes the file.
+    """
+    place = next((one for one in (directory, *directory.parents) if one.is_dir()), directory)
+    try:
+        with tempfile.TemporaryFile(dir=place, buffering=0) as file:
+            left = memoryview(bytes(PROBE_BYTES))
+            while left:
+                left = left[file.write(left) :]
+            os.fsync(file.fileno())
+    except OSError as error:
+        return error.errno not in FULL
+    return True
+
 
 _FORBIDDEN = {errno.EACCES, errno.EPERM}
 _NOT_A_DIRECTORY = {errno.ENOTDIR, errno.EEXIST, errno.ELOOP}

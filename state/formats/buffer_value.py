@@ -21,7 +21,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from processor_api.record import HeaderList
-from state.formats.headers_value import write_prefix
+from state.formats.values import write_prefix
 
 VERSION = b"\x03"
 """The header ``v`` of changelog records of this format."""

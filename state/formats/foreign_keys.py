@@ -12,7 +12,7 @@ from typing import NamedTuple
 from mmh3 import mmh3_x64_128_digest
 
 from processor_api.record import HeaderList
-from state.formats.headers_value import read_headers, write_headers
+from state.formats.values import read_headers, write_headers
 
 NEWEST_VERSION = 1
 HASH_BYTES = 16

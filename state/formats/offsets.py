@@ -1,13 +1,16 @@
-"""Rows of the families `OFFSETS` and `POSITIONS`: ``<topic>-<partition>`` to an offset, ``i64`` (frozen on disk).
+"""Rows that say how far a task is: of the families `OFFSETS` and `POSITIONS`, and Kafka Streams' checkpoint files.
 
-Beside the offsets of a changelog is the id of the topic that they are of: a topic that is deleted and made again has
-another one, and its offsets mean other records. Then there is the time as of which the rows were complete, ``i64``, in
-ms since 1970: deletions after it may be missing. The schemas of a store's serdes are there too, as JSON.
+The rows are ``<topic>-<partition>`` to an offset; a position says up to which offset of which input a store has seen
+its records.
 """
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
+
+from processor_api.errors import StateError
+from processor_api.task_id import TopicPartition
 
 TOPIC_ID = b"streams.topic-id/"
 """The prefix of the keys of topic ids; no topic or family of rows has a name like that."""
@@ -72,3 +75,96 @@ def read_offset(row: bytes) -> int:
     if offset < -1:
         raise ValueError(f"{offset} is no offset")
     return offset
+
+
+Position = Mapping[str, Mapping[int, int]]
+"""The last offset seen, by topic and partition."""
+
+_COUNT = struct.Struct(">i")
+_HEAD = struct.Struct(">bi")
+_PAIR = struct.Struct(">iq")
+
+
+def write_position(position: Position) -> bytes:
+    """The bytes of a position, topics and partitions in order."""
+    parts = [_HEAD.pack(0, len(position))]
+    for topic in sorted(position):
+        name = topic.encode()
+        parts += (_COUNT.pack(len(name)), name, _COUNT.pack(len(position[topic])))
+        parts += (_PAIR.pack(*pair) for pair in sorted(position[topic].items()))
+    return b"".join(parts)
+
+
+def read_position(data: bytes) -> dict[str, dict[int, int]]:
+    """Reads a position that `write_position` has written.
+
+    :raises ValueError: if the data is of another version or ends too early.
+    """
+    try:
+        version, topics = _HEAD.unpack_from(data)
+        if version != 0:
+            raise ValueError(f"a position of version {version} cannot be read, only version 0")
+        offset = _HEAD.size
+        position: dict[str, dict[int, int]] = {}
+        for _ in range(topics):
+            topic, offset = _name(data, offset)
+            (pairs,) = _COUNT.unpack_from(data, offset)
+            end = offset + 4 + pairs * _PAIR.size
+            if pairs < 0 or len(data) < end:
+                raise ValueError("a position ends inside its offsets")
+            position[topic] = dict(_PAIR.iter_unpack(data[offset + 4 : end]))
+            offset = end
+    except struct.error:
+        raise ValueError(f"a position ends early, after {len(data)} bytes") from None
+    return position
+
+
+def _name(data: bytes, offset: int) -> tuple[str, int]:
+    (length,) = _COUNT.unpack_from(data, offset)
+    end = offset + 4 + length
+    if length < 0 or len(data) < end:
+        raise ValueError("a position ends inside a topic's name")
+    return data[offset + 4 : end].decode(), end
+
+
+OFFSET_UNKNOWN = -4
+"""The offset of a partition that is known but of which nothing was applied."""
+
+_VERSION = 0
+
+
+def write_checkpoint(offsets: Mapping[TopicPartition, int]) -> str | None:
+    """The file's text, or ``None`` when there is nothing to write, and a file that is there is to be removed.
+
+    :raises ValueError: if an offset is negative and not `OFFSET_UNKNOWN`.
+    """
+    for partition, offset in offsets.items():
+        if not _valid(offset):
+            raise ValueError(f"the offset {offset} of {partition} cannot be written to a checkpoint file")
+    if not offsets:
+        return None
+    lines = [f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()]
+    return "\n".join([str(_VERSION), str(len(lines)), *lines, ""])
+
+
+def read_checkpoint(text: str) -> dict[TopicPartition, int]:
+    """The offsets in a file's text. Lines with a negative offset other than `OFFSET_UNKNOWN` are left out.
+
+    :raises StateError: if the text is of another version or damaged.
+    """
+    lines = text.splitlines()
+    try:
+        version, count = int(lines[0]), int(lines[1])
+        if version != _VERSION:
+            raise StateError(f"a checkpoint file of version {version} cannot be read, only version {_VERSION}")
+        rows = [line.split() for line in lines[2:]]
+        offsets = {TopicPartition(topic, int(partition)): int(offset) for topic, partition, offset in rows}
+    except (IndexError, ValueError):
+        raise StateError("a checkpoint file is damaged; remove it, and the store is restored from its start") from None
+    if len(rows) != count:
+        raise StateError(f"a checkpoint file announces {count} offsets and has {len(rows)}; remove it")
+    return {partition: offset for partition, offset in offsets.items() if _valid(offset)}
+
+
+def _valid(offset: int) -> bool:
+    return offset >= 0 or offset == OFFSET_UNKNOWN

@@ -14,7 +14,7 @@ from processor_api.errors import StoreError
 from processor_api.record import NO_TIMESTAMP, HeaderList
 from processor_api.serde import Serde, Serdes
 from processor_api.user_code.given_serdes import SerdeLike
-from state.formats.list_value import add_item, read_items
+from state.formats.values import add_item, read_items
 from state.key_value.live_view import KeyValueView
 from state.row_format.checked_serdes import key_writer, prefix_bounds, reader, value_writer
 from state.row_format.codec import PLAIN

@@ -6,8 +6,15 @@ from typing import Any
 
 from state.engine.port import Snapshot
 from state.read_views.index import LiveIndex, Taken
-from state.read_views.rows import FrozenRows, LiveRows
-from state.read_views.snapshots import AtomicRead, SnapshotSource, families_shown, read_uncommitted, uncommitted_of
+from state.read_views.snapshots import (
+    AtomicRead,
+    FrozenRows,
+    LiveRows,
+    SnapshotSource,
+    families_shown,
+    read_uncommitted,
+    uncommitted_of,
+)
 from state.write_buffer.open_views import ViewIterators, ViewSource
 from state.write_buffer.row_reader import ReadRule, RowReader
 from state.write_buffer.shared_rows import Uncommitted

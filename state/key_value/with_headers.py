@@ -20,8 +20,8 @@ from processor_api.stores.queries import (
 )
 from processor_api.stores.time_to_live import ACCESS
 from state.engine.port import Batch, Engine
-from state.formats.headers_value import write_session_with_headers
 from state.formats.keys import MAX_TIME
+from state.formats.values import write_session_with_headers
 from state.key_value.live_view import KeyValueView
 from state.key_value.store import KeyValueFacade, KeyValueForm
 from state.read_views.answers import pairs, record_of, timestamped, value_of_key, value_only, values_of_range

@@ -1,20 +1,21 @@
-"""Finds and reads the stores in a task's database without a topology."""
+"""Finds and reads the stores in a task's database without a topology, and takes damaged ones out of it."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from heapq import merge
 from itertools import islice
 
-from processor_api.errors import StateError
+from processor_api.errors import DamagedStateError, RetryableError, StateError
 from state.directory.inspect import StoredTask
 from state.engine.port import OFFSETS, POSITIONS, store_of
 from state.formats.offsets import COMPLETE_AT, SCHEMAS, TOPIC_ID, read_offset, schemas_key
 from state.registry.kinds import KINDS, family_reader
 from state.rocksdb.commit_numbers import COMMIT_PREFIX
 from state.rocksdb.errors import damaged
-from state.rocksdb.metadata import FAMILIES_KEY, FORMAT_KEY, check_format
+from state.rocksdb.metadata import FAMILIES_KEY, FORMAT_KEY, check_format, forget_store
 from state.rocksdb.reader import DatabaseReader
 from state.write_buffer.stored_rows import StoredFamily, StoredRow
 
@@ -200,3 +201,35 @@ def _family_rows(
             raise damaged(reader.path, what, family.name) from error
         if row is not None and (low is None or low <= row.key) and (high is None or row.key < high):
             yield row
+
+
+TABLE_FILE = re.compile(r"(\d+)\.sst")
+
+
+def damaged_store(task: StoredTask, error: DamagedStateError) -> str | None:
+    """Returns the name of the damaged store.
+
+    It is ``None`` if the damage is in what all stores of the database share, or cannot be located.
+    """
+    if error.store:
+        return error.store
+    numbers = set(map(int, TABLE_FILE.findall(error.message)))
+    if not numbers:
+        return None
+    try:
+        with DatabaseReader(task.database) as reader:
+            stores = {store_of(name) for name in reader.names if reader.files(name) & numbers}
+    except (StateError, RetryableError):
+        return None
+    return stores.pop() or None if len(stores) == 1 else None
+
+
+def take_out_store(task: StoredTask, store: str) -> None:
+    """Removes a store's rows and its changelog offsets, so that it is restored when it is opened the next time.
+
+    :raises RetryableError: a process has the database open.
+    :raises StateError: the database is damaged in another place.
+    """
+    with DatabaseReader(task.database) as reader:
+        keys = [key for one in stores_in(reader, task) if one.name == store for key in one.offset_keys]
+    forget_store(task.database, store, keys)

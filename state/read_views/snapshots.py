@@ -1,4 +1,6 @@
-"""Takes what a store holds at one moment: copies of its buffer, and a snapshot of its engine that belongs to them.
+"""Rows of a running store for other threads: as they were at one moment, and as they are.
+
+What a store holds at one moment are copies of its buffer, and a snapshot of its engine that belongs to them.
 
 The rules that make this one moment are those of :mod:`state.write_buffer.shared_rows`.
 """
@@ -13,8 +15,10 @@ from typing import Any
 from processor_api.errors import StateError
 from state.engine.port import Engine, Family, Snapshot
 from state.row_format.migration import UpgradingFamily
+from state.row_format.row_format import Entry
 from state.write_buffer.open_views import OpenViews
-from state.write_buffer.shared_rows import Uncommitted
+from state.write_buffer.row_reader import ReadRule, RowReader
+from state.write_buffer.shared_rows import SharedRows, Uncommitted
 
 AtomicRead = Callable[[], Any]
 """A built-in function bound to the object that it reads. If one call runs several, no other thread runs in between."""
@@ -134,3 +138,68 @@ class ViewedFamily:
         except Exception:
             self._source.check()
             raise
+
+
+RangeOf = Callable[[bytes | None, bytes | None], RowReader]
+"""Returns rows that hold the range ``(low, high)`` as it is now, and may hold others; ``None`` is open."""
+
+
+class FrozenRows(RowReader):
+    """Rows as they were at one moment.
+
+    :param family: the family as of that moment.
+    :param uncommitted: copies of the rows that waited for the commit then.
+    """
+
+    def __init__(
+        self, shared: SharedRows, family: Family, uncommitted: Uncommitted, rule: ReadRule | None = None
+    ) -> None:
+        super().__init__(shared.at(family, uncommitted), rule)
+
+    @property
+    def read_through(self) -> Callable[[Any], Entry | None]:
+        return self._read_drained
+
+    def _read_drained(self, row_key: Any) -> Entry | None:
+        return _drained(self, row_key) or self._read_family(row_key)
+
+
+class LiveRows(RowReader):
+    """Rows as they are at each read, from any thread.
+
+    :param range_of: gives the rows in a range as they are now.
+    :param committed: shows only the rows of the engine.
+    """
+
+    def __init__(
+        self,
+        shared: SharedRows,
+        source: SnapshotSource,
+        range_of: RangeOf,
+        rule: ReadRule | None = None,
+        *,
+        committed: bool,
+    ) -> None:
+        uncommitted = Uncommitted() if committed else shared.uncommitted
+        super().__init__(shared.at(ViewedFamily(shared.family, source), uncommitted), rule)
+        self._range_of = range_of
+
+    @property
+    def read_through(self) -> Callable[[Any], Entry | None]:
+        return self._read_waiting
+
+    def _read_waiting(self, row_key: Any) -> Entry | None:
+        # `get` has looked into `dirty` before: in this order a row that moves is found (rule 1 of `shared_rows`).
+        entry = self.shared.uncommitted.draining.get(row_key) or _drained(self, row_key)
+        return entry if entry is not None else self._read_family(row_key)
+
+    def range(self, low: bytes | None, high: bytes | None, *, reverse: bool) -> Iterator[tuple[bytes, Entry]]:
+        return self._range_of(low, high).range(low, high, reverse=reverse)
+
+
+def _drained(rows: RowReader, row_key: Any) -> Entry | None:
+    found = rows.drained.get(row_key)
+    if found is None:
+        return None
+    data = found[1]
+    return None if data is None else rows.format.values.stored(data), found[2]

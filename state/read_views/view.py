@@ -13,12 +13,30 @@ from types import TracebackType
 from typing import Any
 
 from processor_api.errors import StoreError
-from processor_api.stores.isolation import IsolationLevel
+from processor_api.stores.builder import StoreBuilder
+from processor_api.stores.queries import IsolationLevel
+from processor_api.stores.suppliers import CustomStoreSupplier
 from state.guards.guard import GuardedStore, guarded
 from state.guards.policies import ReadOnly
-from state.read_views.queryable import why_unreadable
 from state.write_buffer.open_views import ViewIterators, ViewSource
 from state.write_buffer.store_kind import OpenStore
+
+
+def unreadable(store: str) -> str:
+    """Returns the text of the error for another thread that reads a custom store."""
+    return (
+        f"store {store!r} is a store of the user's own, which only its task reads: other threads cannot, since nothing"
+        " makes its calls safe for them. For queries keep the rows in a store of Stores; it may be on a storage engine"
+        " of your own"
+    )
+
+
+def why_unreadable(builder: StoreBuilder[Any, Any]) -> str | None:
+    """Returns why other threads cannot read a store; ``None`` if its kind decides.
+
+    :param builder: of a store of any kind: a byte store with serdes is of the same kind as one on an engine.
+    """
+    return unreadable(builder.name) if isinstance(builder.supplier, CustomStoreSupplier) else None
 
 
 class _Reads:

@@ -6,17 +6,24 @@ else lists kinds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, cast
 
-from processor_api.errors import StateError, TopologyError
+from processor_api.errors import StateError, StoreError, TopologyError
 from processor_api.serde import Serde
 from processor_api.stores.builder import StoreBuilder
+from processor_api.stores.suppliers import CustomStoreSupplier, make_custom
+from processor_api.task_id import TopicPartition
 from state.custom import store as custom_store
 from state.custom import versioned as custom_versioned
+from state.custom.context import StoreContext
+from state.custom.engine import CustomStoreEngine
 from state.engine.passing_on import ReadEngine
 from state.engine.port import Engine
+from state.guards.guard import guarded
+from state.guards.policies import ReadOnly
 from state.key_value import list_store, lru, store, timestamp_proxy, with_headers
 from state.row_format.codec import RowCodec
 from state.row_format.migration import UpgradingEngine, upgrading_codec
@@ -223,3 +230,46 @@ def open_store(
             reads=reads,
         )
     )
+
+
+def custom_engine(
+    builder: StoreBuilder[Any, Any],
+    context: Callable[[], StoreContext],
+    *,
+    inputs: Collection[TopicPartition] = (),
+    undoes: bool = False,
+) -> CustomStoreEngine:
+    """Returns a custom store as an engine (:class:`~state.custom.engine.CustomStoreEngine`).
+
+    :raises StateError: if the store cannot be opened.
+    """
+    supplier, kind = cast(CustomStoreSupplier, builder.supplier), kind_of(builder)
+
+    def given() -> StoreContext:
+        made = context()
+        made.changes.logged_for_it = not kind.logs_itself
+        return made
+
+    return CustomStoreEngine(
+        builder.name,
+        lambda: make_custom(builder.name, supplier.factory),
+        given,
+        family=family_of(builder) if kind.has_rows else None,
+        inputs=inputs,
+        undoes=undoes,
+    )
+
+
+def read_only(store: OpenStore, node: str, why: str) -> OpenStore:
+    """Returns a store for a node that may not write to it.
+
+    :param why: the text of the error when it is written to.
+    """
+    name = store.builder.name
+
+    def refusal() -> StoreError:
+        return StoreError(
+            f"node {node!r} writes to store {name!r}, which it can only read: {why}", node=node, store=name
+        )
+
+    return replace(store, facade=guarded(ReadOnly(store.facade, store.kind.writes, refusal)))

@@ -11,8 +11,7 @@ import re
 from pathlib import Path
 
 from processor_api.errors import DamagedStateError, DiskFullError, RetryableError, StateDirectoryError, StateError
-from state.directory.room import left_there
-from state.directory.system_errors import FULL, HINTS, MISPLACED, error_number, find_error_number
+from state.directory.errors import FULL, HINTS, MISPLACED, error_number, find_error_number, left_there
 from state.engine.port import store_of
 from state.engine.repair_hints import rebuild_store, rebuild_task
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from processor_api.record import NO_TIMESTAMP
 from state.engine.port import Batch
-from state.formats.value_and_timestamp import pack_timestamp, read_value_and_timestamp
+from state.formats.values import pack_timestamp, read_value_and_timestamp
 
 Logged = tuple[bytes, bytes | None, int]
 Entry = tuple[Any, int]

@@ -23,7 +23,7 @@ from state.formats.buffer_value import (
     read_any_version,
     read_buffer_value,
 )
-from state.formats.headers_value import read_value_with_headers, write_prefix
+from state.formats.values import read_value_with_headers, write_prefix
 from state.row_format.codec import PLAIN, RowCodec
 from state.time_ordered.buffer import Buffer, Callback, open_buffer, read_row, row_size, written
 from state.time_ordered.index import ENTRIES, FACTS_KEY, check_facts, entry_of, invalidate, time_of

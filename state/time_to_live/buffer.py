@@ -16,7 +16,7 @@ from state.time_to_live.options import Lifetime
 from state.time_to_live.rules import Accesses, AccessRule, ExpiryRule, RecordTimeRule, time_of_row
 from state.write_buffer.buffer import Rows
 from state.write_buffer.fast_path import Put, row_key_maker
-from state.write_buffer.read_check import checked_read
+from state.write_buffer.read_counts import checked_read
 from state.write_buffer.row_reader import Get
 from state.write_buffer.shared_rows import SharedRows
 

@@ -17,7 +17,7 @@ from processor_api.record import HeaderList
 from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.time_to_live import ACCESS, RECORD_TIME
 from state.engine.port import Batch, Engine, Snapshot
-from state.formats.headers_value import write_session_with_headers
+from state.formats.values import write_session_with_headers
 from state.key_value import store, with_headers
 from state.key_value.live_view import KeyValueView
 from state.read_views.index import Taken

@@ -9,8 +9,15 @@ from typing import Any
 
 from state.engine.port import Snapshot
 from state.read_views.index import LiveIndex
-from state.read_views.rows import FrozenRows, LiveRows
-from state.read_views.snapshots import AtomicRead, SnapshotSource, families_shown, read_uncommitted, uncommitted_of
+from state.read_views.snapshots import (
+    AtomicRead,
+    FrozenRows,
+    LiveRows,
+    SnapshotSource,
+    families_shown,
+    read_uncommitted,
+    uncommitted_of,
+)
 from state.versioned.history import HistoryReads, VersionHistory
 from state.versioned.versions import Found, LateWarnings, VersionReads, Versions
 from state.write_buffer.fast_path import make_get

@@ -17,7 +17,7 @@ from processor_api.texts import repr_of
 from processor_api.user_code.durations import whole_ms
 from processor_api.user_code.given_serdes import SerdeLike
 from state.engine.port import Batch, Engine
-from state.formats.value_and_timestamp import read_value_and_timestamp
+from state.formats.values import read_value_and_timestamp
 from state.read_views.answers import QueryRows
 from state.row_format.checked_serdes import key_writer, prefix_bounds, reader, value_writer
 from state.row_format.codec import TIMESTAMPED, RowCodec

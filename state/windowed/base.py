@@ -13,8 +13,8 @@ from processor_api.stores.windowed import Window, Windowed
 from processor_api.texts import error_text, repr_of
 from processor_api.user_code.durations import whole_ms
 from state.engine.port import Batch, Engine, Family
-from state.formats.headers_value import write_session_with_headers
 from state.formats.keys import MAX_TIME
+from state.formats.values import write_session_with_headers
 from state.row_format.checked_serdes import key_writer, reader
 from state.row_format.codec import Logged, RowCodec
 from state.row_format.migration import older_handles

@@ -8,8 +8,15 @@ from typing import Any, cast
 
 from state.engine.port import Family
 from state.read_views.index import LiveIndex
-from state.read_views.rows import FrozenRows, LiveRows
-from state.read_views.snapshots import AtomicRead, SnapshotSource, families_shown, read_uncommitted, uncommitted_of
+from state.read_views.snapshots import (
+    AtomicRead,
+    FrozenRows,
+    LiveRows,
+    SnapshotSource,
+    families_shown,
+    read_uncommitted,
+    uncommitted_of,
+)
 from state.row_format.row_format import Entry
 from state.windowed.base import PutNumbers
 from state.windowed.index import IndexReads

@@ -32,10 +32,10 @@ from processor_api.record import HeaderList
 from state.engine.port import Batch
 from state.row_format.row_format import Entry, fixed_size
 from state.write_buffer.memory_budget import Budget
-from state.write_buffer.read_check import checked_read
+from state.write_buffer.read_counts import checked_read
 from state.write_buffer.row_reader import Overlay, ReadRule, RowReader
 from state.write_buffer.shared_rows import Logged, SharedRows
-from state.write_buffer.waiting_rows import NextTry, WaitingRows
+from state.write_buffer.stored_rows import NextTry, WaitingRows
 
 Log = Callable[[bytes, bytes | None, int], None]
 """``(key, value or None, timestamp_ms)`` to the changelog."""

@@ -17,7 +17,7 @@ from state.row_format.record_context import message_bytes
 from state.row_format.row_format import Entry, RowFormat
 from state.row_format.row_probe import probed_get, probed_put
 from state.write_buffer.buffer import Rows
-from state.write_buffer.read_check import checked_read
+from state.write_buffer.read_counts import checked_read
 from state.write_buffer.row_reader import Get, RowReader
 
 Put = Callable[..., None]

@@ -13,7 +13,7 @@ from typing import Any
 from processor_api.record import HeaderList, Headers
 from processor_api.serde import Serde
 from state.engine.port import Batch
-from state.formats.headers_value import read_session_with_headers, write_session_with_headers
+from state.formats.values import read_session_with_headers, write_session_with_headers
 from state.row_format.codec import PLAIN, TIMESTAMPED
 from state.row_format.codec import row_from_plain as timestamped_from_plain
 from state.row_format.record_context import Cursor

@@ -30,7 +30,7 @@ class Budget:
         self.uncommitted = 0
         """Rows on their way to the engine that no cache holds back."""
         self.reading = 0
-        """How many reads are under way, where that is checked (:mod:`state.write_buffer.read_check`)."""
+        """How many reads are under way, where that is checked (:mod:`state.write_buffer.read_counts`)."""
         self.sending = 0
         """How many drains are sending changes on. An eviction that would drain another store waits meanwhile.
 

@@ -1,12 +1,15 @@
-"""Counts the reads of a store's rows, and those that memory could not answer.
+"""Looks at the reads of a store: counts them, and finds one that would forward.
 
-It stands in the way of each read, so it is there only where somebody asks for it.
+A counter stands in the way of each read, so it is there only where somebody asks for it.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
+
+from state.write_buffer.memory_budget import Budget
 
 
 class ReadCounts:
@@ -38,3 +41,21 @@ class ReadCounts:
             return read(row_key)
 
         return counted
+
+
+CHECKED = bool(os.environ.get("STREAMS_TEST_READS"))
+
+
+def checked_read(read: Callable[..., Any], budget: Budget) -> Callable[..., Any]:
+    """Returns ``read``, inside of which no store of the budget may begin a drain; as it is where nothing is checked."""
+    if not CHECKED:
+        return read
+
+    def read_inside(*arguments: Any, **options: Any) -> Any:
+        budget.reading += 1
+        try:
+            return read(*arguments, **options)
+        finally:
+            budget.reading -= 1
+
+    return read_inside

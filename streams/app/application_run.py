@@ -18,10 +18,9 @@ from streams.config import clients as client_configs
 from streams.runtime.engines.memory import BufferMemory
 from streams.runtime.tasks.full_disk import FullDisk
 from streams.runtime.threads.gc_tuning import relax_collector, restore_collector
-from streams.runtime.threads.metadata import ThreadMetadata
 from streams.runtime.threads.process_resources import StateListeners
 from streams.runtime.threads.stream_thread import StreamThread, ThreadCallbacks
-from streams.runtime.threads.thread_state import ThreadState
+from streams.runtime.threads.thread_state import ThreadMetadata, ThreadState
 from streams.runtime.tracing.tracer import warn_if_unseen
 from streams.threads import SYSTEM_THREADS, Thread, Threads
 from streams.user_exits import as_error, passes

@@ -30,8 +30,7 @@ from streams.platform import Platform
 from streams.restore.follower import StandbyUpdateListener
 from streams.restore.reports import StateRestoreListener
 from streams.runtime.tasks.assembly import topology_to_run
-from streams.runtime.threads.metadata import ThreadMetadata
-from streams.runtime.threads.thread_state import ThreadState
+from streams.runtime.threads.thread_state import ThreadMetadata, ThreadState
 from streams.version import __version__
 
 if TYPE_CHECKING:
@@ -39,11 +38,10 @@ if TYPE_CHECKING:
     from processor_api.topology.partitioner import StreamPartitioner
     from processor_api.user_code.given_serdes import SerdeLike
     from streams.observing.status import WorkerStatus
-    from streams.queries.lags import LagInfo
     from streams.queries.owners import KeyQueryMetadata, Owners, StreamsMetadata
     from streams.queries.queries import Queries
     from streams.queries.request import StateQueryRequest
-    from streams.queries.results import StateQueryResult
+    from streams.queries.results import LagInfo, StateQueryResult
     from streams.queries.store_types import StoreQueryParameters
 
 R = TypeVar("R")
@@ -484,7 +482,7 @@ class KafkaStreams:
         :raises StreamsNotStartedError: before the start.
         :raises StreamsStoppedError: at the end.
         """
-        from streams.queries.lags import local_lags
+        from streams.queries.results import local_lags
 
         self._queries.check()
         return local_lags(self._run.threads or ())

@@ -29,8 +29,7 @@ from streams.kafka.topics.internal import (
     topic_prefix,
 )
 from streams.kafka.topics.readers import matching_topics
-from streams.runtime.plan.plans import PlanBook, Plans
-from streams.runtime.plan.task_plan import TaskPlan, plan_tasks
+from streams.runtime.plan.task_plan import PlanBook, Plans, TaskPlan, plan_tasks
 from streams.runtime.threads.partition_watch import partition_count_changed
 
 log = logging.getLogger("streams.topics")

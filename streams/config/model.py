@@ -32,14 +32,13 @@ from processor_api.handlers import (
     ProductionExceptionHandler,
 )
 from processor_api.serde import Serde
-from processor_api.stores.isolation import IsolationLevel
+from processor_api.stores.queries import IsolationLevel
 from processor_api.texts import plain_str, repr_of
 from processor_api.timestamps import TimestampExtractor
 from streams.config import values
 from streams.config.client_settings import client_setting
-from streams.config.insecure import insecure
 from streams.config.keys import KEYS, PREFIXES
-from streams.config.secrets import MASK, SecretSettings, is_secret, masked
+from streams.config.secrets import MASK, SecretSettings, insecure, is_secret, masked
 from streams.config.settings import kafka_name, sort_settings
 
 log = logging.getLogger("streams.config")

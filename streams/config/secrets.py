@@ -1,9 +1,9 @@
-"""Decides which settings are secrets: they are never shown, logged or put into an error."""
+"""Decides which settings are secrets, and which let others on the network read or change data."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 MASK = "********"
 
@@ -32,3 +32,60 @@ class SecretSettings(dict[str, Any]):
 
     def __repr__(self) -> str:
         return repr(masked(self))
+
+
+class ClientLevels(Protocol):
+    """The client settings of a :class:`streams.config.StreamsConfig`."""
+
+    @property
+    def clients(self) -> Mapping[str, Any]: ...
+    @property
+    def consumer(self) -> Mapping[str, Any]: ...
+    @property
+    def main_consumer(self) -> Mapping[str, Any]: ...
+    @property
+    def restore_consumer(self) -> Mapping[str, Any]: ...
+    @property
+    def global_consumer(self) -> Mapping[str, Any]: ...
+    @property
+    def producer(self) -> Mapping[str, Any]: ...
+    @property
+    def admin(self) -> Mapping[str, Any]: ...
+
+
+def insecure(config: ClientLevels) -> list[str]:
+    """Returns a sentence for each insecure setting, whichever client has it."""
+    common = config.clients
+    consumers = [config.main_consumer, config.restore_consumer, config.global_consumer]
+    found: dict[str, None] = {}
+    for settings in (
+        *({**common, **config.consumer, **own} for own in consumers),
+        {**common, **config.producer},
+        {**common, **config.admin},
+    ):
+        found |= dict.fromkeys(_of_client(settings))
+    return list(found)
+
+
+def _of_client(settings: Mapping[str, Any]) -> list[str]:
+    protocol = str(settings.get("security.protocol", "plaintext")).strip().lower()
+    mechanism = str(settings.get("sasl.mechanism", settings.get("sasl.mechanisms", ""))).strip().upper()
+    if protocol == "sasl_plaintext" and mechanism in ("PLAIN", "OAUTHBEARER"):
+        sent = "the password" if mechanism == "PLAIN" else "the token"
+        return [
+            f"security.protocol SASL_PLAINTEXT with sasl.mechanism {mechanism} sends {sent} in clear: anyone on the"
+            " network can read it; use SASL_SSL"
+        ]
+    if not protocol.endswith("ssl"):
+        return []
+    if str(settings.get("enable.ssl.certificate.verification", True)).strip().lower() == "false":
+        return [
+            "enable.ssl.certificate.verification is false: anyone on the network can pretend to be a"
+            " broker, read everything and change it; set ssl.ca.location instead"
+        ]
+    if str(settings.get("ssl.endpoint.identification.algorithm", "https")).strip().lower() != "https":
+        return [
+            "ssl.endpoint.identification.algorithm is off: anyone with a certificate of the same authority can"
+            " pretend to be a broker"
+        ]
+    return []

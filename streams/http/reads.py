@@ -18,7 +18,7 @@ from processor_api.stores.contracts import (
     ValueTimestampHeaders,
     VersionedRecord,
 )
-from processor_api.stores.isolation import IsolationLevel
+from processor_api.stores.queries import IsolationLevel
 from processor_api.stores.windowed import Windowed
 from processor_api.texts import cut, plain_str
 from state.registry.kinds import kind_of

@@ -12,7 +12,7 @@ from processor_api.metrics import Metric, MetricName
 from processor_api.topology.topology import Topology
 from streams.config import StreamsConfig
 from streams.observing.status import WorkerStatus
-from streams.queries.lags import LagInfo
+from streams.queries.results import LagInfo
 
 RETRY_AFTER = {"Retry-After": "1"}
 """The header of an answer that may be another one soon."""

@@ -1,15 +1,40 @@
-"""Accounts for the records of a task that have no result: they were dropped, or their results are held back."""
+"""Accounts for the records of a task that have no result: they were dropped, or their results are held back.
+
+Nodes are named with their places in the user's script.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TypedDict
+from weakref import WeakKeyDictionary
 
 from processor_api.context import HeldBack
 from processor_api.topology.data import TopologyData
-from streams.observing.places import place_of
 from streams.observing.status import DropStatus, HeldStatus
 from streams.runtime.processing.drops import Dropped, TaskDrops
 from streams.runtime.tasks.task import Task
+
+
+class NodePlace(TypedDict):
+    """Says where a node was made, as the fields of a status have it."""
+
+    call: str | None
+    made_at: str | None
+
+
+_PLACES: WeakKeyDictionary[TopologyData, dict[str, NodePlace]] = WeakKeyDictionary()
+
+
+def place_of(topology: TopologyData, node: str) -> NodePlace:
+    """Returns the call and the line that made a node of a topology to which nothing is added any more.
+
+    It is kept: the names of a node's functions take longer to find than all else that a status says.
+    """
+    places = _PLACES.setdefault(topology, {})
+    if node not in places:
+        places[node] = NodePlace(call=topology.call_of(node), made_at=topology.line_of(node))
+    return places[node]
 
 
 def drops_of(task: Task) -> tuple[DropStatus, ...]:

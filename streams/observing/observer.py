@@ -20,8 +20,7 @@ from state.registry.kinds import families_of, kind_name
 from state.registry.statistics import HasProperties, uncommitted
 from state.write_buffer.store_kind import OpenStore
 from streams.kafka.client_statistics import BrokerFigures, ClientStatistics
-from streams.observing.accounting import dropped_by, drops_of, held_by
-from streams.observing.places import place_of
+from streams.observing.accounting import dropped_by, drops_of, held_by, place_of
 from streams.observing.status import (
     BrokerStatus,
     CopyingStatus,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 from processor_api.errors import InvalidStateStoreError, StoreError
-from processor_api.stores.isolation import IsolationLevel
+from processor_api.stores.queries import IsolationLevel
 from state.guards.policies import RefusesWrites
 from state.read_views.view import StoreView
 from state.registry.kinds import kind_of

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from processor_api.errors import StateStoreMigratedError, StoreError
 from processor_api.stores.builder import StoreBuilder
-from processor_api.stores.isolation import IsolationLevel
+from processor_api.stores.queries import IsolationLevel
 from processor_api.task_id import TopicPartition
 from processor_api.topology.data import TopologyData
 from state.read_views.view import StoreView, open_view

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from processor_api.texts import repr_of
 from processor_api.user_code.given_values import items_of
-from state.formats.position import read_position, write_position
+from state.formats.offsets import read_position, write_position
 
 _NOTHING: Mapping[int, int] = MappingProxyType({})
 

@@ -18,12 +18,10 @@ from processor_api.errors import (
     UnknownStateStoreError,
 )
 from processor_api.stores.builder import StoreBuilder
-from processor_api.stores.isolation import IsolationLevel
-from processor_api.stores.queries import Query
+from processor_api.stores.queries import IsolationLevel, Query
 from processor_api.texts import kind_and_text, plain_str, repr_of
 from state.read_views.answers import UNANSWERED, QueryRows
-from state.read_views.queryable import why_unreadable
-from state.read_views.view import StoreView
+from state.read_views.view import StoreView, why_unreadable
 from state.write_buffer.store_kind import OpenStore
 from streams.queries.iterators import QueryIterator
 from streams.queries.local_stores import LocalStore, LocalStores, ReadableStore, migrated

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
-from processor_api.stores.isolation import IsolationLevel
-from processor_api.stores.queries import Query
+from processor_api.stores.queries import IsolationLevel, Query
 from processor_api.texts import repr_of
 from processor_api.user_code.given_values import items_of
 from streams.queries.position import PositionBound

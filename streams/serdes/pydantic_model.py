@@ -233,7 +233,7 @@ def core_schema_of(model: Any) -> Any:
 def _adapter(model: Any) -> TypeAdapter[Any]:
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(model)
-        assert adapter.validator is not None  # a class that is not defined to its end shows here
+        _ = adapter.serializer.to_json, adapter.validator.validate_python  # a class that is half defined has none
     except Exception as error:
         raise TypeError(
             f"a model is a class that pydantic knows, got {repr_of(model)}: {kind_and_text(error)}"

@@ -80,38 +80,34 @@ __all__ = [
 
 from streams.runtime.runner.columns import UnsupportedContextError
 from streams.spark.errors import (
-    NaiveTimestampError,
-    NullTimestampError,
-    OffsetRangeLost,
-    PartitionMismatchError,
-    SerdeNotPicklable,
-    SparkBridgeError,
-    SparkVersionError,
-    TimestampRangeError,
-    UnknownPartitionCount,
-    UnsupportedStore,
-    WorkerEnvironmentError,
-)
-from streams.spark.executor.errors import (
-    CopartitionError,
-    CyclicTopologyError,
-    HistorySchemaError,
-    MissingHistoryError,
-    OffsetGapError,
-    RunDirConflict,
-    StageFailed,
-    TopologyNotPicklable,
-    UnsupportedForBackfill,
-)
-from streams.spark.handover.errors import (
     ApplicationRunningError,
     BackfillMismatchError,
     BootstrapVerificationError,
     ChangelogNotEmptyError,
+    CopartitionError,
     CutError,
+    CyclicTopologyError,
     HistoryBeyondCutError,
+    HistorySchemaError,
     HistoryShortOfCutError,
     InternalTopicMismatch,
+    MissingHistoryError,
+    NaiveTimestampError,
+    NullTimestampError,
+    OffsetGapError,
+    OffsetRangeLost,
+    PartitionMismatchError,
+    RunDirConflict,
+    SerdeNotPicklable,
+    SparkBridgeError,
+    SparkVersionError,
+    StageFailed,
+    TimestampRangeError,
+    TopologyNotPicklable,
+    UnknownPartitionCount,
+    UnsupportedForBackfill,
+    UnsupportedStore,
+    WorkerEnvironmentError,
 )
 
 _HOMES = {

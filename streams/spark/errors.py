@@ -1,4 +1,4 @@
-"""Errors of the bridge to PySpark."""
+"""Errors of the bridge to PySpark: of reading and writing topics, of backfills, and of handovers."""
 
 from __future__ import annotations
 
@@ -49,3 +49,72 @@ class UnsupportedStore(SparkBridgeError):
 
 class SerdeNotPicklable(SparkBridgeError):
     """A serde cannot be sent to the executors. Name the topology as ``module:function``, so that they make it."""
+
+
+class TopologyNotPicklable(SparkBridgeError):
+    """The function that makes the topology cannot be sent to Spark's executors. The message names the part."""
+
+
+class MissingHistoryError(SparkBridgeError):
+    """A topic that the topology reads has no history, or a history is given for a topic that it does not read."""
+
+
+class HistorySchemaError(SparkBridgeError):
+    """A column of a history is missing, or has another type than is needed."""
+
+
+class CopartitionError(SparkBridgeError):
+    """Topics that are read together have different numbers of partitions."""
+
+
+class OffsetGapError(SparkBridgeError):
+    """Offsets of a history occur twice, or are missing where the history has others."""
+
+
+class CyclicTopologyError(SparkBridgeError):
+    """Subtopologies feed each other, and it was asked to refuse that."""
+
+
+class UnsupportedForBackfill(SparkBridgeError):
+    """A part of the topology cannot run over history in the same order as live."""
+
+
+class RunDirConflict(SparkBridgeError):
+    """The run directory belongs to another run: another topology, other inputs or other options."""
+
+
+class StageFailed(SparkBridgeError):
+    """A task of a stage failed in Spark, with an error that is not one of ours; the cause is chained."""
+
+
+class ApplicationRunningError(SparkBridgeError):
+    """Workers of the application run; a bootstrap needs them all to be stopped."""
+
+
+class BackfillMismatchError(SparkBridgeError):
+    """The result of a backfill does not fit the topology, the application or the topics of the cluster."""
+
+
+class BootstrapVerificationError(SparkBridgeError):
+    """A changelog does not hold what the backfill wrote: rows are missing, differ, or are there twice."""
+
+
+class ChangelogNotEmptyError(SparkBridgeError):
+    """The application has state or committed offsets already, which a bootstrap would replace."""
+
+
+class CutError(SparkBridgeError):
+    """A cut lacks partitions, or is outside of the log."""
+
+
+class HistoryBeyondCutError(SparkBridgeError):
+    """The backfill has processed records behind the cut, which live workers would process again."""
+
+
+class HistoryShortOfCutError(SparkBridgeError):
+    """Records before the cut are neither in the history of the backfill nor processed by live workers."""
+
+
+class InternalTopicMismatch(SparkBridgeError):
+    """An internal topic exists with another number of partitions than the topology needs, or with settings by which it
+    loses rows."""

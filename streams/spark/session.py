@@ -1,4 +1,4 @@
-"""Sessions of Spark: checks that one can serve the bridge, and local sessions."""
+"""Sessions of Spark: checks that one can serve the bridge, local sessions, and those of commands."""
 
 from __future__ import annotations
 
@@ -10,11 +10,15 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
+from pyspark import SparkConf
+from pyspark.sql import SparkSession
+
 from streams.spark.errors import SparkVersionError, WorkerEnvironmentError
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
+
 
 LEAST_VERSION = (4, 1)
 PACKAGES = ("streams-for-kafka", "confluent-kafka", "rocksdict", "pyarrow", "pyspark")
@@ -149,3 +153,23 @@ def local_session(
         ) from error
     check_version(spark)
     return spark
+
+
+_LOCAL = re.compile(r"local(?:\[(.+)\])?")
+
+
+def command_session(master: str | None) -> SparkSession:
+    """Returns a session on a master.
+
+    :param master: as Spark writes it; ``None`` for that of ``spark-submit``, or this process if that did not start it.
+    """
+    if master is None and SparkConf().contains("spark.master"):
+        found = SparkSession.builder.getOrCreate()
+        check_version(found)
+        return found
+    local = _LOCAL.fullmatch(master or "local[*]")
+    if local is not None:
+        return local_session(local[1] or "1", settings={"spark.log.level": "ERROR"})
+    found = SparkSession.builder.master(str(master)).appName("streams").getOrCreate()
+    check_version(found)
+    return found

@@ -42,9 +42,9 @@ from streams.queries.request import StateQueryRequest
 from streams.queries.results import StateQueryResult
 from streams.queries.store_types import StoreQueryParameters
 from streams.runtime.tasks.assembly import topology_to_run
-from streams.testing import store_views
+from streams.testing import driver_stores
 from streams.testing.driver_log import DriverTopic, new_message
-from streams.testing.driver_queries import driver_queries
+from streams.testing.driver_stores import driver_queries
 from streams.testing.driver_task import DriverTask
 from streams.testing.record_trace import RecordTrace
 from streams.testing.settings import checked_partitions, config_for_tests, nearest
@@ -351,7 +351,7 @@ class TopologyTestDriver:
 
         :raises TopologyError: if there is no such store, or it is of another kind; so do all typed getters.
         """
-        return cast(KeyValueStore[Any, Any], self._view(name, store_views.KEY_VALUE))
+        return cast(KeyValueStore[Any, Any], self._view(name, driver_stores.KEY_VALUE))
 
     def get_timestamped_key_value_store(self, name: str) -> TimestampedKeyValueStore[Any, Any]:
         """Returns a key-value store with timestamps.
@@ -362,7 +362,7 @@ class TopologyTestDriver:
             counts = driver.get_timestamped_key_value_store("counts")
             assert counts.get("ann") == ValueAndTimestamp(1, 1_000)
         """
-        return cast(TimestampedKeyValueStore[Any, Any], self._view(name, store_views.TIMESTAMPED_KEY_VALUE))
+        return cast(TimestampedKeyValueStore[Any, Any], self._view(name, driver_stores.TIMESTAMPED_KEY_VALUE))
 
     def get_timestamped_key_value_store_with_headers(self, name: str) -> TimestampedKeyValueStoreWithHeaders[Any, Any]:
         """Returns a key-value store with timestamps and headers.
@@ -377,7 +377,7 @@ class TopologyTestDriver:
                 seen.put("ann", ValueTimestampHeaders("hello", 1_000, []))
                 assert seen.get("ann").value == "hello"
         """
-        return cast(TimestampedKeyValueStoreWithHeaders[Any, Any], self._view(name, store_views.HEADERS_KEY_VALUE))
+        return cast(TimestampedKeyValueStoreWithHeaders[Any, Any], self._view(name, driver_stores.HEADERS_KEY_VALUE))
 
     def get_versioned_key_value_store(self, name: str) -> VersionedKeyValueStore[Any, Any]:
         """Returns a key-value store that keeps versions.
@@ -390,7 +390,7 @@ class TopologyTestDriver:
                 driver.create_input_topic("limits").pipe_key_values([("ann", 500), ("ann", 100)], 1_000, advance=1_000)
                 assert driver.get_versioned_key_value_store("limits").get("ann", as_of=1_500).value == 500
         """
-        return cast(VersionedKeyValueStore[Any, Any], self._view(name, store_views.VERSIONED_KEY_VALUE))
+        return cast(VersionedKeyValueStore[Any, Any], self._view(name, driver_stores.VERSIONED_KEY_VALUE))
 
     def get_window_store(self, name: str) -> WindowStore[Any, Any]:
         """Returns a window store; one with timestamps or headers is read without them.
@@ -403,7 +403,7 @@ class TopologyTestDriver:
                 driver.create_input_topic("clicks").pipe_input("ann", "home", timestamp=61_000)
                 assert driver.get_window_store("per-minute").fetch("ann", 60_000) == 1
         """
-        return cast(WindowStore[Any, Any], self._view(name, store_views.WINDOW))
+        return cast(WindowStore[Any, Any], self._view(name, driver_stores.WINDOW))
 
     def get_timestamped_window_store(self, name: str) -> TimestampedWindowStore[Any, Any]:
         """Returns a window store with timestamps.
@@ -417,7 +417,7 @@ class TopologyTestDriver:
                 counts = driver.get_timestamped_window_store("per-minute")
                 assert counts.fetch("ann", 60_000) == ValueAndTimestamp(1, 61_000)
         """
-        return cast(TimestampedWindowStore[Any, Any], self._view(name, store_views.TIMESTAMPED_WINDOW))
+        return cast(TimestampedWindowStore[Any, Any], self._view(name, driver_stores.TIMESTAMPED_WINDOW))
 
     def get_timestamped_window_store_with_headers(self, name: str) -> TimestampedWindowStoreWithHeaders[Any, Any]:
         """Returns a window store with timestamps and headers.
@@ -433,7 +433,7 @@ class TopologyTestDriver:
                 seen.put("ann", ValueTimestampHeaders("hello", 1_000, []), 0)
                 assert seen.fetch("ann", 0).value == "hello"
         """
-        return cast(TimestampedWindowStoreWithHeaders[Any, Any], self._view(name, store_views.HEADERS_WINDOW))
+        return cast(TimestampedWindowStoreWithHeaders[Any, Any], self._view(name, driver_stores.HEADERS_WINDOW))
 
     def get_session_store(self, name: str) -> SessionStore[Any, Any]:
         """Returns a session store; one with timestamps or headers is read without them.
@@ -446,7 +446,7 @@ class TopologyTestDriver:
                 driver.create_input_topic("clicks").pipe_input("ann", "home", timestamp=61_000)
                 assert driver.get_session_store("visits").fetch_session("ann", 61_000, 61_000) == 1
         """
-        return cast(SessionStore[Any, Any], self._view(name, store_views.SESSION))
+        return cast(SessionStore[Any, Any], self._view(name, driver_stores.SESSION))
 
     def get_timestamped_session_store(self, name: str) -> TimestampedSessionStore[Any, Any]:
         """Returns a session store with timestamps.
@@ -461,7 +461,7 @@ class TopologyTestDriver:
                 visits.put(Windowed("ann", Window(0, 9_000)), ValueAndTimestamp("hello", 1_000))
                 assert visits.fetch_session("ann", 0, 9_000).value == "hello"
         """
-        return cast(TimestampedSessionStore[Any, Any], self._view(name, store_views.TIMESTAMPED_SESSION))
+        return cast(TimestampedSessionStore[Any, Any], self._view(name, driver_stores.TIMESTAMPED_SESSION))
 
     def get_session_store_with_headers(self, name: str) -> SessionStoreWithHeaders[Any, Any]:
         """Returns a session store with headers.
@@ -476,7 +476,7 @@ class TopologyTestDriver:
                 visits.put(Windowed("ann", Window(0, 9_000)), AggregationWithHeaders("hello", []))
                 assert visits.fetch_session("ann", 0, 9_000).aggregation == "hello"
         """
-        return cast(SessionStoreWithHeaders[Any, Any], self._view(name, store_views.HEADERS_SESSION))
+        return cast(SessionStoreWithHeaders[Any, Any], self._view(name, driver_stores.HEADERS_SESSION))
 
     def query(self, request: StateQueryRequest[R]) -> StateQueryResult[R]:
         """Queries a store, as ``KafkaStreams.query`` does in an application; every store has one partition, 0.
@@ -507,7 +507,7 @@ class TopologyTestDriver:
     def _queries(self) -> Queries:
         return driver_queries(self._driven.task, self._driven.globals.stores, self.clock, self._check_open)
 
-    def _view(self, name: str, view: store_views.DriverStoreView) -> Any:
+    def _view(self, name: str, view: driver_stores.DriverStoreView) -> Any:
         return view.of(self._open_store(name))
 
     def _open_store(self, name: str) -> Any:

@@ -31,8 +31,7 @@ from processor_api.user_code.given_values import attribute_of, items_of, with_pr
 from state.custom.context import StoreContext, StoreEnvironment
 from state.custom.engine import DIRECTORY
 from state.engine.memory import MemoryEngine
-from state.registry.custom_opening import custom_engine
-from state.registry.kinds import open_store
+from state.registry.kinds import custom_engine, open_store
 from state.row_format.record_context import Cursor
 from state.write_buffer.memory_budget import Budget
 from state.write_buffer.store_kind import OpenStore

@@ -15,8 +15,8 @@ from processor_api.serde import Serdes
 from processor_api.stores.contracts import ValueAndTimestamp, VersionedRecord
 from processor_api.stores.custom import CustomStateStore, StateStoreContext
 from processor_api.stores.factory import PROXIED, Stores
-from processor_api.stores.isolation import IsolationLevel
 from processor_api.stores.queries import (
+    IsolationLevel,
     KeyQuery,
     MultiVersionedKeyQuery,
     RangeQuery,

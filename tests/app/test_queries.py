@@ -26,8 +26,8 @@ from processor_api.record import Record
 from processor_api.serde import Serdes
 from processor_api.stores.contracts import ValueAndTimestamp, ValueTimestampHeaders
 from processor_api.stores.factory import Stores
-from processor_api.stores.isolation import IsolationLevel
 from processor_api.stores.queries import (
+    IsolationLevel,
     KeyQuery,
     RangeQuery,
     TimestampedKeyWithHeadersQuery,

@@ -20,8 +20,7 @@ from processor_api.record import Record
 from processor_api.serde import Serdes
 from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.factory import Stores
-from processor_api.stores.isolation import IsolationLevel
-from processor_api.stores.queries import KeyQuery, Query, WindowKeyQuery
+from processor_api.stores.queries import IsolationLevel, KeyQuery, Query, WindowKeyQuery
 from processor_api.stores.suppliers import MEMORY, ROCKSDB, StoreSupplier
 from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster, Restores

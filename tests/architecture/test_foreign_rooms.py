@@ -17,7 +17,7 @@ ROOMS = {
     "google": ("streams.registry.protobuf",),
     "obstore": ("streams.snapshots.cloud",),
     "mmh3": ("state.formats.foreign_keys",),
-    "rocksdict": tuple(f"state.rocksdb.{room}" for room in ("engine", "options", "reader", "repair", "table_files")),
+    "rocksdict": tuple(f"state.rocksdb.{room}" for room in ("engine", "options", "metadata", "reader", "table_files")),
     "numpy": ("streams.spark",),
     "pandas": ("streams.spark",),
     "pyarrow": ("streams.cli.stored.export", "streams.cli.records.files", "streams.spark"),

@@ -23,12 +23,12 @@ from tools.parsed_sources import nodes_of, parsed
 FACTORIES = {
     "dsl/joins/stores.py": "the list store of outer joins",
     "dsl/plan/materialization.py": "the builders of a table's store",
-    "processor_api/stores/buffers.py": "the stores of operators that let records wait",
+    "processor_api/stores/builder.py": "the stores of operators that let records wait",
     "processor_api/stores/factory.py": "Stores",
     "processor_api/stores/suppliers.py": "suppliers and their defaults",
     "streams/spark/rows/changelog_rows.py": "a versioned store that is made of records",
     "streams/queries/store_types.py": "names of the forms in which stores are read",
-    "streams/testing/store_views.py": "names of the forms in which stores are read",
+    "streams/testing/driver_stores.py": "names of the forms in which stores are read",
 }
 """Files that name kinds, and what they make by the name."""
 OTHER_WORDS = {

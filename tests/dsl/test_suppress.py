@@ -16,7 +16,7 @@ from processor_api.errors import StateError, TopologyError
 from processor_api.processor import Processor
 from processor_api.record import Record
 from processor_api.serde import Serdes
-from processor_api.stores.buffers import change_buffer_builder
+from processor_api.stores.builder import change_buffer_builder
 from processor_api.stores.suppliers import MEMORY, ROCKSDB
 from processor_api.stores.windowed import Window, Windowed
 from processor_api.topology.topology import Topology

@@ -20,8 +20,8 @@ from processor_api.serde import Serde, Serdes
 from processor_api.stores.windowed import Window, Windowed
 from processor_api.task_id import TaskId, TopicPartition
 from processor_api.topology.partitioner import murmur2, partition_for_key
-from state.formats import foreign_keys, headers_value, keys, outer_join, position, value_and_timestamp
-from state.formats.checkpoint import read_checkpoint, write_checkpoint
+from state.formats import foreign_keys, keys, offsets, outer_join, values
+from state.formats.offsets import read_checkpoint, write_checkpoint
 from state.formats.windowed_serdes import TimeWindowedSerde, WindowedSerdes, windowed_partitioner
 from streams.kafka.offset_metadata import TopicPartitionMetadata
 from streams.serdes import list_serde
@@ -99,32 +99,32 @@ def _to_json(value: Any) -> Any:
 
 
 def _timestamped(given: Input) -> Fields:
-    row = value_and_timestamp.write_value_and_timestamp(_utf8(given["value"]), given["timestamp"])
+    row = values.write_value_and_timestamp(_utf8(given["value"]), given["timestamp"])
     if row is not None:
-        assert value_and_timestamp.read_value_and_timestamp(row) == (_utf8(given["value"]), given["timestamp"])
+        assert values.read_value_and_timestamp(row) == (_utf8(given["value"]), given["timestamp"])
     return _hex(row)
 
 
 def _only_headers(given: Input) -> Fields:
     headers = _headers(given["headers"])
-    written = headers_value.write_headers(headers)
-    assert headers_value.read_headers(written) == headers
+    written = values.write_headers(headers)
+    assert values.read_headers(written) == headers
     return _hex(written)
 
 
 def _value_with_headers(given: Input) -> Fields:
     value, timestamp, headers = _utf8(given["value"]), given["timestamp"], _headers(given["headers"])
-    row = headers_value.write_value_with_headers(value, timestamp, headers)
+    row = values.write_value_with_headers(value, timestamp, headers)
     if row is not None:
-        assert headers_value.read_value_with_headers(row) == (value, timestamp, headers)
+        assert values.read_value_with_headers(row) == (value, timestamp, headers)
     return _hex(row)
 
 
 def _session_with_headers(given: Input) -> Fields:
     value, headers = _utf8(given["value"]), _headers(given["headers"])
-    row = headers_value.write_session_with_headers(value, headers)
+    row = values.write_session_with_headers(value, headers)
     if row is not None:
-        assert headers_value.read_session_with_headers(row) == (value, headers)
+        assert values.read_session_with_headers(row) == (value, headers)
     return _hex(row)
 
 
@@ -298,10 +298,10 @@ def _partition(given: Input) -> Fields:
 
 def _position(given: Input) -> Fields:
     if "hex" in given:
-        return {"output": position.read_position(bytes.fromhex(given["hex"]))}
-    offsets = {topic: {int(p): o for p, o in pairs.items()} for topic, pairs in given["position"].items()}
-    written = position.write_position(offsets)
-    assert position.read_position(written) == offsets
+        return {"output": offsets.read_position(bytes.fromhex(given["hex"]))}
+    position = {topic: {int(p): o for p, o in pairs.items()} for topic, pairs in given["position"].items()}
+    written = offsets.write_position(position)
+    assert offsets.read_position(written) == position
     return _hex(written)
 
 
@@ -309,7 +309,7 @@ def _sorted_position(vector: Fields) -> Fields:
     """The order of topics and partitions does not count: it is that of a hash map."""
     if "hex" not in vector:
         return vector
-    return {**vector, **_hex(position.write_position(position.read_position(bytes.fromhex(vector["hex"]))))}
+    return {**vector, **_hex(offsets.write_position(offsets.read_position(bytes.fromhex(vector["hex"]))))}
 
 
 def _sorted_checkpoint(vector: Fields) -> Fields:
@@ -380,11 +380,9 @@ FORMATS: Mapping[str, Callable[[Input], Fields]] = {
     "list of uuid": _list(Serdes.UUID, uuid.UUID),
     "list of bytes (the value of a list store)": _list(Serdes.BYTES, bytes.fromhex),
     "timestamped value": _timestamped,
-    "plain value read by a timestamped store": lambda given: _hex(value_and_timestamp.from_plain(_unhex(given["hex"]))),
-    "timestamped value read by a headers store": lambda given: _hex(
-        headers_value.from_timestamped(_unhex(given["hex"]))
-    ),
-    "plain value read by a headers store": lambda given: _hex(headers_value.from_plain(_unhex(given["hex"]))),
+    "plain value read by a timestamped store": lambda given: _hex(values.timestamped_from_plain(_unhex(given["hex"]))),
+    "timestamped value read by a headers store": lambda given: _hex(values.from_timestamped(_unhex(given["hex"]))),
+    "plain value read by a headers store": lambda given: _hex(values.from_plain(_unhex(given["hex"]))),
     "headers": _only_headers,
     "value with timestamp and headers": _value_with_headers,
     "session aggregate with headers": _session_with_headers,

@@ -9,7 +9,7 @@ import pytest
 
 from golden_support.recordings import read_json
 from processor_api.serde import Serdes
-from processor_api.stores.buffers import change_buffer_builder
+from processor_api.stores.builder import change_buffer_builder
 from state_support.store_kit import LogRecord, restored
 
 HERE = Path(__file__).parent

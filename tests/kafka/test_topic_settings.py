@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streams.kafka.topics.settings import harmful_settings
+from streams.kafka.topics.internal import harmful_settings
 
 TABLE = {"message.timestamp.type": "CreateTime", "cleanup.policy": "compact"}
 WINDOWS = {"message.timestamp.type": "CreateTime", "cleanup.policy": "compact,delete", "retention.ms": "1000"}

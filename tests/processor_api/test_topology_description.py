@@ -9,7 +9,7 @@ from typing import Any
 from processor_api.processor import Processor
 from processor_api.record import Record
 from processor_api.stores.factory import Stores
-from processor_api.topology.description import (
+from processor_api.topology.describe import (
     GlobalStoreDescription,
     ProcessorDescription,
     SinkDescription,

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from golden_support.session import Golden, golden
 from processor_api.errors import StreamsError
-from processor_api.stores.isolation import IsolationLevel
 from processor_api.stores.queries import (
+    IsolationLevel,
     KeyQuery,
     MultiVersionedKeyQuery,
     RangeQuery,

@@ -16,8 +16,7 @@ from processor_api.task_id import TopicPartition
 from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster
 from streams.app.states import ClientState
-from streams.kafka.client_errors import HEALED
-from streams.kafka.client_events import client_event
+from streams.kafka.client_errors import HEALED, client_event
 from streams.kafka.ports import ClientUnusable, Consumer, InstanceFenced
 from streams.log import RepeatedLines
 from streams.testing.broker import EmbeddedClients

@@ -19,7 +19,7 @@ from processor_api.stores.factory import Stores
 from processor_api.task_id import TaskId, TopicPartition
 from processor_api.topology.topology import Topology
 from runtime_support.task_kit import TaskKit
-from state.formats.checkpoint import read_checkpoint
+from state.formats.offsets import read_checkpoint
 from state_support.bytes_stores import ForwardsOnly, MemoryBytes, PlainBytes, PlainBytesSupplier, TimestampedBytes
 from state_support.texts import Buffering, Managing, Texts
 from streams.testing import MockProcessorContext, TopologyTestDriver

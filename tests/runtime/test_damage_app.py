@@ -17,8 +17,7 @@ from processor_api.processor import Processor
 from processor_api.record import Record
 from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
-from processor_api.stores.isolation import IsolationLevel
-from processor_api.stores.queries import KeyQuery
+from processor_api.stores.queries import IsolationLevel, KeyQuery
 from processor_api.topology.topology import Topology
 from runtime_support.rebuilt import looking_up, rebuilds
 from runtime_support.running_app import Cluster

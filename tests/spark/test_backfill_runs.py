@@ -37,21 +37,19 @@ from streams import (
 )
 from streams.runtime.runner.columns import UnsupportedContextError
 from streams.spark.errors import (
-    NaiveTimestampError,
-    NullTimestampError,
-    PartitionMismatchError,
-    SparkBridgeError,
-    TimestampRangeError,
-    UnknownPartitionCount,
-)
-from streams.spark.executor.errors import (
     CopartitionError,
     CyclicTopologyError,
     HistorySchemaError,
     MissingHistoryError,
+    NaiveTimestampError,
+    NullTimestampError,
     OffsetGapError,
+    PartitionMismatchError,
     RunDirConflict,
+    SparkBridgeError,
+    TimestampRangeError,
     TopologyNotPicklable,
+    UnknownPartitionCount,
     UnsupportedForBackfill,
 )
 from streams.spark.executor.shipped_topology import ship
@@ -396,7 +394,7 @@ def test_a_key_in_another_partition_is_named_if_that_is_asked_for(encode: bool) 
 
 
 def test_an_error_that_is_not_ours_says_which_part_failed() -> None:
-    from streams.spark.executor.errors import StageFailed
+    from streams.spark.errors import StageFailed
     from streams.spark.executor.task_errors import MARK, error_of
 
     error = error_of(RuntimeError("Job aborted\njava.lang.OutOfMemoryError: heap\n  at x"), "stage 3 of the backfill")

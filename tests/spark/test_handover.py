@@ -21,9 +21,7 @@ from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster
 from spark_support.finished_runs import Sent, processed, run_directory, send_all
 from streams.kafka.offset_metadata import TopicPartitionMetadata
-from streams.spark.handover.bootstrap import bootstrap
-from streams.spark.handover.cut import Cut
-from streams.spark.handover.errors import (
+from streams.spark.errors import (
     ApplicationRunningError,
     BackfillMismatchError,
     ChangelogNotEmptyError,
@@ -32,6 +30,8 @@ from streams.spark.handover.errors import (
     HistoryShortOfCutError,
     InternalTopicMismatch,
 )
+from streams.spark.handover.bootstrap import bootstrap
+from streams.spark.handover.cut import Cut
 
 S = Serdes.STRING
 CONFIG = {"application.id": "app", "bootstrap.servers": "in-memory:9092"}

@@ -16,9 +16,9 @@ from processor_api.stores.factory import Stores
 from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster
 from spark_support.finished_runs import Sent, run_directory, send_all
+from streams.spark.errors import BackfillMismatchError, InternalTopicMismatch
 from streams.spark.handover.bootstrap import bootstrap
 from streams.spark.handover.check import check_handover
-from streams.spark.handover.errors import BackfillMismatchError, InternalTopicMismatch
 
 S = Serdes.STRING
 CONFIG = {"application.id": "app", "bootstrap.servers": "in-memory:9092"}

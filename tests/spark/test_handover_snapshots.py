@@ -18,10 +18,9 @@ from runtime_support.running_app import Cluster, Restores, counting
 from spark_support.finished_runs import Sent, run_directory, send_all
 from state.rocksdb.engine import RocksEngine
 from streams.snapshots.store_files import MANIFEST, TableFile
-from streams.spark.errors import SparkBridgeError
+from streams.spark.errors import BootstrapVerificationError, SparkBridgeError
 from streams.spark.handover.bootstrap import bootstrap
 from streams.spark.handover.cut import Cut
-from streams.spark.handover.errors import BootstrapVerificationError
 
 CONFIG = {"application.id": "app", "bootstrap.servers": "in-memory:9092"}
 TOPICS = {"in": 1, "out": 1}

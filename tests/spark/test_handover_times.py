@@ -16,9 +16,9 @@ from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster
 from spark_support.finished_runs import Sent, run_directory, send_all
 from streams.app.states import ClientState
+from streams.spark.errors import InternalTopicMismatch
 from streams.spark.handover.bootstrap import bootstrap
 from streams.spark.handover.check import check_handover
-from streams.spark.handover.errors import InternalTopicMismatch
 
 S = Serdes.STRING
 CONFIG = {"application.id": "app", "bootstrap.servers": "in-memory:9092", "default.key.serde": "string",

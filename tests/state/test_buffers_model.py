@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from processor_api.serde import Serdes
-from processor_api.stores.buffers import change_buffer_builder, join_buffer_builder
+from processor_api.stores.builder import change_buffer_builder, join_buffer_builder
 from processor_api.stores.suppliers import MEMORY, ROCKSDB
 from state.formats.buffer_value import read_buffer_value
 from state.row_format.record_context import OffsetOnly

@@ -11,15 +11,13 @@ import pytest
 
 from processor_api.errors import StoreError, TopologyError
 from processor_api.serde import Serde, Serdes
-from processor_api.stores.buffers import join_buffer_builder
-from processor_api.stores.builder import StoreBuilder
+from processor_api.stores.builder import StoreBuilder, join_buffer_builder
 from processor_api.stores.factory import Stores
 from samples import sample_of
 from state.guards.guard import guarded
 from state.guards.policies import OneThread
-from state.registry.kinds import BUILT_IN, kind_name
+from state.registry.kinds import BUILT_IN, kind_name, read_only
 from state.registry.kinds import KINDS as ALL_KINDS
-from state.registry.read_only import read_only
 from state_contract.kinds import EXPIRING, KEY_VALUE, KINDS, LAST, Kind, Setup, setups
 from state_support.store_kit import StoreKit, restored
 

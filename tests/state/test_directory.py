@@ -19,10 +19,9 @@ import pytest
 from processor_api.errors import DiskFullError, RetryableError, StateDirectoryError
 from processor_api.task_id import TaskId, TopicPartition
 from state.custom.engine import CHECKPOINT, OffsetsFile
-from state.directory.errors import directory_error, explained
+from state.directory.errors import directory_error, explained, has_room
 from state.directory.file_lock import FileLock
 from state.directory.metadata import METADATA_FILE
-from state.directory.room import has_room
 from state.directory.state_directory import ProcessIdentity, StateDirectory
 
 REPOSITORY = Path(__file__).resolve().parents[2]

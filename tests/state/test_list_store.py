@@ -17,8 +17,8 @@ from processor_api.errors import StoreError, TopologyError
 from processor_api.serde import Serdes
 from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.factory import Stores
-from state.formats.list_value import add_item, read_items
 from state.formats.outer_join import outer_join_key
+from state.formats.values import add_item, read_items
 from state_support.store_kit import StoreKit, restored
 
 S = Serdes.STRING

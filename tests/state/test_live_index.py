@@ -19,7 +19,7 @@ from processor_api.serde import Serdes
 from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.contracts import ValueAndTimestamp
 from processor_api.stores.factory import Stores
-from processor_api.stores.isolation import IsolationLevel
+from processor_api.stores.queries import IsolationLevel
 from state.read_views.index import COPIED_AT_LEAST, SORTED_AT_ONCE, SORTED_BY_A_READ, LiveIndex, SortedRuns
 from state.read_views.snapshots import SnapshotSource, families_shown
 from state.read_views.view import open_view

@@ -14,8 +14,7 @@ from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.contracts import StateStore, ValueAndTimestamp
 from processor_api.stores.factory import Stores
 from state.engine.memory import MemoryEngine
-from state.registry.kinds import family_of, open_store
-from state.registry.read_only import read_only
+from state.registry.kinds import family_of, open_store, read_only
 from state.rocksdb.engine import RocksEngine
 from state.row_format.record_context import Cursor
 from state.write_buffer.memory_budget import Budget

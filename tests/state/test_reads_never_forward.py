@@ -12,7 +12,7 @@ from processor_api.serde import Serdes
 from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.factory import Stores
 from state.write_buffer.fast_path import make_get
-from state.write_buffer.read_check import checked_read
+from state.write_buffer.read_counts import checked_read
 from state_support.store_kit import StoreKit
 
 KEYS = [f"key-{number:03}" for number in range(50)]

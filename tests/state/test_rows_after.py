@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from processor_api.serde import Serdes
-from processor_api.stores.isolation import IsolationLevel
+from processor_api.stores.queries import IsolationLevel
 from state.read_views.view import open_view
 from state_contract.kinds import LAST, Setup, setups
 from state_support.store_kit import StoreKit

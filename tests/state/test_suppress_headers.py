@@ -9,7 +9,7 @@ import pytest
 
 from processor_api.record import HeaderList
 from processor_api.serde import Serdes
-from processor_api.stores.buffers import change_buffer_builder
+from processor_api.stores.builder import change_buffer_builder
 from processor_api.stores.suppliers import MEMORY, ROCKSDB
 from state_support.store_kit import StoreKit, restored
 

@@ -23,7 +23,7 @@ from processor_api.serde import Serdes
 from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.contracts import ValueAndTimestamp, ValueTimestampHeaders
 from processor_api.stores.factory import Stores
-from processor_api.stores.isolation import IsolationLevel
+from processor_api.stores.queries import IsolationLevel
 from state.read_views.view import open_view
 from state_support.store_kit import StoreKit, restored
 

@@ -13,10 +13,10 @@ from processor_api.serde import Serdes
 from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.contracts import AggregationWithHeaders, ValueAndTimestamp, ValueTimestampHeaders
 from processor_api.stores.factory import Stores
-from processor_api.stores.isolation import IsolationLevel
+from processor_api.stores.queries import IsolationLevel
 from processor_api.stores.windowed import Window, Windowed
 from state.read_views.view import open_view
-from state.registry.read_only import read_only
+from state.registry.kinds import read_only
 from state_support.store_kit import StoreKit
 from streams.serdes import json_serde
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from processor_api.errors import StoreError
-from processor_api.stores.isolation import IsolationLevel
+from processor_api.stores.queries import IsolationLevel
 from state.read_views.view import StoreView, open_view
 from state_support.store_kit import StoreKit
 from state_support.view_cases import CASES, Case, Read, keyed, result

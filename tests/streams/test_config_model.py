@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from processor_api.errors import ConfigError
 from processor_api.serde import Serdes
-from processor_api.stores.isolation import IsolationLevel
+from processor_api.stores.queries import IsolationLevel
 from processor_api.timestamps import log_and_skip_on_invalid_timestamp
 from streams.config import StreamsConfig
 from streams.config.keys import BY_NAME, KEYS

@@ -11,8 +11,7 @@ from dsl import Materialized, StreamsBuilder
 from processor_api.errors import InvalidStateStoreError, StoreError, StreamsError, UnknownStateStoreError
 from processor_api.serde import Serdes
 from processor_api.stores.contracts import ValueAndTimestamp
-from processor_api.stores.isolation import IsolationLevel
-from processor_api.stores.queries import KeyQuery, RangeQuery, ResultOrder, TimestampedKeyQuery
+from processor_api.stores.queries import IsolationLevel, KeyQuery, RangeQuery, ResultOrder, TimestampedKeyQuery
 from streams.queries.position import Position
 from streams.queries.request import StateQueryRequest
 from streams.queries.results import FailureReason

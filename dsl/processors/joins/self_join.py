@@ -6,8 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from dsl.processors.joins.joiners import with_key
-from dsl.processors.user_functions import user_function
+from dsl.processors.user_functions import user_function, with_key
 from processor_api.context import OperatorContext
 from processor_api.record import DropReason, Forward, HeaderList
 

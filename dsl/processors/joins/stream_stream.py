@@ -10,9 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from dsl.processors.joins.joiners import reversed_joiner, with_key
 from dsl.processors.joins.unmatched import Release, Unmatched
-from dsl.processors.user_functions import user_function
+from dsl.processors.user_functions import reversed_joiner, user_function, with_key
 from processor_api.context import OperatorContext
 from processor_api.record import DropReason, Forward, HeaderList
 

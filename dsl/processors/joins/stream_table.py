@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dsl.processors.ending import in_parts
-from dsl.processors.joins.joiners import with_key
 from dsl.processors.tables.view import TableView
-from dsl.processors.user_functions import user_function
+from dsl.processors.user_functions import user_function, with_key
 from dsl.processors.windows.emission import rows_of_part
 from processor_api.context import HeldBack, OperatorContext
 from processor_api.record import DropReason, Forward, HeaderList

@@ -18,7 +18,7 @@ from processor_api.topology.topology import Topology
 from state.formats.buffer_value import BufferContext, read_any_version
 from state.formats.foreign_keys import UNANSWERED, is_unanswered, read_subscription, read_unanswered
 from state.formats.keys import read_window_key_by_time
-from state.formats.list_value import read_items
+from state.formats.values import read_items
 from state.formats.windowed_serdes import SessionWindowedSerde, TimeWindowedSerde, windowed_partitioner
 from state.registry.kinds import kind_of
 from state.write_buffer.changelog_form import ChangelogForm

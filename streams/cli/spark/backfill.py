@@ -129,8 +129,8 @@ def read_cut(path: Path | None) -> Cut | None:
     :param path: of the file; ``None`` if no cut is given.
     :raises CannotRun: if the file cannot be read, or is not the text of a cut.
     """
+    from streams.spark.errors import CutError
     from streams.spark.handover.cut import Cut
-    from streams.spark.handover.errors import CutError
 
     try:
         return None if path is None else Cut.from_json(path.read_text(encoding="utf-8"))
@@ -159,7 +159,7 @@ def spark_of(arguments: argparse.Namespace) -> Any:
     :raises CannotRun: if Spark is not installed.
     """
     try:
-        from streams.spark.command_session import command_session
+        from streams.spark.session import command_session
     except ImportError as error:
         raise CannotRun(f"Spark is not installed ({error}): pip install 'streams-for-kafka[spark]'") from None
     return command_session(arguments.master)

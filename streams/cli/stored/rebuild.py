@@ -160,7 +160,7 @@ def _lock(task: StoredTask, held: ExitStack) -> tuple[StateDirectory, TaskLock |
 
 
 def _forget(store: str, found: list[_Found]) -> None:
-    from state.rocksdb.repair import forget_store
+    from state.rocksdb.metadata import forget_store
 
     with ExitStack() as held:
         for one in found:

@@ -1,4 +1,4 @@
-"""Opens the storage engine that a store supplier names."""
+"""Opens the storage engine that a store supplier names, or that of a store which users write."""
 
 from __future__ import annotations
 
@@ -9,15 +9,21 @@ from typing import TYPE_CHECKING, Any, cast
 
 from processor_api.clock import Clock
 from processor_api.errors import ConfigError, StreamsError
+from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.suppliers import MEMORY, ROCKSDB, CustomStoreSupplier
+from processor_api.task_id import TopicPartition
 from processor_api.texts import kind_and_text
 from processor_api.topology.data import TopologyData
+from state.custom.context import StoreContext, StoreEnvironment
+from state.custom.engine import DIRECTORY
 from state.directory.metadata import DATABASE
 from state.engine.memory import MemoryEngine
 from state.engine.port import Engine, store_of
 from state.engine.registry import check_engine, open_registered
 from state.engine.spilling import ROWS_IN_MEMORY_BYTES, SpillingEngine
+from state.registry.kinds import custom_engine
 from streams.platform import OpenEngine
+from streams.runtime.processing.environment import Environment
 
 if TYPE_CHECKING:
     from state.rocksdb.options import SharedMemory
@@ -141,3 +147,45 @@ class Engines:
             raise ConfigError(
                 f"rocksdb.config.setter failed for store {store!r}: {kind_and_text(error)}", store=store
             ) from error
+
+
+def open_custom_store(
+    builder: StoreBuilder[Any, Any],
+    environment: Environment,
+    changelog: str | None,
+    inputs: Sequence[TopicPartition] = (),
+) -> Engine:
+    """Returns the engine that a custom store, opened, is behind.
+
+    :param changelog: the real name of its changelog topic.
+    :param inputs: the input partitions of the task.
+    :raises StateError: if it cannot be opened.
+    """
+
+    settings = environment.settings
+
+    def context() -> StoreContext:
+        return StoreContext(
+            StoreEnvironment(
+                store=builder.name,
+                application_id=settings.application_id,
+                task_id=environment.task_id,
+                state_dir=environment.state_dir / DIRECTORY / builder.name,
+                changelog_topic=changelog,
+                key_serde=settings.default_key_serde,
+                value_serde=settings.default_value_serde,
+                cursor=environment.cursor,
+                settings=lambda: settings.app_configs,
+                make_metrics=environment.users.metrics,
+                time_ms=environment.clock.time_ms,
+                request_commit=environment.users.request_commit,
+            )
+        )
+
+    engine: Any = custom_engine(
+        builder,
+        context,
+        inputs=[partition for partition in inputs if partition.topic != changelog],
+        undoes=settings.exactly_once,
+    )
+    return cast(Engine, engine)

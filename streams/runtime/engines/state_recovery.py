@@ -125,7 +125,7 @@ class StateRecovery:
 
     @staticmethod
     def _attribute(found: StoredTask, error: DamagedStateError) -> None:
-        from state.offline.damage import damaged_store  # RocksDB: only applications that have it load it
+        from state.offline.stores import damaged_store  # RocksDB: only applications that have it load it
 
         error.locate(store=damaged_store(found, error))
 
@@ -136,7 +136,7 @@ class StateRecovery:
 
         :param why_not_all: the reason to keep the other stores, if the damaged one cannot be removed alone.
         """
-        from state.offline.damage import take_out_store
+        from state.offline.stores import take_out_store
 
         if error.store is None:
             self._remove_all(found, held, error)

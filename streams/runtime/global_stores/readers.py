@@ -7,12 +7,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from processor_api.stores.global_store import GlobalStore
+from processor_api.stores.builder import GlobalStore
 from processor_api.topology.data import TopologyData
 from state.engine.port import Engine
 from state.guards.guard import Policy, guarded
-from state.registry.kinds import families_of, open_store
-from state.registry.read_only import read_only
+from state.registry.kinds import families_of, open_store, read_only
 from state.row_format.record_context import Cursor
 from state.write_buffer.memory_budget import Budget
 from state.write_buffer.store_kind import OpenStore

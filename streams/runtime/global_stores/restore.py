@@ -14,7 +14,7 @@ from typing import Any
 
 from processor_api.clock import Clock
 from processor_api.errors import RetryableError
-from processor_api.stores.global_store import GlobalStore
+from processor_api.stores.builder import GlobalStore
 from processor_api.task_id import TopicPartition
 from streams.kafka.ports import AT_BEGINNING
 from streams.restore.reports import RestoreLog, StateRestoreListener

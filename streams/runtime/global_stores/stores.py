@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from processor_api.errors import DamagedStateError
-from processor_api.stores.global_store import GlobalStore
+from processor_api.stores.builder import GlobalStore
 from processor_api.stores.suppliers import MEMORY
 from processor_api.task_id import TopicPartition
 from processor_api.topology.data import TopologyData

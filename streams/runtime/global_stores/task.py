@@ -13,7 +13,7 @@ from processor_api.errors import TopologyError
 from processor_api.handlers import ProducerRecord, log_and_fail, log_and_fail_processing
 from processor_api.punctuation import PunctuationType, Punctuator
 from processor_api.record import DropReason
-from processor_api.stores.global_store import GlobalStore
+from processor_api.stores.builder import GlobalStore
 from processor_api.task_id import TaskId, TopicPartition
 from processor_api.topology.data import TopologyData
 from processor_api.user_code.durations import Timestamp

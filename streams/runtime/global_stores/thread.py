@@ -19,8 +19,7 @@ from processor_api.errors import DiskFullError, InternalError, MissingTopicError
 from processor_api.task_id import TopicPartition
 from processor_api.texts import plain_str
 from streams.config import clients as client_configs
-from streams.kafka.client_errors import LOST
-from streams.kafka.client_events import client_event
+from streams.kafka.client_errors import LOST, client_event
 from streams.kafka.ports import AT_BEGINNING, Consumer
 from streams.log import RepeatedLines
 from streams.runtime.global_stores.restore import GlobalRestore

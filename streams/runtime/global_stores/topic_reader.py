@@ -15,8 +15,7 @@ from processor_api.clock import Clock
 from processor_api.errors import RetryableError, StreamsError, TaskMigratedError
 from processor_api.task_id import TopicPartition
 from processor_api.texts import plain_str
-from streams.kafka.client_errors import LOST
-from streams.kafka.client_events import client_event
+from streams.kafka.client_errors import LOST, client_event
 from streams.kafka.ports import ClientUnusable, Consumer
 from streams.log import RepeatedLines
 from streams.runtime.tasks.retry import Retry

@@ -1,7 +1,8 @@
 """The plan of a task, as data: nodes, real topic names, stores with their changelogs.
 
 A plan is a pure function of the topology and its topics. It belongs to a subtopology; every task of the subtopology is
-opened from the same plan. The test driver makes one plan over all subtopologies.
+opened from the same plan. The test driver makes one plan over all subtopologies. The threads of a process work by one
+set of plans, which a new one may replace.
 """
 
 from __future__ import annotations
@@ -12,15 +13,18 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from processor_api.errors import StreamsError
 from processor_api.processor import OwnTime
 from processor_api.task_id import TopicPartition
 from processor_api.topology.data import TopologyData
 from processor_api.topology.nodes import ProcessorNode, SinkNode, SourceNode, sources_above
 from processor_api.topology.subtopology import task_subtopologies
 from state.registry.kinds import expires
+from streams.kafka.membership.port import GroupTopology
 from streams.kafka.topics.internal import changelog_name, full_name, repartition_counts, topic_prefix
 from streams.kafka.topics.readers import source_topics
 from streams.runtime.plan.co_partitioned import KeyWatch, meeting_topics
+from streams.threads import SYSTEM_THREADS, Threads
 
 # Finds whether a record may meet the results that it made due, by another branch of its topology.
 
@@ -213,3 +217,22 @@ def _plan(
         repartition_topics=frozenset(topics) & internal,
         partition_counts={topic: counts.get(topic, 1) for topic in topics},
     )
+
+
+@dataclass(frozen=True)
+class Plans:
+    """Holds the plan of each subtopology, and what membership has to know of them."""
+
+    tasks: Mapping[int, TaskPlan]
+    group: GroupTopology
+
+
+class PlanBook:
+    """Holds the plans in force. Written by one thread, read by any."""
+
+    def __init__(self, plans: Plans, threads: Threads = SYSTEM_THREADS) -> None:
+        self.current = plans
+        self.outdated = threads.event()
+        """Set by a thread that was given a task which the plans do not have."""
+        self.refusal: StreamsError | None = None
+        """The error if the application cannot go on with the topics as they are now; threads raise it."""

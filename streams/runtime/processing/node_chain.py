@@ -15,7 +15,7 @@ from processor_api.record import Forward, HeaderList, Headers
 from processor_api.serde import Serde
 from processor_api.texts import kind_and_text, plain_str, repr_of
 from processor_api.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
-from state.registry.read_only import read_only
+from state.registry.kinds import read_only
 from state.row_format.record_context import Cursor
 from state.write_buffer.store_kind import OpenStore
 from streams.kafka.producing.record_collector import RecordCollector

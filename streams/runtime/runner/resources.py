@@ -11,7 +11,7 @@ from typing import Any
 
 from processor_api.clock import Clock, ManualClock, SystemClock
 from processor_api.errors import TopologyError
-from processor_api.stores.global_store import GlobalStore
+from processor_api.stores.builder import GlobalStore
 from processor_api.task_id import TopicPartition
 from processor_api.topology.data import TopologyData
 from processor_api.topology.function import TopologyLike

@@ -25,8 +25,8 @@ from state.directory.own_files import make_own_directory
 from state.engine.repair_hints import without_hint
 from state.registry.kinds import families_of
 from streams.runtime.snapshots.snapshot_places import MADE, TAKEN, SnapshotPart, SnapshotPlace, parts_of
+from streams.runtime.tasks.assembly import ThreadClients
 from streams.runtime.tasks.task import Task
-from streams.runtime.tasks.thread_clients import ThreadClients
 from streams.snapshots.manifest import Lacking
 from streams.snapshots.reading import SnapshotReading
 from streams.threads import Thread

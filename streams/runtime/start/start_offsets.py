@@ -24,9 +24,9 @@ from streams.runtime.start.start_guard import (
     check_topics,
 )
 from streams.runtime.start.topic_ids import keep_changelog_ids, topics_of, with_ids
+from streams.runtime.tasks.assembly import ThreadClients
 from streams.runtime.tasks.commit import Committer
 from streams.runtime.tasks.task import Task
-from streams.runtime.tasks.thread_clients import ThreadClients
 
 # Inputs that a pattern of the topology matched, and that do not exist when their task asks where to read them.
 

@@ -14,7 +14,7 @@ from typing import Any
 from processor_api.clock import Clock
 from processor_api.stores.builder import StoreBuilder
 from processor_api.task_id import TaskId
-from state.read_views.queryable import why_unreadable
+from state.read_views.view import why_unreadable
 from streams.runtime.start.refusals import rows_of_another_form
 from streams.runtime.tasks.task import Task
 from streams.schemas.store_schemas import (

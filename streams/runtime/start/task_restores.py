@@ -19,10 +19,10 @@ from streams.restore.jobs import RestoreJob, plan_restore
 from streams.restore.restorer import Restorer
 from streams.runtime.plan.task_plan import TaskPlan
 from streams.runtime.snapshots.task_snapshots import TaskSnapshots
+from streams.runtime.tasks.assembly import ThreadClients
 from streams.runtime.tasks.expired_windows import CutChangelogs
 from streams.runtime.tasks.task import Task
 from streams.runtime.tasks.task_stores import StoreTime
-from streams.runtime.tasks.thread_clients import ThreadClients
 
 # Changelogs that hide committed records behind an open transaction.
 #

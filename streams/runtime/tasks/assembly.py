@@ -17,6 +17,7 @@ from processor_api.topology.function import TopologyLike, topology_of
 from processor_api.topology.missing_serdes import check_serdes
 from processor_api.topology.topology import Topology
 from state.write_buffer.memory_budget import Budget
+from streams.kafka.ports import Admin, Consumer, Producer
 from streams.runtime.engines.opener import check_engines
 from streams.runtime.plan.task_plan import TaskPlan
 from streams.runtime.processing.environment import Environment, TaskSettings, TaskThread
@@ -78,3 +79,15 @@ class TaskAssembly:
         """
         environment = self.environment(id_, plan.topology, state_dir)
         return Task(plan, environment, TaskStores(plan, environment, self.budget, self.open_engine))
+
+
+@dataclass(frozen=True)
+class ThreadClients:
+    """Holds the Kafka clients of one stream thread. Each thread has its own, but for the admin client."""
+
+    consumer: Consumer
+    """Reads the inputs of tasks, and is the member of the group."""
+    restore_consumer: Consumer
+    """Reads committed records of changelogs."""
+    producer: Producer
+    admin: Admin

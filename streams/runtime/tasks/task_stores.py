@@ -17,7 +17,7 @@ from processor_api.stores.suppliers import CustomStoreSupplier
 from processor_api.task_id import TopicPartition
 from state.engine.port import OFFSETS, POSITIONS, BulkLoading, Checkpointing, Engine
 from state.formats.offsets import write_offset, write_time
-from state.read_views.queryable import why_unreadable
+from state.read_views.view import why_unreadable
 from state.registry.kinds import check_kind, families_of, family_of, open_store, restores_blindly
 from state.row_format.record_context import Cursor
 from state.windowed.segments import stored_time, time_name
@@ -25,7 +25,7 @@ from state.write_buffer.memory_budget import Budget
 from state.write_buffer.store_kind import CommitParticipant, OpenStore
 from streams.kafka.offset_metadata import changelog_mark
 from streams.kafka.producing.record_collector import Changelog, RecordCollector
-from streams.runtime.engines.custom_stores import open_custom_store
+from streams.runtime.engines.opener import open_custom_store
 from streams.runtime.engines.store_counters import OPERATOR_CALLS, StoreCounters
 from streams.runtime.plan.task_plan import TaskPlan
 from streams.runtime.processing.environment import Environment

@@ -13,8 +13,7 @@ from typing import Any
 from processor_api.clock import Clock
 from processor_api.task_id import TopicPartition
 from streams.config import clients as client_configs
-from streams.kafka.client_errors import LOST
-from streams.kafka.client_events import client_event, is_event
+from streams.kafka.client_errors import LOST, client_event, is_event
 from streams.log import RepeatedLines
 from streams.runtime.processing.inputs import InputQueue
 from streams.runtime.start.lost_offsets import LostOffsets

@@ -18,7 +18,7 @@ from streams.restore.reports import StateRestoreListener
 from streams.runtime.engines.memory import BufferMemory
 from streams.runtime.engines.opener import Engines
 from streams.runtime.engines.state_recovery import StateRecovery
-from streams.runtime.plan.plans import PlanBook
+from streams.runtime.plan.task_plan import PlanBook
 from streams.runtime.processing.probe import RecordWatch
 
 

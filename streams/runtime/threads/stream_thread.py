@@ -25,12 +25,11 @@ from streams.runtime.engines.state_recovery import clear_tracebacks
 from streams.runtime.start.standby_tasks import StandbyCopy
 from streams.runtime.tasks.task import Task
 from streams.runtime.threads.loop import KeptByThread, ThreadLoop
-from streams.runtime.threads.metadata import ThreadMetadata
 from streams.runtime.threads.parent_only import ParentOnly
 from streams.runtime.threads.task_manager import OwnedTask
 from streams.runtime.threads.thread_metrics import ThreadCounters
 from streams.runtime.threads.thread_resources import ThreadResources
-from streams.runtime.threads.thread_state import ThreadState, check_step
+from streams.runtime.threads.thread_state import ThreadMetadata, ThreadState, check_step
 from streams.threads import StoppableThread
 from streams.user_exits import as_error, passes
 

@@ -18,8 +18,7 @@ from streams.kafka.membership.port import Tasks
 from streams.kafka.ports import ClientUnusable, CommitAgain, Consumer
 from streams.log import RepeatedLines, working_on
 from streams.restore.jobs import RestoreJob
-from streams.runtime.plan.plans import PlanBook, Plans
-from streams.runtime.plan.task_plan import TaskPlan
+from streams.runtime.plan.task_plan import PlanBook, Plans, TaskPlan
 from streams.runtime.snapshots.snapshot_starts import SnapshotDownload
 from streams.runtime.start.standby_tasks import StandbyTasks
 from streams.runtime.start.task_starts import TaskStarts

@@ -34,7 +34,7 @@ from streams.log import RepeatedLines
 from streams.metrics.registry import ThreadMetrics
 from streams.restore.follower import Follower
 from streams.restore.restorer import Restorer
-from streams.runtime.plan.plans import PlanBook, Plans
+from streams.runtime.plan.task_plan import PlanBook, Plans
 from streams.runtime.processing.environment import GlobalStoreReader, TaskSettings, TaskThread
 from streams.runtime.processing.error_policy import error_policy_for
 from streams.runtime.processing.idling import Idling
@@ -50,16 +50,15 @@ from streams.runtime.start.stored_schemas import SchemaChecks
 from streams.runtime.start.task_opener import TaskOpener
 from streams.runtime.start.task_restores import TaskRestores
 from streams.runtime.start.task_starts import TaskStarts
-from streams.runtime.tasks.assembly import TaskAssembly
+from streams.runtime.tasks.assembly import TaskAssembly, ThreadClients
 from streams.runtime.tasks.commit import Committer
 from streams.runtime.tasks.expired_windows import CutChangelogs, ExpiredWindows
 from streams.runtime.tasks.purge import RepartitionPurge
 from streams.runtime.tasks.retry import Retry
-from streams.runtime.tasks.thread_clients import ThreadClients
-from streams.runtime.threads.metadata import TaskMetadata, ThreadMetadata, task_metadata
 from streams.runtime.threads.partition_watch import PartitionWatch
 from streams.runtime.threads.process_resources import ProcessResources
 from streams.runtime.threads.task_manager import Ownership, TaskManager, ThreadTasks
+from streams.runtime.threads.thread_state import TaskMetadata, ThreadMetadata, task_metadata
 from streams.runtime.tracing.task_trace import traced_by
 from streams.runtime.tracing.tracer import Tracer
 from streams.threads import Event

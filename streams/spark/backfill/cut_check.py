@@ -6,9 +6,8 @@ from collections.abc import Collection, Mapping
 
 from processor_api.task_id import TopicPartition
 from streams.spark.backfill.history import History
-from streams.spark.errors import SparkBridgeError
+from streams.spark.errors import CutError, HistoryBeyondCutError, HistoryShortOfCutError, SparkBridgeError
 from streams.spark.handover.cut import Cut
-from streams.spark.handover.errors import CutError, HistoryBeyondCutError, HistoryShortOfCutError
 from streams.spark.sources.ranges import OffsetRanges
 from streams.spark.tables.read import offsets_of
 

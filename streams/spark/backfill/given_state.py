@@ -1,4 +1,7 @@
-"""Tables that are given as DataFrames, as the beginning of a backfill: written as the rows of changelogs first."""
+"""The state that a backfill begins with: tables that are given as DataFrames, or the end of another backfill.
+
+Tables are written as the rows of changelogs first.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +19,24 @@ from processor_api.topology.topology import Topology
 from state.write_buffer.changelog_form import ChangelogForm
 from streams.config import StreamsConfig
 from streams.spark.backfill.history import HEADERS, History
+from streams.spark.backfill.result import BackfillResult
 from streams.spark.backfill.stages import Stage
-from streams.spark.errors import NullTimestampError, PartitionMismatchError, SparkBridgeError
-from streams.spark.executor.errors import HistorySchemaError, UnsupportedForBackfill
+from streams.spark.errors import (
+    CopartitionError,
+    HistorySchemaError,
+    NullTimestampError,
+    PartitionMismatchError,
+    SparkBridgeError,
+    UnsupportedForBackfill,
+)
 from streams.spark.executor.rows import COLUMNS, RowWriter
-from streams.spark.executor.task_report import Batches, reporting
+from streams.spark.executor.stage_job import EarlierState
+from streams.spark.executor.task_errors import Batches, reporting
 from streams.spark.rows.store_layouts import table_layout
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
 
 _TIMES = {
     ChangelogForm.WINDOWS: ("window_start",),
@@ -183,3 +195,38 @@ def _state_rows(rows: pa.RecordBatch, partition: int, first: int) -> pa.RecordBa
     }
     arrays = [columns[field.name].cast(field.type) for field in COLUMNS]
     return pa.RecordBatch.from_arrays(arrays, schema=COLUMNS)
+
+
+def earlier_state(result: BackfillResult, stage: Stage) -> EarlierState:
+    """Returns the state with which the tasks of a stage begin.
+
+    :raises CopartitionError: if the earlier backfill had another number of partitions.
+    :raises UnsupportedForBackfill: if that sent on what waited at its end.
+    :raises SparkBridgeError: if it lacks a store.
+    """
+    if result.options.get("flush_at_end"):
+        raise UnsupportedForBackfill(
+            "initial_state is a result of flush_at_end, whose windows were closed early: run that backfill without it"
+        )
+    changelogs: dict[str, str] = {}
+    for plan in stage.plans:
+        for store, topic in plan.changelogs.items():
+            if store not in plan.source_changelogs:
+                changelogs[topic] = result.changelog(store)
+    times = {}
+    for report in result.stages:
+        for task in report.tasks:
+            found = task["partition_times"], task["processor_times"]
+            times[task["subtopology"], task["partition"]] = found
+    for plan in stage.plans:
+        partitions = {partition for number, partition in times if number == plan.subtopology}
+        if not partitions:
+            raise SparkBridgeError(
+                f"initial_state has no subtopology {plan.subtopology}: give the result of a backfill of this topology"
+            )
+        if len(partitions) != plan.tasks:
+            raise CopartitionError(
+                f"initial_state has {len(partitions)} partitions of subtopology {plan.subtopology}, this backfill has"
+                f" {plan.tasks}: keys would be in other partitions. Give the same partitions"
+            )
+    return EarlierState(changelogs, result.files("state"), times)

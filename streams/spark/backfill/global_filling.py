@@ -1,4 +1,7 @@
-"""Fills the global stores of a backfill once, in one Spark task, and writes their rows as files for all other tasks."""
+"""Fills the global stores of a backfill once, in one Spark task, and writes their rows as files for all other tasks.
+
+The records of the topics that fill them are written once too, in order, and read there.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +22,11 @@ from streams.runtime.global_stores.readers import global_families
 from streams.runtime.runner.options import RunnerOptions
 from streams.runtime.runner.resources import RunnerResources
 from streams.runtime.threads.gc_tuning import relax_collector
-from streams.spark.executor.rows import RowWriter, state_rows
+from streams.spark.executor.rows import COLUMNS, RowWriter, state_rows
 from streams.spark.executor.shipped_topology import ShippedTopology
 from streams.spark.executor.stage_task import local_directory
-from streams.spark.executor.task_input import rows_of_files
-from streams.spark.executor.task_report import Batches, reporting
+from streams.spark.executor.task_errors import Batches, reporting
+from streams.spark.executor.task_input import check_unit, rows_of_files
 
 WRITE_ROWS = 10_000
 
@@ -121,3 +124,44 @@ class _FilledOutput:
     def close(self) -> None:
         """Closes the files as they are."""
         self._writer.close()
+
+
+def write_global_rows(
+    topic: str, attempts: str, *, guesses_unit: bool = False
+) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+    """Returns the function that Spark's ``mapInArrow`` runs to write the rows of one topic.
+
+    :param attempts: the directory in which each attempt makes its own.
+    :param guesses_unit: whether times are integers whose unit is not said.
+    """
+
+    def write(_: int, attempt: int, batches: Batches) -> list[dict[str, Any]]:
+        name, count = f"p0-a{attempt}", 0
+        with closing(RowWriter(Path(attempts) / name)) as writer:
+            for batch in batches:
+                if batch.num_rows:
+                    if guesses_unit:
+                        check_unit(batch.column("ts"), topic)
+                    writer.write("record", _rows(topic, batch, count))
+                    count += batch.num_rows
+            files = [f"{name}/{kind}.parquet" for kind in writer.finish()]
+        return [{"partition": 0, "attempt": attempt, "files": files, "rows": count}]
+
+    return reporting(write)
+
+
+def _rows(topic: str, batch: pa.RecordBatch, first: int) -> pa.RecordBatch:
+    count = batch.num_rows
+    has_headers = "headers" in batch.schema.names
+    headers = batch.column("headers") if has_headers else pa.nulls(count, COLUMNS.field("headers").type)
+    columns = [
+        pa.array([topic] * count, pa.string()),
+        batch.column("pid").fill_null(0).cast(pa.int32()),
+        pa.array(range(first, first + count), pa.int64()),
+        batch.column("key").cast(pa.binary()),
+        batch.column("value").cast(pa.binary()),
+        batch.column("ts"),
+        headers.cast(COLUMNS.field("headers").type),
+        pa.array([0] * count, pa.int32()),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=COLUMNS)

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from streams.spark.errors import NaiveTimestampError, SparkBridgeError
-from streams.spark.executor.errors import HistorySchemaError
+from streams.spark.errors import HistorySchemaError, NaiveTimestampError, SparkBridgeError
 from streams.spark.sources.offsets import ClusterConfig, Place, pin_offsets
 from streams.spark.sources.ranges import OffsetRanges
 from streams.spark.tables.read import offsets_of, read_topic

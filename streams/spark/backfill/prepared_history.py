@@ -17,8 +17,8 @@ from streams.config import StreamsConfig
 from streams.spark.errors import PartitionMismatchError
 from streams.spark.executor.murmur2 import partitions_of_keys
 from streams.spark.executor.shipped_topology import ShippedTopology
-from streams.spark.executor.source_serdes import source_serdes
 from streams.spark.executor.task_errors import passed_to_driver
+from streams.spark.executor.task_input import source_serdes
 from streams.spark.rows.values import pairs_of, python_values, writer_of, written, written_with_headers
 
 _WHAT = "{} of a row of the history, which the topology's source reads,"

@@ -17,8 +17,7 @@ from processor_api.topology.topology import Topology
 from processor_api.user_code.given_serdes import SerdeLike, optional_serde
 from streams.config import StreamsConfig
 from streams.spark.backfill.run_directory import RunDirectory
-from streams.spark.errors import SparkBridgeError
-from streams.spark.executor.errors import RunDirConflict
+from streams.spark.errors import RunDirConflict, SparkBridgeError
 from streams.spark.executor.rows import SPARK_COLUMNS
 from streams.spark.executor.shipped_topology import backfill_config
 from streams.spark.handover.cut import Cut

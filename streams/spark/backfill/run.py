@@ -21,10 +21,8 @@ from processor_api.topology.topology import Topology
 from streams.config import StreamsConfig
 from streams.kafka.topics.internal import internal_topic_counts
 from streams.spark.backfill.cut_check import check_cut
-from streams.spark.backfill.earlier_state import earlier_state
-from streams.spark.backfill.given_state import GivenTable, given_rows, given_tables, write_given_rows
-from streams.spark.backfill.global_filling import FillingJob, fill_globals
-from streams.spark.backfill.global_topics import write_global_rows
+from streams.spark.backfill.given_state import GivenTable, earlier_state, given_rows, given_tables, write_given_rows
+from streams.spark.backfill.global_filling import FillingJob, fill_globals, write_global_rows
 from streams.spark.backfill.history import History
 from streams.spark.backfill.prepared_history import Preparation, prepared
 from streams.spark.backfill.progress import progress_of
@@ -33,8 +31,7 @@ from streams.spark.backfill.run_directory import RunDirectory, files_of
 from streams.spark.backfill.stage_input import InputRows, history_rows, order_by_time, placed_rows, written_rows
 from streams.spark.backfill.stages import Stage, StageInput, plan_stages
 from streams.spark.backfill.value_check import check_values
-from streams.spark.errors import SparkBridgeError, UnknownPartitionCount
-from streams.spark.executor.errors import UnsupportedForBackfill
+from streams.spark.errors import SparkBridgeError, UnknownPartitionCount, UnsupportedForBackfill
 from streams.spark.executor.global_tables import GlobalTables
 from streams.spark.executor.loops import loop_of, topics_that_go_round
 from streams.spark.executor.shipped_topology import ShippedTopology, checked_topology, dead_letter_topic, ship

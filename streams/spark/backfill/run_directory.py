@@ -29,7 +29,7 @@ from uuid import uuid4
 
 from state.directory.file_lock import FileLock
 from state.directory.own_files import write_own
-from streams.spark.executor.errors import RunDirConflict
+from streams.spark.errors import RunDirConflict
 
 VERSION = 1
 ATTEMPTS = "_attempts"

@@ -17,8 +17,7 @@ from processor_api.topology.data import TopologyData
 from processor_api.topology.nodes import SinkNode, SourceNode
 from streams.kafka.topics.readers import reader_of
 from streams.runtime.plan.task_plan import TaskPlan, plan_tasks
-from streams.spark.errors import UnknownPartitionCount
-from streams.spark.executor.errors import CopartitionError, CyclicTopologyError, MissingHistoryError
+from streams.spark.errors import CopartitionError, CyclicTopologyError, MissingHistoryError, UnknownPartitionCount
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from processor_api.serde import Serde, Serdes
 from processor_api.topology.topology import Topology
 from streams.config import StreamsConfig
 from streams.spark.backfill.history import History
-from streams.spark.executor.errors import HistorySchemaError
-from streams.spark.executor.source_serdes import source_serdes
+from streams.spark.errors import HistorySchemaError
+from streams.spark.executor.task_input import source_serdes
 
 _TYPED = (
     Serdes.STRING, Serdes.BYTES, Serdes.INTEGER, Serdes.LONG, Serdes.SHORT, Serdes.FLOAT, Serdes.DOUBLE, Serdes.BOOLEAN,

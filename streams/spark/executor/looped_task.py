@@ -24,9 +24,9 @@ from streams.runtime.runner.captured import Output
 from streams.runtime.runner.task_runner import TaskRunner
 from streams.spark.executor.loops import topics_that_go_round
 from streams.spark.executor.stage_job import StageJob
+from streams.spark.executor.task_errors import report_of
 from streams.spark.executor.task_input import InputColumns, TaskInput
 from streams.spark.executor.task_output import TaskOutput
-from streams.spark.executor.task_report import report_of
 
 OUTPUTS = 10_000
 """Records of sinks that wait to be written together."""

@@ -20,8 +20,7 @@ from processor_api.topology.topology import Topology
 from streams.config import StreamsConfig
 from streams.config.import_path import NoSuchObject, import_object
 from streams.config.settings import kafka_name
-from streams.spark.errors import SparkBridgeError
-from streams.spark.executor.errors import TopologyNotPicklable
+from streams.spark.errors import SparkBridgeError, TopologyNotPicklable
 
 
 def _dumps(value: Any) -> bytes:

@@ -22,9 +22,9 @@ from streams.runtime.runner.task_runner import TaskRunner
 from streams.runtime.threads.gc_tuning import relax_collector
 from streams.spark.executor.looped_task import LoopedTask
 from streams.spark.executor.stage_job import StageJob
+from streams.spark.executor.task_errors import Batches, report_of, reporting
 from streams.spark.executor.task_input import TaskInput, rows_of_files
 from streams.spark.executor.task_output import TaskOutput
-from streams.spark.executor.task_report import Batches, report_of, reporting
 
 
 def local_directory() -> Path:

@@ -1,23 +1,26 @@
-"""The way of an error from a Spark executor to the driver, which raises it as it was raised there.
+"""The way of an error and of a task's report from a Spark executor to the driver.
 
-Spark passes the text of an exception on, nothing else; so an error of ours travels as data in that text.
+Spark passes the text of an exception on, nothing else; so an error of ours travels as data in that text, and is raised
+as it was raised there.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
+
+import pyarrow as pa
 
 from processor_api import errors as common_errors
 from processor_api.errors import StreamsError
 from processor_api.texts import kind_and_text
 from streams.runtime.runner import columns
 from streams.runtime.runner.columns import UnsupportedContextError
+from streams.runtime.runner.task_runner import TaskRunner
 from streams.spark import errors
-from streams.spark.executor import errors as backfill_errors
-from streams.spark.executor.errors import StageFailed
+from streams.spark.errors import StageFailed
 
 MARK = "streams-task-error:"
 """The text before the data of an error."""
@@ -63,6 +66,51 @@ def error_of(error: Exception, what: str) -> StreamsError:
 
 
 def _class_of(name: str) -> type[StreamsError]:
-    places = (backfill_errors, errors, common_errors, columns)
+    places = (errors, common_errors, columns)
     found: Any = next((vars(one)[name] for one in places if name in vars(one)), None)
     return found if isinstance(found, type) and issubclass(found, StreamsError) else StageFailed
+
+
+Batches = Iterable[pa.RecordBatch]
+
+
+def report_of(
+    runner: TaskRunner, attempt: int, checksums: Mapping[str, str], counts: Mapping[str, int]
+) -> dict[str, Any]:
+    """Returns what a task did, and what a live task needs to go on where it stopped.
+
+    :param checksums: of the rows of each changelog (`streams.spark.executor.task_output`).
+    :param counts: records of sinks by topic, and rows of changelogs.
+    """
+    return {
+        "partition": runner.partition,
+        "subtopology": runner.plan.subtopology,
+        "attempt": attempt,
+        "counts": dict(counts),
+        "checksums": dict(checksums),
+        "stream_time": runner.stream_time,
+        "partition_times": runner.partition_times(),
+        "processor_times": runner.processor_times(),
+        "positions": runner.positions(),
+        "dropped": runner.dropped_records,
+    }
+
+
+def reporting(
+    attempt: Callable[[int, int, Batches], Iterable[Mapping[str, Any]]],
+) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+    """Returns the function that Spark's ``mapInArrow`` runs: it gives Spark the reports of an attempt, as rows of JSON.
+
+    :param attempt: runs the attempt, given the number of the Spark task, that of the attempt, and the rows.
+    """
+
+    def run(batches: Batches) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        with passed_to_driver():
+            reports = attempt(context.partitionId(), context.taskAttemptId(), batches)
+        yield pa.RecordBatch.from_arrays([pa.array([json.dumps(one) for one in reports])], names=["report"])
+
+    return run

@@ -11,8 +11,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from processor_api.record import HeaderList
-from streams.spark.errors import NullTimestampError, PartitionMismatchError
-from streams.spark.executor.errors import OffsetGapError
+from processor_api.serde import Serde
+from processor_api.topology.topology import Topology
+from streams.config import StreamsConfig
+from streams.kafka.topics.readers import reader_of
+from streams.runtime.processing.environment import resolve_serde
+from streams.spark.errors import NullTimestampError, OffsetGapError, PartitionMismatchError
 from streams.spark.executor.stage_job import StageJob
 from streams.spark.time_units import another_unit_row, refuse_other_unit
 
@@ -201,3 +205,18 @@ def rows_of_files(
                 for key, value, ts, headers in zip(*columns, header_lists(batch.column("headers")), strict=True):
                     yield key, value, ts, headers, number
                     number += 1
+
+
+def source_serdes(topology: Topology, config: StreamsConfig, topic: str) -> tuple[Serde[Any], Serde[Any]]:
+    """Returns the serdes of keys and values with which a source of the topology, or a global table, reads a topic.
+
+    :raises ConfigError: if there is none.
+    :raises TopologyError: if two patterns match the topic.
+    """
+    what = f"topic {topic!r}"
+    source = reader_of(topology, topic)
+    given = (None, None) if source is None else (source.key_serde, source.value_serde)
+    return (
+        resolve_serde(given[0], config.default_key_serde, what, "key"),
+        resolve_serde(given[1], config.default_value_serde, what, "value"),
+    )

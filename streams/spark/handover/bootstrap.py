@@ -32,10 +32,7 @@ from streams.kafka.offset_metadata import TopicPartitionMetadata
 from streams.kafka.ports import GroupMember, KafkaClients, OffsetAndMetadata
 from streams.kafka.record_ranges import read_ranges
 from streams.runtime.plan.task_plan import TaskPlan
-from streams.spark.errors import SparkBridgeError
-from streams.spark.handover.cluster import Cluster
-from streams.spark.handover.cut import Cut
-from streams.spark.handover.errors import (
+from streams.spark.errors import (
     ApplicationRunningError,
     BackfillMismatchError,
     BootstrapVerificationError,
@@ -43,7 +40,10 @@ from streams.spark.handover.errors import (
     CutError,
     HistoryShortOfCutError,
     InternalTopicMismatch,
+    SparkBridgeError,
 )
+from streams.spark.handover.cluster import Cluster
+from streams.spark.handover.cut import Cut
 from streams.spark.handover.finished_run import FinishedRun
 from streams.spark.handover.plan import (
     HandoverPlan,

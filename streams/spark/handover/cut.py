@@ -13,8 +13,8 @@ from processor_api.texts import repr_of
 from streams.config import StreamsConfig
 from streams.kafka.offset_metadata import SkipRule
 from streams.kafka.ports import KafkaClients
+from streams.spark.errors import CutError
 from streams.spark.handover.cluster import Cluster
-from streams.spark.handover.errors import CutError
 from streams.spark.time_units import refuse_other_unit
 
 VERSION = 1

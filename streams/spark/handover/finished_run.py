@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from processor_api.record import HeaderList
 from processor_api.task_id import TopicPartition
-from streams.spark.handover.errors import BackfillMismatchError
+from streams.spark.errors import BackfillMismatchError
 
 BATCH_ROWS = 10_000
 

@@ -21,14 +21,14 @@ from streams.kafka.topics.internal import (
     InternalTopic,
     changelog_name,
     check_existing_topics,
+    harmful_settings,
     internal_topic_counts,
     internal_topics,
 )
-from streams.kafka.topics.settings import harmful_settings
 from streams.runtime.plan.task_plan import TaskPlan, plan_tasks
+from streams.spark.errors import BackfillMismatchError, CutError, HistoryBeyondCutError, InternalTopicMismatch
 from streams.spark.handover.cluster import Cluster
 from streams.spark.handover.cut import Cut
-from streams.spark.handover.errors import BackfillMismatchError, CutError, HistoryBeyondCutError, InternalTopicMismatch
 from streams.spark.handover.finished_run import FinishedRun
 
 

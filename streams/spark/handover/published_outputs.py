@@ -8,8 +8,8 @@ from itertools import islice
 from processor_api.task_id import TopicPartition
 from streams.kafka.offset_metadata import TopicPartitionMetadata, changelog_mark
 from streams.kafka.ports import OffsetAndMetadata
+from streams.spark.errors import BackfillMismatchError
 from streams.spark.handover.cluster import Cluster
-from streams.spark.handover.errors import BackfillMismatchError
 from streams.spark.handover.finished_run import FinishedRun, RunRow
 from streams.spark.handover.plan import HandoverPlan
 from streams.spark.handover.rows import Sender

@@ -20,9 +20,8 @@ from state.engine.spilling import SpillingEngine
 from state.registry.kinds import families_held, families_of, restore_of
 from streams.kafka.producing.zero_timestamps import as_written
 from streams.snapshots.store_files import MANIFEST, StoreSnapshot, TableFile, snapshot_path
-from streams.spark.errors import SparkBridgeError
+from streams.spark.errors import BootstrapVerificationError, SparkBridgeError
 from streams.spark.handover.cluster import Cluster
-from streams.spark.handover.errors import BootstrapVerificationError
 from streams.spark.handover.finished_run import FinishedTask, RunRow
 from streams.spark.handover.plan import PlannedChangelog
 from streams.spark.handover.rows import Sum, live_rows

@@ -18,7 +18,7 @@ from processor_api.clock import SystemClock
 from processor_api.record import HeaderList
 from processor_api.stores.suppliers import ROCKSDB
 from state.engine.port import Engine
-from state.formats.headers_value import read_headers, write_headers
+from state.formats.values import read_headers, write_headers
 
 MEMORY_BYTES = 64 << 20
 """How much a task holds in memory before it writes to disk, by default."""

@@ -12,7 +12,7 @@ import pyarrow as pa
 from processor_api.errors import DeserializationError
 from processor_api.record import HeaderList
 from state.formats.keys import window_end
-from state.formats.list_value import read_items
+from state.formats.values import read_items
 from state.windowed.segments import Retention
 from state.write_buffer.changelog_form import ChangelogForm
 from streams.spark.rows.columns import HEADERS, HEADERS_TYPE, TIME_TYPE, Column, headers_array, time_array

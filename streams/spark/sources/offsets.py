@@ -1,7 +1,7 @@
 """Ranges of offsets that a DataFrame reads, resolved once on the driver.
 
 Spark may plan a DataFrame several times. Ends that were looked up in a plan could differ between two actions of one
-DataFrame, so they are looked up before, and given to every plan as they are.
+DataFrame, so they are looked up before, and given to every plan as they are. In SQL they are options, as texts.
 """
 
 from __future__ import annotations
@@ -279,3 +279,25 @@ def _check_within(place: TopicPartition, offset: int, low: int, high: int) -> No
             partition=place.partition,
             offset=offset,
         )
+
+
+_SHORT = {"key.serde": "default.key.serde", "value.serde": "default.value.serde"}
+
+
+def settings_of(
+    options: Mapping[str, str], format_name: str, *, required: Collection[str], known: Collection[str]
+) -> tuple[dict[str, str], StreamsConfig]:
+    """Returns the options of the data source itself, and the configuration that the others make.
+
+    :raises SparkBridgeError: if a required one is missing.
+    :raises ConfigError: if another one is no setting.
+    """
+    own = {name: value for name, value in options.items() if name in known}
+    for name in required:
+        if name not in own:
+            raise SparkBridgeError(f"the format {format_name} needs the option {name!r}")
+    if "bootstrap.servers" not in options and "bootstrap_servers" not in options:
+        raise SparkBridgeError(f"the format {format_name} needs the option 'bootstrap.servers', the brokers' addresses")
+    rest: dict[str, Any] = {_SHORT.get(name, name): value for name, value in options.items() if name not in known}
+    rest.pop("path", None)
+    return own, cluster_settings(rest)

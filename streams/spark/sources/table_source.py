@@ -152,8 +152,7 @@ class TableSource(DataSource):
             plan: TablePlan = unpacked(given[PLAN])
             return plan
         from streams.spark.rows.store_layouts import load_topology, table_layout
-        from streams.spark.sources.offsets import pin_offsets
-        from streams.spark.sources.source_options import settings_of
+        from streams.spark.sources.offsets import pin_offsets, settings_of
 
         own, config = settings_of(given, FORMAT, required=("topology", "store"), known=_OPTIONS)
         if "application.id" not in given and "application_id" not in given:

@@ -120,8 +120,7 @@ class TopicSource(DataSource):
         if PLAN in given:
             plan: TopicPlan = unpacked(given[PLAN])
             return plan
-        from streams.spark.sources.offsets import pin_offsets
-        from streams.spark.sources.source_options import settings_of
+        from streams.spark.sources.offsets import pin_offsets, settings_of
 
         own, config = settings_of(given, FORMAT, required=("topic",), known=_OPTIONS)
         topic = own["topic"]

@@ -16,8 +16,7 @@ from state.custom.context import StoreContext, StoreEnvironment
 from state.custom.engine import DIRECTORY
 from state.engine.port import OFFSETS, POSITIONS
 from state.formats.offsets import offset_key, write_offset
-from state.registry.custom_opening import custom_engine
-from state.registry.kinds import open_store, restore_of
+from state.registry.kinds import custom_engine, open_store, restore_of
 from state.row_format.record_context import Cursor
 from state.write_buffer.memory_budget import Budget
 from state.write_buffer.store_kind import OpenStore

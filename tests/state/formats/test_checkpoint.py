@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from processor_api.errors import StateError
 from processor_api.task_id import TopicPartition
-from state.formats.checkpoint import OFFSET_UNKNOWN, read_checkpoint, write_checkpoint
+from state.formats.offsets import OFFSET_UNKNOWN, read_checkpoint, write_checkpoint
 
 PARTITIONS = st.builds(TopicPartition, st.text("ab-._Z9", min_size=1, max_size=5), st.integers(0, 99))
 OFFSETS = st.just(OFFSET_UNKNOWN) | st.integers(0, (1 << 63) - 1)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from state.formats.position import read_position, write_position
+from state.formats.offsets import read_position, write_position
 
 OFFSETS = st.dictionaries(st.integers(0, 99), st.integers(0, (1 << 63) - 1), max_size=3)
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from state.formats import headers_value, outer_join, value_and_timestamp
+from state.formats import outer_join, values
 
 TIMESTAMPS = st.integers(-1, (1 << 63) - 1)
 HEADERS = st.lists(st.tuples(st.text(max_size=70), st.none() | st.binary(max_size=70)), max_size=4)
@@ -18,63 +18,63 @@ HEADERS = st.lists(st.tuples(st.text(max_size=70), st.none() | st.binary(max_siz
 @given(st.binary(), TIMESTAMPS)
 def test_a_timestamped_row_is_read_back(value: bytes, timestamp: int) -> None:
     """Eight bytes of timestamp, then the value (KIP-258)."""
-    row = value_and_timestamp.write_value_and_timestamp(value, timestamp)
+    row = values.write_value_and_timestamp(value, timestamp)
     assert row == timestamp.to_bytes(8, "big", signed=True) + value
-    assert value_and_timestamp.read_value_and_timestamp(row) == (value, timestamp)
+    assert values.read_value_and_timestamp(row) == (value, timestamp)
 
 
 @given(st.binary(), TIMESTAMPS, HEADERS)
 def test_a_row_with_headers_is_read_back(value: bytes, timestamp: int, headers: list[tuple[str, bytes | None]]) -> None:
     """KIP-1271: names may repeat, values may be null."""
-    row = headers_value.write_value_with_headers(value, timestamp, headers)
+    row = values.write_value_with_headers(value, timestamp, headers)
     assert row is not None
-    assert headers_value.read_value_with_headers(row) == (value, timestamp, headers)
-    session = headers_value.write_session_with_headers(value, headers)
+    assert values.read_value_with_headers(row) == (value, timestamp, headers)
+    session = values.write_session_with_headers(value, headers)
     assert session is not None
-    assert headers_value.read_session_with_headers(session) == (value, headers)
-    assert headers_value.read_headers(headers_value.write_headers(headers)) == headers
+    assert values.read_session_with_headers(session) == (value, headers)
+    assert values.read_headers(values.write_headers(headers)) == headers
 
 
 def test_no_headers_cost_one_byte() -> None:
     """``None`` and an empty list are the same."""
-    assert headers_value.write_value_with_headers(b"v", 1, None) == bytes.fromhex("00 0000000000000001 76")
-    assert headers_value.write_value_with_headers(b"v", 1, []) == bytes.fromhex("00 0000000000000001 76")
-    assert headers_value.write_session_with_headers(b"v", None) == b"\x00v"
+    assert values.write_value_with_headers(b"v", 1, None) == bytes.fromhex("00 0000000000000001 76")
+    assert values.write_value_with_headers(b"v", 1, []) == bytes.fromhex("00 0000000000000001 76")
+    assert values.write_session_with_headers(b"v", None) == b"\x00v"
 
 
 def test_rows_of_older_stores_are_converted() -> None:
     """A plain value gets the timestamp -1, a timestamped one no headers."""
-    assert value_and_timestamp.from_plain(b"v") == b"\xff" * 8 + b"v"
-    plain = headers_value.from_plain(b"v")
+    assert values.timestamped_from_plain(b"v") == b"\xff" * 8 + b"v"
+    plain = values.from_plain(b"v")
     assert plain is not None
-    assert headers_value.read_value_with_headers(plain) == (b"v", -1, [])
-    timestamped = headers_value.from_timestamped(value_and_timestamp.write_value_and_timestamp(b"v", 7))
+    assert values.read_value_with_headers(plain) == (b"v", -1, [])
+    timestamped = values.from_timestamped(values.write_value_and_timestamp(b"v", 7))
     assert timestamped is not None
-    assert headers_value.read_value_with_headers(timestamped) == (b"v", 7, [])
+    assert values.read_value_with_headers(timestamped) == (b"v", 7, [])
 
 
 def test_no_value_gives_no_row() -> None:
     """A deletion stays one, in every form."""
-    assert value_and_timestamp.write_value_and_timestamp(None, 5) is None
-    assert value_and_timestamp.from_plain(None) is None
-    assert headers_value.write_value_with_headers(None, 5, [("h", b"")]) is None
-    assert headers_value.write_session_with_headers(None, [("h", b"")]) is None
-    assert headers_value.from_plain(None) is None
-    assert headers_value.from_timestamped(None) is None
+    assert values.write_value_and_timestamp(None, 5) is None
+    assert values.timestamped_from_plain(None) is None
+    assert values.write_value_with_headers(None, 5, [("h", b"")]) is None
+    assert values.write_session_with_headers(None, [("h", b"")]) is None
+    assert values.from_plain(None) is None
+    assert values.from_timestamped(None) is None
 
 
 @pytest.mark.parametrize(
     ("read", "row", "says"),
     [
-        (value_and_timestamp.read_value_and_timestamp, "00000000000000", "at least 8 bytes, this one has 7"),
-        (headers_value.read_value_with_headers, "", "ends inside the number at byte 0"),
-        (headers_value.read_value_with_headers, "00 00000000000000", "cannot hold a timestamp at byte 1"),
-        (headers_value.read_value_with_headers, "06 020268 0000000000000001", "ends inside the number at byte 3"),
-        (headers_value.read_session_with_headers, "08 020268", "cannot hold 4 bytes of headers"),
-        (headers_value.read_session_with_headers, "01", "cannot hold -1 bytes of headers"),
-        (headers_value.read_headers, "02 01 00", "a header has no name"),
-        (headers_value.read_headers, "02 0268 0a 00", "ends inside the 5 bytes at byte 4"),
-        (headers_value.read_headers, "02 0268 01 00", "1 bytes follow the headers"),
+        (values.read_value_and_timestamp, "00000000000000", "at least 8 bytes, this one has 7"),
+        (values.read_value_with_headers, "", "ends inside the number at byte 0"),
+        (values.read_value_with_headers, "00 00000000000000", "cannot hold a timestamp at byte 1"),
+        (values.read_value_with_headers, "06 020268 0000000000000001", "ends inside the number at byte 3"),
+        (values.read_session_with_headers, "08 020268", "cannot hold 4 bytes of headers"),
+        (values.read_session_with_headers, "01", "cannot hold -1 bytes of headers"),
+        (values.read_headers, "02 01 00", "a header has no name"),
+        (values.read_headers, "02 0268 0a 00", "ends inside the 5 bytes at byte 4"),
+        (values.read_headers, "02 0268 01 00", "1 bytes follow the headers"),
         (outer_join.read_outer_join_key, "00000000", "at least 9 bytes, this one has 4"),
         (outer_join.read_outer_join_value, "", "starts with a byte 0 or 1, not b''"),
         (outer_join.read_outer_join_value, "02", r"starts with a byte 0 or 1, not b'\\x02'"),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from state.formats.varint import read_varint, write_varint
+from state.formats.values import read_varint, write_varint
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from processor_api.record import HeaderList
 from processor_api.serde import Serdes
 from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.factory import Stores
-from processor_api.stores.isolation import IsolationLevel
+from processor_api.stores.queries import IsolationLevel
 from processor_api.stores.suppliers import CustomStoreSupplier, StoreSupplier, as_supplier
 from state.engine.memory import MemoryEngine
 from state.read_views.view import open_view

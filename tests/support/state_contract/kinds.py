@@ -10,8 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from processor_api.serde import Serde
-from processor_api.stores.buffers import change_buffer_builder, join_buffer_builder
-from processor_api.stores.builder import StoreBuilder
+from processor_api.stores.builder import StoreBuilder, change_buffer_builder, join_buffer_builder
 from processor_api.stores.contracts import AggregationWithHeaders, ValueAndTimestamp, ValueTimestampHeaders
 from processor_api.stores.factory import Stores
 from processor_api.stores.suppliers import MEMORY, ROCKSDB
