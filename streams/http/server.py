@@ -100,6 +100,8 @@ class PacedSelector(selectors.DefaultSelector):
 BURST_S = 0.02
 LONGEST_PAUSE_S = 0.5
 WINDOW_S = 0.1
+ACCEPTED_IN = 3
+"""Turns of the loop after which a connection that was accepted is made."""
 BUSY = 0.05
 """The part of a core that other threads use when they are busy."""
 
@@ -178,6 +180,10 @@ class HttpServer:
             await self._stop.wait()
         finally:
             self._at_end()
+            # A connection that was accepted, and whose server closes before it is made, would stay open without a word.
+            self._loop.remove_reader(self._listener)
+            for _ in range(ACCEPTED_IN):
+                await asyncio.sleep(0)
             server.close()
             transports = [one.transport for one in runner.server.connections if one.transport is not None]
             await runner.cleanup()

@@ -196,6 +196,46 @@ def test_a_client_that_never_reads_is_let_go() -> None:
         serving.close()
 
 
+def test_no_connection_stays_open_without_an_answer_when_the_port_closes() -> None:
+    """One that was accepted in the moment of the close was forgotten, and its client waited for its own time-out."""
+
+    async def hello(request: web.Request) -> web.Response:
+        return web.Response(text="x")
+
+    waited: list[str] = []
+    for _ in range(10):
+        listener = socket.create_server(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+        options = HttpOptions(host="127.0.0.1", port=port, cpu_share=1.0)
+        serving = server.HttpServer([web.get("/", hello)], listener, options, SystemClock())
+        asking = [threading.Thread(target=_ask_until_refused, args=(port, waited)) for _ in range(4)]
+        serving.start()
+        for thread in asking:
+            thread.start()
+        wait_until("a client was answered", lambda: bool(waited))
+        serving.close()
+        for thread in asking:
+            thread.join()
+        assert "for nothing" not in waited
+        waited.clear()
+
+
+def _ask_until_refused(port: int, waited: list[str]) -> None:
+    while True:
+        try:
+            with socket.create_connection(("127.0.0.1", port), timeout=10) as client:
+                client.sendall(request("/"))
+                while client.recv(65536):
+                    waited.append("for an answer")
+        except ConnectionRefusedError:
+            return
+        except TimeoutError:
+            waited.append("for nothing")
+            return
+        except ConnectionError:
+            pass
+
+
 def _is_answered(connection: socket.socket) -> bool:
     """Whether the server still has the connection: it is written to, which fails when it does not."""
     try:
