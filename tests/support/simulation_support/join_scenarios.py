@@ -23,7 +23,7 @@ from simulation_support.stateful import (
 from streams import JoinWindows, StreamJoined, StreamsBuilder
 from streams.testing.simulation.scenario import InputRecord, Outcome, Scenario
 
-__all__ = ["JOIN_SCENARIOS"]
+__all__ = ["JOIN_SCENARIOS", "check_of_pairs"]
 
 EMIT = "__emit.interval.ms.kstreams.outer.join.spurious.results.fix__"
 WIDE, NEAR = 1_000_000, 2_000
@@ -150,6 +150,12 @@ def all_in_time(chance: Random) -> Scenario:
         left: Any = builder.stream("a", READ)
         getattr(left, kind)(builder.stream("b", READ), told, windows=windows, joined="j").to("out", WRITTEN)
 
+    return scenario(chance, build, inputs, check=check_of_pairs(inputs, near), feeding="bit by bit")
+
+
+def check_of_pairs(inputs: dict[str, list[InputRecord]], near: int) -> Callable[[Outcome], None]:
+    """A check that each pair of a window comes out once, and no record alone more often than it came in."""
+
     def check(outcome: Outcome) -> None:
         found = Counter(text(record.value) for record in outcome.records("out"))
         wanted = Counter(
@@ -164,7 +170,7 @@ def all_in_time(chance: Random) -> Scenario:
         came += Counter(told(None, str(one.value)) for one in inputs["b"])
         assert not outcome.exactly_once or alone <= came, f"alone too often: {alone - came}"
 
-    return scenario(chance, build, inputs, check=check, feeding="bit by bit")
+    return check
 
 
 def self_joined(chance: Random) -> Scenario:

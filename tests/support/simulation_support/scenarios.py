@@ -20,6 +20,7 @@ from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.factory import Stores
 from processor_api.stores.windowed import Window, Windowed
 from processor_api.topology.topology import Topology
+from simulation_support.header_scenarios import header_serdes
 from simulation_support.join_scenarios import JOIN_SCENARIOS
 from simulation_support.table_graphs import GRAPH_SCENARIOS, SHARED_SCENARIOS
 from simulation_support.table_scenarios import TABLE_SCENARIOS
@@ -582,6 +583,7 @@ SCENARIOS: dict[str, Callable[[Random], Scenario]] = {
     "dead-letters": dead_letters,
     "global-table": global_table,
     "pattern": pattern,
+    "header-serdes": header_serdes,
     **JOIN_SCENARIOS,
     **WINDOW_SCENARIOS,
     **TABLE_SCENARIOS,

@@ -28,7 +28,7 @@ from simulation_support.stateful import (
 from streams import Grouped, Joined, KTable, Materialized, StreamsBuilder
 from streams.testing.simulation.scenario import InputRecord, Outcome, Scenario
 
-__all__ = ["TABLE_SCENARIOS"]
+__all__ = ["TABLE_SCENARIOS", "last_rows", "refers", "rows_joined", "rows_referring"]
 
 S = Serdes.STRING
 HISTORY = 10 * FAR
@@ -157,15 +157,18 @@ def referring(chance: Random, inputs_of: Callable[[], Rows]) -> Scenario:
         join(right, refers, told, materialized=result).to_stream().to("out", WRITTEN)
 
     left_rows, right_rows = inputs_of()
-    left, right = rows(left_rows), rows(right_rows)
-    wanted = {
+    wanted = rows_referring(rows(left_rows), rows(right_rows), outer=outer)
+    inputs = {"a": left_rows, "b": [one._replace(partition=-1) for one in right_rows]}
+    check = last_rows(wanted, {str(one.key) for one in left_rows})
+    return scenario(chance, build, inputs, check=check, feeding="bit by bit")
+
+
+def rows_referring(left: dict[str, str], right: dict[str, str], *, outer: bool) -> dict[str, str]:
+    return {
         key: told(value, right.get(refers(value) or ""))
         for key, value in left.items()
         if outer or (refers(value) or "") in right
     }
-    inputs = {"a": left_rows, "b": [one._replace(partition=-1) for one in right_rows]}
-    check = last_rows(wanted, {str(one.key) for one in left_rows})
-    return scenario(chance, build, inputs, check=check, feeding="bit by bit")
 
 
 def letter(key: str, value: str) -> tuple[str, str]:
