@@ -55,6 +55,8 @@ _ARROW = {
     "boolean": pa.bool_(),
     BINARY: pa.binary(),
 }
+NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+"""The texts in JSON of numbers that JSON does not have, which Spark reads as such; by those of Python."""
 _NUMBERS = {"long": ">i8", "integer": ">i4", "short": ">i2", "float": ">f4", "double": ">f8"}
 
 
@@ -178,7 +180,7 @@ def _nearest(value: Any) -> Any:
     if isinstance(value, (list, tuple, set, frozenset)):
         return [_nearest(each) for each in (_plain(value) if isinstance(value, (set, frozenset)) else value)]
     if isinstance(value, float):
-        return value if math.isfinite(value) else None
+        return value if math.isfinite(value) else NOT_FINITE[str(float(value))]
     if isinstance(value, str):
         return _shown(value)
     try:

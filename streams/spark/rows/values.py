@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import uuid
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -18,11 +19,15 @@ import pyarrow as pa
 
 from processor_api.errors import SerializationError
 from processor_api.record import Headers
-from processor_api.serde import CurrentHeaders, Serde
+from processor_api.serde import CurrentHeaders, Serde, Serdes
+from processor_api.stores.windowed import Window, Windowed
 from processor_api.texts import kind_and_text, repr_of
+from state.formats.windowed_serdes import WindowedKeySerde
 from streams.serdes.functions import MadeSerde
+from streams.serdes.lists import ListSerde
 from streams.serdes.pydantic_model import ModelSerde
-from streams.spark.rows.columns import TEXT, column_of
+from streams.serdes.values import parsed_json
+from streams.spark.rows.columns import NOT_FINITE, TEXT, column_of
 
 Write = Callable[[Any], bytes | None]
 Convert = Callable[[Any], Any]
@@ -66,32 +71,72 @@ def _in_utc(time: datetime) -> datetime:
 # ----------------------------------------------------------------------------------------------- writing
 
 
-def writer_of(name: str, serde: Serde[Any]) -> Write:
+def writer_of(name: str, serde: Serde[Any], current: CurrentHeaders | None = None) -> Write:
     """Returns a function from values of :func:`python_values` to bytes; null stays null.
 
-    Serdes of one type get the value. Of the serdes of objects, a model validates it, and JSON gets what JSON has; text
-    is the JSON of the object for both. A serde of one's own gets the value, and if it refuses that, what it reads from
-    its JSON.
+    Serdes of one type get the value. Of the serdes of objects, a model validates it, JSON gets what JSON has, and those
+    of lists and windows get what their inner serde takes; text is the JSON of the object for all of them. A serde of
+    one's own gets the value, and if it refuses that, what it reads from its JSON.
+
+    :param current: the headers that a serde gets which takes some.
     """
-    if column_of(name, serde).kind != TEXT:
-        return lambda value: None if value is None else serde.serialize(value)
+    handed = serde if current is None else current.handed_to(serde)
+    write, taken = handed.serialize, _taken_by(serde)
+    if taken is None:
+        found = write if column_of(name, serde).kind != TEXT else _of_other(handed)
+        return lambda value: None if value is None else found(value)
+    return lambda value: None if value is None else write(taken(value))
+
+
+def _taken_by(serde: Serde[Any]) -> Convert | None:
+    """Returns the function from a value of a column to the object that a serde takes; ``None`` if they are one, or only
+    the serde knows."""
+    if _is_json(serde):
+        return lambda value: serde.deserialize(value.encode()) if isinstance(value, str) else _as_json(value)
     if isinstance(serde, ModelSerde):
-        found = _of_model(serde)
-    elif isinstance(serde, MadeSerde) and serde.name == "json":
-        found = _of_json(serde)
-    else:
-        found = _of_other(serde)
-    return lambda value: None if value is None else found(value)
+        return lambda value: serde.deserialize(value.encode()) if isinstance(value, str) else serde.validate(value)
+    if serde is Serdes.UUID:
+        return lambda value: uuid.UUID(value) if isinstance(value, str) else value
+    if isinstance(serde, ListSerde):
+        item = _part_taken_by(serde.inner)
+        return lambda value: [None if one is None else item(one) for one in _items(value)]
+    if isinstance(serde, WindowedKeySerde) and serde.inner is not None:
+        key = _part_taken_by(serde.inner)
+        return lambda value: _windowed(key, value)
+    return None
 
 
-def _of_model(serde: ModelSerde[Any]) -> Write:
-    write, read, validate = serde.serialize, serde.deserialize, serde.validate
-    return lambda value: write(read(value.encode()) if isinstance(value, str) else validate(value))
+def _part_taken_by(serde: Serde[Any]) -> Convert:
+    """Returns the function from a value within a list, or a key in a window, to what its serde takes: a text there is a
+    text, and no JSON."""
+    if _is_json(serde):
+        return _as_json
+    if isinstance(serde, ModelSerde):
+        return serde.validate
+    if serde in (Serdes.DOUBLE, Serdes.FLOAT):
+        return lambda value: float(value) if value in NOT_FINITE.values() else value
+    return _taken_by(serde) or (lambda value: value)
 
 
-def _of_json(serde: Serde[Any]) -> Write:
-    write, read = serde.serialize, serde.deserialize
-    return lambda value: write(read(value.encode()) if isinstance(value, str) else _as_json(value))
+def _is_json(serde: Serde[Any]) -> bool:
+    return serde is Serdes.JSON or (isinstance(serde, MadeSerde) and serde.name == "json")
+
+
+def _items(value: Any) -> list[Any]:
+    found = parsed_json(value) if isinstance(value, str) else value
+    if not isinstance(found, list):
+        raise ValueError("an array, or the JSON of one, is expected")
+    return found
+
+
+def _windowed(key: Convert, value: Any) -> Windowed[Any]:
+    row = parsed_json(value) if isinstance(value, str) else value
+    try:
+        window = row["window"]
+        return Windowed(key(row["key"]), Window(window["start"], window["end"]))
+    except (TypeError, KeyError):
+        expected = '{"key": ..., "window": {"start": ms, "end": ms}}'
+        raise ValueError(f"a key in a window is a struct, or the JSON, {expected}") from None
 
 
 def _of_other(serde: Serde[Any]) -> Write:
@@ -156,7 +201,7 @@ def written_with_headers(
 ) -> list[bytes | None]:
     """Returns :func:`written` of values whose serde reads the headers of their rows, and adds some to them."""
     current, found = CurrentHeaders(), list[bytes | None]()
-    write = writer_of(name, current.handed_to(serde))
+    write = writer_of(name, serde, current)
     for value, own in zip(values, headers, strict=True):
         current.now = own
         found += written(write, [value], what, serde, topic)
