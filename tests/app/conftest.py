@@ -1,8 +1,10 @@
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from processor_api.stores.factory import Stores
 from runtime_support.running_app import Cluster
 
 
@@ -24,3 +26,10 @@ def make_cluster(tmp_path: Path) -> Iterator[Callable[..., Cluster]]:
 def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
     """One broker, whose topics have one partition."""
     return make_cluster()
+
+
+@pytest.fixture(params=["memory", "rocksdb"])
+def store(request: pytest.FixtureRequest) -> Any:
+    """The supplier of a store ``counts`` on each engine."""
+    make = Stores.in_memory_key_value_store if request.param == "memory" else Stores.persistent_key_value_store
+    return make("counts")

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from processor_api.stores.factory import Stores
-from runtime_support.running_app import Cluster, counting
+from runtime_support.running_app import Cluster, active, counting, standbys
 from streams.app.kafka_streams import KafkaStreams
 from streams.platform import Platform
 from streams.restore.follower import StandbyUpdateListener
@@ -22,20 +21,6 @@ from waiting import wait_until
 ALL = ["0_0", "0_1", "0_2", "0_3"]
 TAKEN = "snapshot of the task taken"
 REFUSED = "a snapshot is not taken"
-
-
-@pytest.fixture(params=["memory", "rocksdb"])
-def store(request: pytest.FixtureRequest) -> Any:
-    make = Stores.in_memory_key_value_store if request.param == "memory" else Stores.persistent_key_value_store
-    return make("counts")
-
-
-def standbys(app: KafkaStreams) -> list[str]:
-    return sorted(str(task.task_id) for thread in app.metadata_for_local_threads() for task in thread.standby_tasks)
-
-
-def active(app: KafkaStreams) -> list[str]:
-    return sorted(str(task) for tasks in app.tasks().values() for task in tasks)
 
 
 class Applied(StandbyUpdateListener):

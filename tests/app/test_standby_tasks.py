@@ -9,10 +9,9 @@ import pytest
 
 from dsl import Consumed, Materialized, Produced, StreamsBuilder
 from processor_api.serde import Serdes
-from processor_api.stores.factory import Stores
 from processor_api.stores.queries import KeyQuery
 from processor_api.task_id import TopicPartition
-from runtime_support.running_app import Cluster, JumpingClock, Restores, counting
+from runtime_support.running_app import Cluster, JumpingClock, Restores, active, counting, standbys
 from streams.app.kafka_streams import KafkaStreams
 from streams.app.states import ClientState
 from streams.queries.position import Position, PositionBound
@@ -26,21 +25,6 @@ EOS = {"processing.guarantee": "exactly_once_v2"}
 STANDBY = {"num.standby.replicas": 1}
 SIX = [f"0_{number}" for number in range(6)]
 ALL = ["0_0", "0_1", "0_2", "0_3"]
-
-
-@pytest.fixture(params=["memory", "rocksdb"])
-def store(request: pytest.FixtureRequest) -> Any:
-    make = Stores.in_memory_key_value_store if request.param == "memory" else Stores.persistent_key_value_store
-    return make("counts")
-
-
-def standbys(app: KafkaStreams) -> list[str]:
-    """Returns the standby tasks of an application."""
-    return sorted(str(task.task_id) for thread in app.metadata_for_local_threads() for task in thread.standby_tasks)
-
-
-def active(app: KafkaStreams) -> list[str]:
-    return sorted(str(task) for tasks in app.tasks().values() for task in tasks)
 
 
 def position(app: KafkaStreams, partition: int) -> int:

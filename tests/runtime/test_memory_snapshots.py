@@ -16,15 +16,13 @@ from processor_api.record import Record
 from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
 from processor_api.topology.topology import Topology
-from runtime_support.running_app import Cluster, Restores
+from runtime_support.running_app import Cluster
+from runtime_support.snapshot_place import REFUSED, TAKEN, WRITTEN, Workers
 from streams.snapshots.manifest import TaskSnapshot
 from streams.snapshots.store_files import TableFile
 from waiting import wait_until
 
 STRING, LONG = Serdes.STRING, Serdes.LONG
-TAKEN = "snapshot of the task taken"
-WRITTEN = "snapshot of a task written"
-REFUSED = "a snapshot is not taken"
 
 
 class Counting(Processor[Any, Any, Any, Any]):
@@ -61,17 +59,12 @@ def topology(*stores: Any, unlogged: bool = False) -> Topology:
     return built
 
 
-class Place:
-    """The place of snapshots, and the workers that use it."""
+class Place(Workers):
+    """The place of snapshots of stores in memory, and the workers that use it."""
 
     def __init__(self, cluster: Cluster, root: Path, caplog: pytest.LogCaptureFixture) -> None:
-        self.cluster = cluster
-        self.root = root
-        self.folder = root / "app" / "tasks" / "0_0" / "memory"
-        self._caplog = caplog
-
-    def said(self, text: str) -> list[str]:
-        return [m for one in self._caplog.records if (m := one.getMessage()).startswith(text)]
+        super().__init__(cluster, root, caplog)
+        self.folder /= "memory"
 
     def manifests(self, folder: Path | None = None) -> list[TaskSnapshot]:
         try:
@@ -87,11 +80,7 @@ class Place:
     def write(self, built: Topology, *values: str, **settings: Any) -> None:
         """Runs a worker that processes values, until a snapshot of each part of the task has all of them."""
         app = self.cluster.start(built, state_snapshot_dir=str(self.root), state_snapshot_interval_ms=20, **settings)
-        before = len(self.cluster.values())
-        self.cluster.send(*values)
-        wait_until("they are processed", lambda: len(self.cluster.values()) >= before + len(values))
-        end = self.cluster.broker.topics["in"].partitions[0].end_offset
-        wait_until("they are committed", lambda: self.cluster.committed() == end)
+        self.process(*values)
         broker = self.cluster.broker
         stores = [name[4:-10] for name in list(broker.topics) if name.endswith("-changelog")]
         ends = {store: broker.records(f"app-{store}-changelog")[-1].offset() for store in stores}
@@ -100,15 +89,8 @@ class Place:
 
     def begin(self, built: Topology, *values: str, **settings: Any) -> tuple[list[str], int]:
         """Runs a worker without state; returns what it answers, and how many records it replayed."""
-        self._caplog.clear()
-        restores = Restores()
-        app = self.cluster.start(built, restores, state_snapshot_dir=str(self.root), **settings)
-        before = len(self.cluster.values())
-        self.cluster.send(*values)
-        wait_until("they are answered", lambda: len(self.cluster.values()) >= before + len(values))
-        answers = self.cluster.values()[before:]
-        assert app.close(30)
-        return answers, sum(count for _, _, count in restores.ended)
+        snapshots = {"state_snapshot_dir": str(self.root), **settings}
+        return self.answers(lambda restores: self.cluster.start(built, restores, **snapshots), *values)
 
 
 @pytest.fixture(name="place")

@@ -26,7 +26,7 @@ from streams.platform import Platform
 from streams.testing.broker import EmbeddedBroker, EmbeddedClients
 from waiting import REPORTS, wait_until
 
-__all__ = ["Cluster", "Counting", "JumpingClock", "Restores", "counting", "passing_on"]
+__all__ = ["Cluster", "Counting", "JumpingClock", "Restores", "active", "counting", "passing_on", "standbys"]
 
 S = Serdes.STRING
 CLOSE_TIMEOUT = 30
@@ -306,3 +306,13 @@ def counting(*topics: Any, store: Any = None, supplier: Any = Counting, out: str
     topology = Topology().add_source("source", *(topics or ("in",)), **source)
     topology.add_processor("p", supplier, "source").add_sink("sink", out, "p")
     return topology.add_state_store(builder, "p")
+
+
+def standbys(app: KafkaStreams) -> list[str]:
+    """Returns the standby tasks of an application."""
+    return sorted(str(task.task_id) for thread in app.metadata_for_local_threads() for task in thread.standby_tasks)
+
+
+def active(app: KafkaStreams) -> list[str]:
+    """Returns the tasks that an application owns."""
+    return sorted(str(task) for tasks in app.tasks().values() for task in tasks)

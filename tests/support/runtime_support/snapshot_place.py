@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from streams.app.kafka_streams import KafkaStreams
 from streams.snapshots.manifest import TaskSnapshot
 from waiting import wait_until
 
-__all__ = ["CHANGELOG", "REFUSED", "TAKEN", "WRITTEN", "Place", "topology"]
+__all__ = ["CHANGELOG", "REFUSED", "TAKEN", "WRITTEN", "Place", "Workers", "topology"]
 
 CHANGELOG = "app-counts-changelog"
 TAKEN = "snapshot of the task taken"
@@ -26,18 +27,45 @@ def topology(store: Any = None) -> Topology:
     return counting(store=store or Stores.persistent_key_value_store("counts"))
 
 
-class Place:
-    """The place of snapshots, and the workers that use it."""
+class Workers:
+    """Workers that use a place of snapshots, one after the other."""
 
-    def __init__(self, cluster: Cluster, root: Path, caplog: pytest.LogCaptureFixture, guarantee: str) -> None:
+    def __init__(self, cluster: Cluster, root: Path, caplog: pytest.LogCaptureFixture) -> None:
         self.cluster = cluster
-        self.guarantee = guarantee
         self.root = root
         self.folder = root / "app" / "tasks" / "0_0"
         self._caplog = caplog
 
     def said(self, text: str) -> list[str]:
         return [m for one in self._caplog.records if (m := one.getMessage()).startswith(text)]
+
+    def process(self, *values: str) -> None:
+        """Sends values, and waits until they are committed."""
+        before = len(self.cluster.values())
+        self.cluster.send(*values)
+        wait_until("they are processed", lambda: len(self.cluster.values()) >= before + len(values))
+        end = self.cluster.broker.topics["in"].partitions[0].end_offset
+        wait_until("they are committed", lambda: self.cluster.committed() == end)
+
+    def answers(self, start: Callable[[Restores], KafkaStreams], *values: str) -> tuple[list[str], int]:
+        """Runs a worker without state; returns what it answers, and how many records it replayed."""
+        self._caplog.clear()
+        restores = Restores()
+        app = start(restores)
+        before = len(self.cluster.values())
+        self.cluster.send(*values)
+        wait_until("they are answered", lambda: len(self.cluster.values()) >= before + len(values))
+        answers = self.cluster.values()[before:]
+        assert app.close(30)
+        return answers, sum(count for _, _, count in restores.ended)
+
+
+class Place(Workers):
+    """The place of snapshots of a store on disk, and the workers that use it."""
+
+    def __init__(self, cluster: Cluster, root: Path, caplog: pytest.LogCaptureFixture, guarantee: str) -> None:
+        super().__init__(cluster, root, caplog)
+        self.guarantee = guarantee
 
     def manifests(self) -> list[Path]:
         return sorted(self.folder.glob("*.json"))
@@ -71,11 +99,7 @@ class Place:
     def write(self, *values: str, **settings: Any) -> None:
         """Runs a worker that processes values, until a snapshot has all of them."""
         app = self.worker(**settings)
-        before = len(self.cluster.values())
-        self.cluster.send(*values)
-        wait_until("they are processed", lambda: len(self.cluster.values()) >= before + len(values))
-        end = self.cluster.broker.topics["in"].partitions[0].end_offset
-        wait_until("they are committed", lambda: self.cluster.committed() == end)
+        self.process(*values)
         wait_until("a snapshot has them", self._complete)
         assert app.close(30)
 
@@ -89,12 +113,4 @@ class Place:
 
     def begin(self, *values: str, **settings: Any) -> tuple[list[str], int]:
         """Runs a worker without state; returns what it answers, and how many records it replayed."""
-        self._caplog.clear()
-        restores = Restores()
-        app = self.worker(interval_ms=None, restores=restores, **settings)
-        before = len(self.cluster.values())
-        self.cluster.send(*values)
-        wait_until("they are answered", lambda: len(self.cluster.values()) >= before + len(values))
-        answers = self.cluster.values()[before:]
-        assert app.close(30)
-        return answers, sum(count for _, _, count in restores.ended)
+        return self.answers(lambda restores: self.worker(interval_ms=None, restores=restores, **settings), *values)
