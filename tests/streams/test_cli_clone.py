@@ -55,6 +55,15 @@ def run_until_read(cli: ClusterCommands, file: str, group: str) -> None:
     application.close()
 
 
+def stopped(cli: ClusterCommands, words: list[tuple[str, str]] = WORDS, **options: Any) -> str:
+    """Returns the file of an application that has counted some words, and was stopped."""
+    cli.kafka.create_topics("in", "out", partitions=2)
+    file = app(cli, "shop", **options)
+    send(cli, words)
+    run_until_read(cli, file, "shop")
+    return file
+
+
 def unread(cli: ClusterCommands, group: str, topics: tuple[str, ...] = ("in", "counts-repartition")) -> bool:
     """Returns whether an application has committed records before it."""
     names = [name if name == "in" else f"{group}-{name}" for name in topics]
@@ -92,18 +101,21 @@ def clone(cli: ClusterCommands, file: str, *words: str, name: str = "shop2", **m
     return cli.run("state", "clone", file, "--as", name, *words, **more)
 
 
+def cloned(cli: ClusterCommands, file: str, *words: str, **more: Any) -> Printed:
+    """Makes a clone, and returns what that printed."""
+    done = clone(cli, file, *words, **more)
+    assert done.status == 0, done.err
+    return done
+
+
 def expected(*words: list[tuple[str, str]]) -> dict[str, int]:
     return dict(Counter(word for some in words for _, word in some))
 
 
 @pytest.mark.parametrize("guarantee", GUARANTEES)
 def test_the_clone_counts_on_and_the_first_application_too(cli: ClusterCommands, guarantee: str) -> None:
-    cli.kafka.create_topics("in", "out", partitions=2)
-    file = app(cli, "shop", guarantee)
-    send(cli, WORDS)
-    run_until_read(cli, file, "shop")
-    done = clone(cli, file)
-    assert done.status == 0, done.err
+    file = stopped(cli, guarantee=guarantee)
+    done = cloned(cli, file)
     assert "done: start workers with application.id=shop2" in done.out
     send(cli, WORDS)
     for name, runs in (("shop2", app(cli, "shop2", guarantee)), ("shop", file)):
@@ -113,10 +125,7 @@ def test_the_clone_counts_on_and_the_first_application_too(cli: ClusterCommands,
 
 
 def test_repartition_records_that_were_not_read_are_counted_by_the_clone(cli: ClusterCommands) -> None:
-    cli.kafka.create_topics("in", "out", partitions=2)
-    file = app(cli, "shop")
-    send(cli, WORDS)
-    run_until_read(cli, file, "shop")
+    file = stopped(cli)
     write_behind(cli, "shop", ["w1", "w2", "w2"])
     done = clone(cli, file)
     assert "3 records of repartition topics" in done.out
@@ -177,8 +186,7 @@ def killed_at(cli: ClusterCommands, file: str, call: int, name: str = "shop2", o
     """Makes a clone in a process that is killed at a call; returns whether it was."""
     clients = KilledClients(cli.kafka.clients, call, of)
     try:
-        done = clone(cli, file, clients=clients, name=name)
-        assert done.status == 0, done.err
+        cloned(cli, file, clients=clients, name=name)
         return False
     except Killed:
         return True
@@ -225,17 +233,13 @@ CHANCES = 3
 @pytest.mark.parametrize("part", range(CHANCES))
 def test_a_clone_that_is_killed_at_any_call_is_gone_on_with(cli: ClusterCommands, part: int) -> None:
     """Each call of a client is the last one of a process, and the next process does what is left."""
-    cli.kafka.create_topics("in", "out", partitions=2)
-    file = app(cli, "shop")
-    send(cli, WORDS[:20])
-    run_until_read(cli, file, "shop")
+    file = stopped(cli, WORDS[:20])
     write_behind(cli, "shop", ["w1", "w2"])
     for call in range(part, 400, CHANCES):
         name = f"clone{call}"
         if not killed_at(cli, file, call, name):
             break
-        done = clone(cli, file, name=name)
-        assert done.status == 0, done.err
+        cloned(cli, file, name=name)
         check_clone(cli, name)
         assert len(records(cli, f"{name}-counts-repartition")) == 2
     assert call > 60
@@ -249,17 +253,13 @@ def test_an_application_that_runs_between_two_attempts_is_cloned_as_it_is_at_las
     cli: ClusterCommands, of: str, call: int
 ) -> None:
     """What the first attempt has copied of the repartition topic was read by the application since."""
-    cli.kafka.create_topics("in", "out", partitions=2)
-    file = app(cli, "shop")
-    send(cli, WORDS[:20])
-    run_until_read(cli, file, "shop")
+    file = stopped(cli, WORDS[:20])
     write_behind(cli, "shop", ["w1", "w2"])
     assert killed_at(cli, file, call, of=of)
     send(cli, WORDS[20:])
     run_until_read(cli, file, "shop")
     write_behind(cli, "shop", ["w3"])
-    done = clone(cli, file)
-    assert done.status == 0, done.err
+    cloned(cli, file)
     check_clone(cli, "shop2")
     before = ends(cli, "out")
     run_until_read(cli, app(cli, "shop2"), "shop2")
@@ -267,26 +267,19 @@ def test_an_application_that_runs_between_two_attempts_is_cloned_as_it_is_at_las
 
 
 def test_a_worker_of_an_incomplete_clone_does_not_start(cli: ClusterCommands) -> None:
-    cli.kafka.create_topics("in", "out", partitions=2)
-    file = app(cli, "shop")
-    send(cli, WORDS)
-    run_until_read(cli, file, "shop")
+    file = stopped(cli)
     assert killed_at(cli, file, 0, of="commit_transaction")
     started = cli.start(app(cli, "shop2"), wait=False)
     wait_until("it ends", lambda: started.state == ClientState.ERROR)
     started.close()
     assert isinstance(started.failure, BootstrapIncompleteError)
     assert "streams state clone APP --as shop2" in str(started.failure)
-    done = clone(cli, file)
-    assert done.status == 0, done.err
+    cloned(cli, file)
     check_clone(cli, "shop2")
 
 
 def test_a_second_call_finds_a_complete_clone(cli: ClusterCommands) -> None:
-    cli.kafka.create_topics("in", "out", partitions=2)
-    file = app(cli, "shop")
-    send(cli, WORDS)
-    run_until_read(cli, file, "shop")
+    file = stopped(cli)
     assert clone(cli, file).status == 0
     again = clone(cli, file)
     assert again.status == 0
@@ -334,18 +327,14 @@ def test_a_clone_waits_until_the_application_is_stopped(cli: ClusterCommands, gu
     application = cli.start(file)
     wait_until("all is committed", lambda: not unread(cli, "shop"))
     clock = StoppingClock(application)
-    done = clone(cli, file, "--wait", clock=clock)
-    assert done.status == 0, done.err
+    done = cloned(cli, file, "--wait", clock=clock)
     assert clock.waits >= 3
     assert "waiting until the workers of 'shop' are stopped" in done.err
     check_clone(cli, "shop2")
 
 
 def test_nothing_is_changed_by_a_dry_run(cli: ClusterCommands) -> None:
-    cli.kafka.create_topics("in", "out", partitions=2)
-    file = app(cli, "shop")
-    send(cli, WORDS)
-    run_until_read(cli, file, "shop")
+    file = stopped(cli)
     topics = set(cli.kafka.broker.topics)
     shown = clone(cli, file, "--dry-run")
     assert shown.status == 0
@@ -385,10 +374,7 @@ def test_what_cannot_be_cloned_is_refused(cli: ClusterCommands, state: str, text
 
 def test_another_topology_than_the_cloned_one_is_refused_by_name(cli: ClusterCommands) -> None:
     """Its store would begin empty behind records that it has never seen."""
-    cli.kafka.create_topics("in", "out", partitions=2)
-    file = app(cli, "shop")
-    send(cli, WORDS)
-    run_until_read(cli, file, "shop")
+    file = stopped(cli)
     assert clone(cli, file).status == 0
     renamed = COUNT.replace('Materialized(name="counts")', 'Materialized(name="totals")').replace(
         "group_by(lambda k, v: v)", 'group_by(lambda k, v: v, Grouped(name="counts"))'
@@ -401,13 +387,9 @@ def test_another_topology_than_the_cloned_one_is_refused_by_name(cli: ClusterCom
 
 
 def test_a_store_without_a_changelog_is_named(cli: ClusterCommands) -> None:
-    cli.kafka.create_topics("in", "out", partitions=2)
     text = COUNT.replace('name="counts"', 'name="counts", logging=False')
-    file = app(cli, "shop", text=text)
-    send(cli, WORDS)
-    run_until_read(cli, file, "shop")
-    done = clone(cli, file)
-    assert done.status == 0, done.err
+    file = stopped(cli, text=text)
+    done = cloned(cli, file)
     assert "store 'counts' has no changelog: it begins empty" in done.out
 
 
@@ -422,10 +404,7 @@ def write_rows(cli: ClusterCommands, rows: list[tuple[bytes, bytes, int]], parti
 
 def test_a_long_changelog_is_gone_on_with_behind_the_last_transaction(cli: ClusterCommands) -> None:
     """Records that the broker has deleted meanwhile are passed over."""
-    cli.kafka.create_topics("in", "out", partitions=2)
-    file = app(cli, "shop", "at_least_once")
-    send(cli, WORDS)
-    run_until_read(cli, file, "shop")
+    file = stopped(cli, guarantee="at_least_once")
     rows = [(b"row-%d" % number, b"%d" % number, number + 1) for number in range(12_000)]
     write_rows(cli, rows)
     assert killed_at(cli, file, 1, of="commit_transaction")
@@ -434,8 +413,7 @@ def test_a_long_changelog_is_gone_on_with_behind_the_last_transaction(cli: Clust
     begin = ends(cli, "shop-counts-changelog")[TopicPartition("shop-counts-changelog", 0)] - 1_000
     with cli.kafka.broker.lock:
         cli.kafka.broker.topics["shop-counts-changelog"].partitions[0].delete_before(begin)
-    done = clone(cli, file)
-    assert done.status == 0, done.err
+    cloned(cli, file)
     found = [one for one in content(cli, "shop2-counts-changelog") if one[4] == [("by", b"test")]]
     assert [one[1:4] for one in found[-1_000:]] == rows[-1_000:]
     assert len(records(cli, "shop2-counts-changelog")) < 12_000
@@ -443,13 +421,9 @@ def test_a_long_changelog_is_gone_on_with_behind_the_last_transaction(cli: Clust
 
 
 def test_the_time_0_of_a_row_is_kept_by_clients_that_cannot_send_it(cli: ClusterCommands) -> None:
-    cli.kafka.create_topics("in", "out", partitions=2)
-    file = app(cli, "shop", "at_least_once")
-    send(cli, WORDS)
-    run_until_read(cli, file, "shop")
+    file = stopped(cli, guarantee="at_least_once")
     write_rows(cli, [(b"zero", b"0", 0)])
-    done = clone(cli, file, clients=ZeroIsNowClients(cli.kafka.broker))
-    assert done.status == 0, done.err
+    cloned(cli, file, clients=ZeroIsNowClients(cli.kafka.broker))
     (row,) = [one for one in content(cli, "shop2-counts-changelog") if one[1] == b"zero"]
     assert as_written([row[3]], [row[4]]) == ([0], [[("by", b"test")]])
 
@@ -544,8 +518,7 @@ def test_a_clone_gives_the_results_of_the_first_application(
     files = {name: app(cli, name, "exactly_once_v2", text, BY_TIMES) for name in ("shop", "shop2")}
     pipe(cli, drawn(chance, 150, 0))
     run_whole(cli, files["shop"], "shop")
-    done = clone(cli, files["shop"])
-    assert done.status == 0, done.err
+    cloned(cli, files["shop"])
     given = drawn(chance, 150, 150)
     pipe(cli, given)
     found = {}
