@@ -248,7 +248,8 @@ class Subject:
         self._strategy: str = settings.get(own, settings.get("subject.name.strategy", ASSOCIATED))
         self.auto_register: bool = settings.get("auto.register.schemas", True)
         """Whether schemas that are not in the registry are registered."""
-        self._use_latest: bool = settings.get("use.latest.version", False)
+        self.use_latest: bool = settings.get("use.latest.version", False)
+        """Whether values are written with the latest version of the subject."""
         self._normalize: bool = settings.get("normalize.schemas", False)
 
     def with_format(self, form: SchemaFormat) -> Subject:
@@ -297,7 +298,7 @@ class Subject:
         :raises SchemaError: if it is not in the registry and may not be registered, or the registry refuses it.
         """
         subject, client = self.of(schema), self.client
-        if self._use_latest or schema is None:
+        if self.use_latest or schema is None:
             return client.latest(subject)
         schema = self.format.with_references(schema, client, register=self.auto_register)
         if self.auto_register:

@@ -41,10 +41,10 @@ def url(request: pytest.FixtureRequest) -> str:
     return f"mock://{request.node.name}"
 
 
-def register(url: str, subject_topic: str, *fields: str) -> None:
+def register(url: str, topic: str, *fields: str, part: str = "value") -> None:
     schema = Avro(schema=avro_record("Order", *fields)).format().own
     assert schema is not None
-    SchemaRegistry(url).client.register(f"{subject_topic}-value", schema)
+    SchemaRegistry(url).client.register(f"{topic}-{part}", schema)
 
 
 def check(cli: ClusterCommands, app: str, *words: str) -> tuple[int, list[str]]:
@@ -155,6 +155,48 @@ def test_subjects_inside_of_a_foreign_key_join_are_those_that_it_registers(cli: 
     assert named == set(SchemaRegistry(url).client.subjects())
     inside = {name.rpartition("-topic-")[2] for name in named if "FK-JOIN-SUBSCRIPTION-REGISTRATION" in name}
     assert inside == {"key", "pk-key", "fk-key", "vh-value"}
+
+
+KEYED = """
+from dataclasses import dataclass
+
+@dataclass
+class Key:
+    number: int
+    letter: str = "a"
+
+key = Avro(Key, name="Order"{options})
+builder = StreamsBuilder(key_serde=key, value_serde="string")
+builder.stream("orders").group_by_key().count(materialized="counts").to_stream().to("counts", value_serde="long")
+topology = builder.build()
+"""
+
+
+def test_keys_of_another_version_would_not_be_found_again(cli: ClusterCommands, url: str) -> None:
+    for topic in ("orders", "shop-counts-changelog"):
+        register(url, topic, "number:long", part="key")
+    status, lines = check(cli, cli.app(KEYED.replace("{options}", "")), "-c", f"schema.registry.url={url}")
+    assert status == 1
+    assert [line.split()[:2] for line in lines] == [
+        ["warn", "orders-key:"],
+        ["ok", "counts-key:"],
+        ["fail", "shop-counts-changelog-key:"],
+    ]
+    assert "no row of the store is found again" in lines[2]
+
+
+def test_what_is_written_with_the_latest_version_has_to_be_there_and_readable(cli: ClusterCommands, url: str) -> None:
+    app, settings = (
+        cli.app(KEYED.replace("{options}", ", use_latest_version=True")),
+        ("-c", f"schema.registry.url={url}"),
+    )
+    register(url, "orders", "number:long", part="key")
+    register(url, "shop-counts-changelog", "figure:long", part="key")
+    status, lines = check(cli, app, *settings)
+    assert status == 1
+    assert lines[0] == "ok    orders-key: avro Key writes with version 1, the latest"
+    assert lines[1].startswith("fail  counts-key: the latest version of subject counts-key: the registry")
+    assert lines[2].endswith("does not read what it writes with version 1: field 'number' is new and has no default")
 
 
 def test_a_topology_without_schemas_is_said(cli: ClusterCommands) -> None:

@@ -24,7 +24,7 @@ from streams.registry.avro_evolution import LEVELS, complaints, is_transitive
 if TYPE_CHECKING:
     from streams.config import StreamsConfig
     from streams.registry.bound import Subject
-    from streams.registry.schemas import SchemaText
+    from streams.registry.schemas import Registered, SchemaText
 
 _EXAMPLES = """
 examples:
@@ -147,6 +147,8 @@ def _compared(subject: Subject, schema: SchemaText, level: str | None) -> Findin
 
     client = subject.client
     what = name = subject.of(schema)
+    if subject.use_latest:
+        return _against_latest(subject, client.latest(name))
     try:
         schema = subject.format.with_references(schema, client, register=False)
         found = client.lookup(name, schema)
@@ -171,4 +173,27 @@ def _compared(subject: Subject, schema: SchemaText, level: str | None) -> Findin
         return fail(what, f"{subject.name} is not compatible with {versions} ({held or 'by the registry'})")
     if not subject.auto_register:
         return fail(what, "this version is not in the registry, and auto.register.schemas is false: register it first")
+    if subject.place.is_key:
+        return _other_keys(subject, what)
     return ok(what, f"{subject.name} may follow version {latest.version}")
+
+
+def _against_latest(subject: Subject, latest: Registered) -> Finding:
+    """Returns the finding of a serde that registers nothing, since it writes with what it finds."""
+    what = str(latest.subject)
+    if complaints := subject.format.problems(latest.schema.text):
+        return fail(what, f"{subject.name} does not read what it writes with version {latest.version}: {complaints[0]}")
+    return ok(what, f"{subject.name} writes with version {latest.version}, the latest")
+
+
+def _other_keys(subject: Subject, what: str) -> Finding:
+    """Returns the finding of keys with a new version: it has an id of its own, which is a part of their bytes."""
+    from streams.registry.bound import CHANGELOG
+
+    text = (
+        f"{subject.name} would be a new version, with an id of its own and so other bytes of equal keys: keep a version"
+        " that is registered, by schema= or use_latest_version=True"
+    )
+    if subject.place.topic.endswith(CHANGELOG):
+        return fail(what, f"{text}; else no row of the store is found again")
+    return warn(what, f"{text}, or give the topic a new name")
