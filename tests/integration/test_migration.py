@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from integration_support.topics import Reader, Topics
+from integration_support.moving import Moving, restored, stop_java
+from integration_support.topics import Topics
 from integration_support.workers import APPS, Worker, Workers
 
 PARTITIONS = 4
@@ -22,19 +23,14 @@ MINUTE_MS = 60_000
 UNREADABLE = "metadata of a committed offset cannot be read"
 
 
-class Migrated:
+class Migrated(Moving):
     """The application, its topics, and what it has to have counted."""
 
     def __init__(self, topics: Topics, workers: Workers, guarantee: str) -> None:
-        self._topics, self._workers, self._guarantee = topics, workers, guarantee
-        self.names = {kind: topics.create(kind, PARTITIONS) for kind in ("lines", "labels", "totals", "minutes")}
-        self._env = {kind.upper(): name for kind, name in self.names.items()}
+        names = {kind: topics.create(kind, PARTITIONS) for kind in ("lines", "labels", "totals", "minutes")}
+        super().__init__(topics, workers, guarantee, names)
         self._labels: dict[str, str] = {}
         self._counted: dict[str, int] = defaultdict(int)
-        self.totals: dict[str, list[str]] = defaultdict(list)
-        """By word, every total with its label, in order."""
-        self.minutes: dict[str, list[str]] = defaultdict(list)
-        """By word and minute, every count, in order."""
         self._phase = 0
         # Of today: a broker deletes rows of windows from their changelog some time after the timestamps of these.
         self._first = int(time.time() * 1000) // MINUTE_MS * MINUTE_MS
@@ -46,10 +42,10 @@ class Migrated:
         before = max(self._first, start - MINUTE_MS)
         labels = {f"word-{n}": f"label-{self._phase}" for n in range(WORDS) if n % 4 == self._phase}
         self._labels |= labels
-        self._topics.send(self.names["labels"], labels.items(), timestamp=before + 1)
+        self.topics.send(self.names["labels"], labels.items(), timestamp=before + 1)
         for minute in sorted({before, start}):
             words = [(f"word-{n % WORDS}", f"word-{n * 7 % WORDS}") for n in range(self._phase, self._phase + LINES)]
-            self._topics.send(
+            self.topics.send(
                 self.names["lines"], ((None, " ".join(pair)) for pair in words), PARTITIONS, timestamp=minute + 2
             )
             for word in (word for pair in words for word in pair):
@@ -60,53 +56,23 @@ class Migrated:
         self._phase += 1
 
     def start_java(self, state_dir: Path) -> Worker:
-        arguments = [self._workers.bootstrap, self._workers.application, str(state_dir), self._guarantee]
-        return self._workers.start_java("migration.WordCount", *arguments, *self.names.values())
+        arguments = [self.workers.bootstrap, self.workers.application, str(state_dir), self.guarantee]
+        return self.workers.start_java("migration.WordCount", *arguments, *self.names.values())
 
     def start(self, state_dir: Path) -> Worker:
-        settings = {
-            "processing.guarantee": self._guarantee,
-            "commit.interval.ms": 100,
-            "statestore.cache.max.bytes": 0,
-            "auto.offset.reset": "earliest",
-            "state.dir": state_dir,
-        }
-        return self._workers.start("migrated:topology", settings=settings, env=self._env)
-
-    def read(self, totals: Reader, minutes: Reader) -> None:
-        """Until everything that was sent is counted; each count came once, and in order."""
-        for reader, due in ((totals, self.totals), (minutes, self.minutes)):
-            last = {key: values[-1] for key, values in due.items()}
-            reader.until(
-                "the phase is counted",
-                lambda found, last=last: found.latest == last,
-                tell=lambda reader=reader, last=last: dict(reader.latest.items() ^ last.items()),
-            )
-            reader.to_end()
-            assert reader.values == due
+        return self.start_here("migrated:topology", state_dir)
 
     def describe(self) -> str:
         """The text of the topology here."""
         command = [sys.executable, "-m", "streams", "describe", "migrated:topology"]
-        done = subprocess.run(command, cwd=APPS, env=os.environ | self._env, capture_output=True, text=True, check=True)
+        done = subprocess.run(command, cwd=APPS, env=os.environ | self.env, capture_output=True, text=True, check=True)
         return done.stdout
 
     def internal_topics(self) -> dict[str, int]:
         """Names without the application's, and partitions."""
-        prefix = f"{self._workers.application}-"
-        names = [name.removeprefix(prefix) for name in self._topics.names() if name.startswith(prefix)]
-        return {name: self._topics.partitions(prefix + name) for name in names}
-
-
-def restored(worker: Worker) -> int:
-    return sum(event["records"] for event in worker.events("restored"))
-
-
-def stop_java(worker: Worker) -> None:
-    """Ends it in order; a program that is terminated ends with 143."""
-    worker.terminate()
-    assert worker.wait() == 143, worker.tail
-    assert worker.events("closed") == [{"event": "closed", "in_time": True}], worker.tail
+        prefix = f"{self.workers.application}-"
+        names = [name.removeprefix(prefix) for name in self.topics.names() if name.startswith(prefix)]
+        return {name: self.topics.partitions(prefix + name) for name in names}
 
 
 @pytest.mark.slow

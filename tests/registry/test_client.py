@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import base64
-import json
 import os
-import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
 
 from processor_api.clock import ManualClock
+from registry_server import RegistryServer
 from streams import Avro, ConfigError, SchemaRegistry
 from streams.registry.client import RegistryAway, RegistryClient
 from streams.registry.schemas import SchemaError, SchemaText
@@ -21,49 +19,19 @@ from streams.registry.schemas import SchemaError, SchemaText
 SCHEMA = SchemaText('"string"')
 
 
-class FakeRegistry(ThreadingHTTPServer):
-    """A registry that answers what a test says, over HTTP."""
-
-    daemon_threads = True
+class FakeRegistry(RegistryServer):
+    """A registry that answers what a test says."""
 
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__()
         self.answers: list[tuple[int, Any]] = []
         """The status and body of the next answers; the last one stays."""
-        self.requests: list[tuple[str, str, dict[str, str]]] = []
+        self.requests: list[tuple[str, str, Mapping[str, str]]] = []
 
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}"
-
-    def __enter__(self) -> FakeRegistry:
-        threading.Thread(target=self.serve_forever, daemon=True).start()
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        self.shutdown()
-        self.server_close()
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: FakeRegistry
-
-    def do_GET(self) -> None:
-        size = int(self.headers.get("content-length") or 0)
-        self.rfile.read(size)
-        answers = self.server.answers
-        self.server.requests.append((self.command, self.path, dict(self.headers.items())))
-        status, body = answers.pop(0) if len(answers) > 1 else answers[0]
-        data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        self.send_response(status)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    do_POST = do_PUT = do_GET  # noqa: N815 - called by these names
-
-    def log_message(self, *_: Any) -> None: ...
+    def answer(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> tuple[int, Any]:
+        """Returns the next answer."""
+        self.requests.append((method, path, headers))
+        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
 
 
 @pytest.fixture

@@ -80,7 +80,7 @@ class Topics:
         assert producer.flush(60) == 0
         assert not failed
 
-    def send_timed(self, topic: str, records: Iterable[tuple[str | None, str | None, int]]) -> None:
+    def send_timed(self, topic: str, records: Iterable[tuple[str | None, str | bytes | None, int]]) -> None:
         """Sends records with timestamps of their own, in order, and waits; a null value is a tombstone."""
         with self._sending() as produce:
             for key, value, timestamp in records:

@@ -18,6 +18,7 @@ import random
 import sys
 import tarfile
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +29,24 @@ from streams.testing import EmbeddedKafka, TopologyTestDriver
 from streams.testing.broker.messages import LogRecord
 from waiting import wait_until
 
-__all__ = ["APPLICATION", "INPUTS", "OUTPUTS", "drawn", "expected", "keep", "load", "run", "topology", "unpack"]
+__all__ = [
+    "APPLICATION",
+    "INPUTS",
+    "OUTPUTS",
+    "as_fields",
+    "drawn",
+    "expected",
+    "keep",
+    "load",
+    "run",
+    "topology",
+    "unpack",
+]
 
 APPLICATION = "shop"
 INPUTS = ("orders", "payments", "rates", "regions")
 OUTPUTS = ("events", "tables")
-APP = Path(__file__).resolve().parents[2] / "integration" / "apps" / "whole_dsl.py"
+APPS = Path(__file__).resolve().parents[2] / "integration" / "apps"
 SPURIOUS = "__emit.interval.ms.kstreams.outer.join.spurious.results.fix__"
 SETTINGS = {"commit.interval.ms": 50, "max.task.idle.ms": 40, SPURIOUS: 0, "statestore.cache.max.bytes": 0}
 """Settings by which results depend on the times of records only."""
@@ -42,14 +55,15 @@ KEYS = [next(k for n in range(99) if partition_for_key((k := f"edge-{n}").encode
 Given = tuple[str, str, str | None, int]
 
 
-def topology() -> Any:
-    """Returns the topology, over topics that are called as they are."""
-    for name in (*INPUTS, *OUTPUTS):
+def topology(app: str = "whole_dsl", topics: Sequence[str] = (*INPUTS, *OUTPUTS)) -> Any:
+    """Returns the topology of an application of the integration tests, over topics that are called as they are."""
+    for name in topics:
         os.environ[name.upper()] = name
-    spec = importlib.util.spec_from_file_location("whole_dsl_kept", APP)
+    spec = importlib.util.spec_from_file_location(f"{app}_kept", APPS / f"{app}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules[module.__name__] = module  # whose classes name their types by text
     spec.loader.exec_module(module)
     return module.topology().build()
 
@@ -131,7 +145,7 @@ def keep(kafka: EmbeddedKafka, folder: Path) -> None:
                 "id": topic.id,
                 "configs": topic.configs,
                 "partitions": [
-                    {"start": log.start_offset, "end": log.end_offset, "records": list(map(_text, committed(log)))}
+                    {"start": log.start_offset, "end": log.end_offset, "records": list(map(as_fields, committed(log)))}
                     for log in topic.partitions
                 ],
             }
@@ -171,7 +185,8 @@ def unpack(folder: Path, state_dir: Path) -> None:
         archive.extractall(state_dir, filter="data")
 
 
-def _text(one: Any) -> list[Any]:
+def as_fields(one: Any) -> list[Any]:
+    """Returns what is kept of a record, or of a message of a client."""
     headers = [[name, _base64(value)] for name, value in one.headers() or ()]
     return [_base64(one.key()), _base64(one.value()), list(one.timestamp()), headers]
 

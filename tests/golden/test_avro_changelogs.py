@@ -1,0 +1,93 @@
+"""Changelogs that Kafka Streams has written in Avro are gone on with: rows, windows, and a record as key.
+
+``tools/golden/avro_changelogs.py`` records topics, offsets and schemas; ``integration/test_avro_migration.py`` does the
+same with Java itself, on a real broker and a real registry.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from integration_support.avro_totals import ORDER, TOPICS, added_up, orders
+from registry_server import KeptRegistry
+from runtime_support.kept_cluster import APPLICATION, committed, load, topology, unread
+from streams import Avro, SchemaRegistry
+from streams.queries.store_types import QueryableStoreTypes, StoreQueryParameters
+from streams.testing import EmbeddedKafka
+from waiting import wait_until
+
+RECORDED = Path(__file__).parent / "avro" / "recorded"
+KEPT = json.loads(gzip.decompress((RECORDED / "cluster.json.gz").read_bytes()))
+CHANGELOGS = (f"{APPLICATION}-totals-changelog", f"{APPLICATION}-minutes-changelog")
+
+
+@pytest.fixture
+def kafka(tmp_path: Path) -> Iterator[EmbeddedKafka]:
+    with EmbeddedKafka(tmp_path / "unused") as made:
+        load(made, RECORDED)
+        yield made
+
+
+@pytest.fixture
+def registry() -> Iterator[KeptRegistry]:
+    """Has the schemas of Java, with their ids."""
+    with KeptRegistry(KEPT["schemas"]) as made:
+        yield made
+
+
+def sent(kafka: EmbeddedKafka, topic: str) -> dict[str, list[str]]:
+    """Returns what a topic has of each key, in order."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for log in kafka.broker.topics[topic].partitions:
+        for record in committed(log):
+            found[record.key().decode()].append(record.value().decode())
+    return found
+
+
+def keys(kafka: EmbeddedKafka, changelog: str) -> list[bytes]:
+    return [one.key() for log in kafka.broker.topics[changelog].partitions for one in committed(log)]
+
+
+@pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
+def test_what_java_has_left_is_gone_on_with(
+    kafka: EmbeddedKafka, registry: KeptRegistry, tmp_path: Path, guarantee: str
+) -> None:
+    former = {name: keys(kafka, name) for name in CHANGELOGS}
+    first, second = (orders(phase, KEPT["first"]) for phase in range(2))
+    assert sent(kafka, "totals") == added_up(first)[0]  # by Java
+    serde = Avro(schema=ORDER, registry=SchemaRegistry(registry.url))
+    topic = kafka.create_input_topic("orders", "string", serde)
+    for order in second:
+        fields = {"id": order.id, "customer": order.customer, "cents": order.cents}
+        topic.pipe_input(order.customer, fields, timestamp=order.timestamp)
+    settings: dict[str, Any] = {
+        "application.id": APPLICATION,
+        "state.dir": str(tmp_path / "state"),
+        "processing.guarantee": guarantee,
+        "schema.registry.url": registry.url,
+        "statestore.cache.max.bytes": 0,
+        "commit.interval.ms": 50,
+    }
+    app = kafka.start(lambda _: topology("avro_totals", TOPICS), settings)
+    wait_until("all is read", lambda: app.failure is not None or not unread(kafka), lambda: unread(kafka))
+    store = app.store(StoreQueryParameters("totals", QueryableStoreTypes.key_value_store()))
+    totals = {customer.name: total for customer, total in store.all()}
+    app.close()
+    if app.failure is not None:
+        raise app.failure
+    expected = added_up([*first, *second])
+    assert (sent(kafka, "totals"), sent(kafka, "minutes")) == expected
+    rows = {name: f"{one.orders}:{one.cents}:{one.last}" for name, one in totals.items()}
+    assert rows == {name: values[-1] for name, values in expected[0].items()}
+    assert {one.largest for name, one in totals.items() if name in ("customer-0", "customer-1")} == {0}  # Java's rows
+    for name, before in former.items():  # rows of Java have new values under the very bytes of their keys
+        after = keys(kafka, name)[len(before) :]
+        assert set(before) & set(after)
+        assert {key[:5] for key in after} == {before[0][:5]}
