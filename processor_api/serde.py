@@ -345,7 +345,7 @@ class WrappingSerde(Serde[T]):
 
     @property
     def form(self) -> str | None:
-        """The name of the bytes around those of the inner serde, the kind of its schema; ``None`` if not known.
+        """The name of the bytes around those of the inner serde, the kind of its schema; ``None`` if that is not known.
 
         Another form is another name, so that rows of the former one are found.
         """

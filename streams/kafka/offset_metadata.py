@@ -5,11 +5,12 @@ as ``name length i32``, name, ``value i64`` (formats 8, semantics 2 and 51). The
 numbers the window close time that was emitted last. After them, which Kafka Streams does not read: a byte 1 and the 16
 bytes of the topic's id, which distinguishes the offsets of a topic from those of one that was deleted before. Then
 notes, each as ``kind byte``, ``length u16`` and its bytes: the changelogs that hold records, a handover that is not
-complete, records to skip, the handover that committed the offset, and the stream times of operators, by marks instead
-of names. A note of another kind is passed over.
+complete, records to skip, the handover that committed the offset, the stream times of operators, by marks instead of
+names, and the schemas of stores, by marks. A note of another kind is passed over.
 
 A broker takes a text of 4,096 bytes with an offset (``offset.metadata.max.bytes``), and refuses a commit with a longer
-one. So marks replace names that are too long together, and times that have no room after that are left out.
+one. So marks replace names that are too long together, and times that have no room after that are left out, or the
+marks of schemas.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ _VALUE = struct.Struct(">q")
 _PARTITION_TIME_ONLY, _LATEST = 1, 2
 _ID, ID_BYTES = b"\x01", 16
 _NOTE, _MARK, _SKIP, _TIME = struct.Struct(">BH"), struct.Struct(">I"), struct.Struct(">qq"), struct.Struct(">Iq")
-_MARKS, _HANDOVER, _SKIPPED, _HANDED_OVER, _TIMES = 2, 3, 4, 5, 6
+_SCHEMA = struct.Struct(">III")
+_MARKS, _HANDOVER, _SKIPPED, _HANDED_OVER, _TIMES, _SCHEMAS = 2, 3, 4, 5, 6, 7
 
 _MOST_BYTES = 4096 // 4 * 3
 """Bytes that a broker takes with an offset by default, as they are before base64."""
@@ -68,6 +70,17 @@ def time_mark(name: str) -> str:
     return name if name.startswith(_MARKED) else f"{_MARKED}{zlib.crc32(name.encode()):08x}"
 
 
+class SchemaMark(NamedTuple):
+    """The schemas of a store as of a commit, as CRC-32s: whoever restores it learns whether all its rows have them."""
+
+    store: int
+    """That of the store's name."""
+    last: int
+    """That of the schemas of the serdes that wrote its rows last."""
+    kept: int
+    """That of all that is kept of the schemas of its rows; equal to ``last`` if none are of an older form."""
+
+
 @dataclass(frozen=True)
 class TopicPartitionMetadata:
     """The metadata that is committed with the offset of one input partition."""
@@ -85,12 +98,17 @@ class TopicPartitionMetadata:
     skip: SkipRule | None = None
     handed_over: str | None = None
     """The id of the handover that committed the offset, until a worker commits another."""
+    schemas: frozenset[SchemaMark] = frozenset()
+    """The schemas of the task's stores."""
 
     def encode(self) -> str:
         """Returns the text, of at most 4,096 characters: the times that have no room are left out."""
         id_, notes = _packed_id(self.topic_id) if self.topic_id else b"", b"".join(self._notes())
         named, marked = self._times(_MOST_BYTES - _FRONT.size - _COUNT.size - len(id_) - len(notes))
         notes += _packed_note(_TIMES, b"".join(marked)) if marked else b""
+        schemas = _packed_schemas(self.schemas) if self.schemas else b""
+        if _FRONT.size + _COUNT.size + sum(map(len, named)) + len(id_) + len(notes) + len(schemas) <= _MOST_BYTES:
+            notes += schemas
         front = _FRONT.pack(_LATEST, self.partition_time)
         if named or id_ or notes:
             front += _COUNT.pack(len(named)) + b"".join(named)
@@ -167,6 +185,11 @@ def _packed_marks(changelogs: frozenset[int]) -> bytes:
     return _packed_note(_MARKS, b"".join(map(_MARK.pack, sorted(changelogs)[:_MOST_MARKS])))
 
 
+@lru_cache
+def _packed_schemas(schemas: frozenset[SchemaMark]) -> bytes:
+    return _packed_note(_SCHEMAS, b"".join(_SCHEMA.pack(*one) for one in sorted(schemas)))
+
+
 def _packed_number(name: str, value: int) -> bytes:
     raw = name.encode()
     return _COUNT.pack(len(raw)) + raw + _VALUE.pack(value)
@@ -186,14 +209,20 @@ def _read_notes(data: bytes, offset: int) -> Iterator[tuple[int, bytes, int]]:
         yield kind, data[begin:offset], offset
 
 
-def _known_notes(notes: Mapping[int, bytes]) -> tuple[frozenset[int], str | None, SkipRule | None, str | None]:
-    """Returns what the notes say: changelogs with records, an open handover, records to skip, a handover."""
-    marks, skip = notes.get(_MARKS, b""), notes.get(_SKIPPED)
+_Notes = tuple[frozenset[int], str | None, SkipRule | None, str | None, frozenset[SchemaMark]]
+
+
+def _known_notes(notes: Mapping[int, bytes]) -> _Notes:
+    """Returns what the notes say: changelogs with records, an open handover, records to skip, a handover, schemas."""
+    marks, skip, schemas = notes.get(_MARKS, b""), notes.get(_SKIPPED), notes.get(_SCHEMAS, b"")
     return (
         frozenset(mark for (mark,) in _MARK.iter_unpack(marks)) if len(marks) % _MARK.size == 0 else frozenset(),
         _text(notes.get(_HANDOVER)),
         SkipRule(*_SKIP.unpack(skip)) if skip is not None and len(skip) == _SKIP.size else None,
         _text(notes.get(_HANDED_OVER)),
+        frozenset(map(SchemaMark._make, _SCHEMA.iter_unpack(schemas)))
+        if len(schemas) % _SCHEMA.size == 0
+        else frozenset(),
     )
 
 

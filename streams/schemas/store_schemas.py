@@ -13,6 +13,7 @@ import json
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
+from zlib import crc32
 
 from processor_api.record import Headers
 from processor_api.serde import Serde, SerdeSchema
@@ -45,6 +46,11 @@ class KeptSchemas(NamedTuple):
         if self.former:
             found |= {"former": self.former, "read": self.read}
         return json.dumps(found, separators=(",", ":")).encode()
+
+    @property
+    def marks(self) -> tuple[int, int]:
+        """The CRC-32s of the last schemas, and of all that is kept."""
+        return crc32(KeptSchemas(self.key, self.value).write()), crc32(self.write())
 
     def followed_by(self, now: KeptSchemas, *, read: bool) -> KeptSchemas:
         """Returns what is kept once a version writes values by another schema, or by the same one.

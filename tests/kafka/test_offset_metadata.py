@@ -12,12 +12,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.kafka.offset_metadata import MOST_TIMES, SkipRule, TopicPartitionMetadata, changelog_mark, time_mark
+from streams.kafka.offset_metadata import (
+    MOST_TIMES,
+    SchemaMark,
+    SkipRule,
+    TopicPartitionMetadata,
+    changelog_mark,
+    time_mark,
+)
 
 LONG = st.integers(-(1 << 63), (1 << 63) - 1)
 
 
 IDS = st.binary(min_size=16, max_size=16).map(lambda raw: base64.urlsafe_b64encode(raw).decode().rstrip("="))
+MARK = st.integers(0, (1 << 32) - 1)
 NAMES = st.text(max_size=5).filter(lambda name: name[:1] != "#") | st.integers(0, (1 << 32) - 1).map("#{:08x}".format)
 METADATA = st.builds(
     TopicPartitionMetadata,
@@ -28,6 +36,7 @@ METADATA = st.builds(
     st.none() | st.text(max_size=20),
     st.none() | st.builds(SkipRule, LONG, LONG),
     st.none() | st.text(max_size=20),
+    st.frozensets(st.builds(SchemaMark, MARK, MARK, MARK), max_size=3),
 )
 
 
@@ -42,7 +51,10 @@ def test_a_text_has_no_more_bytes_than_a_broker_takes(named: int, marked: int, c
     """With sixty windows in a subtopology the text was longer, and no commit succeeded any more."""
     names = {f"{number:0{length}}": number for number in range(named)}
     marks = {f"#{number:08x}": -number for number in range(marked)}
-    given = TopicPartitionMetadata(7, names | marks, "A" * 22, frozenset(range(changelogs)), handover="h" * 36)
+    schemas = frozenset(SchemaMark(number, 1, 2) for number in range(changelogs))
+    given = TopicPartitionMetadata(
+        7, names | marks, "A" * 22, frozenset(range(changelogs)), handover="h" * 36, schemas=schemas
+    )
     text = given.encode()
     assert len(text) <= 4096
     found = TopicPartitionMetadata.decode(text)
@@ -53,6 +65,9 @@ def test_a_text_has_no_more_bytes_than_a_broker_takes(named: int, marked: int, c
     assert {time_mark(name): time for name, time in found.processors.items()}.items() <= known.items()
     if max(named + marked, changelogs) <= MOST_TIMES:
         assert len(found.processors) == len(known)
+    assert found.schemas in (schemas, frozenset())  # all of them, or none where there is no room
+    if named + marked + changelogs <= 80:
+        assert found.schemas == schemas
 
 
 def test_names_that_kafka_streams_reads_stay_while_there_is_room() -> None:

@@ -45,8 +45,13 @@ class WithNote(TypedDict):
 
 class OtherNote(BaseModel):
     cents: int
-    zone: str
+    zone: str = "none"
     note: int = 0
+
+
+class WithTextNote(BaseModel):
+    cents: int
+    note: str = ""
 
 
 class Euros(BaseModel):
@@ -109,6 +114,44 @@ def test_a_field_with_a_default_is_read_and_rewritten(
     assert [(one.store, one.parts) for one in said] == [("sums", "value")]  # type: ignore[attr-defined]
 
 
+def test_a_worker_that_comes_back_reads_what_others_have_written(
+    cluster: Cluster, rows: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its own note of the schemas, or none, said nothing of the rows that it restored from the changelog."""
+    other, empty = tmp_path / "other", tmp_path / "empty"
+    run(cluster, other, cents(OtherNote), "2", '{"cents":5,"zone":"none","note":0}')
+    said = refused(cluster, rows, cents(WithTextNote))  # which reads the form that this disk knows of
+    assert "the value under the key 'k' cannot be read" in said
+    assert "note" in said
+    assert "note" in refused(cluster, empty, cents(WithTextNote))
+    with caplog.at_level(logging.INFO, "streams.restore"):
+        run(cluster, rows, cents(OtherNote), "2", '{"cents":7,"zone":"none","note":0}')
+    assert all_read(caplog) == []  # the version that the others have run
+
+
+def test_a_disk_that_was_lost_costs_no_reading(
+    cluster: Cluster, rows: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """All of the changelog was written by the schema of now: the offsets say so."""
+    with caplog.at_level(logging.INFO, "streams.restore"):
+        run(cluster, tmp_path / "empty", cents(First), "2", '{"cents":5}')
+        assert all_read(caplog) == []
+        run(cluster, tmp_path / "again", cents(WithDefault), "2", '{"cents":7,"zone":"all"}')
+        assert all_read(caplog) == [("sums", 1, 1)]
+        run(cluster, tmp_path / "third", cents(WithDefault), "2", '{"cents":9,"zone":"all"}')
+    assert len(all_read(caplog)) == 1
+
+
+def test_a_version_that_was_warned_leaves_rows_that_the_former_one_reads_first(cluster: Cluster, rows: Path) -> None:
+    settings = {"state.dir": str(rows), "state.on.schema.change": "warn"}
+    app = cluster.app(euros(), settings)
+    cluster.until_state(app, ClientState.RUNNING)
+    cluster.send("4", key="new")
+    cluster.until_out('{"cents":3}', '{"euros":1.0}')
+    assert app.close(10)
+    assert "the value under the key 'new' cannot be read" in refused(cluster, rows, cents(First))
+
+
 @pytest.mark.parametrize("disk", ["kept", "lost"])
 def test_a_field_without_a_default_is_refused_by_name(cluster: Cluster, rows: Path, tmp_path: Path, disk: str) -> None:
     """Without its disk the application has nothing but the rows to tell it."""
@@ -138,7 +181,7 @@ def test_old_values_are_converted_when_they_are_read(cluster: Cluster, rows: Pat
 
 def test_a_function_that_is_needed_is_missed(cluster: Cluster, rows: Path, caplog: pytest.LogCaptureFixture) -> None:
     """The form of the last version is that of the new one, which cannot read what the last one could convert."""
-    run(cluster, rows, euros(migrate=converted), "4", '{"euros":1.0}', key="other")
+    run(cluster, rows, euros(migrate=converted), "8", '{"euros":2.0}', key="other")
     said = refused(cluster, rows, euros())
     assert "store 'sums' has rows that the serdes of this version cannot read" in said
     assert "the value under the key 'k'" in said

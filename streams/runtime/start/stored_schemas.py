@@ -3,19 +3,28 @@
 The schemas of the serdes are noted with the rows. Where nothing was noted, or nothing is known of a serde, some rows
 are read, and all of them where some may be of a version before the last one: what cannot be read is better found here
 than by the first record that needs it.
+
+Rows also come out of a changelog, a snapshot or a copy of the application, and may have been written by any version.
+So marks of what is noted are committed with the offsets of the inputs. A note that is not the one whose mark was
+committed last does not speak for the rows.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Generator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
+from zlib import crc32
 
 from processor_api.clock import Clock
 from processor_api.stores.builder import StoreBuilder
 from processor_api.task_id import TaskId
 from state.read_views.view import why_unreadable
+from streams.kafka.offset_metadata import SchemaMark, TopicPartitionMetadata
+from streams.kafka.ports import OffsetAndMetadata
 from streams.runtime.start.refusals import rows_of_another_form
+from streams.runtime.start.start_offsets import Starts
 from streams.runtime.tasks.task import Task
 from streams.schemas.store_schemas import (
     ROWS_TRIED,
@@ -35,23 +44,29 @@ ROWS_AT_A_TIME = 1000
 
 
 class SchemaChecks:
-    """Compares the schemas of the stores of a stream thread's tasks, some rows at a time: the thread has to poll."""
+    """Compares the schemas of the stores of a stream thread's tasks, some rows at a time: the thread has to poll.
 
-    def __init__(self, clock: Clock) -> None:
+    :param commit: commits offsets of inputs, with their metadata.
+    """
+
+    def __init__(self, clock: Clock, commit: Callable[[Starts], None]) -> None:
         self._clock = clock
+        self._commit = commit
         self._going_on: dict[TaskId, Generator[None]] = {}
 
-    def passed(self, task: Task, until: float) -> bool:
+    def passed(self, task: Task, starts: Starts, until: float) -> bool:
         """Goes on with the check of a task whose stores are restored, and notes the schemas of now.
 
+        :param starts: the committed offsets of its inputs; with other marks, they are changed and committed.
         :param until: the time in seconds of the clock to stop at.
         :returns: whether the check is over: the task may run.
         :raises StateError: if this version cannot read the rows of a store, unless ``state.on.schema.change`` is
             ``warn``.
+        :raises RetryableError: if the offsets cannot be committed now.
         """
         check = self._going_on.get(task.id)
         if check is None:
-            check = self._going_on[task.id] = _checked(task)
+            check = self._going_on[task.id] = _checked(task, _committed_marks(starts))
         try:
             for _ in check:
                 if self._clock.monotonic() >= until:
@@ -60,7 +75,21 @@ class SchemaChecks:
             self.stop(task.id)
             raise
         self.stop(task.id)
+        self._commit_marks(task, starts)
         return True
+
+    def _commit_marks(self, task: Task, starts: Starts) -> None:
+        """Commits the marks of what is noted now, if others are: before any row is written by this version."""
+        marks = task.stores.changelogs.schemas = frozenset(_marks_of(task))
+        found = {name: TopicPartitionMetadata.decode(one.metadata) for name, one in starts.items()}
+        changed = {
+            name: OffsetAndMetadata(starts[name].offset, replace(metadata, schemas=marks).encode())
+            for name, metadata in found.items()
+            if metadata.schemas and metadata.schemas != marks
+        }
+        if changed:
+            self._commit(changed)
+            starts.update(changed)
 
     def stop(self, id_: TaskId) -> None:
         """Gives up the check of a task."""
@@ -69,25 +98,42 @@ class SchemaChecks:
             check.close()  # with its iterator of the engine, which may be closed next
 
 
-def _checked(task: Task) -> Generator[None]:
+def _marks_of(task: Task) -> Iterator[SchemaMark]:
+    for name in task.plan.changelogs.keys() - task.plan.source_changelogs:  # others write source topics
+        kept = None
+        if why_unreadable(task.plan.topology.stores[name]) is None:
+            kept = read_kept(task.stores.progress.schemas(name))
+        if kept is not None:
+            yield SchemaMark(crc32(name.encode()), *kept.marks)
+
+
+def _committed_marks(starts: Starts) -> Mapping[int, Collection[SchemaMark]]:
+    """Returns the marks of stores as of the last commit of each input; there are several if one has not moved since."""
+    found: dict[int, set[SchemaMark]] = {}
+    for one in starts.values():
+        for mark in TopicPartitionMetadata.decode(one.metadata).schemas:
+            found.setdefault(mark.store, set()).add(mark)
+    return found
+
+
+def _checked(task: Task, marks: Mapping[int, Collection[SchemaMark]]) -> Generator[None]:
     """Compares the schemas of all stores of a task, and yields now and then."""
     for name in task.plan.stores:
         builder = task.plan.topology.stores[name]
         if why_unreadable(builder) is None:
-            yield from _check_store(task, builder)
+            yield from _check_store(task, builder, marks.get(crc32(name.encode()), ()))
 
 
-def _check_store(task: Task, builder: StoreBuilder[Any, Any]) -> Generator[None]:
+def _check_store(task: Task, builder: StoreBuilder[Any, Any], marks: Collection[SchemaMark]) -> Generator[None]:
     name, progress = builder.name, task.stores.progress
     serdes = task.stores.serdes_of(builder)
     key, value = serdes["key_serde"], serdes["value_serde"]
     row, now = progress.schemas(name), kept_by(key, value)
-    if row == now.write():
+    kept = _with_marks(read_kept(row), now, marks)
+    if kept == now or (row is None and not progress.has_rows(name)):
+        if row != now.write():
+            progress.note_schemas(name, now.write())
         return
-    if row is None and not progress.has_rows(name):
-        progress.note_schemas(name, now.write())
-        return
-    kept = read_kept(row)
     found = compare(kept, key, value)
     wrong: dict[str, tuple[str, ...]] = {one.part: one.problems for one in found if one.fit is Fit.INCOMPATIBLE}
     fits, reading = {one.fit for one in found}, None
@@ -98,22 +144,36 @@ def _check_store(task: Task, builder: StoreBuilder[Any, Any]) -> Generator[None]
         while not reading.read(ROWS_AT_A_TIME):
             yield
         wrong = {} if reading.problem is None else {"row": (reading.problem,)}
-    if wrong:
-        _refuse(task, name, wrong)
-        return
     noted = (kept or KeptSchemas(now.key, None)).followed_by(now, read=reading is not None)
     if reading is not None and Fit.OLDER in fits and not reading.others:
         noted = now  # all rows are what this version would have written
-    _report(task, name, found, reading if Fit.OLDER in fits else None)
+    if wrong:
+        _refuse(task, name, wrong)
+        noted = (kept or KeptSchemas(None, None)).with_unknown_rows()  # the next start, by any version, finds it again
+    else:
+        _report(task, name, found, reading if Fit.OLDER in fits else None)
     if noted.write() != row:
         progress.note_schemas(name, noted.write())
 
 
-def _refuse(task: Task, store: str, wrong: Mapping[str, Collection[str]]) -> None:
-    """Refuses a task, or logs it.
+def _with_marks(kept: KeptSchemas | None, now: KeptSchemas, marks: Collection[SchemaMark]) -> KeptSchemas | None:
+    """Returns what is known of the rows of a store, which may have come from elsewhere.
 
-    Nothing is noted in the second case: the next start finds it again.
+    :param kept: the note in the store.
+    :param marks: those of the last commits; nothing if none are known.
     """
+    if not marks or (kept is not None and all(kept.marks == (one.last, one.kept) for one in marks)):
+        return kept
+    if any(one.last != now.marks[0] for one in marks):
+        return (kept or KeptSchemas(now.key, now.value)).with_unknown_rows()
+    if kept is None and all(one.kept == one.last for one in marks):
+        return now
+    # The same version has been writing, and knew of older rows, which it has read.
+    return (kept or now).followed_by(now, read=False).with_unknown_rows()._replace(read=True)
+
+
+def _refuse(task: Task, store: str, wrong: Mapping[str, Collection[str]]) -> None:
+    """Refuses a task, or logs it."""
     refusal = rows_of_another_form(task.id, store, wrong)
     if not task.environment.settings.warns_of_schemas:
         raise refusal

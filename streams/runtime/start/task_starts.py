@@ -51,7 +51,7 @@ class TaskStarts:
         schemas: SchemaChecks,
     ) -> None:
         self.standbys = standbys
-        self.schemas = schemas
+        self._schemas = schemas
         self._opener = opener
         self._orphans = orphans
         self.offsets = offsets
@@ -112,6 +112,14 @@ class TaskStarts:
             if task.state is TaskState.RESTORING and not self.restores.pending(id_):
                 yield task
 
+    def reads_rows(self, task: Task, until: float) -> bool:
+        """Returns whether it is known that this version reads the rows of a task whose stores are complete.
+
+        :param until: the time in seconds of the clock at which to stop reading them for now.
+        :raises StateError: if it does not.
+        """
+        return self._schemas.passed(task, self._found[task.id], until)
+
     def finish(self, task: Task) -> StartPosition:
         """Ends the start of a task whose stores are complete; returns where it begins."""
         return StartPosition(self._found.pop(task.id), self.restores.take_changelog_ends(task.id))
@@ -119,7 +127,7 @@ class TaskStarts:
     def stop(self, id_: TaskId) -> None:
         """Gives up the start of a task: it begins again, or the task is closed."""
         self._found.pop(id_, None)
-        self.schemas.stop(id_)
+        self._schemas.stop(id_)
         self.snapshots.stop(id_)
         self.restores.stop(id_)
 

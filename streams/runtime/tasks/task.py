@@ -400,8 +400,10 @@ class Task:
     def committable(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Returns the offsets that the next commit changes, with their metadata (semantics 79)."""
         times = self.environment.operators.times
-        marks = self.stores.changelogs.marks()
-        return self.inputs.committable(times.current(), self.topic_ids, marks, progressed=times.progressed)
+        changelogs = self.stores.changelogs
+        return self.inputs.committable(
+            times.current(), self.topic_ids, changelogs.marks(), changelogs.schemas, progressed=times.progressed
+        )
 
     def apply(self, *, transaction: bool = False) -> None:
         """Step (d) or (e): writes to the engines what was drained.

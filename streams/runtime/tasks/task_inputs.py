@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from processor_api.record import NO_TIMESTAMP
 from processor_api.task_id import TopicPartition
-from streams.kafka.offset_metadata import TopicPartitionMetadata
+from streams.kafka.offset_metadata import SchemaMark, TopicPartitionMetadata
 from streams.kafka.ports import OffsetAndMetadata
 from streams.runtime.plan.co_partitioned import KeySample, KeyWatch
 from streams.runtime.processing.environment import Environment
@@ -138,12 +138,19 @@ class TaskInputs:
         return {name: queue.position for name, queue in self.queues.items() if queue.position is not None}
 
     def committable(
-        self, times: Mapping[str, int], topic_ids: Mapping[str, str], marks: frozenset[int], *, progressed: bool
+        self,
+        times: Mapping[str, int],
+        topic_ids: Mapping[str, str],
+        marks: frozenset[int],
+        schemas: frozenset[SchemaMark] = frozenset(),
+        *,
+        progressed: bool,
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         """Returns the offsets that the next commit changes, with their metadata (semantics 79).
 
         :param times: of the operators.
         :param marks: of the changelogs that hold records.
+        :param schemas: those of the stores.
         :param progressed: whether an operator has a later time than in the last commit.
         """
         known = self.known_offsets
@@ -154,7 +161,9 @@ class TaskInputs:
                 position = before.offset
             if position is not None:
                 skip, topic_id = queue.skip_rule(position), topic_ids.get(name.topic)
-                metadata = TopicPartitionMetadata(queue.partition_time, times, topic_id, marks, skip=skip)
+                metadata = TopicPartitionMetadata(
+                    queue.partition_time, times, topic_id, marks, skip=skip, schemas=schemas
+                )
                 found = OffsetAndMetadata(position, metadata.encode())
                 if found != before:
                     changed[name] = found

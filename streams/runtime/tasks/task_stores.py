@@ -23,7 +23,7 @@ from state.row_format.record_context import Cursor
 from state.windowed.segments import stored_time, time_name
 from state.write_buffer.memory_budget import Budget
 from state.write_buffer.store_kind import CommitParticipant, OpenStore
-from streams.kafka.offset_metadata import changelog_mark
+from streams.kafka.offset_metadata import SchemaMark, changelog_mark
 from streams.kafka.producing.record_collector import Changelog, RecordCollector
 from streams.runtime.engines.opener import open_custom_store
 from streams.runtime.engines.store_counters import OPERATOR_CALLS, StoreCounters
@@ -49,6 +49,8 @@ class TaskChangelogs:
     def __init__(self) -> None:
         self.by_store: dict[str, Changelog] = {}
         self._marks: frozenset[int] = frozenset()
+        self.schemas: frozenset[SchemaMark] = frozenset()
+        """The schemas of the rows of the stores, which are committed with the offsets of the inputs."""
 
     def clear(self) -> None:
         """Forgets the changelogs, with what they hold back."""

@@ -335,7 +335,7 @@ class TaskManager:
         """Returns whether it is known that this version reads the rows of a task's stores."""
         with working_on(task.id):
             task.stores.finish_bulk_load()
-            return self._starts.schemas.passed(task, until)
+            return self._starts.reads_rows(task, until)
 
     def _run(self, task: Task) -> dict[TopicPartition, int]:
         """Runs a task; returns where it reads from."""
