@@ -28,7 +28,7 @@ from streams.kafka.topics.internal import (
     internal_topics,
     topic_prefix,
 )
-from streams.kafka.topics.readers import matching_topics
+from streams.kafka.topics.readers import matching_topics, reads_pattern
 from streams.runtime.plan.task_plan import PlanBook, Plans, TaskPlan, plan_tasks
 from streams.runtime.threads.partition_watch import partition_count_changed
 
@@ -59,7 +59,7 @@ class TopicFitter:
     def __init__(self, topology: Topology, config: StreamsConfig, settings: Mapping[str, Any], admin: Admin) -> None:
         """Takes what it plans for.
 
-        :raises TopologyError: if a source reads by a pattern, and the group protocol does not.
+        :raises TopologyError: if a pattern is read in a way in which the group protocol cannot.
         """
         self._topology = topology
         self._config = config
@@ -69,8 +69,7 @@ class TopicFitter:
         parts = subtopologies(topology)
         sources = [node for node in topology.nodes.values() if isinstance(node, SourceNode)]
         self._patterns = [node for node in sources if node.pattern is not None]
-        names = {node.name for node in self._patterns}
-        self._open_ended = frozenset(part.id for part in parts if names.intersection(part.sources))
+        self._open_ended = frozenset(part.id for part in parts if reads_pattern(topology, part))
         self.growing = self._open_ended | {part.id for part in parts if not part.stores and not part.is_global}
         """Subtopologies that may get more tasks: those that read a pattern, and those without stores, to whose topics
         partitions may be added."""
@@ -168,9 +167,7 @@ class TopicFitter:
         group = GroupTopology(
             application_id=self._config.application_id,
             prefix=self._prefix,
-            task_counts={
-                number: max(plan.tasks, int(number in self._open_ended)) for number, plan in tasks.items()
-            },  # one task at least, so that the group has a partition to assign
+            task_counts={number: max(plan.tasks, self._least_tasks(plan)) for number, plan in tasks.items()},
             hash=layout_digest(self._topology, self._mark_of_plans(tasks)),
             growing=self.growing,
             subtopologies=self._subtopologies,
@@ -180,6 +177,11 @@ class TopicFitter:
             },
         )
         return Plans(tasks, group)
+
+    def _least_tasks(self, plan: TaskPlan) -> int:
+        """Returns how many tasks a subtopology has while its pattern matches no topic: one, so that the group has a
+        partition to assign; but none where the brokers would make its changelogs as narrow at once."""
+        return int(plan.subtopology in self._open_ended and not (self._by_group and plan.changelogs))
 
     def _mark_of_plans(self, tasks: Mapping[int, TaskPlan]) -> str:
         """Returns a text that is in the hash of a topology whose members follow plans of tasks only since they keep or

@@ -28,6 +28,12 @@ PATTERN = re.compile(r"in-.*")
 SOON = {"metadata.max.age.ms": 50}
 
 
+@pytest.fixture(params=["classic", "streams"])
+def soon(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """The settings with which new topics are found soon, in a group of each protocol."""
+    return {**SOON, "group.protocol": request.param}
+
+
 def owned(*apps: KafkaStreams) -> list[TaskId]:
     return sorted(task for app in apps for tasks in app.tasks().values() for task in tasks)
 
@@ -39,11 +45,13 @@ def inputs(app: KafkaStreams) -> set[str]:
 
 
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
-def test_a_new_topic_is_read_by_the_tasks_there_are(guarantee: str, make_cluster: Callable[..., Cluster]) -> None:
+def test_a_new_topic_is_read_by_the_tasks_there_are(
+    guarantee: str, make_cluster: Callable[..., Cluster], soon: dict[str, Any]
+) -> None:
     """Beside what they read before, with one store."""
     cluster = make_cluster()
     cluster.broker.create_topic("in-1", 2)
-    app = cluster.app(counting(PATTERN), {**SOON, "processing.guarantee": guarantee})
+    app = cluster.app(counting(PATTERN), {**soon, "processing.guarantee": guarantee})
     cluster.send("a", topic="in-1")
     cluster.until_out("a=1")
     assert inputs(app) == {"in-1-0", "in-1-1"}
@@ -55,17 +63,19 @@ def test_a_new_topic_is_read_by_the_tasks_there_are(guarantee: str, make_cluster
     assert inputs(app) == {"in-1-0", "in-1-1", "in-2-0"}
     cluster.until_state(app, C.RUNNING)
     assert app.close(60)
-    again = cluster.app(counting(PATTERN), {**SOON, "processing.guarantee": guarantee})
+    again = cluster.app(counting(PATTERN), {**soon, "processing.guarantee": guarantee})
     cluster.send("a", topic="in-2")
     cluster.until_out("a=1", "a=2", "a=3")
     assert again.failure is None
 
 
-def test_a_topic_with_more_partitions_gives_new_tasks(make_cluster: Callable[..., Cluster]) -> None:
+def test_a_topic_with_more_partitions_gives_new_tasks(
+    make_cluster: Callable[..., Cluster], soon: dict[str, Any]
+) -> None:
     """The control topic grows, and the group shares the tasks out among its members."""
     cluster = make_cluster()
     cluster.broker.create_topic("in-1", 1)
-    apps = [cluster.app(passing_on(lambda value: None, PATTERN), SOON) for _ in range(2)]
+    apps = [cluster.app(passing_on(lambda value: None, PATTERN), soon) for _ in range(2)]
     cluster.send("a", topic="in-1")
     cluster.until_out("a")
     assert owned(*apps) == [TaskId(0, 0)]
@@ -82,11 +92,21 @@ def test_a_topic_with_more_partitions_gives_new_tasks(make_cluster: Callable[...
     cluster.until_out("a", "b0", "b1", "b2", "b3", "c")
 
 
-def test_a_pattern_may_match_nothing_at_first(cluster: Cluster) -> None:
-    """The application runs without a task; stores and their changelogs come with the first topic."""
-    app = cluster.app(counting(PATTERN), SOON)
-    cluster.until_state(app, C.RUNNING)
+def _group_status(app: KafkaStreams) -> str:
+    return " ".join(thread.group_status or "" for thread in app.status().threads)
+
+
+def test_a_pattern_may_match_nothing_at_first(cluster: Cluster, soon: dict[str, Any]) -> None:
+    """The application runs without a task; stores and their changelogs come with the first topic. Brokers that place
+    tasks say until then what is lacking: they would make a changelog of one partition."""
+    app = cluster.app(counting(PATTERN), soon)
+    if soon["group.protocol"] == "classic":
+        cluster.until_state(app, C.RUNNING)
+    else:
+        wait_until("the group says it", lambda: "Source topics app-0-tasks are missing" in _group_status(app))
+        assert "is made by itself when one does" in _group_status(app)
     assert inputs(app) == set()
+    assert "app-counts-changelog" not in cluster.broker.topics
     cluster.broker.create_topic("in-1", 3)
     for partition in range(3):
         cluster.send("a", topic="in-1", partition=partition)
@@ -94,24 +114,24 @@ def test_a_pattern_may_match_nothing_at_first(cluster: Cluster) -> None:
     assert len(cluster.broker.topics["app-counts-changelog"].partitions) == 3
 
 
-def test_a_topic_that_came_between_two_runs_is_read(make_cluster: Callable[..., Cluster]) -> None:
+def test_a_topic_that_came_between_two_runs_is_read(make_cluster: Callable[..., Cluster], soon: dict[str, Any]) -> None:
     """Also if it has more partitions than there were tasks, when no store depends on their number."""
     cluster = make_cluster()
     cluster.broker.create_topic("in-1", 1)
     topology = passing_on(lambda value: None, PATTERN)
-    cluster.app(topology).close()
-    app = cluster.app(topology)
+    cluster.app(topology, soon).close()
+    app = cluster.app(topology, soon)
     cluster.send("a", topic="in-1")
     cluster.until_out("a")
     app.close()
     cluster.broker.create_topic("in-2", 3)
     cluster.send("b", topic="in-2", partition=2)
-    again = cluster.app(topology)
+    again = cluster.app(topology, soon)
     cluster.until_out("a", "b")
     assert len(owned(again)) == 3
     again.close()
     cluster.broker.delete_topic("in-2")
-    fewer = cluster.app(topology)
+    fewer = cluster.app(topology, soon)
     cluster.send("c", topic="in-1")
     cluster.until_out("a", "b", "c")
     cluster.until_state(fewer, C.RUNNING)
@@ -147,11 +167,11 @@ def test_a_topic_that_is_gone_when_its_task_moves_does_not_keep_the_others_from_
 
 
 def test_a_topic_too_wide_for_a_changelog_is_told_of_and_left(
-    cluster: Cluster, caplog: pytest.LogCaptureFixture
+    cluster: Cluster, caplog: pytest.LogCaptureFixture, soon: dict[str, Any]
 ) -> None:
     """Once, by name; the application goes on, also with further topics that fit."""
     cluster.broker.create_topic("in-1", 1)
-    app = cluster.app(counting(PATTERN), SOON)
+    app = cluster.app(counting(PATTERN), soon)
     cluster.until_state(app, C.RUNNING)
     with caplog.at_level(logging.ERROR):
         cluster.broker.create_topic("in-2", 2)
@@ -168,7 +188,9 @@ def test_a_topic_too_wide_for_a_changelog_is_told_of_and_left(
     assert inputs(app) == {"in-1-0", "in-3-0", "in-4-0"}
 
 
-def test_a_topic_of_two_patterns_is_told_of_and_left(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_topic_of_two_patterns_is_told_of_and_left(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture, soon: dict[str, Any]
+) -> None:
     """Semantics 152: with both lines, and the application goes on. One that starts with such a topic ends."""
 
     def topology() -> Topology:
@@ -179,7 +201,7 @@ def test_a_topic_of_two_patterns_is_told_of_and_left(cluster: Cluster, caplog: p
 
     cluster.broker.create_topic("in-1", 1)
     cluster.broker.create_topic("x-2", 1)
-    app = cluster.app(topology(), SOON)
+    app = cluster.app(topology(), soon)
     cluster.until_state(app, C.RUNNING)
     with caplog.at_level(logging.ERROR):
         cluster.broker.create_topic("in-2", 1)
@@ -193,16 +215,16 @@ def test_a_topic_of_two_patterns_is_told_of_and_left(cluster: Cluster, caplog: p
     assert app.state is C.RUNNING
     assert app.close(60)
     with pytest.raises(TopologyError, match="topic 'in-2' matches the patterns of two sources"):
-        cluster.app(topology(), SOON)
+        cluster.app(topology(), soon)
 
 
-def test_a_pattern_does_not_mean_internal_topics(cluster: Cluster) -> None:
+def test_a_pattern_does_not_mean_internal_topics(cluster: Cluster, soon: dict[str, Any]) -> None:
     """Was that an application with the pattern ``.*`` read its own changelog; topics of the brokers are not read."""
     cluster.broker.create_topic("__offsets", 1)
     topology = Topology().add_source("source", re.compile(".*")).add_repartition_topic(RepartitionTopic(name="again"))
     topology.add_sink("to-again", "again", "source")
     topology.add_source("from-again", "again")
-    app = cluster.app(topology, SOON)
+    app = cluster.app(topology, soon)
     cluster.until_state(app, C.RUNNING)
     read = {name.rpartition("-")[0] for name in inputs(app)}
     assert read == {"in", "out", "app-again"}
@@ -283,11 +305,11 @@ def test_a_new_topic_has_the_sources_reset_and_extractor(cluster: Cluster) -> No
     assert again.failure is None
 
 
-def test_stores_on_disk_keep_what_new_topics_brought(cluster: Cluster) -> None:
+def test_stores_on_disk_keep_what_new_topics_brought(cluster: Cluster, soon: dict[str, Any]) -> None:
     """The place of each input is in the engine with the rows."""
     store = Stores.persistent_key_value_store("counts")
     cluster.broker.create_topic("in-1", 1)
-    state = {"state.dir": str(cluster.directory / "shared"), **SOON}
+    state = {"state.dir": str(cluster.directory / "shared"), **soon}
     app = cluster.app(counting(PATTERN, store=store), state)
     cluster.until_state(app, C.RUNNING)
     cluster.broker.create_topic("in-2", 1)

@@ -202,6 +202,63 @@ def test_a_topic_that_the_brokers_cannot_make_is_named(topics: Topics, workers: 
 
 
 @pytest.mark.slow
+def test_topics_that_match_a_pattern_give_tasks(topics: Topics, workers: Workers) -> None:
+    """While two workers run: the brokers refuse patterns, and count the partitions of a control topic that grows. Each
+    record is copied once, also by the worker that is left."""
+    stem = topics.create("read", 1)
+    env = {"PATTERN": f"{stem}.*", "OUTPUT": topics.create("copies", 1)}
+    settings = {
+        "processing.guarantee": "exactly_once_v2",
+        "commit.interval.ms": 100,
+        "group.protocol": "streams",
+        "metadata.max.age.ms": 500,
+    }
+
+    def start() -> Worker:
+        return workers.start("copy_values:matching", settings=settings | {"state.dir": workers.state_dir}, env=env)
+
+    topics.send(stem, [("k", "a-0")], 1)
+    first = start().wait_running()
+    with topics.reader(env["OUTPUT"]) as reader:
+        reader.until("the first is copied", lambda found: found.values == {"k": ["a-0"]})
+        second = start()
+        topics.create_named(f"{stem}-wide", 4)
+        topics.send(f"{stem}-wide", [(f"{number}", "b") for number in range(40)], 4)
+        copied = {"k": ["a-0"], **{str(number): ["b"] for number in range(40)}}
+        reader.until("those of the new topic are copied", lambda found: found.values == copied)
+        second.wait_for("task runs")
+        assert topics.partitions(f"{workers.application}-0-tasks") == 4
+        first.stop()
+        topics.send(f"{stem}-wide", [(f"{number}", "c") for number in range(40)], 4)
+        more = {"k": ["a-0"], **{str(number): ["b", "c"] for number in range(40)}}
+        reader.until("one worker copies all", lambda found: found.values == more)
+        second.stop()
+        again = start().wait_running()  # the topology of the group is the same, whatever topics there are
+        again.stop()
+
+
+@pytest.mark.slow
+def test_a_pattern_with_a_store_waits_for_the_first_topic(topics: Topics, workers: Workers) -> None:
+    """The changelog is as wide as that, and narrower topics are counted with it."""
+    stem = workers.application
+    env = {"PATTERN": f"{stem}-read.*", "OUTPUT": topics.create("counts", 1)}
+    settings = {"group.protocol": "streams", "metadata.max.age.ms": 500, "commit.interval.ms": 100}
+    worker = workers.start("copy_values:counted", settings=settings | {"state.dir": workers.state_dir}, env=env)
+    said = worker.wait_for("the group gives no tasks yet")["status"]
+    assert f"{stem}-0-tasks" in said
+    assert "is made by itself when one does" in said
+    topics.create_named(f"{stem}-read", 3)
+    topics.send(f"{stem}-read", [("a", "x"), ("b", "x"), ("c", "x")], 3)
+    with topics.reader(env["OUTPUT"]) as reader:
+        reader.until("all are counted", lambda found: found.latest == dict.fromkeys("abc", "1"))
+        assert topics.partitions(f"{stem}-counts-changelog") == 3
+        topics.create_named(f"{stem}-read-more", 1)
+        topics.send(f"{stem}-read-more", [("a", "x")], 1)
+        reader.until("one more is counted", lambda found: found.latest["a"] == "2")
+    worker.stop()
+
+
+@pytest.mark.slow
 def test_the_copies_that_the_brokers_place_take_over(
     start_broker: Callable[..., Broker], tmp_path: Path, unique_name: Callable[[str], str]
 ) -> None:

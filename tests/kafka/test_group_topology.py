@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from processor_api.errors import TopologyError
-from streams import Consumed, JoinWindows, Repartitioned, StreamsBuilder
+from streams import JoinWindows, Repartitioned, StreamsBuilder
 from streams.kafka.streams_group import GroupSubtopology
 from streams.kafka.topics.application import Use, application_topics
 from streams.kafka.topics.group_topology import group_subtopologies
@@ -58,11 +58,31 @@ def test_topics_that_are_joined_go_together() -> None:
     assert part.copartitions == (("a-right", "b-left"),)
 
 
-def test_a_source_that_reads_by_a_pattern_is_refused() -> None:
+def test_the_control_topic_stands_for_the_topics_of_a_pattern() -> None:
+    """Brokers refuse patterns, and a topology that changes: with it nothing of the topology depends on which topics
+    there are."""
     builder = StreamsBuilder()
-    builder.stream(re.compile("in-.*"), Consumed()).to("out")
-    with pytest.raises(TopologyError, match=r"by a pattern \('in-\.\*'\), which does not work with group\.protocol"):
-        parts_of(builder)
+    builder.stream(re.compile("in-.*")).merge(builder.stream("named")).to("out")
+    builder.stream("other").to("out")
+    first, second = parts_of(builder)
+    assert first.sources == ("app-0-tasks", "named")
+    assert second.sources == ("other",)
+
+
+def test_a_repartition_topic_that_is_joined_with_a_pattern_needs_a_number() -> None:
+    """The group would make it as wide as the topics upstream, and not as those that the pattern matches."""
+
+    def joined(partitions: int | None) -> StreamsBuilder:
+        builder = StreamsBuilder()
+        right = builder.stream("named").repartition(Repartitioned(number_of_partitions=partitions, name="again"))
+        left = builder.stream(re.compile("in-.*"))
+        windows = JoinWindows.of_time_difference_with_no_grace(1000)
+        left.join(right, lambda one, other: one, windows=windows).to("out")
+        return builder
+
+    with pytest.raises(TopologyError, match=r"joined with the repartition topic 'again-repartition': .* a number of"):
+        parts_of(joined(None))
+    assert any("app-1-tasks" in part.sources or "app-0-tasks" in part.sources for part in parts_of(joined(2)))
 
 
 def test_an_application_has_control_topics_only_where_members_share_tasks_by_them() -> None:
@@ -77,3 +97,6 @@ def test_an_application_has_control_topics_only_where_members_share_tasks_by_the
     assert control(SETTINGS) == ["app-0-tasks"]
     assert control(streams) == []
     assert control(streams, "app-0-tasks") == ["app-0-tasks"]
+    builder.stream(re.compile("more-.*")).to("out")
+    topology = builder.build()
+    assert control(streams) == ["app-1-tasks"]

@@ -17,14 +17,13 @@ from streams.cli.cluster.workers import Look, Seen
 from streams.cli.doctor.copy_checks import WHAT as COPIES
 from streams.cli.doctor.copy_checks import WantedCopies, copy_findings
 from streams.cli.output.findings import Finding, Verdict, fail, fails, ok, warn
-from streams.kafka.membership.control_topics import control_topic
 from streams.kafka.ports import Admin, Consumer
 from streams.kafka.producing.key_places import PlacedKeys, disagreeing
 from streams.kafka.topics.application import (
     DEAD_LETTERS,
     Use,
     application_topics,
-    needs_control_topics,
+    control_topics_of,
     topology_sources,
 )
 from streams.kafka.topics.internal import (
@@ -36,7 +35,7 @@ from streams.kafka.topics.internal import (
     topic_prefix,
 )
 from streams.kafka.topics.left_behind import find_left_topics
-from streams.kafka.topics.readers import matching_topics
+from streams.kafka.topics.readers import matching_topics, reads_pattern
 from streams.kafka.wire import error_codes
 from streams.kafka.wire.client_settings import ClientSettings
 from streams.kafka.wire.describe import GroupDescription, describe_cluster, describe_group, find_transaction_coordinator
@@ -75,7 +74,6 @@ def needed_rights(
     """Returns the operations that the application needs on each topic, and the topics that it has to create."""
     needed: dict[str, set[str]] = {}
     internal = internal_topics(topology, settings)
-    prefix = topic_prefix(settings)
     for one in application_topics(topology, settings, existing):
         if one.is_external:
             needed[one.name] = {*(["READ"] if one.is_read else []), *(["WRITE"] if one.is_written else [])}
@@ -84,20 +82,22 @@ def needed_rights(
             needed.setdefault(name, set()).update(_OF_ROLE[topic.role])
         if topic.is_cut_by_tasks:
             needed[name].add("DELETE")  # rows of windows that have expired are deleted from it
-    control = _control_topics(topology, prefix) if needs_control_topics(settings) else {}
+    control = _control_topics(topology, settings)
     needed |= control
     own = [name for name, topic in internal.items() if topic.role in _OF_ROLE] + list(control)
     return needed, sorted(name for name in own if name not in existing)
 
 
-def _control_topics(topology: Topology, prefix: str) -> dict[str, set[str]]:
-    """Returns the control topics by which the group shares its tasks; they grow where a pattern is read."""
-    found = {}
-    for part in task_subtopologies(topology):
-        nodes = [topology.nodes[name] for name in part.sources]
-        grows = any(isinstance(node, SourceNode) and node.pattern is not None for node in nodes)
-        found[control_topic(prefix, part.id)] = {"READ", "WRITE", *(["ALTER"] if grows else [])}
-    return found
+def _control_topics(topology: Topology, settings: Mapping[str, Any]) -> dict[str, set[str]]:
+    """Returns the control topics by which the group shares its tasks; they grow where a pattern is read. Members of a
+    group whose tasks the brokers place neither read nor write them."""
+    topics = control_topics_of(topology, settings)
+    used = {"DESCRIBE"} if str(settings.get("group.protocol")) == "streams" else {"READ", "WRITE"}
+    return {
+        topics[part.id]: used | ({"ALTER"} if reads_pattern(topology, part) else set())
+        for part in task_subtopologies(topology)
+        if part.id in topics
+    }
 
 
 def right_findings(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -35,6 +36,8 @@ STOP_S = 5.0
 OTHER_PROTOCOL_S = 0.5
 FIRST_RETRY_S, LAST_RETRY_S, MOST_DOUBLINGS = 0.05, 1.0, 10
 
+_CONTROL_TOPIC = re.compile(r"-\d+-tasks\b")
+
 Statuses = tuple[tuple[GroupStatus, str], ...]
 
 WHAT_TO_DO = {
@@ -60,6 +63,11 @@ def is_being_mended(status: GroupStatus, detail: str) -> bool:
 def status_text(status: GroupStatus, detail: str) -> str:
     """Returns a status of a group as a sentence, with what to do."""
     what_to_do = None if is_being_mended(status, detail) else WHAT_TO_DO.get(status)
+    if status is GroupStatus.MISSING_SOURCE_TOPICS and _CONTROL_TOPIC.search(detail):
+        what_to_do = (
+            "a topic whose name ends with -tasks stands for those that a pattern matches, and is made by itself when"
+            " one does; create the others, if there are any"
+        )
     return f"{status.name}: {detail}" + ("" if what_to_do is None else f" To do: {what_to_do}")
 
 
@@ -114,6 +122,10 @@ class GroupHeartbeats:
     def start(self) -> None:
         """Starts the thread, which joins the group."""
         self._thread.start()
+
+    def note_poll(self) -> None:
+        """Takes a sign of life of the worker."""
+        self.polled_at = self._clock.monotonic()
 
     def wake(self) -> None:
         """Has the next heartbeat sent at once."""

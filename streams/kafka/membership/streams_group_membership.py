@@ -2,19 +2,22 @@
 
 The member's heartbeats run on a thread of their own (`streams.kafka.membership.group_heartbeats`), and share their
 state with the worker (`streams.kafka.membership.group_life`). The worker takes over other tasks in :meth:`poll`; its
-return from ``own`` is what the next heartbeat acknowledges. There are no control topics: the group assigns tasks
-themselves, and tells all members of a request to shut down.
+return from ``own`` is what the next heartbeat acknowledges. The group assigns tasks themselves, and tells all members
+of a request to shut down. Control topics stand only for the topics that patterns match, which the brokers do not look
+for: they count the partitions of the control topic, and the members widen it.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from processor_api.clock import Clock
 from processor_api.errors import StreamsError, TaskMigratedError
 from processor_api.task_id import TaskId, TopicPartition
+from streams.kafka.membership.control_topics import ControlTopics, control_topic
 from streams.kafka.membership.group_heartbeats import WHAT_TO_DO, GroupHeartbeats, StreamsGroupMember, status_text
 from streams.kafka.membership.group_life import GroupLife
 from streams.kafka.membership.port import GroupTopology, Owner, ShutdownRequested, Tasks
@@ -96,7 +99,8 @@ class StreamsGroupMembership:
         threads: Threads = SYSTEM_THREADS,
     ) -> None:
         self._requests, self._member = requests, member
-        self._consumer, self._clock, self._threads = consumer, clock, threads
+        self._consumer, self._admin = consumer, admin
+        self._machine = clock, threads
         self._gate = TopologyGate(admin, clock)
         self._topology: GroupTopology | None = None
         self._owner: Owner | None = None
@@ -127,8 +131,12 @@ class StreamsGroupMembership:
             )
 
     def join(self, topology: GroupTopology, owner: Owner) -> None:
-        """Starts the heartbeats, which join the group; tasks come with later polls."""
+        """Starts the heartbeats, which join the group; tasks come with later polls.
+
+        :raises RetryableError: if a control topic has to be made, and no broker answers.
+        """
         member = self._member
+        self._make_control_topics(topology)
         joining = JoiningMember(
             topology=topology.subtopologies,
             rebalance_timeout_ms=int(member.max_poll_s * 1000),
@@ -137,14 +145,24 @@ class StreamsGroupMembership:
             rack_id=member.rack_id,
             client_tags=member.client_tags,
         )
-        life = GroupLife(joining, self._requests.new_member_id, member.instance_id, self._threads)
+        clock, threads = self._machine
+        life = GroupLife(joining, self._requests.new_member_id, member.instance_id, threads)
         self._topology, self._owner = topology, owner
-        self._heartbeats = GroupHeartbeats(life, self._requests, member, self._clock, self._threads)
+        self._heartbeats = GroupHeartbeats(life, self._requests, member, clock, threads)
         self._heartbeats.start()
 
     def extend(self, topology: GroupTopology) -> None:
-        """Takes over a topology with more tasks. The group sees the partitions itself, and assigns these."""
+        """Takes over a topology with more tasks. The group sees the partitions of source topics itself, and assigns
+        these; for topics of a pattern the control topic of the subtopology grows."""
         self._topology = topology
+        self._make_control_topics(topology)
+
+    def _make_control_topics(self, topology: GroupTopology) -> None:
+        """Makes or widens the control topics that the group counts in place of the topics of a pattern."""
+        names = {control_topic(topology.prefix, part.id): part for part in topology.subtopologies}
+        counts = {part.id: topology.task_counts.get(part.id, 0) for name, part in names.items() if name in part.sources}
+        if any(counts.values()):
+            ControlTopics(self._admin, replace(topology, task_counts=counts)).create()
 
     def may_open(self) -> bool:
         owned = self._owned.given
@@ -177,7 +195,7 @@ class StreamsGroupMembership:
         heartbeats, owner = self._heartbeats, self._owner
         if heartbeats is None or owner is None:
             return
-        heartbeats.polled_at = self._clock.monotonic()
+        heartbeats.note_poll()
         if heartbeats.failure is not None:
             raise heartbeats.failure
         life = heartbeats.life
@@ -211,7 +229,7 @@ class StreamsGroupMembership:
         life.acknowledge(self._number, target)
         # To close tasks may have taken long, and shows as well that the worker lives.
         if self._heartbeats is not None:
-            self._heartbeats.polled_at = self._clock.monotonic()
+            self._heartbeats.note_poll()
         self._wake()
 
     def _end_late_copies(self, owner: Owner) -> None:

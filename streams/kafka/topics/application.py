@@ -13,7 +13,7 @@ from processor_api.topology.nodes import SinkNode, SourceNode
 from processor_api.topology.subtopology import task_subtopologies
 from streams.kafka.membership.control_topics import control_topic
 from streams.kafka.topics.internal import TopicRole, internal_topic_counts, internal_topics, topic_prefix
-from streams.kafka.topics.readers import matching_topics
+from streams.kafka.topics.readers import matching_topics, reads_pattern
 
 DEAD_LETTERS = "errors.dead.letter.queue.topic.name"
 """The setting that names the topic of dead letters."""
@@ -110,9 +110,18 @@ def application_topics(
     return [*external, *_internal(topology, settings, readable, counts)]
 
 
-def needs_control_topics(settings: Mapping[str, Any]) -> bool:
-    """Whether the members of the application's group share their tasks by control topics."""
-    return str(settings.get("group.protocol", "classic")) != "streams"
+def control_topics_of(topology: TopologyData, settings: Mapping[str, Any]) -> dict[int, str]:
+    """Returns the control topics by which the group shares its tasks, by their subtopologies.
+
+    Where the brokers place tasks, only subtopologies that read a pattern have one: the brokers count its partitions in
+    place of those of the topics that match."""
+    by_group = str(settings.get("group.protocol", "classic")) == "streams"
+    prefix = topic_prefix(settings)
+    return {
+        part.id: control_topic(prefix, part.id)
+        for part in task_subtopologies(topology)
+        if not by_group or reads_pattern(topology, part)
+    }
 
 
 def readable_topics(topology: TopologyData, settings: Mapping[str, Any], counts: Mapping[str, int]) -> dict[str, int]:
@@ -145,8 +154,9 @@ def _internal(
             use = Use.REPARTITION if topic.role is TopicRole.REPARTITION else Use.CHANGELOG
             by = (topic.store,) if topic.store is not None else ()
             found.append(ApplicationTopic(name=name, uses=(use,), by=by, expected=expected.get(name, topic.partitions)))
+    needed = control_topics_of(topology, settings)
     for part in task_subtopologies(topology):
         name = control_topic(prefix, part.id)
-        if needs_control_topics(settings) or name in counts:  # they may be left of another group protocol
+        if part.id in needed or name in counts:  # they may be left of another group protocol
             found.append(ApplicationTopic(name=name, uses=(Use.TASKS,), by=()))
     return found

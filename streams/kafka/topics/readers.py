@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from processor_api.errors import TopologyError
 from processor_api.topology.data import TopologyData
 from processor_api.topology.nodes import SourceNode
+from processor_api.topology.subtopology import Subtopology
 from processor_api.user_code.lines import at
 
 
@@ -70,3 +71,9 @@ def _check_one(topology: TopologyData, topic: str, readers: Sequence[SourceNode]
         topic=topic,
         made_at=topology.line_of(second.name),
     )
+
+
+def reads_pattern(topology: TopologyData, part: Subtopology) -> bool:
+    """Whether a source of a subtopology reads topics by a pattern, so that it may get more tasks."""
+    nodes = [topology.nodes[name] for name in part.sources]
+    return any(isinstance(node, SourceNode) and node.pattern is not None for node in nodes)

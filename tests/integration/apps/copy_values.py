@@ -1,6 +1,7 @@
 """Copies a topic, record by record."""
 
 import os
+import re
 
 from streams import (
     Consumed,
@@ -22,6 +23,22 @@ def topology() -> StreamsBuilder:
     builder = StreamsBuilder()
     stream = builder.stream(os.environ["INPUTS"].split(","), Consumed(key_serde=TEXT, value_serde=TEXT))
     stream.to(os.environ["OUTPUT"], Produced(key_serde=TEXT, value_serde=TEXT))
+    return builder
+
+
+def matching() -> StreamsBuilder:
+    """The environment has a pattern of topics."""
+    builder = StreamsBuilder()
+    stream = builder.stream(re.compile(os.environ["PATTERN"]), Consumed(key_serde=TEXT, value_serde=TEXT))
+    stream.to(os.environ["OUTPUT"], Produced(key_serde=TEXT, value_serde=TEXT))
+    return builder
+
+
+def counted() -> StreamsBuilder:
+    """The same, with the number of records of each key."""
+    builder = StreamsBuilder(key_serde=TEXT, value_serde=TEXT)
+    counts = builder.stream(re.compile(os.environ["PATTERN"])).group_by_key().count(materialized="counts")
+    counts.to_stream().map_values(str).to(os.environ["OUTPUT"], Produced(value_serde=TEXT))
     return builder
 
 

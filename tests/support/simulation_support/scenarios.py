@@ -635,6 +635,12 @@ def streams_group(chance: Random) -> Scenario:
     return replace(made, settings={**made.settings, "group.protocol": "streams", "num.standby.replicas": copies})
 
 
+def pattern_in_streams_group(chance: Random) -> Scenario:
+    """New topics of a pattern, in a group of the streams protocol, whose brokers know nothing of them."""
+    made = pattern(chance)
+    return replace(made, settings={**made.settings, "group.protocol": "streams"})
+
+
 BY_NAME: dict[str, Callable[[Random], Scenario]] = {
     **SCENARIOS,
     **WITH_COPIES,
@@ -643,6 +649,7 @@ BY_NAME: dict[str, Callable[[Random], Scenario]] = {
     **SHARED_SCENARIOS,
     **KEPT_IN_MEMORY,
     "streams-group": streams_group,
+    "pattern-in-streams-group": pattern_in_streams_group,
 }
 """Those that the seeds take in turn, and those that are run only by their names."""
 
