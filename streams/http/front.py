@@ -23,7 +23,7 @@ from streams.config import StreamsConfig
 from streams.http.options import BEHIND
 from streams.http.peers import Peer, Silent
 from streams.http.served import RETRY_AFTER, HttpRefusal, json_answer, later
-from streams.http.server import BACKLOG, HttpPort, HttpServer
+from streams.http.server import BACKLOG, HttpAnswers, HttpPort, HttpServer
 from streams.threads import SYSTEM_THREADS
 
 CONNECT_S = 2.0
@@ -54,7 +54,8 @@ class Front:
     def start(self) -> None:
         """Answers from now on."""
         pages = self._pages
-        self._server = self._port.serve(pages.routes(), self._clock, SYSTEM_THREADS, afterwards=pages.close)
+        answers = HttpAnswers(routes=pages.routes(), afterwards=pages.close)
+        self._server = self._port.serve(answers, self._clock, SYSTEM_THREADS)
 
     def descriptor(self, number: int) -> int:
         """Returns the descriptor of a worker's socket, which it inherits."""

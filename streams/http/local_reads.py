@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from processor_api.errors import StoreError
 from processor_api.texts import plain_str
 from streams.http.reads import After, Read, Terms
-from streams.http.served import HttpRefusal, ServedApplication, json_text, later
+from streams.http.served import HttpRefusal, ServedApplication, later
 from streams.queries.local_stores import LocalStore, ReadableStore, migrated
 from streams.queries.position import Position
 from streams.queries.queries import Queries
@@ -130,7 +130,7 @@ async def _lines(read: Read, found: Any, partition: int, limit: int, most: int) 
     while True:
         before = len(lines)
         for one in islice(found, min(CHUNK_ROWS, limit - before)):
-            last, line = one, json_text(read.row(one))[:-1] + end
+            last, line = one, read.row(one)[:-1] + end
             lines.append(line)
             size += len(line)
             if size >= most:

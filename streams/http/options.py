@@ -32,6 +32,8 @@ class HttpOptions:
     """The ``host:port`` of ``application.server``."""
     answer_s: float = 30.0
     """The time that an answer may take, with the time in which its client does not read."""
+    idle_s: float = 30.0
+    """The time after which a connection is closed on which no request was made."""
     capacity: int = 1
     """How many times the usual connections and requests the port takes."""
     known_hosts: frozenset[str] = frozenset()

@@ -23,7 +23,7 @@ from processor_api.stores.windowed import Windowed
 from processor_api.texts import cut, plain_str
 from state.registry.kinds import kind_of
 from streams.config import StreamsConfig
-from streams.http.served import HttpRefusal
+from streams.http.served import HttpRefusal, json_text
 from streams.queries.position import Position, PositionBound
 from streams.serdes.times import MOST_MS, time_ms
 from streams.serdes.values import DoesNotFit, as_json, bytes_as_json, fitted, parsed_json
@@ -144,8 +144,8 @@ class Read:
     """The one key that is asked for; ``None`` for rows of any key."""
     rows: Callable[[Any, After | None], Iterator[Any]]
     """``(store, after)`` to what the store finds."""
-    row: Callable[[Any], Row]
-    """Makes a row of the answer."""
+    row: Callable[[Any], str]
+    """Makes a row of the answer, an object of JSON."""
     place: Callable[[Any], bytes | None] | None = None
     """Says where a row is, so that a later page can begin after it; ``None``, or a place ``None``, if there are no
     pages."""
@@ -252,8 +252,17 @@ def _headers(headers: Any) -> list[list[Any]]:
     return [[name, None if value is None else bytes_as_json(value)] for name, value in headers or ()]
 
 
-def _pair_row(pair: Any) -> Row:
-    return key_row(*pair)
+def row_text(key: Any, value: Any) -> str:
+    """Returns the row of a key as JSON."""
+    if type(value) is not ValueAndTimestamp or type(key) is not str:
+        return json_text(key_row(key, value))
+    inner = value.value
+    text = str(inner) if type(inner) is int else json_text(as_json(inner))
+    return f'{{"key":{json_text(key)},"value":{text},"timestamp":{value.timestamp}}}'
+
+
+def _pair_row(pair: Any) -> str:
+    return row_text(*pair)
 
 
 # ---------------------------------------------------------------------- reads
@@ -282,9 +291,9 @@ def get_many_of(keys: Sequence[tuple[Any, Any]]) -> Read:
     :param keys: as they were given, and as the store takes them.
     """
 
-    def row(found: Any) -> Row:
+    def row(found: Any) -> str:
         shown, key, value = found
-        return {"key": shown, "found": False} if value is None else key_row(key, value)
+        return json_text({"key": shown, "found": False}) if value is None else row_text(key, value)
 
     return Read(rows=lambda store, after: ((shown, key, store.get(key)) for shown, key in keys), row=row)
 
@@ -431,11 +440,13 @@ def _placed(
             raise HttpRefusal(400, f"the cursor is none of this store's: {plain_str(error)}") from None
         return _Chosen(found, lambda row: is_shown(row[1]))
 
-    return Read(key=key, rows=rows, row=lambda found: key_row(*found[1]), place=lambda found: found[0])
+    return Read(key=key, rows=rows, row=lambda found: row_text(*found[1]), place=lambda found: found[0])
 
 
 def _count(serdes: StoreSerdes, query: Query) -> Read:
-    return Read(rows=lambda store, after: iter((store.approximate_num_entries(),)), row=lambda count: {"count": count})
+    return Read(
+        rows=lambda store, after: iter((store.approximate_num_entries(),)), row=lambda count: f'{{"count":{count}}}'
+    )
 
 
 class _Operation(NamedTuple):

@@ -17,6 +17,7 @@ from http_support.asking import ask, free_port, listening, sent
 from processor_api.clock import SystemClock
 from runtime_support.running_app import Cluster, counting
 from streams.http import server
+from streams.http.connections.protocol import MOST_CONNECTIONS
 from streams.http.options import HttpOptions
 from waiting import wait_until
 
@@ -93,7 +94,7 @@ def test_a_client_that_only_connects_is_let_go_and_disturbs_nobody(port: int) ->
 
 
 def test_connections_beyond_the_limit_are_told_so_and_others_go_on(port: int) -> None:
-    held = [socket.create_connection(("127.0.0.1", port)) for _ in range(server.MOST_CONNECTIONS)]
+    held = [socket.create_connection(("127.0.0.1", port)) for _ in range(MOST_CONNECTIONS)]
     try:
         wait_until("the server has taken them all", lambda: ask(port, "/live").status == 503)
         answer = ask(port, "/live")
@@ -186,7 +187,9 @@ def test_a_client_that_never_reads_is_let_go() -> None:
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
     options = HttpOptions(host="127.0.0.1", port=port, known_hosts=frozenset({"localhost"}), answer_s=0.2)
-    serving = server.HttpServer([web.get("/endless", endless)], listener, options, SystemClock())
+    serving = server.HttpServer(
+        server.HttpAnswers(routes=[web.get("/endless", endless)]), listener, options, SystemClock()
+    )
     serving.start()
     try:
         with socket.create_connection(("127.0.0.1", port)) as deaf:

@@ -24,7 +24,7 @@ from runtime_support.running_app import CLOSE_TIMEOUT, Cluster, counting
 from streams.app.kafka_streams import KafkaStreams
 from streams.http.options import HttpOptions
 from streams.http.page.live import LivePage
-from streams.http.server import HttpServer
+from streams.http.server import HttpAnswers, HttpServer
 from streams.observing.status import WorkerStatus
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no browser is here: apt-get install chromium")
@@ -170,7 +170,7 @@ def test_it_says_once_why_the_worker_failed(cluster: Cluster, browser: Browser) 
     port = listener.getsockname()[1]
     page = LivePage(failed, failed)
     options = HttpOptions(host="127.0.0.1", port=port)
-    server = HttpServer(page.routes(), listener, options, SystemClock(), at_end=page.close)
+    server = HttpServer(HttpAnswers(routes=page.routes(), at_end=page.close), listener, options, SystemClock())
     server.start()
     try:
         browser.open(f"http://127.0.0.1:{port}/")
