@@ -1,11 +1,12 @@
 """Queries of keys over HTTP beside a running count, and ranges over several workers, on a real broker.
 
-    python -m benchmarks http_queries [--bootstrap HOST:PORT] [--seconds S] [--records N] [--workers N ...] [--ranges]
+    python -m benchmarks http_queries [--bootstrap HOST:PORT] [--seconds S] [--records N] [--workers N ...]
+        [--percents P ...] [--ranges]
 
-W2 counts by key behind `streams run`, one worker or two, while two clients ask for keys on 8 connections each: one key
-and wait, 16 requests of one key before they wait, or 100 keys in a request (`benchmarks/http_client.py`). Latencies are
-from a request to its answer, of the slower client. The rate of W2 is that of all workers; its share is of its rate
-without queries, measured just before. With `--ranges`, four workers have 100,000 rows in eight partitions, and one
+W2 counts by key behind `streams run`, one worker or two, while two clients ask for keys on 8 connections each, or 32: one
+key and wait, 16 requests of one key before they wait, or 100 keys in a request; or by `streams.remote` on 64 threads
+(`benchmarks/http_client.py`). Latencies are from a request to its answer, of the slower client. The rate of W2 is that
+of all workers; its share is of its rate without queries, measured just before. With `--ranges`, four workers have 100,000 rows in eight partitions, and one
 request reads all of them: the seconds to its first byte and to its end.
 """
 
@@ -26,7 +27,6 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.cluster import PARTITIONS, Cluster, padded
-from benchmarks.http_client import DEPTH
 from benchmarks.workloads import WORKLOADS, Inputs
 from streams import StreamsBuilder
 from tools.kafka.broker import Broker, free_ports
@@ -34,8 +34,10 @@ from tools.kafka.broker import Broker, free_ports
 HERE = Path(__file__).parent
 KEYS = 20_000
 BYTES = 100
-CLIENTS, CONNECTIONS = 2, 8
-PERCENTS = (5, 25, 100)
+CLIENTS = 2
+WAYS = (("single", 8), ("single", 32), ("pipelined", 8), ("remote", 64), ("many", 8))
+"""How a client asks, and on how many connections or threads."""
+PERCENTS = [5, 25, 100]
 RANGE_ROWS, RANGE_PARTITIONS, RANGE_WORKERS = 100_000, 8, 4
 BEGIN_MS = 1_704_067_200_000
 
@@ -98,14 +100,14 @@ def processed(port: int) -> tuple[float, int]:
     return time.monotonic(), sum(task["processed"] for state in states for task in state["tasks"])
 
 
-def rate_while(port: int, way: str | None, seconds: float) -> tuple[float, list[dict[str, Any]]]:
+def rate_while(port: int, way: tuple[str, int] | None, seconds: float) -> tuple[float, list[dict[str, Any]]]:
     """Returns the records per second while clients ask in a way, and what each of them got."""
     clients = []
     if way is not None:
-        command = [sys.executable, "-m", "benchmarks.http_client", str(port), way, str(seconds), str(KEYS)]
+        command = [sys.executable, "-m", "benchmarks.http_client", str(port), way[0], str(seconds), str(KEYS)]
         for _ in range(CLIENTS):
             clients.append(
-                subprocess.Popen([*command, str(CONNECTIONS)], cwd=HERE.parent, stdout=subprocess.PIPE, text=True)
+                subprocess.Popen([*command, str(way[1])], cwd=HERE.parent, stdout=subprocess.PIPE, text=True)
             )
         time.sleep(0.3)
     since, before = processed(port)
@@ -114,24 +116,24 @@ def rate_while(port: int, way: str | None, seconds: float) -> tuple[float, list[
     return (after - before) / (now - since), [json.loads(one.communicate()[0]) for one in clients]
 
 
-def queries(bootstrap: str, prefix: str, seconds: float, chosen: list[int]) -> None:
-    print("workers  cpu %  way          keys/s  requests/s  p50 ms  p99 ms  W2 k/s  of W2 alone  not 200")
+def queries(bootstrap: str, prefix: str, seconds: float, chosen: list[int], percents: list[int]) -> None:
+    print("workers  cpu %  way            keys/s  requests/s  p50 ms  p99 ms  W2 k/s  of W2 alone  not 200")
     for workers in chosen:
-        for percent in PERCENTS:
-            with running(bootstrap, prefix, workers, percent) as port:
-                until(lambda port=port, workers=workers: is_shared(port, workers))
-                until(lambda port=port: processed(port)[1] > 2 * KEYS)
-                for way in DEPTH:
+        for percent in percents:
+            for way in WAYS:
+                with running(bootstrap, prefix, workers, percent) as port:
+                    until(lambda port=port, workers=workers: is_shared(port, workers))
+                    until(lambda port=port: processed(port)[1] > 2 * KEYS)
                     alone, _ = rate_while(port, None, seconds)
                     beside, found = rate_while(port, way, seconds)
-                    keys, answers = (sum(one[name] / one["seconds"] for one in found) for name in ("keys", "answers"))
-                    p50, p99 = (max(one[name] or 0 for one in found) for name in ("p50_ms", "p99_ms"))
-                    wrong = sum(count for one in found for status, count in one["statuses"].items() if status != "200")
-                    print(
-                        f"{workers:7}  {percent:5}  {way:10}  {keys:7.0f}  {answers:10.0f}  {p50:6.1f}  {p99:6.1f}"
-                        f"  {beside / 1000:6.1f}  {beside / alone:11.0%}  {wrong:7}",
-                        flush=True,
-                    )
+                keys, answers = (sum(one[name] / one["seconds"] for one in found) for name in ("keys", "answers"))
+                p50, p99 = (max(one[name] or 0 for one in found) for name in ("p50_ms", "p99_ms"))
+                wrong = sum(count for one in found for status, count in one["statuses"].items() if status != "200")
+                print(
+                    f"{workers:7}  {percent:5}  {way[0]:9} x{way[1]:2}  {keys:7.0f}  {answers:10.0f}  {p50:6.1f}"
+                    f"  {p99:6.1f}  {beside / 1000:6.1f}  {beside / alone:11.0%}  {wrong:7}",
+                    flush=True,
+                )
 
 
 def here(port: int, worker: int) -> list[int]:
@@ -180,6 +182,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=8.0)
     parser.add_argument("--records", type=int, default=5_000_000)
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--percents", type=int, nargs="+", default=PERCENTS)
     parser.add_argument("--ranges", action="store_true")
     arguments = parser.parse_args()
     with ExitStack() as stack:
@@ -200,7 +203,7 @@ def main() -> None:
         if arguments.ranges:
             ranges(bootstrap, prefix)
         else:
-            queries(bootstrap, prefix, arguments.seconds, arguments.workers)
+            queries(bootstrap, prefix, arguments.seconds, arguments.workers, arguments.percents)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
     python -m benchmarks.http_client PORT WAY SECONDS KEYS CONNECTIONS
 
 ``single`` asks for one key and waits for the answer, ``pipelined`` sends 16 such requests before it waits, ``many``
-asks for 100 keys at a time. Latencies are from a request to its answer.
+asks for 100 keys at a time. ``remote`` has a thread in place of each connection, which asks for one key after the other
+by `streams.remote`. Latencies are from a request to its answer.
 """
 
 from __future__ import annotations
@@ -13,8 +14,12 @@ import random
 import selectors
 import socket
 import sys
+import threading
 import time
 from dataclasses import dataclass, field
+from typing import Any
+
+from streams.remote import RemoteStreams
 
 DEPTH = {"single": 1, "pipelined": 16, "many": 1}
 MANY = 100
@@ -54,7 +59,29 @@ def taken(got: bytearray) -> list[int]:
     return found
 
 
+def remote(port: int, seconds: float, keys: int, threads: int) -> None:
+    latencies: list[float] = []
+    end = time.monotonic() + seconds
+
+    def ask_on() -> None:
+        counts = app.store("counts")
+        while (since := time.monotonic()) < end:
+            if counts.get(f"k{random.randrange(keys):07}") is None:
+                raise SystemExit("a key is not there")
+            latencies.append(time.monotonic() - since)
+
+    with RemoteStreams(f"http://127.0.0.1:{port}", wait=10) as app:
+        asking = [threading.Thread(target=ask_on) for _ in range(threads)]
+        for one in asking:
+            one.start()
+        for one in asking:
+            one.join()
+    show(len(latencies), seconds, {200: len(latencies)}, latencies)
+
+
 def main(port: int, way: str, seconds: float, keys: int, connections: int) -> None:
+    if way == "remote":
+        return remote(port, seconds, keys, connections)
     chosen, latencies, statuses = selectors.DefaultSelector(), [], dict[int, int]()
     for _ in range(connections):
         one = Connection(socket.create_connection(("127.0.0.1", port)))
@@ -75,12 +102,15 @@ def main(port: int, way: str, seconds: float, keys: int, connections: int) -> No
             if one.waiting == 0:
                 latencies.append(time.monotonic() - one.sent_at)
                 ask(one, way, keys)
+    show(sum(statuses.values()) * (MANY if way == "many" else 1), now - begun, statuses, latencies)
+
+
+def show(keys: int, seconds: float, statuses: dict[int, int], latencies: list[float]) -> None:
     latencies.sort()
-    answers = sum(statuses.values())
-    found = {
-        "answers": answers,
-        "keys": answers * (MANY if way == "many" else 1),
-        "seconds": now - begun,
+    found: dict[str, Any] = {
+        "answers": sum(statuses.values()),
+        "keys": keys,
+        "seconds": seconds,
         "statuses": statuses,
         "p50_ms": 1000 * latencies[len(latencies) // 2] if latencies else None,
         "p99_ms": 1000 * latencies[len(latencies) * 99 // 100] if latencies else None,

@@ -10,18 +10,21 @@ import http.client
 import json
 import ssl
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any, Self
 from urllib.parse import quote, urlencode, urlsplit
 
 from processor_api.clock import Clock, SystemClock
 from processor_api.errors import RetryableError, StreamsError
 from processor_api.user_code.durations import Timeout, to_seconds, to_timestamp_ms
+from streams.remote.together import Together
 
 PAUSE_S = 0.2
 PAGE_ROWS = 1000
+MOST_TERMS = 64
 PLAIN, SECURE = "http", "https"
 Time = int | str | datetime
 """A point in time: ms since 1970, ISO 8601, or a datetime with a zone."""
@@ -99,6 +102,7 @@ class RemoteStreams:
         self._workers = [_Address(url, timeout_s, token, context) for url in urls]
         self._wait_s = to_seconds(wait, "wait")
         self._clock = clock or SystemClock()
+        self._single: dict[str, Together] = {}
 
     def store(self, name: str) -> RemoteStore:
         """Returns a store by its name; nothing is asked yet."""
@@ -138,6 +142,28 @@ class RemoteStreams:
                 if self._clock.monotonic() >= deadline:
                     raise
             self._clock.wait(PAUSE_S)
+
+    def single(self, path: Callable[..., str]) -> Together:
+        """Returns what reads single keys of a store; threads that read on the same terms at a time share requests.
+
+        :param path: makes the path of a read from its parameters; without any it names the store and the terms.
+        """
+        name = path()
+        found = self._single.get(name)
+        if found is None:
+
+            def once(keys: Sequence[Any]) -> list[Any]:
+                if len(keys) == 1:
+                    return self._asked_once(path(key=_key(keys[0])), None, missing=True)
+                [answer] = self._asked_once(name, {"keys": list(keys)}, missing=False)
+                rows: list[Any] = answer["rows"]
+                return rows
+
+            if len(self._single) >= MOST_TERMS:  # such as positions, which are others each time
+                self._single.clear()
+            found = Together(lambda key: self.asked(path(key=_key(key)), missing=True)[0], once)
+            found = self._single.setdefault(name, found)
+        return found
 
     def _asked_once(self, path: str, body: Any, *, missing: bool) -> list[Any]:
         failure: RemoteUnavailable | None = None
@@ -278,6 +304,8 @@ class RemoteStore:
     def get(self, key: Any, as_of: Time | None = None) -> Any:
         """Returns the value of a key; ``None`` if there is none.
 
+        Keys that several threads ask for at a time share requests, without waiting for each other where there are few.
+
         :param as_of: the time of the version, in a versioned store.
         :raises RemoteUnavailable: if no worker has the partition now.
         :raises RemoteError: if the store or the key is none.
@@ -287,7 +315,11 @@ class RemoteStore:
 
     def row(self, key: Any, as_of: Time | None = None) -> RemoteRow | None:
         """Returns the row of a key, with its timestamp; ``None`` if there is none. See :meth:`get`."""
-        [found] = self._streams.asked(self._path("get", key=_key(key), as_of=_time(as_of)), missing=True)
+        if as_of is not None:
+            [found] = self._streams.asked(self._path("get", key=_key(key), as_of=_time(as_of)), missing=True)
+        else:
+            json.dumps(key)  # here, so that a key that is none fails alone
+            found = self._streams.single(partial(self._path, "get")).row(key)
         return None if found.get("found") is False else RemoteRow.of(found)
 
     def get_all(self, keys: Sequence[Any]) -> list[Any]:

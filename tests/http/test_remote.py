@@ -206,3 +206,29 @@ def test_503_is_tried_again_for_the_time_that_is_given(tmp_path: Path) -> None:
     with answering(lambda: answers.pop(0)) as port, RemoteStreams(url(port), wait=60) as app:
         assert app.store("counts").get("a") == 1
     assert answers == []
+
+
+def test_threads_that_ask_at_a_time_get_their_own_keys(app: RemoteStreams) -> None:
+    """Keys of two workers, keys that are not there, and keys that the store does not take."""
+    found: dict[Any, Any] = {}
+    start = threading.Barrier(12)
+
+    def ask(thread: int) -> None:
+        counts, minutes = app.store("counts"), app.store("objects")
+        start.wait(30)
+        for number in range(thread, 12 * 4, 12):
+            word = WORDS[number % 30]
+            found[number] = counts.get(word), counts.get(f"no{number}"), minutes.get({"word": word})
+            row = counts.row(word)
+            assert row is not None
+            assert (row.key, row.value, row.timestamp) == (word, 2, 70_000)
+            for strange in (number, [word], None):
+                with pytest.raises(RemoteError):
+                    counts.get(strange)
+
+    threads = [threading.Thread(target=ask, args=(thread,)) for thread in range(12)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join(60)
+    assert found == dict.fromkeys(range(48), (2, None, 2))
