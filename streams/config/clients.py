@@ -63,7 +63,12 @@ def main_consumer(config: StreamsConfig, client_id: str, group_instance_id: str 
     found["auto.offset.reset"] = "error"  # the client knows one policy for all topics: the runtime resets by source
     if "heartbeat.interval.ms" not in found and "session.timeout.ms" in found:  # three heartbeats in a session
         found["heartbeat.interval.ms"] = max(1, min(_HEARTBEAT_MS, found["session.timeout.ms"] // 3))
-    found["partition.assignment.strategy"] = "cooperative-sticky"
+    if config.group_protocol == "consumer":
+        found["group.protocol"] = "consumer"
+        for name in ("session.timeout.ms", "heartbeat.interval.ms"):  # the client refuses them: the group has its own
+            found.pop(name, None)
+    else:
+        found["partition.assignment.strategy"] = "cooperative-sticky"
     if group_instance_id is not None:
         found["group.instance.id"] = group_instance_id
     return found

@@ -64,11 +64,7 @@ _GUARANTEE = values.one_of(
     "exactly_once_v2",
     hints=dict.fromkeys(("exactly_once", "exactly_once_beta"), "Kafka Streams removed it, use exactly_once_v2"),
 )
-_PROTOCOL = values.one_of(
-    "classic",
-    "streams",
-    hints={"consumer": "use classic or streams"},
-)
+_PROTOCOL = values.one_of("classic", "consumer", "streams", "auto")
 
 
 def _default_commit_interval_ms(known: dict[str, Any]) -> int:
@@ -125,7 +121,7 @@ class StreamsConfig(BaseModel):
     http_tls_key: Annotated[Path | None, PlainValidator(values.optional(values.path))] = None
     """``None``: the key is in the file of the certificate."""
     http_max_cpu_percent: Annotated[int, PlainValidator(values.whole(1, 100))] = 5
-    group_protocol: Annotated[Literal["classic", "streams"], PlainValidator(_PROTOCOL)] = "classic"
+    group_protocol: Annotated[Literal["classic", "consumer", "streams", "auto"], PlainValidator(_PROTOCOL)] = "classic"
 
     schema_registry: RegistrySettings = Field(default_factory=dict)
     """Settings of the schema registry, without their prefix; none if there is none."""

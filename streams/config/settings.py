@@ -65,14 +65,22 @@ CLIENTS = "clients"
 
 _EXACTLY_ONCE = "exactly_once_v2"
 _PROTOCOL = "group.protocol"
-_AT_BROKER = {
-    "num.standby.replicas": "streams.num.standby.replicas",
-    "max.warmup.replicas": "streams.num.warmup.replicas",
-    "acceptable.recovery.lag": "streams.acceptable.recovery.lag",
-    "session.timeout.ms": "streams.session.timeout.ms",
-    "heartbeat.interval.ms": "streams.heartbeat.interval.ms",
+_CONSUMER_AT_BROKER = {
+    "session.timeout.ms": "consumer.session.timeout.ms",
+    "heartbeat.interval.ms": "consumer.heartbeat.interval.ms",
 }
-"""The settings in place of which groups of the streams protocol have some at the brokers."""
+_AT_BROKER = {
+    "consumer": _CONSUMER_AT_BROKER,
+    "auto": _CONSUMER_AT_BROKER,
+    "streams": {
+        "num.standby.replicas": "streams.num.standby.replicas",
+        "max.warmup.replicas": "streams.num.warmup.replicas",
+        "acceptable.recovery.lag": "streams.acceptable.recovery.lag",
+        "session.timeout.ms": "streams.session.timeout.ms",
+        "heartbeat.interval.ms": "streams.heartbeat.interval.ms",
+    },
+}
+"""The settings in place of which groups of each protocol have some at the brokers."""
 _OLDER_NAMES = {
     "cache.max.bytes.buffering": "statestore.cache.max.bytes",
     "default.deserialization.exception.handler": "deserialization.exception.handler",
@@ -158,16 +166,17 @@ def sort_settings(given: Mapping[str, Any]) -> SortedSettings:
         else:
             _sort_prefixed(result, name, place, value, exactly_once)
     protocols = (plain_str(value).strip() for _, place, value in places.values() if place.kafka_name == _PROTOCOL)
-    if next(protocols, "") == "streams":
-        result.remarks += _of_the_broker(places.values())
+    result.remarks += _of_the_broker(next(protocols, ""), places.values())
     return result
 
 
-def _of_the_broker(given: Iterable[tuple[str, SettingPlace, Any]]) -> Iterator[str]:
-    """Yields a remark for each setting that brokers have for groups of the streams protocol, and members do not."""
+def _of_the_broker(protocol: str, given: Iterable[tuple[str, SettingPlace, Any]]) -> Iterator[str]:
+    """Yields a remark for each setting that brokers have for groups of a protocol, and members do not."""
+    at_brokers = _AT_BROKER.get(protocol, {})
+    where = f"with group.protocol={protocol}" + (", where it is consumer" if protocol == "auto" else "")
     for name, place, _ in given:
-        if (at_broker := _AT_BROKER.get(place.name)) is not None:
-            yield f"{name} has no effect with group.protocol=streams: the group's setting {at_broker} holds"
+        if (at_broker := at_brokers.get(place.name)) is not None:
+            yield f"{name} has no effect {where}: the group's setting {at_broker} holds"
 
 
 def _flat(given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -357,6 +357,9 @@ class GroupMember:
     assigns no partitions then."""
     standby: frozenset[TaskId] = frozenset()
     """The tasks of which such a group has it keep a standby copy, warm-ups among them."""
+    protocol: str = field(default="classic", compare=False)
+    """The protocol that the member speaks: ``classic``, ``consumer`` or ``streams``. A group of the consumer protocol
+    may have members of both of the first."""
 
 
 @dataclass(frozen=True)
@@ -366,10 +369,10 @@ class GroupInfo:
     name: str
     state: str
     """The state in Kafka's words and small letters: ``stable``, ``preparing_rebalance``, ``completing_rebalance``,
-    ``empty``, or ``dead`` for a group that does not exist. A group of the streams protocol may also be ``assigning``,
-    ``reconciling`` or ``not_ready``."""
+    ``empty``, or ``dead`` for a group that does not exist. A group of the consumer or the streams protocol may also be
+    ``assigning`` or ``reconciling``, one of the latter ``not_ready``."""
     assignor: str
-    """The assignor that its members have agreed on; empty while they have none."""
+    """The assignor that its members have agreed on, or that of the brokers; empty while there is none."""
     members: tuple[GroupMember, ...]
     protocol: str = "classic"
     """``classic``, ``consumer`` or ``streams``."""
@@ -426,6 +429,14 @@ class Admin(Protocol):
         """Returns the names of the consumer groups that may be seen, in order."""
         ...
 
+    def group_protocols(self) -> frozenset[str]:
+        """Returns the protocols of groups that the brokers take part in, of ``classic``, ``consumer`` and ``streams``;
+        the first alone where they cannot be asked.
+
+        :raises RetryableError: if no broker answers.
+        """
+        ...
+
     def group_members(self, group: str) -> list[GroupMember]: ...
 
     def describe_group(self, group: str) -> GroupInfo:
@@ -465,6 +476,14 @@ class Admin(Protocol):
 
         :raises RetryableError: if the broker does not answer in time.
         :raises UnknownPartitionError: at once, if a partition does not exist.
+        """
+        ...
+
+    def release_instance(self, group: str, member: GroupMember) -> None:
+        """Ends a static member of the consumer protocol (KIP-848) in its place, so that its instance id may join again
+        at once; the group keeps its partitions for that. One that has gone is passed over.
+
+        :raises StreamsError: if it cannot be done; then the instance id is free when the member's session has ended.
         """
         ...
 

@@ -10,8 +10,7 @@ import pytest
 
 from processor_api.clock import SystemClock
 from streams.kafka.wire.client_settings import Address, ClientSettings
-from streams.kafka.wire.connection import Connection, Deadline, connect
-from streams.kafka.wire.connections import Connections
+from streams.kafka.wire.connection import Connection, Connections, Deadline, connect
 from streams.kafka.wire.coordinator import Coordinator
 from streams.kafka.wire.messages import FIND_COORDINATOR, LEAVE_GROUP, LeaveGroupRequest, LeavingMember
 from tools.chaos.cluster import Proxy

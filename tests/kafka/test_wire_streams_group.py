@@ -38,7 +38,7 @@ from streams.kafka.wire.messages import (
     ListGroupsResponse,
 )
 from streams.kafka.wire.offset_commits import (
-    STREAMS_OFFSET_COMMIT,
+    EPOCH_OFFSET_COMMIT,
     CommittedPartition,
     CommittedTopic,
     OffsetCommitRequest,
@@ -132,7 +132,7 @@ def test_the_topology_of_a_group_is_that_which_was_sent() -> None:
 
 def test_commits_and_groups_have_kafkas_bytes() -> None:
     topics = (CommittedTopic("in", (CommittedPartition(2, 42, -1, "t"),)),)
-    assert written(STREAMS_OFFSET_COMMIT, OffsetCommitRequest("app", 8, "m-1", None, topics)) == RECORDED["commit"]
+    assert written(EPOCH_OFFSET_COMMIT, OffsetCommitRequest("app", 8, "m-1", None, topics)) == RECORDED["commit"]
     assert written(DELETE_GROUPS, DeleteGroupsRequest(("app",))) == RECORDED["delete"]
     found: ListGroupsResponse = read(LIST_GROUPS, "groups")
     assert found.groups == (ListedGroup("app", "streams", "Stable", "Streams"),)

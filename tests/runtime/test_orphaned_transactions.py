@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import pytest
 
 from processor_api.clock import ManualClock
 from processor_api.errors import RetryableError, StreamsError
+from processor_api.task_id import TopicPartition
 from streams.kafka.ports import GroupMember
 from streams.runtime.start.orphaned_transactions import OrphanedTransactions, orphans
 from streams.testing.broker import EmbeddedBroker, EmbeddedClients
@@ -21,8 +23,13 @@ def member(instance: str | None) -> GroupMember:
 
 
 def test_a_transaction_of_no_member_is_an_orphan() -> None:
-    assert orphans("app", [GONE, LIVES], [member(LIVES)]) == [GONE]
-    assert orphans("app", [LIVES, GONE], []) == [GONE, LIVES]
+    assert orphans("app", [GONE, LIVES], [member(LIVES)], LIVES) == [GONE]
+
+
+@pytest.mark.parametrize("members", [[], [GONE]])
+def test_nothing_is_ended_where_the_member_that_asks_is_not_described(members: list[str]) -> None:
+    """Such as by a request for groups of another protocol, which finds no members at all."""
+    assert orphans("app", [LIVES, GONE], [member(name) for name in members], LIVES) == []
 
 
 @pytest.mark.parametrize(
@@ -30,13 +37,21 @@ def test_a_transaction_of_no_member_is_an_orphan() -> None:
 )
 def test_those_of_others_are_left_alone(name: str) -> None:
     """Such as of an application whose id begins alike, or of a producer of the user."""
-    assert orphans("app", [name], [member(LIVES)]) == []
+    assert orphans("app", [name], [member(LIVES)], LIVES) == []
 
 
 @pytest.mark.parametrize("instance", [None, "", "mine-1", f"mine-{ONE}-1"])
 def test_nothing_is_ended_beside_members_with_names_of_their_own(instance: str | None) -> None:
     """With a `group.instance.id` of the user, the group does not say whose transactional id it is."""
-    assert orphans("app", [GONE], [member(LIVES), member(instance)]) == []
+    assert orphans("app", [GONE], [member(LIVES), member(instance)], LIVES) == []
+
+
+class Listener:
+    def on_assigned(self, partitions: Collection[TopicPartition]) -> None: ...
+
+    def on_revoked(self, partitions: Collection[TopicPartition]) -> None: ...
+
+    def on_lost(self, partitions: Collection[TopicPartition]) -> None: ...
 
 
 class Opened:
@@ -47,6 +62,9 @@ class Opened:
         broker = EmbeddedBroker()
         broker.create_topic("out", 1)
         self.clients = EmbeddedClients(broker)
+        self.asking = self.clients.consumer({"group.id": "app", "group.instance.id": LIVES})
+        self.asking.subscribe(["out"], Listener())
+        self.asking.poll(0)
         self.admin = self.clients.admin({})
         self.write()
 
@@ -61,7 +79,7 @@ class Opened:
 def test_an_orphan_is_ended_and_its_producer_fenced() -> None:
     opened = Opened()
     assert opened.admin.open_transactions() == [GONE]
-    OrphanedTransactions("app", opened.admin, opened.clock).end()
+    OrphanedTransactions("app", LIVES, opened.admin, opened.clock).end()
     assert opened.admin.open_transactions() == []
     with pytest.raises(StreamsError):
         opened.producer.commit_transaction()
@@ -69,7 +87,7 @@ def test_an_orphan_is_ended_and_its_producer_fenced() -> None:
 
 def test_the_group_is_asked_once_a_second() -> None:
     opened = Opened()
-    orphaned = OrphanedTransactions("app", opened.admin, opened.clock)
+    orphaned = OrphanedTransactions("app", LIVES, opened.admin, opened.clock)
     orphaned.end()
     opened.write()
     opened.clock.advance(900)
@@ -89,4 +107,4 @@ def test_what_cannot_be_asked_is_left_to_the_time_out() -> None:
             return refuse
 
     refusing: Any = Refusing()
-    OrphanedTransactions("app", refusing, ManualClock()).end()
+    OrphanedTransactions("app", LIVES, refusing, ManualClock()).end()

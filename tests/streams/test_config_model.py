@@ -189,7 +189,7 @@ def test_each_wrong_setting_has_its_sentence() -> None:
             "processing.guarantee cannot be exactly_once: Kafka Streams removed",
         ),
         ({"processing.guarantee": "maybe"}, "processing.guarantee must be one of at_least_once, exactly_once_v2; got"),
-        ({"group.protocol": "consumer"}, "group.protocol cannot be consumer: use classic or streams"),
+        ({"group.protocol": "share"}, "group.protocol must be one of classic, consumer, streams, auto; got 'share'"),
         ({"topology.optimization": "fast"}, "topology.optimization must be none, all, or some of reuse.ktable.source"),
         ({"dsl.store.format": "PLAIN"}, "dsl.store.format must be one of DEFAULT, HEADERS; got 'PLAIN'"),
         ({"enable.metrics.push": "yes"}, "enable.metrics.push must be true or false, got 'yes'"),
@@ -256,6 +256,17 @@ def test_a_setting_that_the_brokers_have_for_streams_groups_is_named(caplog: pyt
             ("consumer.session.timeout.ms", "session.timeout.ms"),
             ("heartbeat.interval.ms", "heartbeat.interval.ms"),
         ]
+    ]
+
+
+@pytest.mark.parametrize(("protocol", "where"), [("consumer", ""), ("auto", ", where it is consumer")])
+def test_a_session_that_the_brokers_have_for_consumer_groups_is_named(
+    caplog: pytest.LogCaptureFixture, protocol: str, where: str
+) -> None:
+    assert config(**{"group.protocol": protocol, "session.timeout.ms": 9000}).group_protocol == protocol
+    assert [record.getMessage() for record in caplog.records] == [
+        f"session.timeout.ms has no effect with group.protocol={protocol}{where}: the group's setting"
+        " consumer.session.timeout.ms holds"
     ]
 
 

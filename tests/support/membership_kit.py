@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Collection
 from dataclasses import replace
+from typing import Any
 
 from client_contracts.membership import COUNTS, GROWING, Worker
 from processor_api.clock import Clock
@@ -20,6 +21,15 @@ from streams.kafka.streams_group import GroupSubtopology
 from waiting import wait_until
 
 _NUMBERS = itertools.count(1)
+_SETTINGS: dict[str, dict[str, Any]] = {
+    "classic": {
+        "partition.assignment.strategy": "cooperative-sticky",
+        "session.timeout.ms": 45_000,
+        "heartbeat.interval.ms": 500,
+    },
+    "consumer": {"group.protocol": "consumer"},
+}
+"""What members of each protocol set."""
 
 
 class ClientsKit:
@@ -29,8 +39,15 @@ class ClientsKit:
     spreads_subtopologies = True
 
     def __init__(
-        self, clients: KafkaClients, clock: Clock, let_time_pass: Callable[[float], None], name: str, patience_s: float
+        self,
+        clients: KafkaClients,
+        clock: Clock,
+        let_time_pass: Callable[[float], None],
+        name: str,
+        patience_s: float,
+        protocol: str = "classic",
     ) -> None:
+        self._of_protocol = _SETTINGS[protocol]
         self.history: list[tuple[Worker, frozenset[TaskId]]] = []
         self._clients, self._clock, self._let_time_pass = clients, clock, let_time_pass
         self._name, self._patience_s = f"{name}-{next(_NUMBERS)}", patience_s
@@ -50,11 +67,9 @@ class ClientsKit:
             "group.id": self._name,
             "client.id": client_id_with_hash(instance, topology.hash),
             "group.instance.id": instance,
-            "partition.assignment.strategy": "cooperative-sticky",
             "enable.auto.commit": False,
-            "session.timeout.ms": 45_000,
-            "heartbeat.interval.ms": 500,
             "topic.metadata.refresh.interval.ms": 500,
+            **self._of_protocol,
         }
         consumer = self._clients.consumer(config)
         membership = ControlTopicMembership(

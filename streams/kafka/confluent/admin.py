@@ -9,9 +9,10 @@ from __future__ import annotations
 import logging
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from typing import Any, TypeVar
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
+from confluent_kafka import ConsumerGroupType, IsolationLevel, KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec  # type: ignore[attr-defined]
 from confluent_kafka.cimpl import NewPartitions
@@ -362,15 +363,18 @@ class ConfluentAdmin:
             raise KafkaException(found.errors[0])
         return sorted(group.group_id for group in found.valid)
 
+    def group_protocols(self) -> frozenset[str]:
+        """Asks by our own connection alone: librdkafka has no request for the features of brokers."""
+        return self._ask(
+            "ask which protocols of groups the brokers have",
+            lambda queries, limit_s: queries.group_protocols(limit_s),
+            lambda: frozenset(("classic",)),
+        )
+
     def group_members(self, group: str) -> list[GroupMember]:
-        return list(self._described(group).members)
+        return list(self.describe_group(group).members)
 
     def describe_group(self, group: str) -> GroupInfo:
-        found = self._described(group)
-        # a group of another protocol, which is dead to a request for classic ones
-        return found if self._queries is None or found.state != "dead" else self._group_by_client(group)
-
-    def _described(self, group: str) -> GroupInfo:
         return self._ask(
             "describe the group",
             lambda queries, limit_s: queries.describe_group(group, limit_s),
@@ -389,8 +393,9 @@ class ConfluentAdmin:
             if reason is not None and reason.name() == "_TIMED_OUT":
                 self._client.stale = True  # it may wait for a coordinator that is gone, and never ask for another
             raise mapped(error, "describe the group", Resources(group=group)) from error
-        members = tuple(map(_member, found.members))
-        return GroupInfo(group, found.state.name.lower(), found.partition_assignor or "", members)
+        protocol = "consumer" if found.type == ConsumerGroupType.CONSUMER else "classic"
+        members = tuple(replace(_member(one), protocol=protocol) for one in found.members)
+        return GroupInfo(group, found.state.name.lower(), found.partition_assignor or "", members, protocol)
 
     def delete_group(self, group: str) -> None:
         self._ask(
@@ -416,6 +421,11 @@ class ConfluentAdmin:
         from streams.kafka.wire.leave import remove_members
 
         remove_members(self._config, group, members, clock=self._clock)
+
+    def release_instance(self, group: str, member: GroupMember) -> None:
+        from streams.kafka.wire.leave import release_instance
+
+        release_instance(self._config, group, member, clock=self._clock)
 
     def open_transactions(self) -> list[str]:
         # The admin client of the binding has no such request: where only that can ask, none are known.

@@ -23,6 +23,7 @@ AUTHORIZATION = {
     "CLUSTER_AUTHORIZATION_FAILED", "GROUP_AUTHORIZATION_FAILED", "TOPIC_AUTHORIZATION_FAILED",
     "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
 }  # fmt: skip
+_OF_MEMBERS = (KafkaError.FENCED_INSTANCE_ID, KafkaError.UNRELEASED_INSTANCE_ID, KafkaError.GROUP_ID_NOT_FOUND)
 AUTHENTICATION = {
     "_AUTHENTICATION", "_SSL", "ILLEGAL_SASL_STATE", "SASL_AUTHENTICATION_FAILED", "UNSUPPORTED_SASL_MECHANISM",
 }  # fmt: skip
@@ -36,6 +37,13 @@ def kafka_error(error: BaseException) -> KafkaError | None:
         if isinstance(found, KafkaException) and found.args and isinstance(found.args[0], KafkaError):
             return found.args[0]
     return None
+
+
+def fatal_name(error: KafkaError) -> str | None:
+    """Returns the name of the error of a group that ended a client, by the text of the client's report, which has no
+    more; ``None`` if it is none of those that are known here."""
+    codes = map(KafkaError, _OF_MEMBERS)
+    return next((one.name() for one in codes if one.str() in error.str()), None)
 
 
 def caught(call: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
@@ -144,6 +152,23 @@ def session_ended() -> TaskMigratedError:
     return TaskMigratedError(
         "the session of this consumer ended, or a late request of its own has taken its place in the group: a new one"
         " takes it back"
+    )
+
+
+def instance_held() -> TaskMigratedError:
+    """Returns the error of a consumer of the consumer protocol (KIP-848) that could not join, since the group still has
+    its instance id for a member that has not said that it ends."""
+    return TaskMigratedError(
+        "the group still has the group.instance.id of this thread for a former member: it is taken over, or free when"
+        " the session of that one has ended"
+    )
+
+
+def classic_members() -> TaskMigratedError:
+    """Returns the error of a consumer of the consumer protocol that could not join beside members of the classic
+    one."""
+    return TaskMigratedError(
+        "the group has members with group.protocol=classic, with which this one cannot be: it joins when they have left"
     )
 
 

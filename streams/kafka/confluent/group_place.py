@@ -13,7 +13,14 @@ from confluent_kafka import TopicPartition as ClientPartition
 from processor_api.errors import InternalError, StreamsError, TaskMigratedError
 from processor_api.task_id import TopicPartition
 from streams.kafka.confluent.callbacks import ClientLog
-from streams.kafka.confluent.errors import fatal_error, instance_fenced, session_ended
+from streams.kafka.confluent.errors import (
+    classic_members,
+    fatal_error,
+    fatal_name,
+    instance_fenced,
+    instance_held,
+    session_ended,
+)
 from streams.kafka.confluent.outage import ClientOutage
 from streams.kafka.ports import RebalanceListener
 
@@ -176,9 +183,20 @@ class GroupPlace:
             error = None if last is None else last.error()
             if self.fatal is None and (error is None or error.code() != KafkaError._FATAL):
                 return
-            is_fence = self.fatal in (None, "FENCED_INSTANCE_ID")  # the only one of a consumer in a classic group
-            self._ended = self.reason_of_fence(client, self._member) if is_fence else fatal_error
+            name = self.fatal or (None if error is None else fatal_name(error))
+            self._ended = self._reason_of_end(client, name)
         raise self._ended()
+
+    def _reason_of_end(self, client: Any, name: str | None) -> Callable[[], StreamsError]:
+        """Returns the maker of the error of a client that has had a fatal one.
+
+        :param name: ``None`` if it did not say which: in a classic group there is only that of a fence.
+        """
+        if name == "UNRELEASED_INSTANCE_ID" and self._member is None:
+            return instance_held
+        if name in (None, "FENCED_INSTANCE_ID", "UNRELEASED_INSTANCE_ID"):
+            return self.reason_of_fence(client, self._member)
+        return classic_members if name == "GROUP_ID_NOT_FOUND" else fatal_error
 
     def end_of_commit(self, client: Any, member: bytes | None) -> StreamsError:
         """Returns the error of a commit that ended the client, and of all further calls.

@@ -31,8 +31,13 @@ from streams.kafka.wire import error_codes
 from streams.kafka.wire.api import Api
 from streams.kafka.wire.client_settings import Address, ClientSettings
 from streams.kafka.wire.codec import AtMost, Int16, Int32, Reader, codec_of
-from streams.kafka.wire.connection import Connection, Deadline, UnsupportedRequest
-from streams.kafka.wire.connections import Connections
+from streams.kafka.wire.connection import Connection, Connections, Deadline, UnsupportedRequest
+from streams.kafka.wire.consumer_groups import (
+    CONSUMER_GROUP_DESCRIBE,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    consumer_member,
+)
 from streams.kafka.wire.coordinator import Coordinator, CoordinatorAnswer
 from streams.kafka.wire.messages import (
     DELETE_GROUPS,
@@ -48,6 +53,7 @@ from streams.kafka.wire.messages import (
     DeleteGroupsRequest,
     DescribedGroupMember,
     DescribeGroupsRequest,
+    DescribeGroupsResponse,
     InitProducerIdRequest,
     ListGroupsRequest,
     ListOffsetsPartition,
@@ -64,6 +70,7 @@ from streams.kafka.wire.streams_groups.messages import (
     STREAMS_GROUP_DESCRIBE,
     DescribedStreamsMember,
     StreamsGroupDescribeRequest,
+    StreamsGroupDescribeResponse,
 )
 
 
@@ -92,8 +99,11 @@ class ConsumerAssignment:
 
 Q = TypeVar("Q")
 R = TypeVar("R", bound=CoordinatorAnswer)
+D = TypeVar("D", DescribeGroupsResponse, ConsumerGroupDescribeResponse, StreamsGroupDescribeResponse)
 
 ONGOING = "Ongoing"
+GROUP_FEATURES = {"consumer": "group.version", "streams": "streams.version"}
+"""The feature of the brokers that each protocol of groups but the classic one needs."""
 FENCED_TIMEOUT_MS = 10_000
 """The timeout of the next transaction of a fenced id; its next producer gives its own."""
 _PAUSE_S = 0.1
@@ -287,36 +297,59 @@ class ClusterQueries:
         if answer.error_code not in (error_codes.NONE, error_codes.GROUP_ID_NOT_FOUND):
             raise _refusal(f"group {group!r} cannot be deleted", answer.error_code)
 
+    def group_protocols(self, timeout_s: float) -> frozenset[str]:
+        """Returns the protocols of groups that the cluster takes part in: ``classic``, and those whose feature is on.
+
+        :raises RetryableError: if no broker answers within the time.
+        """
+        in_use = self._connections.any(Deadline(timeout_s, self._clock), lambda broker, _: broker.in_use)
+        return frozenset(("classic", *(name for name, feature in GROUP_FEATURES.items() if in_use.get(feature, 0) > 0)))
+
     def describe_group(self, group: str, timeout_s: float) -> GroupInfo:
-        """Returns a group of the classic or the streams protocol; one that does not exist is ``dead``.
+        """Returns a group of any of the protocols; one that does not exist is ``dead``. Each protocol has a request of
+        its own, which finds no groups of the others.
 
         :raises RetryableError: if its coordinator does not answer within the time.
         """
         found = self._describe_classic(group, timeout_s)
-        return found if found.state != "dead" else self._describe_streams(group, timeout_s) or found
+        if found is not None:
+            return found
+        consumers = self._describe(
+            group, CONSUMER_GROUP_DESCRIBE, ConsumerGroupDescribeRequest((group,), False), timeout_s
+        )
+        if consumers is not None:
+            (one,) = consumers.groups
+            members = tuple(map(consumer_member, one.members))
+            return GroupInfo(group, _state(one.group_state), one.assignor_name, members, "consumer")
+        streams = self._describe(group, STREAMS_GROUP_DESCRIBE, StreamsGroupDescribeRequest((group,), False), timeout_s)
+        if streams is not None:
+            (two,) = streams.groups
+            return GroupInfo(group, _state(two.group_state), "", tuple(map(_streams_member, two.members)), "streams")
+        return GroupInfo(group, "dead", "", ())
 
-    def _describe_streams(self, group: str, timeout_s: float) -> GroupInfo | None:
-        request = StreamsGroupDescribeRequest((group,), include_authorized_operations=False)
-        try:
-            answer = self._ask_coordinator(group, STREAMS_GROUP_DESCRIBE, request, timeout_s)
-        except UnsupportedRequest:
-            return None
-        if answer.error_code == error_codes.GROUP_ID_NOT_FOUND:
-            return None
-        if answer.error_code != error_codes.NONE or len(answer.groups) != 1:
-            raise _refusal(f"group {group!r} is not described", answer.error_code)
-        (found,) = answer.groups
-        return GroupInfo(group, _state(found.group_state), "", tuple(map(_streams_member, found.members)), "streams")
-
-    def _describe_classic(self, group: str, timeout_s: float) -> GroupInfo:
+    def _describe_classic(self, group: str, timeout_s: float) -> GroupInfo | None:
         request = DescribeGroupsRequest((group,), include_authorized_operations=False)
-        answer = self._ask_coordinator(group, DESCRIBE_GROUPS, request, timeout_s)
-        if answer.error_code == error_codes.GROUP_ID_NOT_FOUND:
-            return GroupInfo(group, "dead", "", ())
-        if answer.error_code != error_codes.NONE or len(answer.groups) != 1:
-            raise _refusal(f"group {group!r} is not described", answer.error_code)
+        answer = self._describe(group, DESCRIBE_GROUPS, request, timeout_s)
+        if answer is None or answer.groups[0].group_state == "Dead":
+            return None
         (found,) = answer.groups
         return GroupInfo(group, _state(found.group_state), found.protocol_data, tuple(map(_member, found.members)))
+
+    def _describe(self, group: str, api: Api[Q, D], request: Q, timeout_s: float) -> D | None:
+        """Returns a description; ``None`` if there is no such group of this protocol."""
+        try:
+            answer = self._ask_coordinator(group, api, request, timeout_s)
+        except UnsupportedRequest:
+            if api is DESCRIBE_GROUPS:
+                raise
+            return None
+        if answer.error_code == error_codes.GROUP_ID_NOT_FOUND:
+            return None
+        if answer.error_code == error_codes.UNSUPPORTED_VERSION and api is not DESCRIBE_GROUPS:
+            return None  # the brokers know the request, and their feature is off
+        if answer.error_code != error_codes.NONE or len(answer.groups) != 1:
+            raise _refusal(f"group {group!r} is not described", answer.error_code)
+        return answer
 
     def group_offsets(
         self, group: str, partitions: Collection[TopicPartition], timeout_s: float
@@ -419,6 +452,7 @@ def _streams_member(found: DescribedStreamsMember) -> GroupMember:
         host=found.client_host.lstrip("/"),
         tasks=lists.active,
         standby=lists.copies,
+        protocol="streams",
     )
 
 

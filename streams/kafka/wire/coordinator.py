@@ -11,8 +11,7 @@ from processor_api.errors import RetryableError, StreamsError
 from streams.kafka.wire import error_codes
 from streams.kafka.wire.api import Api
 from streams.kafka.wire.client_settings import Address, ClientSettings
-from streams.kafka.wire.connection import Connection, Deadline, connect
-from streams.kafka.wire.connections import Connections
+from streams.kafka.wire.connection import Connection, Connections, Deadline, connect
 from streams.kafka.wire.messages import FIND_COORDINATOR, GROUP_KEY, TRANSACTION_KEY, FindCoordinatorRequest
 
 LATER = frozenset(
@@ -132,7 +131,7 @@ class Coordinator:
 def through_any_server(settings: ClientSettings, deadline: Deadline, ask: Callable[[Connection, Deadline], T]) -> T:
     """Returns the answer of the first bootstrap server that can be asked, by a connection that is closed then.
 
-    :raises StreamsError: as :meth:`streams.kafka.wire.connections.Connections.any`.
+    :raises StreamsError: as :meth:`streams.kafka.wire.connection.Connections.any`.
     """
     with closing(Connections(settings)) as connections:
         return connections.any(deadline, ask)

@@ -22,6 +22,7 @@ from streams.kafka.streams_group import (
 )
 from streams.kafka.wire import error_codes
 from streams.kafka.wire.client_settings import ClientSettings
+from streams.kafka.wire.consumer_groups import end_member
 from streams.kafka.wire.coordinator import Coordinator
 from streams.kafka.wire.messages import LEAVE_GROUP, LeaveGroupRequest, LeavingMember
 from streams.kafka.wire.streams_groups.heartbeats import StreamsGroupHeartbeats
@@ -52,7 +53,7 @@ def leave_group(
     """Removes a static member, so that the others get its partitions at once. Call it after the consumer's close.
 
     A member that is not in the group (any more) is fine, so the call may be repeated. It works for groups of the
-    classic protocol; a member of the newer ``consumer`` protocol is not found, and nothing happens.
+    classic and of the consumer protocol.
 
     :param settings: of the consumer, under librdkafka's names: servers, TLS and login are taken from them.
     :param instance_id: the ``group.instance.id`` of the consumer.
@@ -85,11 +86,15 @@ def remove_members(
     :raises RetryableError: if no coordinator was ready within the time.
     :raises StreamsError: if it cannot be done, as for :func:`leave_group`.
     """
-    classic = tuple(LeavingMember(one.member_id, one.instance_id, _REMOVED) for one in members if one.tasks is None)
+    classic = tuple(
+        LeavingMember(one.member_id, one.instance_id, _REMOVED) for one in members if one.protocol == "classic"
+    )
     try:
         for one in members:
-            if one.tasks is not None:
+            if one.protocol == "streams":
                 _leave_streams_group(settings, group, one, timeout_s, clock)
+            elif one.protocol == "consumer":
+                _end_consumer(settings, group, one, timeout_s, clock, returns=False)
         if classic:
             _leave(settings, group, classic, timeout_s, clock)
     except StreamsError as error:
@@ -104,6 +109,49 @@ def _leave(
     for code in (answer.error_code, *(one.error_code for one in answer.members)):
         if code not in _GONE:
             raise StreamsError(error_codes.described(code))
+
+
+def release_instance(
+    settings: Mapping[str, Any],
+    group: str,
+    member: GroupMember,
+    *,
+    timeout_s: float = LEAVE_S,
+    clock: Clock | None = None,
+) -> None:
+    """Ends a static member of the consumer protocol whose instance id is to join again, at once, as another member.
+
+    The brokers keep an instance id for its member until that has said that it ends, or for its session: a process that
+    was killed would wait for that when it comes back. In the classic protocol the newer member takes the place. The
+    partitions of the member stay, for the next one; what the former one still sends is refused.
+
+    :param settings: of a client, under librdkafka's names.
+    :param member: as the group was described.
+    :raises RetryableError: if no coordinator was ready within the time.
+    :raises StreamsError: if it cannot be done, as for :func:`leave_group`.
+    """
+    try:
+        _end_consumer(settings, group, member, timeout_s, clock, returns=True)
+    except StreamsError as error:
+        raise type(error)(
+            f"the place of static member {member.instance_id!r} in group {group!r} cannot be taken over before its"
+            f" session ends: {error.message}"
+        ) from error
+
+
+def _end_consumer(
+    settings: Mapping[str, Any],
+    group: str,
+    member: GroupMember,
+    timeout_s: float,
+    clock: Clock | None,
+    *,
+    returns: bool,
+) -> None:
+    with Coordinator(ClientSettings.of(settings), group, clock) as coordinator:
+        code = end_member(coordinator, group, member, timeout_s, returns=returns)
+    if code not in _GONE:
+        raise StreamsError(error_codes.described(code))
 
 
 def _leave_streams_group(

@@ -98,8 +98,9 @@ OFFSET_COMMIT = Api(
     needs="2.4",
     most_answer_bytes=16 * 1024 * 1024,
 )
-STREAMS_OFFSET_COMMIT = replace(OFFSET_COMMIT, lowest=9, highest=9, needs="4.2")
-"""The version that groups of the streams protocol take; version 8 is refused, and version 10 has ids of topics."""
+EPOCH_OFFSET_COMMIT = replace(OFFSET_COMMIT, lowest=9, highest=9, needs="4.0")
+"""The version for members with an epoch of their own, in groups of the consumer and of the streams protocol; these
+refuse version 8, and version 10 has ids of topics."""
 
 
 @dataclass(frozen=True)

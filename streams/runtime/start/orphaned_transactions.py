@@ -25,15 +25,18 @@ CHECK_INTERVAL_S = 1.0
 _IDENTITY = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-\d+-\d+"
 
 
-def orphans(application: str, open_ids: Collection[str], members: Collection[GroupMember]) -> list[str]:
+def orphans(application: str, open_ids: Collection[str], members: Collection[GroupMember], asking: str) -> list[str]:
     """Returns the transactional ids of an application that belong to no member of its group.
 
-    None does if a member has an instance id of another form: then it is not known which ids belong to members.
+    None does if a member has an instance id of another form: then it is not known which ids belong to members. Nor does
+    one if the member that asks is not described: then others may be missing, too, as in a group of another protocol.
+
+    :param asking: the instance id of the member that asks.
     """
     own = re.compile(f"{re.escape(application)}-{_IDENTITY}")
     # A member without an instance id is one of another form, too.
     living = {member.instance_id or "" for member in members}
-    if not all(own.fullmatch(name) for name in living):
+    if asking not in living or not all(own.fullmatch(name) for name in living):
         return []
     return sorted(name for name in open_ids if own.fullmatch(name) and name not in living)
 
@@ -41,8 +44,9 @@ def orphans(application: str, open_ids: Collection[str], members: Collection[Gro
 class OrphanedTransactions:
     """Ends orphaned transactions for one stream thread that opens tasks. What it cannot do is left to the time-out."""
 
-    def __init__(self, application: str, admin: Admin, clock: Clock) -> None:
+    def __init__(self, application: str, instance_id: str, admin: Admin, clock: Clock) -> None:
         self._application = application
+        self._instance_id = instance_id
         self._admin = admin
         self._clock = clock
         self._next_check = 0.0
@@ -57,7 +61,7 @@ class OrphanedTransactions:
             # The ids first: a thread that joins and begins in between is a member then, and no orphan.
             open_ids = self._admin.open_transactions()
             members = self._admin.group_members(self._application) if open_ids else []
-            for name in orphans(self._application, open_ids, members):
+            for name in orphans(self._application, open_ids, members, self._instance_id):
                 self._admin.fence_producer(name)
                 log.info("the open transaction of a thread that has left the group is ended", extra={"id": name})
         except StreamsError as error:

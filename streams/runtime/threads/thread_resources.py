@@ -27,7 +27,7 @@ from streams.kafka.membership.standby_places import MemberCopies, StandbySetting
 from streams.kafka.membership.streams_group_membership import StreamsGroupMembership
 from streams.kafka.membership.topology_gate import client_id_with_hash, other_topologies
 from streams.kafka.membership.warm_up import WarmUpSettings
-from streams.kafka.ports import Admin, Producer
+from streams.kafka.ports import Admin, GroupInfo, Producer
 from streams.kafka.producing.batch_limits import ProducerBatches
 from streams.kafka.producing.record_collector import RecordCollector, Sent
 from streams.log import RepeatedLines
@@ -69,6 +69,14 @@ log = logging.getLogger("streams.thread")
 OTHER_TOPOLOGY_WAIT_S = 0.25
 """Records wait meanwhile, once the last member of the other topology has left."""
 REFRESH_PAUSE_S = 1.0
+_OTHER_TOPOLOGY = (
+    "waiting: the application runs another topology already; this worker joins when its workers have left. If it is"
+    " another application, give this one an application.id of its own"
+)
+_CLASSIC = (
+    "waiting: the application has members with group.protocol=classic, with which one of the consumer protocol cannot"
+    " be; this worker joins when they have left"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,21 +115,26 @@ class ThreadIdentity:
 
 
 class GroupEntry:
-    """Keeps a thread out of its group until no member of that runs another topology."""
+    """Keeps a thread out of its group until no member of that runs another topology, nor speaks a protocol with which
+    this one cannot be.
 
-    def __init__(self, admin: Admin, clock: Clock) -> None:
+    :param instance_id: that of the thread, if it joins by the consumer protocol (KIP-848).
+    """
+
+    def __init__(self, admin: Admin, clock: Clock, instance_id: str | None = None) -> None:
         self._admin = admin
         self._clock = clock
+        self._instance_id = instance_id
         self._repeated = RepeatedLines(log, clock)
         self.waits = False
         """Whether the thread waits; any thread may read it."""
 
     def wait(self, group: GroupTopology, stopping: Event) -> None:
-        """Waits until the last member of another topology has left, or the thread is asked to end."""
+        """Waits until the last of those members has left, or the thread is asked to end."""
         logged = False
         while not stopping.is_set():
             try:
-                others = other_topologies(self._admin.group_members(group.application_id), group.hash)
+                text, others = self._reason(group)
             except RetryableError as error:
                 self._repeated.log("the group cannot be described yet", error=str(error))
                 others = []
@@ -130,12 +143,41 @@ class GroupEntry:
                 return
             if not logged:
                 logged = True
-                log.warning(
-                    "waiting: the application runs another topology already; this worker joins when its workers have"
-                    " left. If it is another application, give this one an application.id of its own",
-                    extra={"members": ", ".join(others)},
-                )
+                log.warning(text, extra={"members": ", ".join(others)})
             self._clock.wait(OTHER_TOPOLOGY_WAIT_S)
+
+    def _reason(self, group: GroupTopology) -> tuple[str, list[str]]:
+        """Returns why this thread has to wait, and the members that it waits for; none if it may join."""
+        if self._instance_id is None:
+            return _OTHER_TOPOLOGY, other_topologies(self._admin.group_members(group.application_id), group.hash)
+        found = self._admin.describe_group(group.application_id)
+        others = [one for one in found.members if one.instance_id != self._instance_id]
+        if names := other_topologies(others, group.hash):
+            return _OTHER_TOPOLOGY, names
+        if found.protocol == "classic" and others:
+            return _CLASSIC, sorted(one.client_id for one in others)
+        self._take_over(found)
+        return "", []
+
+    def _take_over(self, found: GroupInfo) -> None:
+        """Ends the former member of this thread, if that has not left: its process was killed. The classic protocol
+        does so where another member joins with the same instance id."""
+        for former in found.members:
+            if former.instance_id != self._instance_id:
+                continue
+            try:
+                if found.protocol == "classic":
+                    self._admin.remove_members(found.name, [former])
+                else:
+                    self._admin.release_instance(found.name, former)
+            except RetryableError:
+                raise
+            except StreamsError as error:
+                log.warning(
+                    "this thread joins when the session of its former member has ended", extra={"error": str(error)}
+                )
+            else:
+                log.info("takes the place of its former member in the group", extra={"member": former.member_id})
 
 
 class FollowedPlans:
@@ -332,7 +374,7 @@ def make_resources(
         identity=identity,
         clients=clients,
         collector=collector,
-        entry=GroupEntry(admin, clock),
+        entry=GroupEntry(admin, clock, identity.instance_id if config.group_protocol == "consumer" else None),
         membership=membership,
         plans=FollowedPlans(process.plans, plans, membership, manager, clock),
         tasks=tasks,
@@ -501,7 +543,9 @@ def _thread_tasks(
 ) -> tuple[ThreadTasks, TaskManager]:
     config, clock = process.config, process.platform.clock
     application = config.application_id
-    orphans = OrphanedTransactions(application, clients.admin, clock) if config.exactly_once else None
+    orphans = (
+        OrphanedTransactions(application, identity.instance_id, clients.admin, clock) if config.exactly_once else None
+    )
     offsets = StartOffsets(clients, committer, clock, client_configs.auto_offset_reset(config))
     handed_over = config.state_snapshot_dir if isinstance(config.state_snapshot_dir, Path) else None
     restores = TaskRestores(restorer, clients, TaskSnapshots(handed_over, application, clock), clock)

@@ -80,6 +80,9 @@ class EmbeddedAdmin:
             for log, (_, offset) in logs.items():
                 log.delete_before(log.end_offset if offset == -1 else offset)
 
+    def group_protocols(self) -> frozenset[str]:
+        return frozenset(self._broker.groups.protocols)
+
     def group_members(self, group: str) -> list[GroupMember]:
         with self._broker.lock:
             self._broker.expire()
@@ -87,13 +90,19 @@ class EmbeddedAdmin:
             if found.streams is not None:
                 return [
                     GroupMember(
-                        one.client_id, one.member_id, None, frozenset(), tasks=one.assigned, standby=one.lists.standby
+                        one.client_id,
+                        one.member_id,
+                        None,
+                        frozenset(),
+                        tasks=one.assigned,
+                        standby=one.lists.standby,
+                        protocol="streams",
                     )
                     for one in found.streams.members.values()
                 ]
             return [
-                GroupMember(member.client_id, member.member_id, member.instance, member.owned)
-                for member in found.members.values()
+                GroupMember(one.client_id, one.member_id, one.instance, one.owned, protocol=one.protocol)
+                for one in found.members.values()
             ]
 
     def groups(self) -> list[str]:
@@ -110,6 +119,8 @@ class EmbeddedAdmin:
             found = self._broker.groups.group(group)
             if found.streams is not None:
                 return GroupInfo(group, "stable" if found.streams.at_rest else "reconciling", "", members, "streams")
+            if found.protocol == "consumer":
+                return GroupInfo(group, "stable" if found.at_rest else "reconciling", "uniform", members, "consumer")
             return GroupInfo(group, "stable" if found.at_rest else "preparing_rebalance", "cooperative-sticky", members)
 
     def delete_group(self, group: str) -> None:
@@ -128,6 +139,13 @@ class EmbeddedAdmin:
                 if member is not None:
                     found.leave(member)
             self._broker.changes.notify()
+
+    def release_instance(self, group: str, member: GroupMember) -> None:
+        with self._broker.lock:
+            found = self._broker.groups.group(group).members.get(member.member_id)
+            if found is not None:
+                found.has_ended = True
+                self._broker.changes.notify()
 
     def open_transactions(self) -> list[str]:
         with self._broker.lock:

@@ -274,7 +274,7 @@ class EmbeddedBroker:
         :raises TaskMigratedError: if the client is not in it.
         :raises StreamsError: if a partition does not exist, or an offset is negative.
         """
-        if refusal == "ILLEGAL_GENERATION":
+        if refusal in ("ILLEGAL_GENERATION", "STALE_MEMBER_EPOCH"):
             raise CommitAgain(f"group {group.name!r} {moved}: poll, then commit again")
         if refusal is not None:
             raise TaskMigratedError(f"this {client} is not in group {group.name!r} any more: {refusal}")

@@ -150,10 +150,10 @@ class Fetch:
 class EmbeddedConsumer:
     """Implements `streams.kafka.ports.Consumer`.
 
-    Settings: ``group.id``, ``group.instance.id``, ``client.id``, ``isolation.level`` (default ``read_committed``),
-    ``auto.offset.reset`` (default ``latest``), ``enable.partition.eof``, ``session.timeout.ms`` and
-    ``default.api.timeout.ms`` (how long `committed` waits for pending transactions). The session runs from the last
-    call of `consume`, `poll` or `commit`.
+    Settings: ``group.id``, ``group.protocol``, ``group.instance.id``, ``client.id``, ``isolation.level`` (default
+    ``read_committed``), ``auto.offset.reset`` (default ``latest``), ``enable.partition.eof``,
+    ``default.api.timeout.ms`` (how long `committed` waits for pending transactions) and, in the classic protocol,
+    ``session.timeout.ms``. The session runs from the last call of `consume`, `poll` or `commit`.
 
     :raises ConfigError: if ``auto.offset.reset`` or ``isolation.level`` is unknown.
     """
@@ -168,7 +168,7 @@ class EmbeddedConsumer:
         self._api_timeout_s = int(config.get("default.api.timeout.ms", 60_000)) / 1000
         self._membership: ConsumerMembership | None = None
         if self._group_name is not None:
-            names = {name: config.get(name) for name in ("client.id", "group.instance.id")}
+            names = {name: config.get(name) for name in ("client.id", "group.instance.id", "group.protocol")}
             session_s = int(config.get("session.timeout.ms", 45_000)) / 1000
             self._membership = ConsumerMembership(broker, self._group_name, names, session_s)
         self._fetches: dict[TopicPartition, Fetch] = {}

@@ -5,6 +5,11 @@ for every member (`assignment.assign`). Each member asks for its next step whene
 owns beyond its target, then to take what is in its target and no other member owns. A member that has revoked something
 starts the next round, in which others find it free; so a partition is never owned twice.
 
+Members may speak the consumer protocol (KIP-848): each then has an epoch of its own, which is the generation that it
+has reached, and its instance id is its own until it has said that it ends, or its session is over. Such a member joins
+no group of classic members, since real brokers refuse it where those have assigned by `cooperative-sticky`; a classic
+one may join such a group.
+
 Simplifications: no member waits for another, so a round is over for each member when it has polled (Kafka holds all
 members until the last has joined); sessions are kept alive by the member's calls alone, there is no heartbeat thread.
 Nothing here takes a lock: the broker holds its own around every call.
@@ -16,6 +21,7 @@ from collections.abc import Callable, Collection, Mapping
 from itertools import count
 from typing import Literal, NamedTuple
 
+from processor_api.errors import TaskMigratedError
 from processor_api.task_id import TopicPartition
 from streams.kafka.ports import OffsetAndMetadata
 from streams.kafka.streams_group import (
@@ -119,10 +125,12 @@ class Member:
     __slots__ = (
         "client_id",
         "generation",
+        "has_ended",
         "instance",
         "last_seen_s",
         "member_id",
         "owned",
+        "protocol",
         "revoking",
         "session_timeout_s",
         "target",
@@ -130,11 +138,20 @@ class Member:
     )
 
     def __init__(
-        self, member_id: str, client_id: str, instance: str | None, topics: Collection[str], session_timeout_s: float
+        self,
+        member_id: str,
+        client_id: str,
+        instance: str | None,
+        topics: Collection[str],
+        session_timeout_s: float,
+        protocol: Literal["classic", "consumer"] = "classic",
     ) -> None:
         self.member_id = member_id
         self.client_id = client_id
         self.instance = instance
+        self.protocol = protocol
+        self.has_ended = False
+        """Whether a static member of the consumer protocol has said that it ends: its instance id may join again."""
         self.topics = frozenset(topics)
         self.session_timeout_s = session_timeout_s
         self.last_seen_s = 0.0
@@ -192,14 +209,29 @@ class Group:
         return next((member for member in self.members.values() if member.instance == instance), None)
 
     @property
+    def protocol(self) -> str:
+        """The protocol of a group without streams members: that of its classic members, unless a member speaks another
+        one."""
+        return "consumer" if any(one.protocol == "consumer" for one in self.members.values()) else "classic"
+
+    @property
     def at_rest(self) -> bool:
         """Whether every member has what it should have."""
         return all(one.generation == self.generation and one.owned == one.target for one in self.members.values())
 
     def join(self, member: Member, now_s: float) -> None:
-        """Adds a member. One with the instance id of another takes its place at once, in the same generation."""
+        """Adds a member. One with the instance id of another takes its place at once, in the same generation.
+
+        :raises TaskMigratedError: if it speaks the consumer protocol, and the group keeps the instance id for another
+            member that does, or has classic members alone.
+        """
         member.last_seen_s = now_s
         replaced = self.static_member(member.instance)
+        if member.protocol == "consumer":
+            if replaced is not None and replaced.protocol == "consumer" and not replaced.has_ended:
+                raise TaskMigratedError(f"the group still has {member.instance!r} for a member: UNRELEASED_INSTANCE_ID")
+            if self.members and self.protocol == "classic":
+                raise TaskMigratedError(f"group {self.name!r} has classic members: GROUP_ID_NOT_FOUND")
         if replaced is not None:
             del self.members[replaced.member_id]
         self.members[member.member_id] = member
@@ -256,10 +288,13 @@ class Group:
             return None
         if self.streams is not None:
             return self.streams.refusal(identity.member, identity.generation, partitions)
-        holder = self.static_member(identity.instance)
-        if holder is not None and holder.member_id != identity.member:
-            return "FENCED_INSTANCE_ID"
         member = self.members.get(identity.member)
+        if member is not None and member.protocol == "consumer":
+            is_current = identity.generation == member.generation and not member.has_ended
+            return None if is_current else "STALE_MEMBER_EPOCH"
+        holder = self.static_member(identity.instance)
+        if holder is not None and holder.member_id != identity.member and holder.protocol == "classic":
+            return "FENCED_INSTANCE_ID"
         if member is None:
             return "UNKNOWN_MEMBER_ID"
         # While a member gives partitions up the group waits for it, so that it can commit.
@@ -283,6 +318,10 @@ class GroupCoordinator:
 
     def __init__(self, partition_counts: Callable[[], Mapping[str, int]]) -> None:
         self._partition_counts = partition_counts
+        self.protocols = {"classic", "consumer", "streams"}
+        """The protocols of groups that the broker takes part in."""
+        self.consumer_session_s = 45.0
+        """The session of members of the consumer protocol (``group.consumer.session.timeout.ms``)."""
         self._groups: dict[str, Group] = {}
         self._member_numbers = count(1)
 

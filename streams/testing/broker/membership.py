@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import Literal
 
 from processor_api.errors import StreamsError
 from streams.kafka.ports import InstanceFenced, RebalanceListener
@@ -20,6 +21,9 @@ class ConsumerMembership:
         self._group: Group = broker.groups.group(group)
         self._client_id = settings["client.id"] or "consumer"
         self._instance = settings["group.instance.id"]
+        self._protocol: Literal["classic", "consumer"] = "classic"
+        if settings.get("group.protocol") == "consumer":
+            self._protocol, session_s = "consumer", broker.groups.consumer_session_s
         self._session_s = session_s
         self._topics: frozenset[str] = frozenset()
         self._listener: RebalanceListener | None = None
@@ -79,8 +83,8 @@ class ConsumerMembership:
             return
         if self._is_member(member):
             member.last_seen_s = self._broker.clock.monotonic()
-        elif self._group.static_member(self._instance) is not None:
-            self._fenced = True
+        else:
+            self._fenced = self._is_replaced(member)
         self._check_not_fenced()
 
     def close(self) -> None:
@@ -108,6 +112,8 @@ class ConsumerMembership:
             if self._instance is None:
                 self._group.leave(member)
                 self._broker.changes.notify()
+            elif self._protocol == "consumer":
+                member.has_ended = True
 
     def evict(self) -> None:
         """Ends the session at once; the caller holds the lock."""
@@ -122,7 +128,11 @@ class ConsumerMembership:
             member.last_seen_s = self._broker.clock.monotonic()
 
     def _is_member(self, member: Member) -> bool:
-        return self._group.members.get(member.member_id) is member
+        return self._group.members.get(member.member_id) is member and not member.has_ended
+
+    def _is_replaced(self, member: Member) -> bool:
+        """Whether another member has the instance id of one that is no member any more."""
+        return self._group.static_member(self._instance) not in (None, member)
 
     def _check_not_fenced(self) -> None:
         if self._fenced:
@@ -141,7 +151,7 @@ class ConsumerMembership:
             if self._is_member(member):
                 member.last_seen_s = self._broker.clock.monotonic()
                 return self._group.next_step(member)
-            self._fenced = self._group.static_member(self._instance) is not None
+            self._fenced = self._is_replaced(member)
             return Step("lose", member.owned)
 
     def _join(self) -> None:
@@ -153,9 +163,10 @@ class ConsumerMembership:
                 " INCONSISTENT_GROUP_PROTOCOL"
             )
         member_id = self._broker.groups.new_member_id(self._client_id)
-        self._member = Member(member_id, self._client_id, self._instance, self._topics, self._session_s)
+        member = Member(member_id, self._client_id, self._instance, self._topics, self._session_s, self._protocol)
         now_s = self._broker.clock.monotonic()
-        self._group.join(self._member, now_s)
+        self._group.join(member, now_s)
+        self._member = member
         self._broker.expect(now_s + self._session_s)
         self._broker.changes.notify()
 

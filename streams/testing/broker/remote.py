@@ -320,6 +320,9 @@ class RemoteAdmin(_RemoteClient):
     def groups(self) -> list[str]:
         return self._call("groups")  # type: ignore[no-any-return]
 
+    def group_protocols(self) -> frozenset[str]:
+        return self._call("group_protocols")  # type: ignore[no-any-return]
+
     def group_members(self, group: str) -> list[GroupMember]:
         return self._call("group_members", group)  # type: ignore[no-any-return]
 
@@ -331,6 +334,9 @@ class RemoteAdmin(_RemoteClient):
 
     def remove_members(self, group: str, members: Collection[GroupMember]) -> None:
         self._call("remove_members", group, list(members))
+
+    def release_instance(self, group: str, member: GroupMember) -> None:
+        self._call("release_instance", group, member)
 
     def open_transactions(self) -> list[str]:
         return self._call("open_transactions")  # type: ignore[no-any-return]

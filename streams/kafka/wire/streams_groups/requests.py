@@ -20,7 +20,7 @@ from streams.kafka.streams_group import (
 )
 from streams.kafka.wire import error_codes
 from streams.kafka.wire.client_settings import ClientSettings
-from streams.kafka.wire.offset_commits import STREAMS_OFFSET_COMMIT, CommittingMember, OffsetCommits
+from streams.kafka.wire.offset_commits import EPOCH_OFFSET_COMMIT, CommittingMember, OffsetCommits
 from streams.kafka.wire.streams_groups.heartbeats import StreamsGroupHeartbeats
 
 COMMIT_S = 30.0
@@ -43,7 +43,7 @@ class WireStreamsGroup:
     ) -> None:
         self._group = str(config["group.id"])
         self._heartbeats = StreamsGroupHeartbeats(ClientSettings.of(config), self._group, clock)
-        self._commits = OffsetCommits(config, self._group, clock, STREAMS_OFFSET_COMMIT)
+        self._commits = OffsetCommits(config, self._group, clock, EPOCH_OFFSET_COMMIT)
         self._metadata = metadata
 
     def new_member_id(self) -> str:

@@ -1,0 +1,173 @@
+"""Describes groups of the consumer protocol (KIP-848), and takes members out of them.
+
+librdkafka sends the heartbeats of its own member. These requests are about others: who is in the group, and a member
+whose process has ended without a word, or for good.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from processor_api.task_id import TopicPartition
+from streams.kafka.ports import GroupMember
+from streams.kafka.streams_group import LEAVE_EPOCH, STATIC_LEAVE_EPOCH
+from streams.kafka.wire import error_codes
+from streams.kafka.wire.api import Api
+from streams.kafka.wire.codec import AtMost, Int8, Int16, Int32, Since, Uuid
+from streams.kafka.wire.coordinator import Coordinator
+
+_SAME = -1
+"""The time-out of a rebalance in a heartbeat that does not change it."""
+_CLASSIC = 0
+"""The type of a member that speaks the classic protocol in a group of the consumer protocol."""
+
+
+@dataclass(frozen=True)
+class PartitionsOfId:
+    """The partitions of a topic that is named by its id."""
+
+    topic_id: Uuid
+    partitions: Annotated[tuple[Int32, ...], AtMost(100_000)]
+
+
+@dataclass(frozen=True)
+class ConsumerGroupHeartbeatRequest:
+    """Fields that are ``None`` have not changed since the heartbeat before."""
+
+    group_id: str
+    member_id: str
+    member_epoch: Int32
+    instance_id: str | None
+    rack_id: str | None
+    rebalance_timeout_ms: Int32
+    subscribed_topic_names: tuple[str, ...] | None
+    server_assignor: str | None
+    topic_partitions: tuple[PartitionsOfId, ...] | None
+
+
+@dataclass(frozen=True)
+class AssignedByHeartbeat:
+    topic_partitions: Annotated[tuple[PartitionsOfId, ...], AtMost(100_000)]
+
+
+@dataclass(frozen=True)
+class ConsumerGroupHeartbeatResponse:
+    throttle_time_ms: Int32
+    error_code: Int16
+    error_message: str | None
+    member_id: str | None
+    member_epoch: Int32
+    heartbeat_interval_ms: Int32
+    assignment: AssignedByHeartbeat | None
+
+
+@dataclass(frozen=True)
+class ConsumerGroupDescribeRequest:
+    group_ids: tuple[str, ...]
+    include_authorized_operations: bool
+
+
+@dataclass(frozen=True)
+class PartitionsOfName:
+    topic_id: Uuid
+    topic_name: str
+    partitions: Annotated[tuple[Int32, ...], AtMost(100_000)]
+
+
+@dataclass(frozen=True)
+class MemberAssignment:
+    topic_partitions: Annotated[tuple[PartitionsOfName, ...], AtMost(100_000)]
+
+
+@dataclass(frozen=True)
+class DescribedConsumer:
+    """A member. What it owns is ``assignment``; partitions that it is giving up are in that of no member."""
+
+    member_id: str
+    instance_id: str | None
+    rack_id: str | None
+    member_epoch: Int32
+    client_id: str
+    client_host: str
+    subscribed_topic_names: Annotated[tuple[str, ...], AtMost(100_000)]
+    subscribed_topic_regex: str | None
+    assignment: MemberAssignment
+    target_assignment: MemberAssignment
+    member_type: Annotated[Int8, Since(1)] = 1
+
+
+@dataclass(frozen=True)
+class DescribedConsumerGroup:
+    error_code: Int16
+    error_message: str | None
+    group_id: str
+    group_state: str
+    group_epoch: Int32
+    assignment_epoch: Int32
+    assignor_name: str
+    members: Annotated[tuple[DescribedConsumer, ...], AtMost(10_000)]
+    authorized_operations: Int32
+
+
+@dataclass(frozen=True)
+class ConsumerGroupDescribeResponse:
+    throttle_time_ms: Int32
+    groups: Annotated[tuple[DescribedConsumerGroup, ...], AtMost(1)]
+
+    @property
+    def error_code(self) -> int:
+        return next((group.error_code for group in self.groups if group.error_code != error_codes.NONE), 0)
+
+
+CONSUMER_GROUP_HEARTBEAT = Api(
+    name="ConsumerGroupHeartbeat",
+    key=68,
+    lowest=0,
+    highest=0,
+    flexible_from=0,
+    request=ConsumerGroupHeartbeatRequest,
+    response=ConsumerGroupHeartbeatResponse,
+    needs="4.0, with the feature group.version,",
+    most_answer_bytes=16 * 1024 * 1024,
+)
+CONSUMER_GROUP_DESCRIBE = Api(
+    name="ConsumerGroupDescribe",
+    key=69,
+    lowest=0,
+    highest=1,
+    flexible_from=0,
+    request=ConsumerGroupDescribeRequest,
+    response=ConsumerGroupDescribeResponse,
+    needs="4.0, with the feature group.version,",
+    most_answer_bytes=16 * 1024 * 1024,
+)
+
+
+def consumer_member(found: DescribedConsumer) -> GroupMember:
+    """Returns a member as the port has it."""
+    return GroupMember(
+        client_id=found.client_id,
+        member_id=found.member_id,
+        instance_id=found.instance_id,
+        partitions=frozenset(
+            TopicPartition(topic.topic_name, number)
+            for topic in found.assignment.topic_partitions
+            for number in topic.partitions
+        ),
+        host=found.client_host.lstrip("/"),
+        protocol="classic" if found.member_type == _CLASSIC else "consumer",
+    )
+
+
+def end_member(coordinator: Coordinator, group: str, member: GroupMember, timeout_s: float, *, returns: bool) -> int:
+    """Sends the last heartbeat of a member in its place; returns the error code of the answer.
+
+    :param returns: whether its instance id is to join again: until then, and for a session at most, the group keeps
+        what the member has.
+    """
+    epoch = STATIC_LEAVE_EPOCH if returns else LEAVE_EPOCH
+    request = ConsumerGroupHeartbeatRequest(
+        group, member.member_id, epoch, member.instance_id, None, _SAME, None, None, None
+    )
+    return coordinator.call(CONSUMER_GROUP_HEARTBEAT, request, timeout_s).error_code

@@ -1,0 +1,297 @@
+"""Applications with ``group.protocol=consumer`` (KIP-848) on a real Apache Kafka."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from integration_support.counting import Counting
+from integration_support.topics import Topics
+from integration_support.workers import Workers
+from processor_api.clock import SystemClock
+from streams.kafka.confluent import ConfluentClients
+from streams.kafka.ports import GroupInfo
+from streams.kafka.wire.api import Api
+from streams.kafka.wire.client_settings import ClientSettings
+from streams.kafka.wire.codec import Int8, Int16, Int32
+from streams.kafka.wire.connection import Connections, Deadline
+from tools.kafka.broker import Broker
+from waiting import wait_until
+
+SAFE_DOWNGRADE = 2
+
+
+@dataclass(frozen=True)
+class FeatureUpdate:
+    feature: str
+    max_version_level: Int16
+    upgrade_type: Int8
+
+
+@dataclass(frozen=True)
+class UpdateFeaturesRequest:
+    timeout_ms: Int32
+    feature_updates: tuple[FeatureUpdate, ...]
+    validate_only: bool
+
+
+@dataclass(frozen=True)
+class UpdatedFeature:
+    feature: str
+    error_code: Int16
+    error_message: str | None
+
+
+@dataclass(frozen=True)
+class UpdateFeaturesResponse:
+    throttle_time_ms: Int32
+    error_code: Int16
+    error_message: str | None
+    results: tuple[UpdatedFeature, ...]
+
+
+UPDATE_FEATURES = Api(
+    name="UpdateFeatures",
+    key=57,
+    lowest=1,
+    highest=1,
+    flexible_from=0,
+    request=UpdateFeaturesRequest,
+    response=UpdateFeaturesResponse,
+    needs="3.3",
+)
+WAITS_FOR_CLASSIC = (
+    "waiting: the application has members with group.protocol=classic, with which one of the consumer protocol cannot"
+    " be; this worker joins when they have left"
+)
+SHORT_SESSIONS = {"group.consumer.session.timeout.ms": "6000"}
+LONG_SESSIONS = {
+    "group.consumer.max.session.timeout.ms": "600000",
+    "group.consumer.session.timeout.ms": "600000",
+}
+GUARANTEES = ["exactly_once_v2", pytest.param("at_least_once", marks=pytest.mark.slow)]
+
+
+def described(topics: Topics, workers: Workers) -> GroupInfo:
+    admin = ConfluentClients(topics.bootstrap).admin({})
+    try:
+        return admin.describe_group(workers.application)
+    finally:
+        admin.close()
+
+
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+def test_two_workers_share_the_tasks_and_one_takes_over(topics: Topics, workers: Workers, guarantee: str) -> None:
+    """Each word is counted once a round, while a second worker joins and the first one leaves."""
+    counting = Counting(topics, workers, guarantee, group_protocol="consumer")
+    counting.send()
+    first = counting.start().wait_running()
+    with topics.reader(counting.output) as reader:
+        counting.read_round(reader)
+        second = counting.start().wait_running()
+        second.wait_for("task runs")
+        group = described(topics, workers)
+        assert (group.protocol, group.assignor) == ("consumer", "uniform")
+        assert {one.protocol for one in group.members} == {"consumer"}
+        counting.send()
+        counting.read_round(reader)
+        first.stop()
+        counting.send()
+        counting.read_round(reader)
+        second.stop()
+        counting.check(reader)
+    assert described(topics, workers).members == ()
+
+
+def test_a_killed_worker_takes_its_own_place_when_it_comes_back(
+    start_broker: Callable[..., Broker], tmp_path: Path, unique_name: Callable[[str], str]
+) -> None:
+    """At once, though the group has its instance ids for a session; and the transaction that it left is ended."""
+    broker = start_broker(LONG_SESSIONS)
+    topics, workers = Topics(broker.bootstrap, unique_name), Workers(tmp_path, broker.bootstrap, unique_name("app"))
+    try:
+        counting = Counting(topics, workers, group_protocol="consumer")
+        counting.send()
+        first = counting.start(state_dir=tmp_path / "one").wait_running()
+        with topics.reader(counting.output) as reader:
+            counting.read_round(reader)
+            first.kill()
+            counting.send()
+            again = counting.start(state_dir=tmp_path / "one")
+            again.wait_for("takes the place of its former member in the group")
+            counting.read_round(reader)
+            again.stop()
+            counting.check(reader)
+    finally:
+        workers.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
+def test_the_tasks_of_a_killed_worker_go_to_the_other(
+    start_broker: Callable[..., Broker], tmp_path: Path, unique_name: Callable[[str], str], guarantee: str
+) -> None:
+    """They come with the end of its session, which the brokers set."""
+    broker = start_broker(SHORT_SESSIONS)
+    topics, workers = Topics(broker.bootstrap, unique_name), Workers(tmp_path, broker.bootstrap, unique_name("app"))
+    try:
+        counting = Counting(topics, workers, guarantee, group_protocol="consumer")
+        counting.send()
+        first, second = counting.start().wait_running(), counting.start().wait_running()
+        second.wait_for("task runs")
+        read = counting.read_round if guarantee == "exactly_once_v2" else counting.read_round_or_more
+        with topics.reader(counting.output) as reader:
+            read(reader)
+            first.kill()
+            counting.send()
+            read(reader)
+            second.stop()
+    finally:
+        workers.close()
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_suspended_past_its_session_is_fenced_and_comes_back(
+    start_broker: Callable[..., Broker], tmp_path: Path, unique_name: Callable[[str], str]
+) -> None:
+    """What it had open is refused, and it takes its part again."""
+    broker = start_broker(SHORT_SESSIONS)
+    topics, workers = Topics(broker.bootstrap, unique_name), Workers(tmp_path, broker.bootstrap, unique_name("app"))
+    try:
+        counting = Counting(topics, workers, group_protocol="consumer")
+        counting.send()
+        first = counting.start(state_dir=tmp_path / "one").wait_running()
+        second = counting.start(state_dir=tmp_path / "two").wait_running()
+        second.wait_for("task runs")
+        with topics.reader(counting.output) as reader:
+            counting.read_round(reader)
+            os.kill(first.pid, signal.SIGSTOP)
+            counting.send()
+            counting.read_round(reader)
+            runs = len(first.events("task runs"))
+            os.kill(first.pid, signal.SIGCONT)
+            wait_until("it has tasks again", lambda: len(first.events("task runs")) > runs)
+            counting.send()
+            counting.read_round(reader)
+            first.stop()
+            second.stop()
+            counting.check(reader)
+    finally:
+        workers.close()
+
+
+@pytest.mark.slow
+def test_a_second_process_with_the_same_instance_id_ends_the_first(
+    start_broker: Callable[..., Broker], tmp_path: Path, unique_name: Callable[[str], str]
+) -> None:
+    """As in the classic protocol: the newer one has the place, and the older one says what to do."""
+    broker = start_broker(LONG_SESSIONS)
+    topics, workers = Topics(broker.bootstrap, unique_name), Workers(tmp_path, broker.bootstrap, unique_name("app"))
+    try:
+        counting = Counting(topics, workers, group_protocol="consumer", group_instance_id="one")
+        counting.send()
+        first = counting.start(state_dir=tmp_path / "one").wait_running()
+        with topics.reader(counting.output) as reader:
+            counting.read_round(reader)
+            second = counting.start(state_dir=tmp_path / "two")
+            second.wait_for("takes the place of its former member in the group")
+            assert first.wait() != 0
+            assert "give each process a state.dir of its own" in first.text
+            counting.send()
+            counting.read_round(reader)
+            second.stop()
+            counting.check(reader)
+    finally:
+        workers.close()
+
+
+@pytest.mark.slow
+def test_from_classic_to_consumer_and_back(topics: Topics, workers: Workers) -> None:
+    """To the consumer protocol a worker waits for the classic ones; back, they work side by side meanwhile."""
+    counting = Counting(topics, workers)
+    counting.send()
+    worker = counting.start().wait_running()
+    with topics.reader(counting.output) as reader:
+        counting.read_round(reader)
+        counting._settings["group.protocol"] = "consumer"
+        waiting = counting.start()
+        waiting.wait_for(WAITS_FOR_CLASSIC)
+        worker.stop()
+        waiting.wait_running()
+        counting.send()
+        counting.read_round(reader)
+        assert described(topics, workers).protocol == "consumer"
+        counting._settings["group.protocol"] = "classic"
+        back = counting.start().wait_running()
+        back.wait_for("task runs")
+        assert {one.protocol for one in described(topics, workers).members} == {"classic", "consumer"}
+        counting.send()
+        counting.read_round(reader)
+        waiting.stop()
+        counting.send()
+        counting.read_round(reader)
+        assert described(topics, workers).protocol == "classic"
+        back.stop()
+        counting.check(reader)
+
+
+@pytest.mark.slow
+def test_auto_takes_what_the_group_can_be(topics: Topics, workers: Workers) -> None:
+    """The consumer protocol in a new group; the classic one beside classic members."""
+    counting = Counting(topics, workers, group_protocol="auto")
+    counting.send()
+    worker = counting.start()
+    assert worker.wait_for("group.protocol=auto is decided until the next start")["protocol"] == "consumer"
+    worker.wait_running()
+    worker.stop()
+    counting._settings["group.protocol"] = "classic"
+    classic = counting.start().wait_running()
+    counting._settings["group.protocol"] = "auto"
+    beside = counting.start()
+    said = beside.wait_for("group.protocol=auto is decided until the next start")
+    assert (said["protocol"], said["reason"]) == ("classic", "the group has members of the classic protocol")
+    beside.wait_running()
+    with topics.reader(counting.output) as reader:
+        counting.read_round(reader)
+        classic.stop()
+        beside.stop()
+        counting.check(reader)
+
+
+@pytest.mark.slow
+def test_brokers_whose_feature_is_off_are_named(
+    start_broker: Callable[..., Broker], tmp_path: Path, unique_name: Callable[[str], str]
+) -> None:
+    """``consumer`` is refused at the start with what to do, and ``auto`` is ``classic`` there."""
+    broker = start_broker()
+    with closing(Connections(ClientSettings.of({"bootstrap.servers": broker.bootstrap}))) as brokers:
+        request = UpdateFeaturesRequest(10_000, (FeatureUpdate("group.version", 0, SAFE_DOWNGRADE),), False)
+        answer = brokers.any(Deadline(30.0, SystemClock()), lambda one, left: one.call(UPDATE_FEATURES, request, left))
+    assert (answer.error_code, answer.error_message) == (0, None)
+    admin = ConfluentClients(broker.bootstrap).admin({})
+    wait_until("the feature is off", lambda: "consumer" not in admin.group_protocols())
+    admin.close()
+    topics, workers = Topics(broker.bootstrap, unique_name), Workers(tmp_path, broker.bootstrap, unique_name("app"))
+    try:
+        counting = Counting(topics, workers, group_protocol="consumer")
+        refused = counting.start()
+        assert refused.wait() != 0
+        assert (
+            "group.protocol=consumer needs brokers of Kafka 4.0 or later with the feature group.version" in refused.text
+        )
+        counting._settings["group.protocol"] = "auto"
+        counting.send()
+        worker = counting.start()
+        assert worker.wait_for("group.protocol=auto is decided until the next start")["protocol"] == "classic"
+        with topics.reader(counting.output) as reader:
+            counting.read_round(reader)
+            worker.stop()
+            counting.check(reader)
+    finally:
+        workers.close()
