@@ -235,7 +235,9 @@ KEYS: tuple[Key, ...] = (
         "group_protocol",
         "classic",
         WORKS,
-        "`classic`, or `streams`: the brokers place the tasks (KIP-1071; Kafka 4.2 or later)",
+        "`classic`; `consumer` (KIP-848; Kafka 4.0 or later); `auto`, which is one of these by what the brokers and the"
+        " group are; or `streams`: the brokers place the tasks (KIP-1071; Kafka 4.2 or later)"
+        " ([protocols](streams-groups.md))",
     ),
     Key(
         "final.results.part.rows",

@@ -175,3 +175,12 @@ def client_event(error: Any, partition: TopicPartition, lines: RepeatedLines) ->
         remedy = f"; {REMEDIES[name]}" if name in REMEDIES else ""
         raise StreamsError(f"cannot {what}: {error.str()} ({name}){remedy}", topic=partition.topic or None)
     lines.log("client event", partition=str(partition), error=error.str())
+
+
+def instance_fenced(**place: Any) -> InstanceFenced:
+    """Returns the error of a consumer whose place in the group was taken by another one."""
+    return InstanceFenced(
+        "another process has joined the group with the group.instance.id of this thread, which ends: give each process"
+        " a state.dir of its own (not a copy of another's), or its own group.instance.id",
+        **place,
+    )

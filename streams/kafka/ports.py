@@ -245,6 +245,10 @@ class Consumer(Protocol):
         """
         ...
 
+    def member_id(self) -> str | None:
+        """Returns the id by which its group knows this member, or knew it last; ``None`` before it has joined."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -357,6 +361,8 @@ class GroupMember:
     assigns no partitions then."""
     standby: frozenset[TaskId] = frozenset()
     """The tasks of which such a group has it keep a standby copy, warm-ups among them."""
+    has_left: bool = field(default=False, compare=False)
+    """Whether it is a static member of the consumer protocol that was closed: its instance id may join again."""
     protocol: str = field(default="classic", compare=False)
     """The protocol that the member speaks: ``classic``, ``consumer`` or ``streams``. A group of the consumer protocol
     may have members of both of the first."""

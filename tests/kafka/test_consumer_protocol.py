@@ -296,6 +296,19 @@ def test_a_thread_takes_the_place_of_its_killed_member(
     assert listener.calls == [("assigned", {0, 1})]
 
 
+def test_a_thread_that_had_a_place_takes_none_from_another_process(clients: EmbeddedClients) -> None:
+    """Else two with the same instance id would take it from each other without end. A member that it was itself, such
+    as one of a client that was given up, is ended."""
+    other, _ = join(clients, "one")
+    other.poll(0)
+    entry = GroupEntry(clients.admin({}), ManualClock(), "one", {"former"})
+    with pytest.raises(InstanceFenced, match="give each process a state"):
+        entry.wait(GROUP, SYSTEM_THREADS.event())
+    GroupEntry(clients.admin({}), ManualClock(), "one", {other.member_id()}).wait(GROUP, SYSTEM_THREADS.event())
+    (member,) = clients.admin({}).group_members("g")
+    assert member.has_left
+
+
 def test_a_thread_waits_for_classic_members_but_not_for_its_own(
     clients: EmbeddedClients, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -9,6 +9,11 @@ import pytest
 from processor_api.clock import ManualClock
 from processor_api.errors import ConfigError, RetryableError, StreamsError
 from streams.kafka.wire.client_settings import Address
+from streams.kafka.wire.consumer_groups import (
+    CONSUMER_GROUP_DESCRIBE,
+    ConsumerGroupDescribeResponse,
+    DescribedConsumerGroup,
+)
 from streams.kafka.wire.describe import (
     ClusterDescription,
     GroupDescription,
@@ -36,7 +41,7 @@ from streams.kafka.wire.streams_groups.messages import (
     DescribedStreamsGroup,
     StreamsGroupDescribeResponse,
 )
-from wire_support.fake_broker import STREAMS_VERSIONS, VERSIONS, FakeBroker, coordinator_at, here
+from wire_support.fake_broker import CONSUMER_VERSIONS, STREAMS_VERSIONS, VERSIONS, FakeBroker, coordinator_at, here
 
 
 def settings(broker: FakeBroker) -> dict[str, Any]:
@@ -120,7 +125,7 @@ def test_a_group_is_described(operations: int, may_read: bool | None) -> None:
     answer = described(authorized_operations=operations)
     with FakeBroker({FIND_COORDINATOR: here, DESCRIBE_GROUPS: answer}) as broker:
         found = describe_group(settings(broker), "g", clock=ManualClock())
-        assert found == GroupDescription("Stable", "cooperative-sticky", 1, may_read, knows_streams=False)
+        assert found == GroupDescription("Stable", "cooperative-sticky", 1, may_read, "classic", False, False)
         assert broker.asked(DESCRIBE_GROUPS)[0].groups == ("g",)
         assert broker.asked(DESCRIBE_GROUPS)[0].include_authorized_operations
 
@@ -137,6 +142,24 @@ def test_a_group_of_the_streams_protocol_is_described() -> None:
     with FakeBroker(answers) as broker:
         found = describe_group(settings(broker), "g", clock=ManualClock())
         assert found == GroupDescription("NotReady", "", 0, None, "streams")
+
+
+@pytest.mark.parametrize(("code", "knows"), [(0, True), (69, True), (35, False)])
+def test_a_group_of_the_consumer_protocol_is_described(code: int, knows: bool) -> None:
+    """A broker whose feature is off knows the request, and answers that it does not."""
+    group = DescribedConsumerGroup(code, None, "g", "Stable", 3, 2, "uniform", (), 1 << 3)
+    answers = {
+        API_VERSIONS: CONSUMER_VERSIONS,
+        FIND_COORDINATOR: here,
+        DESCRIBE_GROUPS: described(group_state="Dead", members=()),
+        CONSUMER_GROUP_DESCRIBE: ConsumerGroupDescribeResponse(0, (group,)),
+    }
+    with FakeBroker(answers) as broker:
+        found = describe_group(settings(broker), "g", clock=ManualClock())
+    if code == 0:
+        assert found == GroupDescription("Stable", "uniform", 0, True, "consumer")
+    else:
+        assert (found.kind, found.state, found.knows_consumers) == ("classic", "Dead", knows)
 
 
 def test_a_group_that_may_not_be_described_is_told() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Collection
 from dataclasses import replace
-from typing import Any
 
+from client_contracts.client_kit import OF_PROTOCOL
 from client_contracts.membership import COUNTS, GROWING, Worker
 from processor_api.clock import Clock
 from processor_api.task_id import TaskId, TopicPartition
@@ -21,15 +21,6 @@ from streams.kafka.streams_group import GroupSubtopology
 from waiting import wait_until
 
 _NUMBERS = itertools.count(1)
-_SETTINGS: dict[str, dict[str, Any]] = {
-    "classic": {
-        "partition.assignment.strategy": "cooperative-sticky",
-        "session.timeout.ms": 45_000,
-        "heartbeat.interval.ms": 500,
-    },
-    "consumer": {"group.protocol": "consumer"},
-}
-"""What members of each protocol set."""
 
 
 class ClientsKit:
@@ -47,7 +38,7 @@ class ClientsKit:
         patience_s: float,
         protocol: str = "classic",
     ) -> None:
-        self._of_protocol = _SETTINGS[protocol]
+        self._of_protocol = OF_PROTOCOL[protocol]
         self.history: list[tuple[Worker, frozenset[TaskId]]] = []
         self._clients, self._clock, self._let_time_pass = clients, clock, let_time_pass
         self._name, self._patience_s = f"{name}-{next(_NUMBERS)}", patience_s

@@ -237,11 +237,23 @@ def group_finding(group: str, found: GroupDescription, protocol: str = "classic"
             "the brokers do not take part in the streams protocol: they must be Kafka 4.2 or later, with the feature"
             " streams.version at 1; or set group.protocol to classic",
         )
-    if found.kind != protocol and found.members:
+    if not found.knows_consumers and protocol == "consumer":
+        return fail(
+            "group",
+            "the brokers do not take part in the consumer protocol: they must be Kafka 4.0 or later, with the feature"
+            " group.version at 1; or set group.protocol to classic, or to auto",
+        )
+    if found.members and "streams" in (found.kind, protocol) and found.kind != protocol:
         return fail(
             "group",
             f"{group!r} is a group of the {found.kind} protocol with {found.members} members, and group.protocol is"
             f" {protocol}: stop its workers",
+        )
+    if found.members and (found.kind, protocol) == ("classic", "consumer"):
+        return warn(
+            "group",
+            f"{group!r} has {found.members} members of the classic protocol: workers with group.protocol=consumer wait"
+            " until these have left",
         )
     if found.state == "NotReady":
         return warn(
@@ -251,7 +263,7 @@ def group_finding(group: str, found: GroupDescription, protocol: str = "classic"
         )
     if found.may_read is False:
         return fail("group", f"{group!r} may be described but not joined: allow READ on it")
-    if found.members and found.protocol not in OWN_PROTOCOLS:
+    if found.members and found.kind == "classic" and found.protocol not in OWN_PROTOCOLS:
         return fail(
             "group",
             f"{group!r} has {found.members} members that assign by {found.protocol!r}, which this library does not"

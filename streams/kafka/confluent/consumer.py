@@ -157,6 +157,9 @@ class ConfluentConsumer:
     def group_metadata(self) -> Any:
         return self._place.metadata(self._client)
 
+    def member_id(self) -> str | None:
+        return self._place.member_id(self._client)
+
     # ------------------------------------------------------------------ partitions
 
     @mapping("assign partitions")

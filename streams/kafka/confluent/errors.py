@@ -13,8 +13,8 @@ from confluent_kafka import TopicPartition as ClientPartition
 from processor_api.errors import AuthenticationError, AuthorizationError, StreamsError, TaskMigratedError
 from processor_api.task_id import TopicPartition
 from processor_api.texts import error_text
-from streams.kafka.client_errors import error_of
-from streams.kafka.ports import ClientUnusable, InstanceFenced, TransactionAborted, UnknownPartitionError
+from streams.kafka.client_errors import error_of, instance_fenced
+from streams.kafka.ports import ClientUnusable, TransactionAborted, UnknownPartitionError
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -136,15 +136,6 @@ def offsets_error(error: KafkaException, partitions: Collection[TopicPartition])
         names = ", ".join(sorted(map(str, partitions)))
         return UnknownPartitionError(f"one of these partitions does not exist: {names}")
     return mapped(error, "read offsets of partitions")
-
-
-def instance_fenced(**place: Any) -> InstanceFenced:
-    """Returns the error of a consumer whose place in the group was taken by another one."""
-    return InstanceFenced(
-        "another process has joined the group with the group.instance.id of this thread, which ends: give each process"
-        " a state.dir of its own (not a copy of another's), or its own group.instance.id",
-        **place,
-    )
 
 
 def session_ended() -> TaskMigratedError:

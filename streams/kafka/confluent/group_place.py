@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from typing import Any
 
 from confluent_kafka import Consumer as Client
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
 from processor_api.errors import InternalError, StreamsError, TaskMigratedError
 from processor_api.task_id import TopicPartition
+from streams.kafka.client_errors import instance_fenced
 from streams.kafka.confluent.callbacks import ClientLog
 from streams.kafka.confluent.errors import (
     classic_members,
     fatal_error,
     fatal_name,
-    instance_fenced,
     instance_held,
     session_ended,
 )
@@ -93,12 +94,20 @@ class GroupPlace:
         """The partitions that the group has given to this member and not taken back."""
         self.is_calling_back = False
         """Whether the client is inside of a callback of a rebalance."""
+        self._last: bytes | None = None
+        """The id of the member that the client was when it was last asked."""
         self._member: bytes | None = None
         """The id of the member that the group has given partitions to."""
         self.fatal: str | None = None
         """The name of the fatal error that the client has reported."""
         self._ended: Callable[[], StreamsError] | None = None
         """Makes the error of each further call, once the client has had a fatal one."""
+
+    def member_id(self, client: Any) -> str | None:
+        """Returns the id of the member that the client is, or was last."""
+        with suppress(KafkaException, RuntimeError, StreamsError):  # it is closed, or was given up
+            self._last = member_of(client.consumer_group_metadata()) or self._last
+        return None if self._last is None else self._last.decode()
 
     # ------------------------------------------------------------------ rebalances
 
@@ -111,7 +120,7 @@ class GroupPlace:
                 self._call(listener.on_lost, self._lose())
             elif self._ended is None:
                 self.owned.update(_plain(partitions))
-                self._member = member_of(client.consumer_group_metadata()) or None
+                self._last = self._member = member_of(client.consumer_group_metadata()) or None
                 self._call(listener.on_assigned, _plain(partitions))
 
         def on_revoke(client: Client, partitions: list[ClientPartition]) -> None:

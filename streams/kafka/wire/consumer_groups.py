@@ -156,6 +156,7 @@ def consumer_member(found: DescribedConsumer) -> GroupMember:
             for number in topic.partitions
         ),
         host=found.client_host.lstrip("/"),
+        has_left=found.member_epoch == STATIC_LEAVE_EPOCH,
         protocol="classic" if found.member_type == _CLASSIC else "consumer",
     )
 

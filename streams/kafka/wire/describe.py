@@ -11,6 +11,11 @@ from processor_api.errors import StreamsError
 from streams.kafka.wire import error_codes
 from streams.kafka.wire.client_settings import Address, ClientSettings
 from streams.kafka.wire.connection import Connection, Deadline, UnsupportedRequest
+from streams.kafka.wire.consumer_groups import (
+    CONSUMER_GROUP_DESCRIBE,
+    ConsumerGroupDescribeRequest,
+    DescribedConsumerGroup,
+)
 from streams.kafka.wire.coordinator import LATER, Coordinator, through_any_server
 from streams.kafka.wire.messages import (
     DESCRIBE_CLUSTER,
@@ -68,9 +73,11 @@ class GroupDescription:
     may_read: bool | None
     """Whether we may join it; ``None`` if the coordinator does not report them."""
     kind: str = "classic"
-    """The protocol of the group: ``classic`` or ``streams``."""
+    """The protocol of the group: ``classic``, ``consumer`` or ``streams``."""
     knows_streams: bool = True
     """Whether the coordinator takes part in the streams protocol (KIP-1071)."""
+    knows_consumers: bool = True
+    """Whether it takes part in the consumer protocol (KIP-848)."""
 
 
 def describe_cluster(
@@ -123,13 +130,40 @@ def describe_group(
             streams, knows_streams = described(coordinator, group, timeout_s), True
         except UnsupportedRequest:
             streams, knows_streams = None, False
+        consumers, knows_consumers = _consumers(coordinator, group, timeout_s)
     if streams is not None:
         return GroupDescription(streams.group_state, "", len(streams.members), None, "streams")
+    if consumers is not None:
+        may_read = _may_read(consumers.authorized_operations)
+        members = len(consumers.members)
+        return GroupDescription(consumers.group_state, consumers.assignor_name, members, may_read, "consumer")
     (found,) = answer.groups
-    operations = found.authorized_operations
-    may_read = None if operations == UNKNOWN_OPERATIONS else bool(operations & 1 << _READ)
-    members = len(found.members)
-    return GroupDescription(found.group_state, found.protocol_data, members, may_read, knows_streams=knows_streams)
+    return GroupDescription(
+        found.group_state,
+        found.protocol_data,
+        len(found.members),
+        _may_read(found.authorized_operations),
+        knows_streams=knows_streams,
+        knows_consumers=knows_consumers,
+    )
+
+
+def _consumers(coordinator: Coordinator, group: str, timeout_s: float) -> tuple[DescribedConsumerGroup | None, bool]:
+    """Returns the group if it is one of the consumer protocol, and whether the coordinator takes part in that."""
+    request = ConsumerGroupDescribeRequest((group,), include_authorized_operations=True)
+    try:
+        answer = coordinator.call(CONSUMER_GROUP_DESCRIBE, request, timeout_s)
+    except UnsupportedRequest:
+        return None, False
+    if answer.error_code in (error_codes.GROUP_ID_NOT_FOUND, error_codes.UNSUPPORTED_VERSION):
+        return None, answer.error_code == error_codes.GROUP_ID_NOT_FOUND
+    if answer.error_code != error_codes.NONE or len(answer.groups) != 1:
+        raise StreamsError(f"group {group!r} is not described: {error_codes.described(answer.error_code)}")
+    return answer.groups[0], True
+
+
+def _may_read(operations: int) -> bool | None:
+    return None if operations == UNKNOWN_OPERATIONS else bool(operations & 1 << _READ)
 
 
 def find_transaction_coordinator(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from state.directory.state_directory import StateDirectory
 from streams.config import StreamsConfig
@@ -33,6 +33,8 @@ class ClusterAccess:
     shutdown_requests: ShutdownRequests
     batch_limits: TopicBatchLimits
     """The sizes that the topics allow the producers of the threads."""
+    former_members: dict[str, set[str]] = field(default_factory=dict)
+    """The ids of the members that each thread of this process was before, by its instance id."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,6 +19,7 @@ from processor_api.forks import belongs_to_this_process
 from processor_api.texts import plain_str
 from state.write_buffer.memory_budget import Budget
 from streams.config import clients as client_configs
+from streams.kafka.client_errors import instance_fenced
 from streams.kafka.membership.control_topic_membership import ControlTopicMembership
 from streams.kafka.membership.group_heartbeats import StreamsGroupMember
 from streams.kafka.membership.group_picture import thread_name_at
@@ -119,18 +120,25 @@ class GroupEntry:
     this one cannot be.
 
     :param instance_id: that of the thread, if it joins by the consumer protocol (KIP-848).
+    :param former: the ids of the members that the thread was before in this process.
     """
 
-    def __init__(self, admin: Admin, clock: Clock, instance_id: str | None = None) -> None:
+    def __init__(
+        self, admin: Admin, clock: Clock, instance_id: str | None = None, former: Collection[str] = ()
+    ) -> None:
         self._admin = admin
         self._clock = clock
         self._instance_id = instance_id
+        self._former = former
         self._repeated = RepeatedLines(log, clock)
         self.waits = False
         """Whether the thread waits; any thread may read it."""
 
     def wait(self, group: GroupTopology, stopping: Event) -> None:
-        """Waits until the last of those members has left, or the thread is asked to end."""
+        """Waits until the last of those members has left, or the thread is asked to end.
+
+        :raises InstanceFenced: if another process has taken the place of this thread.
+        """
         logged = False
         while not stopping.is_set():
             try:
@@ -161,10 +169,16 @@ class GroupEntry:
 
     def _take_over(self, found: GroupInfo) -> None:
         """Ends the former member of this thread, if that has not left: its process was killed. The classic protocol
-        does so where another member joins with the same instance id."""
+        does so where another member joins with the same instance id.
+
+        A thread that had a place takes none from a member that it was not itself: that is of another process, which
+        has the newer right, and the two would go on to take the place from each other.
+        """
         for former in found.members:
-            if former.instance_id != self._instance_id:
+            if former.instance_id != self._instance_id or former.has_left:
                 continue
+            if self._former and former.member_id not in self._former:
+                raise instance_fenced()
             try:
                 if found.protocol == "classic":
                     self._admin.remove_members(found.name, [former])
@@ -307,6 +321,7 @@ class ThreadResources:
         failure: Exception | None = None
         steps: list[Callable[[], None]] = [] if clean else [self._abort]
         steps += [
+            self._remember_member,
             # The tasks first: once this member has left, another one opens them.
             lambda: self.manager.close_all(dirty=not clean),
             lambda: self.membership.leave(remain=remain),
@@ -326,6 +341,11 @@ class ThreadResources:
                 failure = failure or as_error(error, "while a stream thread was closed")
         if failure is not None and clean:
             raise failure
+
+    def _remember_member(self) -> None:
+        found = self.clients.consumer.member_id()
+        if found is not None:
+            self.process.cluster.former_members.setdefault(self.identity.instance_id, set()).add(found)
 
     def _abort(self) -> None:
         try:
@@ -374,7 +394,7 @@ def make_resources(
         identity=identity,
         clients=clients,
         collector=collector,
-        entry=GroupEntry(admin, clock, identity.instance_id if config.group_protocol == "consumer" else None),
+        entry=_group_entry(process, identity),
         membership=membership,
         plans=FollowedPlans(process.plans, plans, membership, manager, clock),
         tasks=tasks,
@@ -484,6 +504,13 @@ def _group_member(process: ProcessResources, identity: ThreadIdentity) -> Stream
         rack_id=client_configs.client_rack(config),
         client_tags=tuple(sorted(config.client_tag.items())),
     )
+
+
+def _group_entry(process: ProcessResources, identity: ThreadIdentity) -> GroupEntry:
+    admin, clock, instance_id = process.cluster.admin, process.platform.clock, identity.instance_id
+    if process.config.group_protocol != "consumer":
+        return GroupEntry(admin, clock)
+    return GroupEntry(admin, clock, instance_id, process.cluster.former_members.get(instance_id, ()))
 
 
 def _purge(process: ProcessResources) -> RepartitionPurge:

@@ -101,7 +101,9 @@ class EmbeddedAdmin:
                     for one in found.streams.members.values()
                 ]
             return [
-                GroupMember(one.client_id, one.member_id, one.instance, one.owned, protocol=one.protocol)
+                GroupMember(
+                    one.client_id, one.member_id, one.instance, one.owned, has_left=one.has_ended, protocol=one.protocol
+                )
                 for one in found.members.values()
             ]
 

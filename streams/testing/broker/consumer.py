@@ -345,6 +345,9 @@ class EmbeddedConsumer:
         assert self._membership is not None
         return self._membership.identity()
 
+    def member_id(self) -> str | None:
+        return None if self._membership is None else self._membership.member_id
+
     def evict(self) -> None:
         """Removes the member from its group, as the end of its session or an operator does."""
         if self._membership is not None:

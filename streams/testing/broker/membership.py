@@ -28,6 +28,8 @@ class ConsumerMembership:
         self._topics: frozenset[str] = frozenset()
         self._listener: RebalanceListener | None = None
         self._member: Member | None = None
+        self.member_id: str | None = None
+        """The id that the member has or had last; in the consumer protocol it keeps one."""
         self._fenced = False
         self._missing: frozenset[str] = frozenset()
 
@@ -162,8 +164,9 @@ class ConsumerMembership:
                 f"cannot join group {self._group.name!r}, which is one of the streams protocol:"
                 " INCONSISTENT_GROUP_PROTOCOL"
             )
-        member_id = self._broker.groups.new_member_id(self._client_id)
-        member = Member(member_id, self._client_id, self._instance, self._topics, self._session_s, self._protocol)
+        if self.member_id is None or self._protocol == "classic":
+            self.member_id = self._broker.groups.new_member_id(self._client_id)
+        member = Member(self.member_id, self._client_id, self._instance, self._topics, self._session_s, self._protocol)
         now_s = self._broker.clock.monotonic()
         self._group.join(member, now_s)
         self._member = member

@@ -213,6 +213,9 @@ class RemoteConsumer(_RemoteClient):
     def group_metadata(self) -> Any:
         return self._call("group_metadata")
 
+    def member_id(self) -> str | None:
+        return self._call("member_id")  # type: ignore[no-any-return]
+
 
 class RemoteProducer(_RemoteClient):
     """Implements `streams.kafka.ports.Producer`. Each record is a call."""

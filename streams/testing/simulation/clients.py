@@ -245,6 +245,9 @@ class SimulatedConsumer:
     def group_metadata(self) -> Any:
         return self.inner.group_metadata()
 
+    def member_id(self) -> str | None:
+        return self.inner.member_id()
+
     def close(self) -> None:
         if self._is_given_up:
             return

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from client_contracts.client_kit import Cluster, contents, raises, read, send
+from client_contracts.client_kit import OF_PROTOCOL, Cluster, contents, raises, read, send
 from processor_api.errors import TaskMigratedError
 from processor_api.task_id import TopicPartition
 from streams.kafka.ports import (
@@ -21,7 +21,7 @@ from streams.kafka.ports import (
     TransactionAborted,
 )
 
-__all__ = ["GroupContract", "Worker"]
+__all__ = ["ConsumerProtocolContract", "GroupContract", "Worker"]
 
 Owners = dict[TopicPartition, "Worker"]
 
@@ -119,6 +119,14 @@ class GroupContract:
     """Every partition is owned by one member at most, and only members commit."""
 
     cluster: Cluster
+    assignor = "cooperative-sticky"
+
+    def shorten_sessions(self, group: str) -> dict[str, Any]:
+        """Returns the settings of a member whose session is 6 s, in a group of this protocol."""
+        return {"session_timeout_ms": 6_000}
+
+    def make_room(self, group: str, instance: str) -> None:
+        """Prepares the group for a member that takes the place of another with its instance id."""
 
     def worker(self, group: str, topics: Sequence[str], owners: Owners, **settings: Any) -> Worker:
         return Worker(self.cluster.consumer(group_id=group, **settings), topics, owners)
@@ -305,7 +313,7 @@ class GroupContract:
         """Commits of such a member raise TaskMigratedError; the next polls report the loss and bring it back into the
         group."""
         topic, group, owners = self.cluster.topic(2), self.cluster.name("group"), Owners()
-        timeouts = {"session_timeout_ms": 6_000, "max_poll_interval_ms": 6_000}
+        timeouts = {**self.shorten_sessions(group), "max_poll_interval_ms": 6_000}
         worker = self.worker(group, [topic], owners, **timeouts)
         self.poll_until_owned([worker], [2])
         owned = frozenset(worker.owned)
@@ -343,6 +351,7 @@ class GroupContract:
         second = self.worker(group, [topic], owners, group_instance_id="two")
         self.poll_until_owned([first, second], [2, 2])
         owned, calls = first.owned, list(second.calls)
+        self.make_room(group, "one")
         replacement = self.worker(group, [topic], Owners(), group_instance_id="one")
 
         def replaced() -> bool:
@@ -362,7 +371,7 @@ class GroupContract:
 
         self.cluster.until("the replaced member is fenced", fenced)
         offsets = dict.fromkeys(owned, OffsetAndMetadata(1))
-        raises(InstanceFenced, lambda: first.consumer.commit(offsets))
+        raises(TaskMigratedError, lambda: first.consumer.commit(offsets))
         self.commit(replacement, offsets)
         assert second.calls == calls
         assert first.faults == second.faults == replacement.faults == []
@@ -395,7 +404,7 @@ class GroupContract:
     def test_a_static_member_that_closed_can_be_taken_out(self) -> None:
         """The partitions of the member go to the others at once after ``leave_group``; an unknown member is ignored."""
         topic, group, owners = self.cluster.topic(4), self.cluster.name("group"), Owners()
-        first = self.worker(group, [topic], owners, group_instance_id="one", session_timeout_ms=45_000)
+        first = self.worker(group, [topic], owners, group_instance_id="one")
         second = self.worker(group, [topic], owners, group_instance_id="two")
         self.poll_until_owned([first, second], [2, 2])
         first.close()
@@ -472,7 +481,7 @@ class GroupContract:
         self.cluster.until("the group is at rest", at_rest)
         found = self.cluster.admin.describe_group(group)
         assert [member.client_id for member in found.members] == ["only"]
-        assert "sticky" in found.assignor
+        assert found.assignor == self.assignor
 
     def test_members_are_removed(self) -> None:
         """Members that do not poll any more leave the group, static or not; it can be committed for then. Those that
@@ -523,3 +532,73 @@ class GroupContract:
         producer.send_offsets(offsets, first.consumer.group_metadata())
         producer.commit_transaction()
         assert first.consumer.committed(list(offsets)) == offsets
+
+
+class ConsumerProtocolContract(GroupContract):
+    """The same in groups of the consumer protocol (KIP-848), whose brokers assign, and keep an instance id for its
+    member until that has ended."""
+
+    assignor = "uniform"
+
+    def make_room(self, group: str, instance: str) -> None:
+        (former,) = [one for one in self.cluster.admin.group_members(group) if one.instance_id == instance]
+        assert (former.protocol, former.has_left) == ("consumer", False)
+        self.cluster.admin.release_instance(group, former)
+
+    def test_a_static_member_that_is_replaced_before_it_commits_is_fenced(self) -> None:
+        """Its commit is the first to say so; that it is another process only the group tells, by the member's id."""
+        topic, group = self.cluster.topic(4), self.cluster.name("group")
+        first = self.worker(group, [topic], Owners(), group_instance_id="one")
+        self.poll_until_owned([first], [4])
+        offsets = dict.fromkeys(first.owned, OffsetAndMetadata(1))
+        self.make_room(group, "one")
+        replacement = self.worker(group, [topic], Owners(), group_instance_id="one")
+        self.poll_until_owned([replacement], [4])
+        raises(TaskMigratedError, lambda: first.consumer.commit(offsets))
+        self.commit(replacement, offsets)
+        (member,) = self.cluster.admin.group_members(group)
+        assert member.member_id == replacement.consumer.member_id() != first.consumer.member_id()
+
+    def test_an_instance_id_is_its_members_until_that_has_ended(self) -> None:
+        """A second consumer with it cannot join before; a closed member is described as one that has left."""
+        topic, group = self.cluster.topic(4), self.cluster.name("group")
+        first = self.worker(group, [topic], Owners(), group_instance_id="one")
+        self.poll_until_owned([first], [4])
+        second = self.worker(group, [topic], Owners(), group_instance_id="one")
+
+        def refused() -> bool:
+            try:
+                second.poll()
+            except InstanceFenced:
+                raise
+            except TaskMigratedError:
+                return True
+            return False
+
+        self.cluster.until("the second one is refused", refused)
+        first.close()
+        (member,) = self.cluster.admin.group_members(group)
+        assert member.has_left
+        third = self.worker(group, [topic], Owners(), group_instance_id="one")
+        self.poll_until_owned([third], [4])
+
+    def test_a_member_of_the_classic_protocol_may_join(self) -> None:
+        """And commits beside the others; the group is one of the consumer protocol until its last such member has
+        left."""
+        topic, group, owners = self.cluster.topic(4), self.cluster.name("group"), Owners()
+        first = self.worker(group, [topic], owners)
+        self.poll_until_owned([first], [4])
+        classic = {
+            "group_protocol": "classic",
+            **{name.replace(".", "_"): v for name, v in OF_PROTOCOL["classic"].items()},
+        }
+        second = self.worker(group, [topic], owners, **classic)
+        self.poll_until_owned([first, second], [2, 2])
+        found = self.cluster.admin.describe_group(group)
+        assert found.protocol == "consumer"
+        assert sorted(one.protocol for one in found.members) == ["classic", "consumer"]
+        for worker in (first, second):
+            self.commit(worker, dict.fromkeys(worker.owned, OffsetAndMetadata(1)))
+        first.close()
+        self.poll_until_owned([second], [4])
+        assert self.cluster.admin.describe_group(group).protocol == "classic"

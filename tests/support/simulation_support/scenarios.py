@@ -641,6 +641,13 @@ def pattern_in_streams_group(chance: Random) -> Scenario:
     return replace(made, settings={**made.settings, "group.protocol": "streams"})
 
 
+def consumer_protocol(chance: Random) -> Scenario:
+    """Any of several applications whose members speak the consumer protocol, with standby copies or without."""
+    made = chance.choice((stateless, count, numbered, in_memory, merged, punctuated, windows, init_forwards))(chance)
+    copies = chance.choice((0, 0, 1))
+    return replace(made, settings={**made.settings, "group.protocol": "consumer", "num.standby.replicas": copies})
+
+
 BY_NAME: dict[str, Callable[[Random], Scenario]] = {
     **SCENARIOS,
     **WITH_COPIES,
@@ -650,6 +657,7 @@ BY_NAME: dict[str, Callable[[Random], Scenario]] = {
     **KEPT_IN_MEMORY,
     "streams-group": streams_group,
     "pattern-in-streams-group": pattern_in_streams_group,
+    "consumer-protocol": consumer_protocol,
 }
 """Those that the seeds take in turn, and those that are run only by their names."""
 
