@@ -1,5 +1,5 @@
 """Measures for how long there is no output when workers come and go, on a real broker: with large stores, with and
-without standby copies, in both kinds of groups.
+without standby copies, in groups of each protocol.
 
     python -m benchmarks takeover [--keys N] [--standbys N ...] [--protocols NAME ...] [--command NAME=COMMAND]
 
@@ -35,15 +35,19 @@ from tools.kafka.broker import Broker
 TASKS = 6
 WORKERS = 3
 FILL_S = 3600.0
-CLASSIC, STREAMS = "classic", "streams"
+CLASSIC, CONSUMER, STREAMS = "classic", "consumer", "streams"
 SESSION_MS = "10000"
 GROUPS = {
+    "group.consumer.min.session.timeout.ms": "5000",
+    "group.consumer.session.timeout.ms": SESSION_MS,
+    "group.consumer.heartbeat.interval.ms": "5000",
     "group.streams.min.session.timeout.ms": "5000",
     "group.streams.session.timeout.ms": SESSION_MS,
     "group.streams.min.heartbeat.interval.ms": "1000",
     "group.streams.heartbeat.interval.ms": "3000",
 }
-"""Settings of the broker in place of the members', for groups of the streams protocol."""
+"""Settings of the broker in place of the members', for groups whose protocol has these there; the heartbeats of the
+consumer protocol are as often as by default."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +62,8 @@ class Runner:
 
     def words(self) -> list[str]:
         settings = {"num.standby.replicas": str(self.standbys)}
-        if self.protocol == STREAMS:
-            settings["group.protocol"] = STREAMS
+        if self.protocol != CLASSIC:
+            settings["group.protocol"] = self.protocol
         else:
             settings["session.timeout.ms" if self.name != "streams" else "consumer.session.timeout.ms"] = SESSION_MS
         if self.guarantee != "at_least_once":
@@ -152,7 +156,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--keys", type=int, default=1_000_000)
     parser.add_argument("--standbys", type=int, nargs="*", default=[0, 1])
-    parser.add_argument("--protocols", nargs="*", choices=[CLASSIC, STREAMS], default=[CLASSIC, STREAMS])
+    parser.add_argument("--protocols", nargs="*", choices=[CLASSIC, CONSUMER, STREAMS], default=[CLASSIC, STREAMS])
     parser.add_argument("--guarantee", default="exactly_once_v2")
     parser.add_argument("--settle", type=float, default=10.0, help="seconds after each step")
     parser.add_argument("--command", action="append", default=[], metavar="NAME=COMMAND", help="another runner")

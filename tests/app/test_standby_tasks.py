@@ -85,7 +85,12 @@ class Told:
 
 @pytest.mark.parametrize(
     ("guarantee", "protocol"),
-    [("at_least_once", "classic"), ("exactly_once_v2", "classic"), ("exactly_once_v2", "streams")],
+    [
+        ("at_least_once", "classic"),
+        ("exactly_once_v2", "classic"),
+        ("exactly_once_v2", "consumer"),
+        ("exactly_once_v2", "streams"),
+    ],
 )
 def test_the_tasks_of_a_process_that_leaves_go_on_from_their_copies(
     make_cluster: Callable[..., Cluster], store: Any, guarantee: str, protocol: str

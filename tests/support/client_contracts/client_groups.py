@@ -559,6 +559,38 @@ class ConsumerProtocolContract(GroupContract):
         (member,) = self.cluster.admin.group_members(group)
         assert member.member_id == replacement.consumer.member_id() != first.consumer.member_id()
 
+    def test_a_subscribed_topic_may_come_later(self) -> None:
+        """Its partitions are given out when it is there; until then nothing need say that it is missing."""
+        topic, later, group = self.cluster.topic(), self.cluster.name("later"), self.cluster.name("group")
+        worker = self.worker(group, [topic, later], {})
+        self.poll_until_owned([worker], [1])
+        self.cluster.admin.create_topics([NewTopic(name=later, partitions=2)])
+        self.poll_until_owned([worker], [3])
+
+    def test_offsets_of_an_old_generation_abort_the_transaction(self) -> None:
+        """An epoch of before is refused for partitions that the group has not given to the member since then, as those
+        of tasks are, and a member that left for all; the producer goes on after the abort."""
+        topic, other = self.cluster.topic(2), self.cluster.topic()
+        group, owners = self.cluster.name("group"), Owners()
+        first = self.worker(group, [topic], owners)
+        self.poll_until_owned([first], [2])
+        stale = first.consumer.group_metadata()
+        second = self.worker(group, [topic], owners)
+        self.poll_until_owned([first, second], [1, 1])
+        gone = second.consumer.group_metadata()
+        second.close()
+        self.poll_until_owned([first], [2])
+        producer = self.cluster.transactional()
+        offsets = {TopicPartition(other, 0): OffsetAndMetadata(3)}
+        for metadata in (stale, gone):
+            producer.begin_transaction()
+            raises(TransactionAborted, lambda metadata=metadata: producer.send_offsets(offsets, metadata))  # type: ignore[misc]
+            producer.abort_transaction()
+        producer.begin_transaction()
+        producer.send_offsets(offsets, first.consumer.group_metadata())
+        producer.commit_transaction()
+        assert first.consumer.committed(list(offsets)) == offsets
+
     def test_an_instance_id_is_its_members_until_that_has_ended(self) -> None:
         """A second consumer with it cannot join before; a closed member is described as one that has left."""
         topic, group = self.cluster.topic(4), self.cluster.name("group")
