@@ -33,6 +33,8 @@ PARTITIONS = 4
 SESSION_S = 10.0
 SHOWN = 5
 APPLICATION = "chaos"
+WRONG_USE = 2
+"""The status of `streams run` where it does not understand what it is given."""
 
 
 class Crew:
@@ -90,9 +92,15 @@ class Crew:
             self.ended.append((number, -signal.SIGTERM))
 
     def replace_ended(self) -> None:
-        """Starts those again that have ended by themselves."""
+        """Starts those again that have ended by themselves.
+
+        :raises SystemExit: if one could not begin at all, as with a setting that it does not know.
+        """
         for number, process in list(self._processes.items()):
             if process.poll() is not None:
+                if process.returncode == WRONG_USE:
+                    lines = self.log(number).read_text(errors="replace").splitlines()
+                    raise SystemExit(f"worker {number} could not begin: {lines[-1] if lines else 'see its log'}")
                 self.ended.append((number, process.returncode))
                 self.start(number)
 
