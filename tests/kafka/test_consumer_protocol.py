@@ -16,6 +16,8 @@ from processor_api.task_id import TopicPartition
 from streams import StreamsConfig
 from streams.app.opening import with_group_protocol
 from streams.config import clients as client_configs
+from streams.kafka.membership.control_topics import ControlTopics
+from streams.kafka.membership.group_picture import read_picture
 from streams.kafka.membership.port import GroupTopology
 from streams.kafka.ports import CommitAgain, GroupMember, InstanceFenced, OffsetAndMetadata, TransactionAborted
 from streams.kafka.wire.cluster_queries import ClusterQueries
@@ -259,6 +261,31 @@ def test_the_session_is_the_brokers(clients: EmbeddedClients) -> None:
     assert len(clients.admin({}).group_members("g")) == 1
     clients.broker.clock.advance(1_000)
     assert clients.admin({}).group_members("g") == []
+
+
+def test_a_group_is_at_rest_when_no_task_moves(clients: EmbeddedClients) -> None:
+    """Members show what they own meanwhile, without what they are giving up."""
+    admin = clients.admin({})
+    topics = ControlTopics(admin, GROUP)
+    topics.create()
+
+    def member() -> Any:
+        made = clients.consumer(
+            {"group.id": "g", "client.id": f"c-topology-{GROUP.hash}", "group.protocol": "consumer"}
+        )
+        made.subscribe(topics.names, Listener())
+        return made
+
+    one, two = member(), member()
+    one.poll(0)
+    assert read_picture(admin, topics).is_at_rest
+    two.poll(0)
+    assert not read_picture(admin, topics).is_at_rest
+    for _ in range(3):
+        one.poll(0)
+        two.poll(0)
+    picture = read_picture(admin, topics)
+    assert (picture.is_at_rest, sorted(map(len, picture.held.values()))) == (True, [1, 1])
 
 
 # ---------------------------------------------------------------------- entering a group

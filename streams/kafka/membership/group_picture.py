@@ -86,7 +86,7 @@ class GroupPicture:
     copies: Mapping[TaskId, tuple[str, ...]] | None = None
     """The members that have a copy of each task, where the brokers choose them; ``None`` where the members do."""
     is_at_rest: bool = True
-    """Whether the group shows what members own: it does not while they join."""
+    """Whether the group shows what members own: it does not while they join, or tasks move."""
     is_established: bool = False
     """Whether it has been at rest for a time, since when the member that made its plans is there."""
     exchanged: Mapping[TaskId, TaskId] = field(default_factory=dict)
@@ -109,6 +109,10 @@ def read_picture(admin: Admin, topics: ControlTopics, *, with_ends: bool = False
     topology = topics.topology
     members = admin.group_members(topology.application_id)
     by_group = any(member.tasks is not None for member in members)  # brokers that place tasks know of no slots
+    is_at_rest = by_group or any(member.partitions for member in members)
+    if any(member.protocol == "consumer" for member in members):  # they have partitions also while others move
+        group = admin.describe_group(topology.application_id)
+        members, is_at_rest = list(group.members), group.state == "stable"
     plan = SlotPlan() if by_group else read_plan(admin, topics)
     is_foreign = plan.digest not in ("-", topology.hash) and bool(plan.tasks)  # nobody has opened a task by such a plan
     held: dict[str, frozenset[TaskId]] = {}
@@ -128,7 +132,7 @@ def read_picture(admin: Admin, topics: ControlTopics, *, with_ends: bool = False
         places,
         len(own) == len(members),
         copies if by_group else None,
-        by_group or any(member.partitions for member in members),
+        is_at_rest,
         plan.planner in {member.member_id for member in members},
         {} if is_foreign else plan.tasks,
         _ends(admin, topology) if with_ends else {},
