@@ -31,6 +31,7 @@ from streams.restore.follower import StandbyUpdateListener
 from streams.restore.reports import StateRestoreListener
 from streams.runtime.tasks.assembly import topology_to_run
 from streams.runtime.threads.thread_state import ThreadMetadata, ThreadState
+from streams.shadow.clients import as_shadow
 from streams.version import __version__
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ class KafkaStreams:
         parts = ApplicationParts(
             topology=self.topology,
             config=self.config,
-            clients=clients or _librdkafka(platform.clock),
+            clients=as_shadow(clients or _librdkafka(platform.clock), self.topology, self.config, platform.clock),
             platform=platform,
             metrics=thread_metrics_registry(self.config, platform.clock),
             endpoint=self.config.application_server or None,

@@ -21,6 +21,7 @@ from streams.cli.output.logs_options import configure_logs
 from streams.cli.output.terminal import say
 from streams.cli.registry import commands as registry
 from streams.cli.run import command as run
+from streams.cli.shadow import command as shadow
 from streams.cli.spark import commands as spark
 from streams.cli.stored import commands as state
 from streams.cli.top import command as top_view
@@ -107,6 +108,7 @@ def parser(words: Sequence[str] | None = None) -> CommandParser:
     for command in (run, top_view, trial, describe, config_show, doctor):
         command.add_parser(commands)
     cluster.add_parser(commands, words)
+    shadow.add_parser(commands)
     for group in (dlq, state, registry, spark):
         group.add_parser(commands, filled=words is None or not {group.NAME, completion.NAME}.isdisjoint(words))
     for command in (demo, completion):

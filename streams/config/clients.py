@@ -74,6 +74,11 @@ def main_consumer(config: StreamsConfig, client_id: str, group_instance_id: str 
     return found
 
 
+def reads_inputs(settings: Mapping[str, Any]) -> bool:
+    """Returns whether settings are those of :func:`main_consumer`."""
+    return "partition.assignment.strategy" in settings
+
+
 def restore_consumer(config: StreamsConfig, client_id: str) -> dict[str, Any]:
     """Returns the settings of the consumer that reads changelogs. It joins no group; the client wants a group id all
     the same."""

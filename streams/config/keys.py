@@ -445,6 +445,23 @@ KEYS: tuple[Key, ...] = (
         WORKS,
         "at start, task directories not used for longer are removed; -1 keeps them",
     ),
+    Key(
+        "shadow.of",
+        "shadow_of",
+        "",
+        WORKS,
+        "makes the application a shadow of the one with this id: it reads as far as that one has committed, and its"
+        " results do not reach the topics of its sinks ([a live shadow](blue-green.md#a-live-shadow)); a setting of"
+        " this library",
+    ),
+    Key(
+        "shadow.sinks",
+        "shadow_sinks",
+        "topics",
+        WORKS,
+        "where the results of a shadow go: `topics` is `<application.id>-<topic>-shadow` for each output topic,"
+        " `nowhere` sends none; a setting of this library",
+    ),
     Key("state.dir", "state_dir", "${XDG_STATE_HOME:-~/.local/state}/streams", WORKS, "root of the state directories"),
     Key(
         "state.on.damage",

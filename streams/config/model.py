@@ -161,6 +161,11 @@ class StreamsConfig(BaseModel):
     ] = "fail"
     """The treatment of a record whose time is further ahead of the clock."""
 
+    shadow_of: Annotated[str | None, PlainValidator(values.optional(values.application_id))] = None
+    """The application id of the one whose shadow this one is; ``None`` if it is none."""
+    shadow_sinks: Annotated[Literal["topics", "nowhere"], PlainValidator(values.one_of("topics", "nowhere"))] = "topics"
+    """The place of a shadow's results."""
+
     state_dir: Annotated[Path, PlainValidator(values.path)] = Field(default_factory=values.default_state_dir)
     state_snapshot_dir: Annotated[Path | str | None, PlainValidator(values.optional(values.snapshot_place))] = None
     """A directory or the URL of an object store; ``None`` if every store is restored from its changelog alone."""
@@ -399,6 +404,11 @@ class StreamsConfig(BaseModel):
             problems.append(
                 "state.snapshot.interval.ms is set and state.snapshot.dir is not: set the directory to which snapshots"
                 " are written, one that all workers can read"
+            )
+        if self.shadow_of == self.application_id:
+            problems.append(
+                f"shadow.of is {repr_of(self.shadow_of)}, the application itself: give the shadow an application.id of"
+                " its own"
             )
         limit = self._client("transaction.timeout.ms", self.producer, default=_TRANSACTION_TIMEOUT_MS)
         if self.exactly_once and self.commit_interval_ms > limit:

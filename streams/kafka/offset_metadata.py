@@ -47,6 +47,8 @@ _MOST_MARKS = 400
 _MARKED = "#"
 CLONE = "clone of "
 """The beginning of the id of a handover by which an application is made of another one (`streams state clone`)."""
+PROMOTION = "promotion of "
+"""The beginning of the id of a handover by which a shadow takes the place of an application (`streams shadow`)."""
 
 
 class SkipRule(NamedTuple):

@@ -37,21 +37,26 @@ class Clients:
         return lambda config: Trapped(make(config), count, {of})
 
 
-words = ["state", "clone", *sys.argv[3:]]
+words = sys.argv[3:]
 parsed = parser(words).parse_args(words)
 sys.exit(parsed.command(parsed, clients=Clients()))
 """
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
+@pytest.mark.parametrize(
+    ("guarantee", "protocol"),
+    [("exactly_once_v2", "classic"), ("at_least_once", "classic"), ("exactly_once_v2", "streams")],
+)
 def test_a_clone_goes_on_where_a_killed_worker_ended(
-    guarantee: str, kafka: str, topics: Topics, workers: Workers, tmp_path: Path
+    guarantee: str, protocol: str, kafka: str, topics: Topics, workers: Workers, tmp_path: Path
 ) -> None:
     """Its transactions are open, and repartition records are unread, when the clone begins; the clone is killed, too.
 
     At least once, the words since the last commit are counted again, as by the former application itself."""
     session = {"consumer_session_timeout_ms": 6000, "consumer_heartbeat_interval_ms": 500}
+    if protocol == "streams":  # whose sessions the broker has settings for
+        session = {"group_protocol": "streams"}
     counting = Counting(topics, workers, guarantee, **session, transaction_timeout_ms=10_000)
     with topics.reader(counting.output) as reader:
         worker = counting.start()
@@ -63,8 +68,9 @@ def test_a_clone_goes_on_where_a_killed_worker_ended(
         env |= {"INPUTS": counting.input, "OUTPUT": counting.output, "VERSION": "1"}
         options = ["word_count:topology", "--application-id", workers.application, "--as", clone, "--wait"]
         options += ["--bootstrap-servers", kafka, "-c", f"processing.guarantee={guarantee}"]
+        options += ["-c", f"group.protocol={protocol}"]
         for of, left in (("commit_transaction", 0), ("commit", 1), ("commit", 1)):
-            command = [sys.executable, "-c", KILLED, of, str(left), *options]
+            command = [sys.executable, "-c", KILLED, of, str(left), "state", "clone", *options]
             killed = subprocess.run(command, env=env, timeout=120, check=False, capture_output=True, text=True)
             assert killed.returncode == -9, killed.stderr
         command = [sys.executable, "-m", "streams", "state", "clone", *options]

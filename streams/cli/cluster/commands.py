@@ -1,4 +1,4 @@
-"""The commands on a cluster: `streams topics`, `produce`, `consume`, `groups`, `recommend`, `shadow` and `reset`."""
+"""The commands on a cluster: `streams topics`, `produce`, `consume`, `groups`, `recommend` and `reset`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ _HELPS = {
     "consume": "print the records of a topic of an application",
     "groups": "show the members, tasks and lags of an application",
     "recommend": "say how many workers an application needs",
-    "shadow": "run a new version in memory, on the state and records of the one in production, and compare both",
     "reset": "have an application process its input again",
 }
 

@@ -87,6 +87,11 @@ class ClusterConnection:
         self._client_id = f"{config.application_id}-cli"
         self._clients = clients if clients is not None else _reachable(config, self._client_id)
 
+    @property
+    def clients(self) -> KafkaClients:
+        """Makes the clients."""
+        return self._clients
+
     @contextmanager
     def admin(self) -> Iterator[Admin]:
         """Makes an admin client, and closes it."""

@@ -14,7 +14,7 @@ Each step may be killed, and is done or gone on with by the next call
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -45,6 +45,20 @@ _KEPT = ("max.message.bytes",)
 """Settings of the former topics that the new ones get, besides those with which they are made."""
 
 
+class Handover(NamedTuple):
+    """Holds the words of one kind of copy: those of its notes and errors."""
+
+    note: str
+    """The beginning of the note of a committed offset; the id of the former application follows."""
+    done: str
+    again: str
+    other: str
+    """The words for what to do about a new application that has workers."""
+
+
+CLONING = Handover(CLONE, "cloned", "clone again", "give another id by --as")
+
+
 class CopiedPartition(NamedTuple):
     """A partition that is copied, and the one that it is copied to."""
 
@@ -67,6 +81,7 @@ class ClonePlan:
     """The internal topics of the new application that do not exist yet."""
     unlogged: tuple[str, ...]
     """Stores without a changelog, which begin empty."""
+    handover: Handover = CLONING
 
     @property
     def group(self) -> str:
@@ -75,7 +90,7 @@ class ClonePlan:
 
     @property
     def note(self) -> str:
-        return f"{CLONE}{self.source}"
+        return f"{self.handover.note}{self.source}"
 
     def renamed(self, topic: str) -> str:
         """Returns the name that an internal topic has in the new application."""
@@ -93,9 +108,18 @@ class ClonePlan:
                     )
 
 
-def plan_clone(topology: Topology, config: StreamsConfig, clone: StreamsConfig, admin: Admin) -> ClonePlan:
+def plan_clone(
+    topology: Topology,
+    config: StreamsConfig,
+    clone: StreamsConfig,
+    admin: Admin,
+    handover: Handover = CLONING,
+    *,
+    replaces: bool = False,
+) -> ClonePlan:
     """Returns the plan for the topics that exist. Changes nothing.
 
+    :param replaces: the internal topics of the new application are made again, those that exist too.
     :raises MissingTopicError: if an input does not exist.
     :raises TopologyError: if an internal topic of either application has another number of partitions than is needed.
     """
@@ -114,26 +138,16 @@ def plan_clone(topology: Topology, config: StreamsConfig, clone: StreamsConfig, 
         repartitions=(),
         new_topics=(),
         unlogged=tuple(sorted(name for one in tasks for name in one.stores if name not in one.changelogs)),
+        handover=handover,
     )
-    for one in tasks:
-        for store in one.source_changelogs:
-            if one.changelogs[store] in one.repartition_topics:
-                raise CannotRun(
-                    f"store {store!r} is restored from repartition topic {one.changelogs[store]!r}, of which a clone"
-                    " has unread records only: give the store a changelog of its own"
-                )
-    names = {plan.renamed(name): name for name in counts}
-    missing = check_existing_topics({new: counts[name] for new, name in names.items()}, existing)
-    known = internal_topics(topology, clone.dotted())
-    found = admin.topic_settings([name for name in counts if name not in absent])
-    topics = [
-        NewTopic(
-            name=new,
-            partitions=counts[names[new]],
-            replication_factor=clone.replication_factor,
-            configs=_settings(known[new].created_with, found.get(names[new], {})),
-        )
-        for new in missing
+    _refuse_uncopied(tasks)
+    left = {} if replaces else existing
+    missing = check_existing_topics({plan.renamed(name): count for name, count in counts.items()}, left)
+    former = admin.topic_settings([name for name in counts if name not in absent])
+    new_topics = [
+        _new_topic(plan.renamed(name), count, former.get(name, {}), clone, topology)
+        for name, count in counts.items()
+        if plan.renamed(name) in missing
     ]
     read = {topic for one in tasks for topic in one.repartition_topics}
     copied = [
@@ -145,7 +159,30 @@ def plan_clone(topology: Topology, config: StreamsConfig, clone: StreamsConfig, 
         plan,
         changelogs=tuple(one for one in copied if one.source.topic not in read),
         repartitions=tuple(one for one in copied if one.source.topic in read),
-        new_topics=tuple(topics),
+        new_topics=tuple(new_topics),
+    )
+
+
+def _refuse_uncopied(tasks: Iterable[TaskPlan]) -> None:
+    """Refuses stores whose rows are in topics that are not copied whole."""
+    for one in tasks:
+        for store in one.source_changelogs:
+            if one.changelogs[store] in one.repartition_topics:
+                raise CannotRun(
+                    f"store {store!r} is restored from repartition topic {one.changelogs[store]!r}, of which a clone"
+                    " has unread records only: give the store a changelog of its own"
+                )
+
+
+def _new_topic(
+    name: str, partitions: int, former: Mapping[str, str], clone: StreamsConfig, topology: Topology
+) -> NewTopic:
+    made_with = internal_topics(topology, clone.dotted())[name].created_with
+    return NewTopic(
+        name=name,
+        partitions=partitions,
+        replication_factor=clone.replication_factor,
+        configs=_settings(made_with, former),
     )
 
 
@@ -200,6 +237,11 @@ class Clone:
         self._ids: dict[str, str] = {}
         self.done = ClonedState()
 
+    @property
+    def plan(self) -> ClonePlan:
+        """The topics that it copies."""
+        return self._plan
+
     # ------------------------------------------------------------------ checks
 
     def members(self) -> list[str]:
@@ -215,14 +257,14 @@ class Clone:
         found = self._source.committed([one.source for _, one in self._existing_inputs()])
         if not found:
             raise StreamsError(
-                f"application {source!r} cannot be cloned: its group has no committed offset of the topics that this"
-                " topology reads. Name the topology that it runs, and its id by --application-id"
+                f"application {source!r} cannot be {self._plan.handover.done}: its group has no committed offset of the"
+                " topics that this topology reads. Name the topology that it runs, and its id by --application-id"
             )
         for place, one in found.items():
             if (handover := TopicPartitionMetadata.decode(one.metadata).handover) is not None:
                 raise StreamsError(
-                    f"application {source!r} cannot be cloned: the committed offset of {place} says that the handover"
-                    f" {handover!r} to it was begun and is not complete. Complete that first"
+                    f"application {source!r} cannot be {self._plan.handover.done}: the committed offset of {place} says"
+                    f" that the handover {handover!r} to it was begun and is not complete. Complete that first"
                 )
         return found
 
@@ -261,7 +303,7 @@ class Clone:
         if members:
             raise StreamsError(
                 f"application {self._plan.clone!r} runs: its group has members ({', '.join(members[:3])}). Stop its"
-                " workers first, or give another id by --as"
+                f" workers first, or {self._plan.handover.other}"
             )
 
     # ------------------------------------------------------------------ steps
@@ -277,10 +319,13 @@ class Clone:
         self._ids = self._admin.topic_ids({place.topic for one in pairs for place in one} | self._input_topics())
         self._read_progress(pairs)
         self._refuse_filled(pairs)
-        note = TopicPartitionMetadata(handover=self._plan.note).encode()
-        committed = self.committed()
-        self._commit({self._to(place): OffsetAndMetadata(0, note) for place in committed})
+        self.mark_incomplete()
         self._begin_progress(dict.fromkeys(self._plan.changelogs, 0))
+
+    def mark_incomplete(self) -> None:
+        """Commits the note of a handover that is not complete for each input."""
+        note = TopicPartitionMetadata(handover=self._plan.note).encode()
+        self._commit({self._to(place): OffsetAndMetadata(0, note) for place in self.committed()})
 
     def copy_changelogs(self, producer: Producer) -> int:
         """Copies what the changelogs have and the new ones lack; returns how many records that were."""
@@ -326,7 +371,7 @@ class Clone:
             if self._clock.monotonic() > until:
                 raise RetryableError(
                     f"a transaction of application {self._plan.source!r} is open in {min(still_open)} and does not"
-                    " end: is a worker running that is not in the group? Stop it, and clone again"
+                    f" end: is a worker running that is not in the group? Stop it, and {self._plan.handover.again}"
                 )
             self._clock.wait(PAUSE_S)
 
@@ -349,8 +394,9 @@ class Clone:
             start = committed[one.source].offset if one.source in committed else begin
             if start < begin and begin < ends[one.source]:
                 raise StreamsError(
-                    f"application {plan.source!r} cannot be cloned: records of {one.source} from offset {start} to"
-                    f" {begin} were deleted before it has read them, and its workers would refuse to start, too"
+                    f"application {plan.source!r} cannot be {plan.handover.done}: records of {one.source} from offset"
+                    f" {start} to {begin} were deleted before it has read them, and its workers would refuse to start,"
+                    " too"
                 )
             starts[one] = max(start, begin)
         self._begin_progress(starts)
@@ -411,7 +457,7 @@ class Clone:
             if found.get(place) != one:
                 raise StreamsError(
                     f"the committed offset of {place} of application {self._plan.clone!r} is not the one that was"
-                    " committed: another process has changed it. Stop it, and clone again"
+                    f" committed: another process has changed it. Stop it, and {self._plan.handover.again}"
                 )
 
     # ------------------------------------------------------------------ progress

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from processor_api.errors import BootstrapIncompleteError, StateError, StreamsError
 from processor_api.task_id import TaskId, TopicPartition
-from streams.kafka.offset_metadata import CLONE
+from streams.kafka.offset_metadata import CLONE, PROMOTION
 
 E = TypeVar("E", bound=StreamsError)
 
@@ -45,6 +45,17 @@ def handover_is_open(task: TaskId | None, application: str, name: str, at: Topic
             " rows",
             f"Run `streams state clone APP --as {application}` again until it reports success, then start the workers;"
             " to give it up, reset the application by `streams reset`",
+            at,
+            offset,
+        )
+    if name.startswith(PROMOTION):
+        shadow = name.removeprefix(PROMOTION)
+        return _refusal(
+            BootstrapIncompleteError,
+            task,
+            f"the {name} to application {application!r} was begun and is not complete: changelogs may lack rows",
+            f"Run `streams shadow NEW --against APP --id {shadow} --promote` again until it reports success, then start"
+            " the workers of the new version; to give it up, reset the application by `streams reset`",
             at,
             offset,
         )

@@ -1,4 +1,4 @@
-"""`streams shadow`: runs a new version beside the one in production, on the same state and records, and compares both.
+"""Runs a new version and the one in production in memory, on the same state and records, and compares both.
 
 State and records are read from the cluster into a broker in memory for each version. Nothing is written to the cluster,
 and the application may run (docs/decisions/command-line-and-settings.md, "A shadow runs in memory").
@@ -7,8 +7,6 @@ and the application may run (docs/decisions/command-line-and-settings.md, "A sha
 from __future__ import annotations
 
 import argparse
-import copy
-import json
 import tempfile
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping
@@ -20,18 +18,22 @@ from typing import TYPE_CHECKING, Any
 from processor_api.clock import Clock, SystemClock
 from processor_api.errors import StreamsError
 from processor_api.task_id import TopicPartition
-from processor_api.topology.layout import differences, layout_of
 from processor_api.topology.nodes import SinkNode, SourceNode
 from processor_api.topology.topology import Topology
-from streams.cli.cluster.connection import ClusterConnection, Target, partitions_of, target_of
-from streams.cli.cluster.topic_formats import TopicFormat, format_of
-from streams.cli.command_parser import add_with_examples
-from streams.cli.output.failures import CLEAN, FAILED, CannotRun, described
-from streams.cli.output.terminal import counted, json_text, say, say_error, table
-from streams.cli.settings_options import add_settings_options, given_settings
-from streams.cli.topology_function import APP_HELP, load_topology, named_app
-from streams.serdes.times import duration_ms
-from streams.serdes.values import as_text
+from streams.cli.cluster.connection import ClusterConnection, partitions_of
+from streams.cli.cluster.topic_formats import format_of
+from streams.cli.output.failures import CLEAN, FAILED, described
+from streams.cli.output.terminal import counted, json_text, say, say_error
+from streams.cli.shadow.comparison import (
+    LEFT_OUT,
+    ComparedVersion,
+    RunResults,
+    VersionDifferences,
+    pairs,
+    plan_of,
+    rows,
+    versions_of,
+)
 
 if TYPE_CHECKING:
     from streams.config import StreamsConfig
@@ -41,61 +43,19 @@ if TYPE_CHECKING:
     from streams.testing import EmbeddedKafka
 
 PAUSE_S, LINE_S = 0.05, 30.0
-MOST_RECORDS, FLUSHED = 1_000_000, 10_000
-LEFT_OUT = ("http.listen", "state.snapshot.dir", "state.snapshot.interval.ms", "group.protocol", "group.instance.id")
-"""Settings of the application that its shadow does not have."""
-_EXAMPLES = """
-examples:
-  streams shadow new.py --against app.py
-  streams shadow new.py --against app.py --for 10m --json
-"""
+FLUSHED = 10_000
 
 
-def add_parser(commands: Any, help_text: str) -> None:
-    parser = add_with_examples(
-        commands,
-        "shadow",
-        help_text,
-        _EXAMPLES,
-        "Reads the state of the application APP, and the records that come for it in a time, into memory; runs APP and"
-        " NEW there on the same state and records; and prints in which rows of tables and results they differ. Nothing"
-        " is written to the cluster, and APP may run. Functions of both are called, with whatever they do outside of"
-        " Kafka. Exit status: 1 if there are differences, or one of the versions fails, else 0.",
-    )
-    parser.add_argument("new", metavar="NEW", help=f"the new version: {APP_HELP}")
-    parser.add_argument("--against", dest="topology", metavar="APP", required=True, help="the version in production")
-    parser.add_argument(
-        "--for",
-        dest="duration",
-        metavar="DURATION",
-        default="1m",
-        help="how long to gather records, such as 10m; 0s for those that APP has not read (default: %(default)s)",
-    )
-    parser.add_argument("--limit", metavar="N", type=int, default=20, help="print N differences of each (default: 20)")
-    parser.add_argument(
-        "--most-records",
-        metavar="N",
-        type=int,
-        default=MOST_RECORDS,
-        help="refuse to read more into memory (default: %(default)s)",
-    )
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    add_settings_options(parser)
-    parser.set_defaults(command=run)
+def run(arguments: argparse.Namespace, gathering_s: float, clients: KafkaClients | None, clock: Clock) -> int:
+    """Runs both versions and prints in what they differ; returns the exit status.
 
-
-def run(arguments: argparse.Namespace, *, clients: KafkaClients | None = None, clock: Clock | None = None) -> int:
-    """Runs both versions and prints in what they differ; returns the exit status."""
-    clock = clock or SystemClock()
-    try:
-        gathering_s = duration_ms(arguments.duration) / 1000
-    except ValueError as error:
-        raise CannotRun(f"--for {error}") from None
-    versions = _versions(arguments)
+    :param gathering_s: how long to gather records.
+    """
+    versions = versions_of(arguments)
     old = versions[0].target
     connection = ClusterConnection(old.config, clients)
     with connection.admin() as admin, connection.consumer(group=old.config.application_id) as reader:
-        plans = [_plan(version, admin) for version in versions]
+        plans = [plan_of(version, admin) for version in versions]
         gathering = _Gathering(versions, plans, admin, reader, arguments.most_records)
         gathering.read_state()
         if not arguments.json:
@@ -106,59 +66,12 @@ def run(arguments: argparse.Namespace, *, clients: KafkaClients | None = None, c
     for version, plan in zip(versions, plans, strict=True):
         say_error(f"running {version.name} on {counted(gathering.count, 'record')}")
         found.append(_Run(version, plan, gathering.topics, clock).results())
-    comparison = _Comparison(versions, found)
+    comparison = VersionDifferences(versions, found)
     if arguments.json:
-        say(json_text(comparison.as_json(gathering.count)))
+        say(json_text(comparison.as_json(records=gathering.count)))
     else:
         comparison.show(arguments.limit)
     return FAILED if comparison.differs else CLEAN
-
-
-# ------------------------------------------------------------------ the versions
-
-
-@dataclass(frozen=True)
-class _ComparedVersion:
-    """One of the two versions."""
-
-    name: str
-    """The name as it was given."""
-    target: Target
-
-    @property
-    def topology(self) -> Topology:
-        return self.target.known_topology()
-
-
-def _versions(arguments: argparse.Namespace) -> tuple[_ComparedVersion, _ComparedVersion]:
-    from streams.config import StreamsConfig
-
-    old = target_of(arguments)
-    if not old.has_id:
-        raise CannotRun("the application has no id: name it by --application-id")
-    apps = named_app(arguments.topology), named_app(arguments.new)
-    if apps[0].module == apps[1].module and apps[0].folder != apps[1].folder:
-        raise CannotRun(
-            f"both versions are modules of the name {apps[0].module!r}, and a process imports a name once: give one of"
-            " the files another name"
-        )
-    other = copy.copy(arguments)
-    other.topology = arguments.new
-    settings = {**given_settings(other, derives_id=True).settings, "application.id": old.config.application_id}
-    config = StreamsConfig.of(settings)
-    topology = load_topology(arguments.new, lambda: config)
-    return _ComparedVersion(arguments.topology, old), _ComparedVersion(
-        arguments.new, Target(config, topology, arguments.new, True)
-    )
-
-
-def _plan(version: _ComparedVersion, admin: Admin) -> tuple[TaskPlan, ...]:
-    from streams.app.topics import TopicFitter
-    from streams.runtime.plan.task_plan import plan_tasks
-
-    config, topology = version.target.config, version.topology
-    fitter = TopicFitter(topology, config, config.dotted(), admin)
-    return plan_tasks(topology, config.dotted(), fitter.readable(fitter.existing()))
 
 
 # ------------------------------------------------------------------ state and records of the cluster
@@ -189,7 +102,7 @@ class _Gathering:
 
     def __init__(
         self,
-        versions: Collection[_ComparedVersion],
+        versions: Collection[ComparedVersion],
         plans: Collection[tuple[TaskPlan, ...]],
         admin: Admin,
         reader: Consumer,
@@ -268,7 +181,7 @@ class _Gathering:
                 topic.metadata[place.partition] = TopicPartitionMetadata.decode(one.metadata)
 
 
-def _internal_configs(versions: Iterable[_ComparedVersion]) -> dict[str, Mapping[str, str]]:
+def _internal_configs(versions: Iterable[ComparedVersion]) -> dict[str, Mapping[str, str]]:
     from streams.kafka.topics.internal import internal_topics
 
     return {
@@ -280,31 +193,17 @@ def _internal_configs(versions: Iterable[_ComparedVersion]) -> dict[str, Mapping
 
 # ------------------------------------------------------------------ a run in memory
 
-Rows = dict[str, Any]
-"""Values as JSON has them, by the text of their key."""
-
-
-@dataclass
-class _RunResults:
-    """The tables and results of a version, once it has processed all records."""
-
-    tables: dict[str, Rows] = field(default_factory=dict)
-    topics: dict[str, Rows] = field(default_factory=dict)
-    """The values of each key in their order, by output topic."""
-    by_last: set[str] = field(default_factory=set)
-    """The topics of which only the last value of each key is compared."""
-
 
 class _Run:
     """One version on a broker in memory."""
 
     def __init__(
-        self, version: _ComparedVersion, plan: tuple[TaskPlan, ...], topics: Mapping[str, _ReadTopic], clock: Clock
+        self, version: ComparedVersion, plan: tuple[TaskPlan, ...], topics: Mapping[str, _ReadTopic], clock: Clock
     ) -> None:
         self._version, self._plan, self._topics, self._clock = version, plan, topics, clock
         self._id = version.target.config.application_id
 
-    def results(self) -> _RunResults:
+    def results(self) -> RunResults:
         """Runs the version until it has read everything.
 
         :raises StreamsError: if it fails.
@@ -398,27 +297,23 @@ class _Run:
         ends = group.end_offsets(places)
         return sum(ends[place] - (committed[place].offset if place in committed else 0) for place in places)
 
-    def _read(self, kafka: EmbeddedKafka, outputs: Iterable[str]) -> _RunResults:
-        from state.registry.kinds import kind_of
-        from state.write_buffer.changelog_form import ChangelogForm
-
-        found, topology = _RunResults(), self._version.topology
-        compared = {ChangelogForm.KEYS, ChangelogForm.WINDOWS, ChangelogForm.SESSIONS, ChangelogForm.LISTS}
-        logged = {store: topic for one in self._plan for store, topic in one.changelogs.items()}
-        for store, topic in sorted(logged.items()):
-            builder = topology.stores[store]
-            if kind_of(builder).changelog_form in compared and not builder.supplier.parameters.get("retain_duplicates"):
-                rows = _pairs(kafka, topic, format_of(self._version.target, store))
-                found.tables[store] = {key: value for key, value in dict(rows).items() if value is not None}
-        for topic in outputs:
-            values = found.topics[topic] = {}
-            if _depends_on_arrival(topology, topic):
-                found.by_last.add(topic)
-            for key, value in _pairs(kafka, topic, format_of(self._version.target, topic)):
-                kept = values.setdefault(key, [])
-                if topic in found.by_last:
-                    kept.clear()
-                kept.append(value)
+    def _read(self, kafka: EmbeddedKafka, outputs: Iterable[str]) -> RunResults:
+        topology = self._version.topology
+        reader = kafka.clients.consumer({"isolation.level": "read_committed", "enable.partition.eof": True})
+        counts = {name: len(topic.partitions) for name, topic in kafka.broker.topics.items()}
+        try:
+            found = RunResults(rows(reader, self._version, self._plan, counts))
+            for topic in outputs:
+                values = found.topics[topic] = {}
+                if _depends_on_arrival(topology, topic):
+                    found.by_last.add(topic)
+                for key, value in pairs(reader, topic, counts[topic], format_of(self._version.target, topic)):
+                    kept = values.setdefault(key, [])
+                    if topic in found.by_last:
+                        kept.clear()
+                    kept.append(value)
+        finally:
+            reader.close()
         return found
 
 
@@ -448,122 +343,7 @@ def _as_loaded(topic: _ReadTopic, partition: int) -> str:
     return replace(noted, topic_id=None, changelogs=frozenset(), handed_over=None, handover=None, skip=skip).encode()
 
 
-def _pairs(kafka: EmbeddedKafka, topic: str, form: TopicFormat) -> Iterable[tuple[str, Any]]:
-    """Yields the keys of a topic's records as text, with the values as JSON has them."""
-    from streams.kafka.record_ranges import read_ranges
-
-    reader = kafka.clients.consumer({"isolation.level": "read_committed", "enable.partition.eof": True})
-    try:
-        places = [TopicPartition(topic, n) for n in range(len(kafka.broker.topic(topic).partitions))]
-        for message in read_ranges(reader, {place: (0, end) for place, end in reader.end_offsets(places).items()}):
-            key, value = message.key(), message.value()
-            yield (
-                json.dumps(None if key is None else _readable(form.read_key, key), sort_keys=True, default=str),
-                None if value is None else _readable(form.read_value, value),
-            )
-    finally:
-        reader.close()
-
-
-def _readable(read: Any, data: bytes) -> Any:
-    try:
-        return read(data)
-    except Exception:  # its bytes are compared
-        return {"bytes": data.hex()}
-
-
-# ------------------------------------------------------------------ the comparison
-
-
-class _Comparison:
-    """Holds in what the tables and results of two versions differ."""
-
-    def __init__(self, versions: tuple[_ComparedVersion, _ComparedVersion], found: Collection[_RunResults]) -> None:
-        self._names = [one.name for one in versions]
-        self._layout = differences(*(layout_of(one.topology) for one in versions))
-        old, new = found
-        self._compared = [
-            *_compared("table", "row", old.tables, new.tables),
-            *_compared("topic", "key", old.topics, new.topics),
-        ]
-        self._by_last = old.by_last | new.by_last
-
-    @property
-    def differs(self) -> bool:
-        """Whether there is any difference in rows or results."""
-        return any(one.keys or one.only for one in self._compared)
-
-    def show(self, limit: int) -> None:
-        """Prints the differences.
-
-        :param limit: how many of each table and topic.
-        """
-        for difference in self._layout:
-            say(f"layout: {difference.text}")
-        for one in self._compared:
-            last = ", by the last result of each" if one.what == "topic" and one.name in self._by_last else ""
-            say(f"{one.text(self._names)}{last}")
-            if one.keys:
-                rows = [(key, *(_cell(side.get(key)) for side in one.sides)) for key in one.keys[:limit]]
-                table(("KEY", *self._names), rows)
-            if len(one.keys) > limit:
-                say(f"and {len(one.keys) - limit} more (--limit)")
-        say("there are differences" if self.differs else "no differences")
-
-    def as_json(self, records: int) -> dict[str, Any]:
-        """Returns everything for a program."""
-        return {
-            "versions": self._names,
-            "records": records,
-            "layout": [one.text for one in self._layout],
-            "differ": self.differs,
-            "compared": [one.as_json(self._names) for one in self._compared],
-        }
-
-
-@dataclass(frozen=True)
-class _Compared:
-    """Compares one table or topic of both versions."""
-
-    what: str
-    name: str
-    unit: str
-    sides: tuple[Rows, Rows]
-    only: int | None
-    """The version that has it, if only one does."""
-    keys: list[str]
-    """The keys whose rows or results differ."""
-
-    def text(self, names: list[str]) -> str:
-        if self.only is not None:
-            return f"{self.what} {self.name}: only in {names[self.only]}"
-        both = len(self.sides[0].keys() | self.sides[1].keys())
-        return f"{self.what} {self.name}: {len(self.keys)} of {counted(both, self.unit)} differ"
-
-    def as_json(self, names: list[str]) -> dict[str, Any]:
-        rows = [
-            {"key": json.loads(key), "values": [side.get(key) for side in self.sides]}
-            for key in ([] if self.only is not None else self.keys)
-        ]
-        only = None if self.only is None else names[self.only]
-        return {"kind": self.what, "name": self.name, "only": only, "differences": rows}
-
-
-def _compared(what: str, unit: str, old: Mapping[str, Rows], new: Mapping[str, Rows]) -> list[_Compared]:
-    found = []
-    for name in sorted(old.keys() | new.keys()):
-        only = 1 if name not in old else 0 if name not in new else None
-        sides = old.get(name, {}), new.get(name, {})
-        keys = sorted(key for key in sides[0].keys() | sides[1].keys() if sides[0].get(key) != sides[1].get(key))
-        found.append(_Compared(what, name, unit, sides, only, [] if only is not None else keys))
-    return found
-
-
-def _cell(value: Any) -> str:
-    return "none" if value is None else as_text(value)
-
-
-def _say_begin(versions: Collection[_ComparedVersion], gathering: _Gathering, duration: str) -> None:
+def _say_begin(versions: Collection[ComparedVersion], gathering: _Gathering, duration: str) -> None:
     old, new = versions
     say(
         f"shadow of {old.name} by {new.name}: {counted(gathering.state_records, 'record')} of changelogs read;"

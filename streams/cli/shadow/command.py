@@ -1,0 +1,88 @@
+"""`streams shadow`: a new version beside the one in production, in memory or live."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from processor_api.clock import Clock, SystemClock
+from streams.cli.command_parser import add_with_examples
+from streams.cli.output.failures import CannotRun
+from streams.cli.settings_options import add_settings_options
+from streams.cli.topology_function import APP_HELP
+
+if TYPE_CHECKING:
+    from streams.kafka.ports import KafkaClients
+
+MOST_RECORDS = 1_000_000
+_EXAMPLES = """
+examples:
+  streams shadow new.py --against app.py
+  streams shadow new.py --against app.py --for 10m --json
+  streams shadow new.py --against app.py --id shop-green
+  streams shadow new.py --against app.py --id shop-green --promote
+"""
+
+
+def add_parser(commands: Any) -> None:
+    parser = add_with_examples(
+        commands,
+        "shadow",
+        "compare a new version with the one in production, and put it in its place",
+        _EXAMPLES,
+        "Reads the state of the application APP, and the records that come for it in a time, into memory; runs APP and"
+        " NEW there on the same state and records; and prints in which rows of tables and results they differ. Nothing"
+        " is written to the cluster, and APP may run. Functions of both are called, with whatever they do outside of"
+        " Kafka. With --id it is about a live shadow: NEW as an application of its own, with the setting shadow.of."
+        " Exit status: 1 if there are differences, or one of the versions fails, or it is refused, else 0.",
+    )
+    parser.add_argument("new", metavar="NEW", help=f"the new version: {APP_HELP}")
+    parser.add_argument("--against", dest="topology", metavar="APP", required=True, help="the version in production")
+    parser.add_argument(
+        "--for",
+        dest="duration",
+        metavar="DURATION",
+        default="1m",
+        help="how long to gather records, such as 10m; 0s for those that APP has not read (default: %(default)s)",
+    )
+    live = parser.add_argument_group("a live shadow")
+    live.add_argument(
+        "--id",
+        metavar="ID",
+        help="the application id of a live shadow of APP, whose tables are compared with those of APP; with it --for is"
+        " how long to wait until both are at the same offsets",
+    )
+    what = live.add_mutually_exclusive_group()
+    what.add_argument("--promote", action="store_true", help="give its state and offsets to APP; nothing may run")
+    what.add_argument("--delete-topics", action="store_true", help="delete its shadow topics")
+    live.add_argument(
+        "--dry-run", action="store_true", help="show what is left to do for --promote, and change nothing"
+    )
+    parser.add_argument("--limit", metavar="N", type=int, default=20, help="print N differences of each (default: 20)")
+    parser.add_argument(
+        "--most-records",
+        metavar="N",
+        type=int,
+        default=MOST_RECORDS,
+        help="refuse to read more into memory (default: %(default)s)",
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_settings_options(parser)
+    parser.set_defaults(command=run)
+
+
+def run(arguments: argparse.Namespace, *, clients: KafkaClients | None = None, clock: Clock | None = None) -> int:
+    """Does what the options ask for; returns the exit status."""
+    from streams.cli.shadow import in_memory, live
+    from streams.serdes.times import duration_ms
+
+    clock = clock or SystemClock()
+    try:
+        wait_s = duration_ms(arguments.duration) / 1000
+    except ValueError as error:
+        raise CannotRun(f"--for {error}") from None
+    if arguments.id is not None:
+        return live.run(arguments, wait_s, clients, clock)
+    if arguments.promote or arguments.delete_topics or arguments.dry_run:
+        raise CannotRun("--promote, --delete-topics and --dry-run are about a live shadow: name it by --id")
+    return in_memory.run(arguments, wait_s, clients, clock)

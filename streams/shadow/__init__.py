@@ -1,0 +1,1 @@
+"""An application as the shadow of another one."""
