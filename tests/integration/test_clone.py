@@ -1,4 +1,4 @@
-"""A clone and a shadow of an application on a real broker: a worker and the clone are killed, each word counts once."""
+"""Clones and shadows of an application on a real broker: workers and commands are killed, each word counts once."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AclOperation, ResourceType
 
 from integration_support.counting import PARTITIONS, WORDS, Counting
+from integration_support.secured_broker import Rights, SecuredListeners
 from integration_support.topics import Topics
 from integration_support.workers import APPS, ROOT, Workers
 from waiting import wait_until
@@ -130,3 +134,126 @@ def test_a_shadow_runs_on_the_state_of_a_running_application(
 
 
 OTHER = 'words = lines.flat_map_values(lambda line: line.split() * (1 + (line == "word-7")))'
+
+
+KILLS = (("commit", 0), ("delete_topics", 0), ("create_topics", 0), ("commit_transaction", 0), ("commit", 2))
+
+
+@pytest.mark.slow
+def test_a_shadow_is_promoted_after_production_was_killed(
+    kafka: str, topics: Topics, workers: Workers, tmp_path: Path
+) -> None:
+    """It follows production, which is killed with open transactions and unread repartition records; so are the
+    promotions. The new version counts one word twice; no other word is lost or counted twice."""
+    session = {"consumer_session_timeout_ms": 6000, "consumer_heartbeat_interval_ms": 500}
+    counting = Counting(topics, workers, **session, transaction_timeout_ms=10_000)
+    other = (APPS / "word_count.py").read_text().replace("words = lines.flat_map_values(str.split)", OTHER)
+    (tmp_path / "other_count.py").write_text(other)
+    shop, green = workers.application, f"{workers.application}-green"
+    paths = f"{tmp_path}:{ROOT}:{APPS}:{ROOT / 'tests' / 'support'}"
+    env = {**os.environ, "PYTHONPATH": paths, "INPUTS": counting.input, "OUTPUT": counting.output, "VERSION": "1"}
+    common = ["--bootstrap-servers", kafka, "-c", "processing.guarantee=exactly_once_v2"]
+    common += ["-c", "commit.interval.ms=100", "-c", f"state.dir={workers.state_dir}"]
+    common += ["-c", "consumer.session.timeout.ms=6000", "-c", "producer.transaction.timeout.ms=10000"]
+    promote = ["shadow", "other_count:topology", "--against", "word_count:topology", "--application-id", shop]
+    promote += ["--id", green, *common, "--promote"]
+
+    def run(*command: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, *command], env=env, timeout=180, check=False, capture_output=True, text=True
+        )
+
+    def unless_it_runs(*command: str) -> subprocess.CompletedProcess[str]:
+        """A process that was killed is a member of its group until its session ends."""
+        found: list[subprocess.CompletedProcess[str]] = []
+
+        def ended() -> bool:
+            found.append(run(*command))
+            return "runs, its group has" not in found[-1].stderr
+
+        wait_until("no worker runs", ended, deadline_s=90)
+        return found[-1]
+
+    with topics.reader(counting.output) as reader:
+        worker = counting.start()
+        counting.send()
+        counting.read_round(reader)
+        worker.stop()
+        done = run(
+            "-m", "streams", "state", "clone", "word_count:topology", "--application-id", shop, "--as", green, *common
+        )
+        assert "done: start workers" in done.stdout, done.stderr
+        state = tmp_path / "green"
+        state.mkdir()
+        with closing(Workers(state, kafka, green)) as shadows:
+            settings = {"processing.guarantee": "exactly_once_v2", "commit.interval.ms": 100, "shadow.of": shop}
+            shadow = shadows.start("other_count:topology", settings=settings, env=env).wait_running()
+            worker = counting.start()
+            counting.send()
+            reader.until("some words are counted", lambda found: list(found.latest.values()).count("2") > 100)
+            worker.kill()
+            shadow.stop()
+        for of, left in KILLS:
+            killed = unless_it_runs("-c", KILLED, of, str(left), *promote)
+            assert killed.returncode == -9, (of, killed.stdout, killed.stderr)
+        done = unless_it_runs("-m", "streams", *promote)
+        assert "done: start workers of the new version" in done.stdout, done.stderr
+        settings.pop("shadow.of")
+        worker = workers.start("other_count:topology", settings=settings, env=env).wait_running()
+        due = {f"word-{number}": "2" for number in range(WORDS) if number != 7}
+        reader.until("the second round is counted", lambda found: due.items() <= found.latest.items())
+        counting.send()
+        due = dict.fromkeys(due, "3") | {"word-7": "5"}
+        reader.until("the third round is counted", lambda found: due.items() <= found.latest.items())
+        worker.stop()
+        reader.to_end()
+    for word, counts in reader.values.items():
+        assert counts == (["1", "2", "3"] if word != "word-7" else counts), (word, counts)
+
+
+@pytest.mark.slow
+def test_the_rights_that_the_page_names_are_enough(
+    secured: SecuredListeners, unique_name: Callable[[str], str], tmp_path: Path
+) -> None:
+    """For a clone by another user than the one of the workers, who may do nothing else."""
+    topics = Topics(secured.bootstrap, unique_name)
+    with closing(Workers(tmp_path, secured.bootstrap, unique_name("app"))) as workers:
+        counting = Counting(topics, workers)
+        with topics.reader(counting.output) as reader:
+            worker = counting.start()
+            counting.send()
+            counting.read_round(reader)
+            worker.stop()
+        shop, new = workers.application, f"new-{workers.application}"
+        login = secured.settings(
+            "SASL_PLAINTEXT", sasl_mechanism="PLAIN", sasl_username="reader", sasl_password="pencil"
+        )
+        settings = [f"{name}={value}" for name, value in login.items() if name != "bootstrap.servers"]
+        command = [sys.executable, "-m", "streams", "state", "clone", "word_count:topology", "--application-id", shop]
+        command += ["--as", new, "--bootstrap-servers", secured.address("SASL_PLAINTEXT")]
+        command += [word for setting in settings for word in ("-c", setting)]
+        env = {**os.environ, "PYTHONPATH": f"{ROOT}:{APPS}", "INPUTS": counting.input, "OUTPUT": counting.output}
+
+        def clone() -> subprocess.CompletedProcess[str]:
+            return subprocess.run(command, env=env, timeout=120, check=False, capture_output=True, text=True)
+
+        refused = clone()
+        assert refused.returncode != 0
+        assert "allow" in refused.stderr, refused.stderr
+        of_first, of_new, of_input = (Rights(secured, name) for name in (shop, new, counting.input))
+        of_first.allow(ResourceType.GROUP, AclOperation.DESCRIBE)
+        for rights in (of_first, of_input):
+            rights.allow(ResourceType.TOPIC, AclOperation.READ)
+        of_new.allow(ResourceType.TOPIC, AclOperation.CREATE, AclOperation.WRITE, AclOperation.READ)
+        of_new.allow(ResourceType.GROUP, AclOperation.READ, AclOperation.DELETE)
+        of_new.allow(ResourceType.TRANSACTIONAL_ID, AclOperation.WRITE)
+        said: list[str] = []
+
+        def made() -> bool:
+            """Rights take a moment to reach the brokers."""
+            done = clone()
+            said.append(done.stderr)
+            return "done: start workers" in done.stdout or "is a complete clone" in done.stdout
+
+        wait_until("the clone is made", made, deadline_s=60, tell=lambda: said[-1])
+        assert len(topics.committed(new, counting.input, PARTITIONS)) == PARTITIONS

@@ -8,17 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import (
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    NewTopic,
-    ResourcePatternType,
-    ResourceType,
-)
+from confluent_kafka.admin import AclOperation, NewTopic, ResourceType
 
-from integration_support.secured_broker import SecuredListeners
+from integration_support.secured_broker import Rights, SecuredListeners
 from integration_support.workers import Workers
 from waiting import wait_until
 from wire_support.fake_broker import CERTIFICATES
@@ -35,20 +27,6 @@ def settings_of(secured: SecuredListeners, **given: Any) -> dict[str, Any]:
     found = secured.settings("SASL_SSL", **login)
     del found["bootstrap.servers"]
     return found
-
-
-class Rights:
-    """Of ``reader``, on what starts with a name."""
-
-    def __init__(self, secured: SecuredListeners, prefix: str) -> None:
-        self.admin = AdminClient({"bootstrap.servers": secured.bootstrap})
-        self._prefix = prefix
-
-    def allow(self, kind: ResourceType, *operations: AclOperation) -> None:
-        pattern = ResourcePatternType.PREFIXED
-        for operation in operations:
-            rule = AclBinding(kind, self._prefix, pattern, "User:reader", "*", operation, AclPermissionType.ALLOW)
-            self.admin.create_acls([rule])[rule].result(30)
 
 
 @pytest.mark.slow

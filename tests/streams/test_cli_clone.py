@@ -409,6 +409,35 @@ def test_a_clone_gives_the_results_of_the_first_application(
     assert len(found["shop"][0]) > 100
 
 
+def test_a_shadow_that_is_promoted_gives_the_results_of_an_application_that_went_on(
+    cli: ClusterCommands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With state of all kinds, which the shadow has from a clone, and from what it has followed."""
+    for name in (*INPUTS, "events", "tables"):
+        monkeypatch.setenv(name.upper(), name)
+        cli.kafka.create_topics(name, partitions=2)
+    text, chance = WHOLE.format(apps=str(APPS)), random.Random(2)
+    files = {name: app(cli, name, "exactly_once_v2", text, BY_TIMES) for name in ("shop", "shop2", "green")}
+    pipe(cli, drawn(chance, 100, 0))
+    run_whole(cli, files["shop"], "shop")
+    for name in ("shop2", "green"):
+        assert clone(cli, files["shop"], name=name).status == 0
+    pipe(cli, drawn(chance, 100, 100))
+    for name in ("shop", "shop2"):
+        run_whole(cli, files[name], name)
+    done = cli.run("shadow", files["green"], "--against", files["shop"], "--id", "green", "--promote")
+    assert done.status == 0, done.err
+    pipe(cli, drawn(chance, 100, 200))
+    found = {}
+    for name in ("shop", "shop2"):
+        before = {topic: ends(cli, topic) for topic in ("events", "tables")}
+        run_whole(cli, files[name], name)
+        rows = [(one.key(), one.value()) for one in records(cli, "tables", before["tables"])]
+        found[name] = sorted(map(repr, content(cli, "events", before["events"]))), dict(rows)
+    assert found["shop2"] == found["shop"]
+    assert len(found["shop"][0]) > 50
+
+
 def run_whole(cli: ClusterCommands, file: str, name: str) -> None:
     application = cli.start(file)
     wait_until("all is processed", lambda: processed(cli, name))

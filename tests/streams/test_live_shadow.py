@@ -235,6 +235,50 @@ def test_nothing_is_promoted_while_one_of_both_runs(cli: ClusterCommands, runs: 
     assert f"application '{runs}' runs, its group has 1 member" in refused.err
 
 
+def test_a_shadow_is_promoted_again_when_it_has_followed_the_new_version(cli: ClusterCommands) -> None:
+    """What the first promotion has noted of its copy says nothing about topics that workers have written to since."""
+    versions = begun(cli)
+    assert killed_at(cli, versions, 1, of="delete_group")
+    assert offsets_of(cli, "shop-clone")
+    send(cli, WORDS)
+    run_until_read(cli, versions.new, "shop")
+    follow(cli, versions)
+    versions.old = versions.new
+    done = promote(cli, versions)
+    assert done.status == 0, done.err
+    check(cli, "shop", "green")
+    again = promote(cli, versions)
+    assert "'green' is promoted to 'shop' already" in again.out
+
+
+def test_inputs_of_one_version_are_said_or_left_as_they_are(cli: ClusterCommands) -> None:
+    """An input that only the new version reads has had its results in shadow topics; the offsets of one that only the
+    old version reads stay, without a note."""
+    both = {"old": COUNT.replace('stream("in")', 'stream(["in", "old"])')}
+    both["new"] = COUNT.replace('stream("in")', 'stream(["in", "new"])')
+    cli.kafka.create_topics("in", "old", "new", "out", partitions=2)
+    versions = Versions.__new__(Versions)
+    versions.old, versions.shadow = (
+        app(cli, "shop", text=both["old"]),
+        app(cli, "green", text=both["new"], after=FOLLOWS),
+    )
+    for name in ("in", "old", "new"):
+        cli.kafka.create_input_topic(name, "string", "string").pipe_key_values(WORDS)
+    run_until_read(cli, versions.old, "shop")
+    assert clone(cli, versions.old, name="green").status == 0
+    green = cli.start(versions.shadow)
+    wait_until("it has read the new input", lambda: sum(len(records(cli, n)) for n in ["green-out-shadow"]) == 40)
+    green.close()
+    done = promote(cli, versions)
+    assert done.status == 0, done.err
+    assert "read by 'green' alone, with results in shadow topics only: new" in done.out
+    offsets = offsets_of(cli, "shop")
+    notes = {place: TopicPartitionMetadata.decode(one.metadata) for place, one in offsets.items()}
+    assert not any(one.handover for one in notes.values())
+    assert sum(offsets[place].offset for place in offsets if place.topic == "old") == 40
+    assert sum(offsets[place].offset for place in offsets if place.topic == "new") == 40
+
+
 # ------------------------------------------------------------------ kills
 
 

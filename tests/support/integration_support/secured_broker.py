@@ -10,7 +10,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
 
 from tools.kafka.broker import HOST, free_ports
 from tools.kafka.quick_broker import QuickBroker
@@ -87,6 +97,20 @@ class SecuredBroker:
         for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
             change = UserScramCredentialUpsertion("user", ScramCredentialInfo(mechanism, 4096), b"pencil")
             admin.alter_user_scram_credentials([change])["user"].result(_TIMEOUT_S)
+
+
+class Rights:
+    """Of ``reader``, on what starts with a name."""
+
+    def __init__(self, secured: SecuredListeners, prefix: str) -> None:
+        self.admin = AdminClient({"bootstrap.servers": secured.bootstrap})
+        self._prefix = prefix
+
+    def allow(self, kind: ResourceType, *operations: AclOperation) -> None:
+        pattern = ResourcePatternType.PREFIXED
+        for operation in operations:
+            rule = AclBinding(kind, self._prefix, pattern, "User:reader", "*", operation, AclPermissionType.ALLOW)
+            self.admin.create_acls([rule])[rule].result(30)
 
 
 def unsecured_token(_: Any) -> tuple[str, float]:
