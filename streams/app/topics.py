@@ -134,6 +134,20 @@ class TopicFitter:
         read = (self._named | self.matched(readable)) - stateful
         return sorted(topic for topic in read if 0 < before.get(topic, 0) < readable.get(topic, 0))
 
+    def internal_counts(self, readable: Mapping[str, int]) -> dict[str, int]:
+        """Returns the partitions of the internal topics that the application needs.
+
+        :raises MissingTopicError: if a source topic does not exist.
+        :raises AuthorizationError: if it may not be seen.
+        :raises TopologyError: if partition counts do not fit.
+        """
+        try:
+            counts = internal_topic_counts(self._topology, self._settings, readable)
+        except MissingTopicError:
+            self._admin.topics(self._read - readable.keys())  # which says whether it is a right that is missing
+            raise
+        return {name: count for name, count in counts.items() if count}
+
     def fit(self, readable: Mapping[str, int], existing: Mapping[str, int]) -> Plans:
         """Returns the plans; internal topics exist when it returns, unless the group makes them, which gives no task
         before.
@@ -142,12 +156,7 @@ class TopicFitter:
         :raises AuthorizationError: if it may not be seen, or an internal one may not be made.
         :raises TopologyError: if partition counts do not fit, or two patterns match one topic.
         """
-        try:
-            counts = internal_topic_counts(self._topology, self._settings, readable)
-        except MissingTopicError:
-            self._admin.topics(self._read - readable.keys())  # which says whether it is a right that is missing
-            raise
-        expected = {name: count for name, count in counts.items() if count}
+        expected = self.internal_counts(readable)
         missing = check_existing_topics(expected, existing, self._named | self.matched(readable))
         known = internal_topics(self._topology, self._settings)
         tasks = {plan.subtopology: plan for plan in plan_tasks(self._topology, self._settings, readable)}

@@ -80,7 +80,9 @@ def plan_of(version: ComparedVersion, admin: Admin) -> tuple[TaskPlan, ...]:
 
     config, topology = version.target.config, version.topology
     fitter = TopicFitter(topology, config, config.dotted(), admin)
-    return plan_tasks(topology, config.dotted(), fitter.readable(fitter.existing()))
+    readable = fitter.readable(fitter.existing())
+    fitter.internal_counts(readable)  # which says whether topics do not exist, or may not be seen
+    return plan_tasks(topology, config.dotted(), readable)
 
 
 # ------------------------------------------------------------------ tables and results

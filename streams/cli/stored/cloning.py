@@ -30,7 +30,7 @@ from streams.kafka.ports import Admin, Consumer, NewTopic, OffsetAndMetadata, Pr
 from streams.kafka.producing.deliveries import not_delivered
 from streams.kafka.producing.zero_timestamps import with_time
 from streams.kafka.record_ranges import read_ranges
-from streams.kafka.topics.internal import check_existing_topics, internal_topic_counts, internal_topics
+from streams.kafka.topics.internal import check_existing_topics, internal_topics
 from streams.runtime.plan.task_plan import TaskPlan, plan_tasks
 
 BATCH_RECORDS, BATCH_BYTES = 10_000, 8 * 1024 * 1024
@@ -127,7 +127,7 @@ def plan_clone(
     fitter = TopicFitter(topology, config, settings, admin)
     existing = fitter.existing()
     readable = fitter.readable(existing)
-    counts = {name: count for name, count in internal_topic_counts(topology, settings, readable).items() if count}
+    counts = fitter.internal_counts(readable)
     absent = set(check_existing_topics(counts, existing))
     tasks = plan_tasks(topology, settings, readable)
     plan = ClonePlan(
