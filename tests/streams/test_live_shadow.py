@@ -297,6 +297,30 @@ def test_no_worker_starts_while_a_promotion_is_incomplete(cli: ClusterCommands, 
     check(cli, "shop", "green")
 
 
+def test_a_worker_that_runs_between_two_calls_is_finished_first(cli: ClusterCommands) -> None:
+    """It had begun before the note was committed, and has left repartition records: these are not deleted."""
+    versions = begun(cli)
+    assert killed_at(cli, versions, 0, of="delete_topics")
+    write_behind(cli, "shop", ["w1"])
+    before = ends(cli, "out")
+    done = promote(cli, versions)
+    assert done.status == 0, done.err
+    assert results(cli, before) == {"w1": expected(WORDS)["w1"] + 1}
+    check(cli, "shop", "green")
+
+
+def test_records_that_were_deleted_before_the_shadow_has_read_them_are_missed(cli: ClusterCommands) -> None:
+    versions = begun(cli)
+    send(cli, WORDS)
+    run_until_read(cli, versions.old, "shop")
+    with cli.kafka.broker.lock:
+        end = cli.kafka.broker.topics["in"].partitions[0].end_offset
+        cli.kafka.broker.topics["in"].partitions[0].delete_before(end - 1)
+    refused = promote(cli, versions)
+    assert refused.status == 1
+    assert "records of in-0 were deleted before 'green' has read them" in refused.err
+
+
 def killed_at(cli: ClusterCommands, versions: Versions, call: int, *words: str, of: str | None = None) -> bool:
     """Promotes in a process that is killed at a call; returns whether it was."""
     clients = KilledClients(cli.kafka.clients, call, of)

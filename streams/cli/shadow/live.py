@@ -33,6 +33,7 @@ from streams.cli.shadow.comparison import (
     rows,
     versions_of,
 )
+from streams.cli.stored.cloning import settled_offsets
 from streams.kafka.topics.application import Use, application_topics
 from streams.shadow.clients import own_topics, shadow_topic, up_to
 from streams.shadow.limited_inputs import FixedLimits
@@ -108,6 +109,8 @@ class _Standing:
     """Records that the shadow has read, and the application has not."""
     unread: tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, int]]
     """Records of repartition topics that are still to be read, of each."""
+    lost: Collection[TopicPartition]
+    """Inputs of which records were deleted that the shadow has not read."""
 
     @property
     def is_equal(self) -> bool:
@@ -134,19 +137,20 @@ def _records(found: Mapping[TopicPartition, int]) -> str:
 class _Standings:
     """Finds how far both are."""
 
-    def __init__(self, admin: Admin, sides: tuple[_Side, _Side]) -> None:
-        self._admin, self._sides = admin, sides
+    def __init__(self, admin: Admin, sides: tuple[_Side, _Side], clock: Clock) -> None:
+        self._admin, self._sides, self._clock = admin, sides, clock
 
     def find(self) -> _Standing:
         """Returns how far both are now."""
         existing, (old, new) = self._admin.topics(), self._sides
         inputs = old.inputs(existing, own=False), new.inputs(existing, own=False)
         committed = tuple(
-            side.reader.committed([*places, *side.inputs(existing, own=True)])
+            settled_offsets(side.reader, [*places, *side.inputs(existing, own=True)], self._clock)
             for side, places in zip(self._sides, inputs, strict=True)
         )
         shared = [place for place in inputs[1] if place in committed[0]]
         offsets = {p: (committed[0][p].offset, committed[1][p].offset if p in committed[1] else 0) for p in shared}
+        begins = old.reader.beginning_offsets(shared) if shared else {}
         return _Standing(
             committed=(committed[0], committed[1]),
             behind=_between(old.reader, {p: (there, here) for p, (here, there) in offsets.items()}),
@@ -155,6 +159,7 @@ class _Standings:
                 self._unread(old, existing, committed[0]),
                 self._unread(new, existing, committed[1]),
             ),
+            lost=[p for p, (there, here) in offsets.items() if p in committed[1] and here < min(begins[p], there)],
         )
 
     @staticmethod
@@ -215,8 +220,10 @@ class _Shadow:
         """Prints in what the tables differ, once both are at the same offsets."""
         with self._connection.admin() as admin, self._sides(admin) as sides:
             for side in sides:
-                _refuse_unknown(side, admin)
-            found = self._tables_at_rest(_Standings(admin, sides), sides, admin, wait_s, arguments.most_records)
+                _refuse_unknown(side, admin, self._clock)
+            found = self._tables_at_rest(
+                _Standings(admin, sides, self._clock), sides, admin, wait_s, arguments.most_records
+            )
             topics = self._shadow_topics(admin, sides[1].reader)
         if isinstance(found, _Standing):
             reasons = "; ".join(found.sentences(self._names)) or f"{self._names[0]!r} goes on all the time"
@@ -291,12 +298,15 @@ class _Shadow:
                     made.forget_progress()
                     say(f"{new!r} is promoted to {old!r} already: start workers of the new version")
                     return CLEAN
-                begun = made.is_begun()
-            self._bring_to_rest(_Standings(admin, sides), sides, admin, begun=begun, dry_run=dry_run)
-            if dry_run:
-                say("nothing was changed (--dry-run)")
-                return CLEAN
-            with self._promotion(admin, sides) as made:
+                standings = _Standings(admin, sides, self._clock)
+                self._bring_to_rest(made, standings, sides, admin, dry_run=dry_run)
+                if dry_run:
+                    say("nothing was changed (--dry-run)")
+                    return CLEAN
+                made.mark()
+                found = standings.find()  # no worker can start since the mark, but one may have run just before it
+                if not found.is_equal:
+                    raise RetryableError(f"not promoted yet: {'; '.join(found.sentences(self._names))}. Promote again")
                 made.clear()
         # The clients above know the topics that were deleted.
         with self._connection.admin() as admin, self._sides(admin) as sides, self._promotion(admin, sides) as made:
@@ -337,16 +347,15 @@ class _Shadow:
             yield Promotion(plan, clients, self._clock, inputs, former)
 
     def _bring_to_rest(
-        self, standings: _Standings, sides: tuple[_Side, _Side], admin: Admin, *, begun: bool, dry_run: bool
+        self, made: Promotion, standings: _Standings, sides: tuple[_Side, _Side], admin: Admin, *, dry_run: bool
     ) -> None:
         """Has both read what is left, up to the committed offsets of the application.
 
-        :param begun: the application's part was done by an earlier call.
         :raises StreamsError: if they do not come to stand at the same offsets.
         """
         for side in sides:
-            _refuse_unknown(side, admin)
-        found = _without_former(standings.find(), begun)
+            _refuse_unknown(side, admin, self._clock)
+        found = standings.find()
         for sentence in found.sentences(self._names):
             say(sentence)
         if alone := sorted(
@@ -357,17 +366,23 @@ class _Shadow:
             return
         if found.ahead:
             raise StreamsError(
-                f"nothing was changed: {next(found.sentences(self._names))}. Its state holds records whose results"
+                f"not promoted: {next(found.sentences(self._names))}. Its state holds records whose results"
                 f" {self._names[0]!r} has not written. Reset it, and make it again by `streams state clone`"
             )
+        if found.lost:
+            raise StreamsError(
+                f"not promoted: records of {', '.join(map(str, sorted(found.lost)))} were deleted before"
+                f" {self._names[1]!r} has read them. Reset it, and make it again by `streams state clone`"
+            )
         if found.unread[0]:
+            made.unmark()  # an earlier call was killed before it deleted anything
             self._run(sides[0], found.committed[0], standings, lambda one: not one.unread[0])
         if found.behind or found.unread[1] or found.unread[0]:
             self._run(sides[1], found.committed[0], standings, lambda one: not (one.behind or one.unread[1]))
         _refuse_members(admin, self._names)
-        found = _without_former(standings.find(), begun)
+        found = standings.find()
         if not found.is_equal:
-            raise RetryableError(f"nothing was changed: {'; '.join(found.sentences(self._names))}. Promote again")
+            raise RetryableError(f"not promoted yet: {'; '.join(found.sentences(self._names))}. Promote again")
 
     def _run(self, side: _Side, limits: Offsets, standings: _Standings, is_done: Any) -> None:
         """Runs an application in this process until it has read its inputs up to some offsets."""
@@ -394,13 +409,6 @@ class _Shadow:
             raise StreamsError(f"{side.version.name} fails as {side.id}: {described(app.failure)}") from app.failure
 
 
-def _without_former(standing: _Standing, begun: bool) -> _Standing:
-    """Returns how far both are, without the repartition topics of the application once they are about to go."""
-    if not begun:
-        return standing
-    return _Standing(standing.committed, standing.behind, standing.ahead, ({}, standing.unread[1]))
-
-
 def _changed(config: StreamsConfig, settings: Mapping[str, Any]) -> StreamsConfig:
     """Returns settings with others, and without those of workers that serve and keep files for others."""
     from streams.config import StreamsConfig
@@ -420,8 +428,8 @@ def _refuse_members(admin: Admin, groups: Collection[str]) -> None:
             )
 
 
-def _refuse_unknown(side: _Side, admin: Admin) -> None:
-    if not side.reader.committed(side.inputs(admin.topics(), own=False)):
+def _refuse_unknown(side: _Side, admin: Admin, clock: Clock) -> None:
+    if not settled_offsets(side.reader, side.inputs(admin.topics(), own=False), clock):
         raise StreamsError(
             f"the group of application {side.id!r} has no committed offset of the topics that {side.version.name}"
             " reads: is the id right? A shadow is made by `streams state clone APP --as ID`"

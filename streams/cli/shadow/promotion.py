@@ -21,7 +21,16 @@ from processor_api.clock import Clock
 from processor_api.errors import RetryableError, StreamsError
 from processor_api.task_id import TopicPartition
 from processor_api.topology.topology import Topology
-from streams.cli.stored.cloning import PAUSE_S, Clone, CloneClients, ClonePlan, Handover, Offsets, plan_clone
+from streams.cli.stored.cloning import (
+    PAUSE_S,
+    Clone,
+    CloneClients,
+    ClonePlan,
+    Handover,
+    Offsets,
+    plan_clone,
+    settled_offsets,
+)
 from streams.config import StreamsConfig
 from streams.kafka.offset_metadata import PROMOTION, TopicPartitionMetadata
 from streams.kafka.ports import Admin, OffsetAndMetadata
@@ -61,12 +70,12 @@ class Promotion(Clone):
 
     # ------------------------------------------------------------------ checks
 
-    def production(self) -> dict[TopicPartition, OffsetAndMetadata]:
+    def production(self) -> Offsets:
         """Returns the committed offsets of the application, of what either version reads.
 
         :raises StreamsError: if another handover to it is not complete.
         """
-        found = self._target.committed(self._places())
+        found = settled_offsets(self._target, self._places(), self._clock)
         for place, one in found.items():
             handover = TopicPartitionMetadata.decode(one.metadata).handover
             if handover not in (None, self._plan.note):
@@ -89,28 +98,43 @@ class Promotion(Clone):
         :raises StreamsError: if the application runs, or another handover to it is not complete.
         """
         self._refuse_members()
-        notes = {place: TopicPartitionMetadata.decode(one.metadata) for place, one in self.production().items()}
+        notes = self._notes()
         read = [notes[one.target] for _, one in self._plan.inputs() if one.target in notes]
         done = bool(read) and all(one.handed_over == self._plan.note for one in read)
         return done and not any(one.handover for one in notes.values())
 
-    def is_begun(self) -> bool:
-        """Whether an earlier call has begun it, so that the former state may be gone."""
-        return any(
-            TopicPartitionMetadata.decode(one.metadata).handover is not None for one in self.production().values()
-        )
+    def _notes(self) -> dict[TopicPartition, TopicPartitionMetadata]:
+        return {place: TopicPartitionMetadata.decode(one.metadata) for place, one in self.production().items()}
 
     # ------------------------------------------------------------------ steps
 
+    def mark(self) -> None:
+        """Notes with the application's offsets that they are to be replaced; they stay what they are."""
+        if not any(one.handover for one in self._notes().values()):
+            self.forget_progress()  # of an earlier promotion, since when workers have written to these topics
+        self._note(self._plan.note)
+
+    def unmark(self) -> None:
+        """Takes the note back. To be called only before :meth:`clear` has deleted anything."""
+        self._note(None)
+
+    def _note(self, handover: str | None) -> None:
+        changed = {}
+        for place, one in self.production().items():
+            noted = TopicPartitionMetadata.decode(one.metadata)
+            if noted.handover != handover:
+                text = replace(noted, handover=handover, handed_over=None).encode()
+                changed[place] = OffsetAndMetadata(one.offset, text)
+        if changed:
+            self._commit(changed)
+
     def clear(self) -> None:
-        """Commits the note, and deletes the internal topics of the former version, without those that an earlier call
-        has begun to fill. Clients that are made before know these topics: make new ones afterwards.
+        """Deletes the internal topics of the former version, without those that an earlier call has begun to fill.
+
+        Clients that are made before know these topics: make new ones afterwards.
 
         :raises RetryableError: if the broker does not delete them in time.
         """
-        if not self.is_begun():
-            self.forget_progress()  # of an earlier promotion, since when workers have written to these topics
-        self._mark()
         pairs = [*self._plan.changelogs, *self._plan.repartitions]
         former = self._former | {topic.name for topic in self._plan.new_topics}
         self._ids = self._admin.topic_ids({place.topic for one in pairs for place in one} | former)
@@ -118,17 +142,6 @@ class Promotion(Clone):
         unknown = {one.target.topic for one in pairs if one not in self._known}
         filled = {one.target.topic for one in pairs} - unknown
         self._delete(former - filled)
-
-    def _mark(self) -> None:
-        """Notes with the application's offsets that they are to be replaced; they stay what they are."""
-        marked = {}
-        for place, one in self.production().items():
-            noted = TopicPartitionMetadata.decode(one.metadata)
-            if noted.handover is None:
-                noted = replace(noted, handover=self._plan.note, handed_over=None)
-                marked[place] = OffsetAndMetadata(one.offset, noted.encode())
-        if marked:
-            self._commit(marked)
 
     def _delete(self, topics: Collection[str]) -> None:
         existing = self._admin.topics()

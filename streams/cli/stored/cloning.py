@@ -225,6 +225,21 @@ class CloneClients:
     """Has those of the group that keeps how far the copy is."""
 
 
+def settled_offsets(consumer: Consumer, places: Collection[TopicPartition], clock: Clock) -> Offsets:
+    """Returns the committed offsets of a group once no transaction is open that commits offsets of it.
+
+    :raises RetryableError: if one of a killed worker does not end, or the cluster does not answer.
+    """
+    until = clock.monotonic() + OPEN_S
+    while True:
+        try:
+            return consumer.committed(places)
+        except RetryableError:
+            if clock.monotonic() > until:
+                raise
+            clock.wait(PAUSE_S)
+
+
 class Clone:
     """Makes one clone."""
 
@@ -254,7 +269,7 @@ class Clone:
         :raises StreamsError: if it has none, or a handover to it is not complete.
         """
         source = self._plan.source
-        found = self._source.committed([one.source for _, one in self._existing_inputs()])
+        found = settled_offsets(self._source, [one.source for _, one in self._existing_inputs()], self._clock)
         if not found:
             raise StreamsError(
                 f"application {source!r} cannot be {self._plan.handover.done}: its group has no committed offset of the"
@@ -277,7 +292,7 @@ class Clone:
         self._refuse_members()
         made = {one.name for one in self._plan.new_topics}
         places = [one.target for _, one in self._existing_inputs() if one.target.topic not in made]
-        committed = self._target.committed(places)
+        committed = settled_offsets(self._target, places, self._clock)
         notes = {place: TopicPartitionMetadata.decode(one.metadata) for place, one in committed.items()}
         if notes and all(self._plan.note == note.handed_over for note in notes.values()):
             return True
