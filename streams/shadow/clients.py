@@ -17,6 +17,7 @@ from streams.config import StreamsConfig
 from streams.config import clients as client_configs
 from streams.kafka.ports import Admin, Consumer, KafkaClients, NewTopic, Producer, UnknownTopicError
 from streams.kafka.topics.application import application_topics, topology_sources
+from streams.kafka.topics.internal import shadow_topic
 from streams.log import RepeatedLines
 from streams.shadow.limited_inputs import FollowedGroup, LimitedConsumer, Limits
 
@@ -26,14 +27,6 @@ TOPICS = "topics"
 """The value of ``shadow.sinks`` by which results go to shadow topics."""
 _MADE_AS = ("cleanup.policy", "max.message.bytes", "message.timestamp.type", "retention.bytes", "retention.ms")
 """Settings of an output topic that its shadow topic has."""
-
-
-def shadow_topic(shadow: str, topic: str) -> str:
-    """Returns the topic to which a shadow writes what is for an output topic.
-
-    :param shadow: the application id of the shadow.
-    """
-    return f"{shadow}-{topic}-shadow"
 
 
 class ShadowTopics:

@@ -35,7 +35,8 @@ from streams.cli.shadow.comparison import (
 )
 from streams.cli.stored.cloning import settled_offsets
 from streams.kafka.topics.application import Use, application_topics
-from streams.shadow.clients import own_topics, shadow_topic, up_to
+from streams.kafka.topics.internal import shadow_topic
+from streams.shadow.clients import own_topics, up_to
 from streams.shadow.limited_inputs import FixedLimits
 
 if TYPE_CHECKING:
