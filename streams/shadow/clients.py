@@ -154,6 +154,11 @@ def as_shadow(clients: KafkaClients, topology: Topology, config: StreamsConfig, 
     if followed is None:
         return clients
 
+    log.info(
+        "a shadow: inputs are read as far as another application has committed them",
+        extra={"of": followed, "results": config.shadow_sinks},
+    )
+
     def limits() -> Limits:
         admin = clients.admin(client_configs.admin(config, f"{config.application_id}-shadow"))
         return FollowedGroup(admin, followed, own, topology_sources(topology), RepeatedLines(log, clock))

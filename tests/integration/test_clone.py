@@ -145,12 +145,15 @@ KILLS = (("commit", 0), ("delete_topics", 0), ("create_topics", 0), ("commit_tra
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("protocol", ["classic", "streams"])
 def test_a_shadow_is_promoted_after_production_was_killed(
-    kafka: str, topics: Topics, workers: Workers, tmp_path: Path
+    protocol: str, kafka: str, topics: Topics, workers: Workers, tmp_path: Path
 ) -> None:
     """It follows production, which is killed with open transactions and unread repartition records; so are the
     promotions. The new version counts one word twice; no other word is lost or counted twice."""
     session = {"consumer_session_timeout_ms": 6000, "consumer_heartbeat_interval_ms": 500}
+    if protocol == "streams":  # whose sessions the broker has settings for
+        session = {"group_protocol": "streams"}
     counting = Counting(topics, workers, **session, transaction_timeout_ms=10_000)
     other = (APPS / "word_count.py").read_text().replace("words = lines.flat_map_values(str.split)", OTHER)
     (tmp_path / "other_count.py").write_text(other)
@@ -159,7 +162,8 @@ def test_a_shadow_is_promoted_after_production_was_killed(
     env = {**os.environ, "PYTHONPATH": paths, "INPUTS": counting.input, "OUTPUT": counting.output, "VERSION": "1"}
     common = ["--bootstrap-servers", kafka, "-c", "processing.guarantee=exactly_once_v2"]
     common += ["-c", "commit.interval.ms=100", "-c", f"state.dir={workers.state_dir}"]
-    common += ["-c", "consumer.session.timeout.ms=6000", "-c", "producer.transaction.timeout.ms=10000"]
+    common += ["-c", "producer.transaction.timeout.ms=10000", "-c", f"group.protocol={protocol}"]
+    common += ["-c", "consumer.session.timeout.ms=6000"] if protocol == "classic" else []
     promote = ["shadow", "other_count:topology", "--against", "word_count:topology", "--application-id", shop]
     promote += ["--id", green, *common, "--promote"]
 
@@ -192,6 +196,7 @@ def test_a_shadow_is_promoted_after_production_was_killed(
         state.mkdir()
         with closing(Workers(state, kafka, green)) as shadows:
             settings = {"processing.guarantee": "exactly_once_v2", "commit.interval.ms": 100, "shadow.of": shop}
+            settings["group.protocol"] = protocol
             shadow = shadows.start("other_count:topology", settings=settings, env=env).wait_running()
             worker = counting.start()
             counting.send()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,9 +29,10 @@ from clone_kit import (
     write_behind,
 )
 from cluster_cli import ClusterCommands, Printed, commands
-from processor_api.errors import BootstrapIncompleteError
+from processor_api.errors import BootstrapIncompleteError, ConfigError
 from processor_api.topology.topology import Topology
 from streams.app.states import ClientState
+from streams.config import StreamsConfig
 from streams.kafka.offset_metadata import TopicPartitionMetadata
 from streams.kafka.topics.application import readable_topics
 from waiting import wait_until
@@ -160,6 +162,39 @@ def test_tables_are_compared_at_equal_offsets(cli: ClusterCommands) -> None:
     assert "table counts: 1 of 7 rows differ" in found.out
     assert re.search(r'^"w6" +10 +5$', found.out, re.MULTILINE)
     assert "green-out-shadow" in found.out
+
+
+def test_a_program_gets_the_differences_of_a_live_shadow_as_json(cli: ClusterCommands) -> None:
+    versions = begun(cli)
+    send(cli, [("k", "w6"), ("k", "w1")])
+    run_until_read(cli, versions.old, "shop")
+    follow(cli, versions)
+    told = json.loads(shadow(cli, versions, "--json").out)
+    assert told["differ"] is True
+    assert told["shadow_topics"].keys() == {"green-out-shadow"}
+    assert [one["differences"] for one in told["compared"]] == [[{"key": "w6", "values": [6, 5]}]]
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("--promote",), "name it by --id"),
+        (("--id", "shop"), "--id needs the id of the shadow"),
+        (("--id", "green", "-c", "shadow.of=other"), "is the shadow of 'other' (shadow.of), and not of 'shop'"),
+        (("--id", "red"), "the group of application 'red' has no committed offset"),
+        (("--id", "green", "--most-records", "3"), "--most-records is 3"),
+    ],
+)
+def test_what_cannot_be_done_is_said(cli: ClusterCommands, words: tuple[str, ...], text: str) -> None:
+    versions = begun(cli)
+    refused = cli.run("shadow", app(cli, "green", text=NEW), "--against", versions.old, *words)
+    assert refused.status in (1, 2)
+    assert text in refused.err
+
+
+def test_an_application_is_no_shadow_of_itself() -> None:
+    with pytest.raises(ConfigError, match=r"shadow\.of is 'shop', the application itself"):
+        StreamsConfig(application_id="shop", bootstrap_servers="localhost:9092", shadow_of="shop")
 
 
 def test_shadow_topics_are_deleted(cli: ClusterCommands) -> None:
