@@ -150,13 +150,13 @@ class ShadowClients:
 
 def as_shadow(clients: KafkaClients, topology: Topology, config: StreamsConfig, clock: Clock) -> KafkaClients:
     """Returns the clients of an application, which are those of a shadow if its settings say so (``shadow.of``)."""
-    followed = config.shadow_of
+    followed, results = config.shadow_of, config.shadow_sinks
     if followed is None:
         return clients
 
     log.info(
         "a shadow: inputs are read as far as another application has committed them",
-        extra={"of": followed, "results": config.shadow_sinks},
+        extra={"of": followed, "results": results},
     )
 
     def limits() -> Limits:
