@@ -42,7 +42,7 @@ _MOST_BYTES = 4096 // 4 * 3
 """Bytes that a broker takes with an offset by default, as they are before base64."""
 MOST_TIMES = 180
 """So many times of operators have room in any case, beside as many changelogs and what else there is."""
-_MOST_MARKS = 400
+MOST_MARKS = 400
 """So many changelogs are named; the others are not known to hold records."""
 _MARKED = "#"
 CLONE = "clone of "
@@ -184,7 +184,7 @@ def _packed_id(topic_id: str) -> bytes:
 
 @lru_cache
 def _packed_marks(changelogs: frozenset[int]) -> bytes:
-    return _packed_note(_MARKS, b"".join(map(_MARK.pack, sorted(changelogs)[:_MOST_MARKS])))
+    return _packed_note(_MARKS, b"".join(map(_MARK.pack, sorted(changelogs)[:MOST_MARKS])))
 
 
 @lru_cache

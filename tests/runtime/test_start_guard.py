@@ -189,6 +189,54 @@ def test_a_new_store_starts_empty_beside_committed_offsets(kit: Cluster) -> None
     assert kit.values() == ["1", "2", "1"]
 
 
+def counting_by(*stores: str) -> Topology:
+    """Each store counts the records of one topic, in one task."""
+    builder = StreamsBuilder(key_serde=S, value_serde=S)
+    stream = builder.stream("in")
+    for store in stores:
+        stream.group_by_key().count(materialized=store).to_stream().map_values(str).to("out")
+    return builder.build()
+
+
+LEFT_OUT = "store has rows, and the last commit knows nothing of it"
+
+
+def warned(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
+    found = [(vars(one)["store"], vars(one)["tasks"]) for one in caplog.records if one.message.startswith(LEFT_OUT)]
+    caplog.clear()
+    return found
+
+
+@GUARANTEES
+def test_a_store_that_a_version_between_left_out_is_told_of(
+    guarantee: str, kit: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """After a roll back and another deploy the store went on with its rows of before, and lacked what was processed
+    between without a word."""
+    versions = counting_by("counts"), counting_by("counts", "added")
+    settings: dict[str, Any] = {"processing_guarantee": guarantee}
+    kit.send("a")
+    run(kit, versions[0], 1, **settings)
+    kit.send("b")
+    run(kit, versions[1], 3, **settings)
+    kit.send("c")
+    run(kit, versions[1], 5, **settings)
+    assert warned(caplog) == []
+    kit.send("d")
+    run(kit, versions[0], 6, **settings)
+    assert warned(caplog) == []
+    kit.send("e")
+    run(kit, versions[1], 8, **settings)
+    assert warned(caplog) == [("added", "0_0")]
+    assert kit.values()[-2:] == ["5", "3"], "the store has b, c and e"
+    kit.send("f")
+    run(kit, versions[1], 10, **settings)
+    assert warned(caplog) == [], "the version with the store has committed"
+    kit.send("g")
+    run(kit, counting_by("counts", "renamed"), 12, **settings)
+    assert warned(caplog) == []
+
+
 def test_a_new_input_of_a_store_has_no_offset_yet(kit: Cluster) -> None:
     kit.send("a", "b")
     run(kit, counting(), 2)

@@ -8,12 +8,13 @@ before anything is committed for it. The second start finds the same.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple, Protocol
 
 from processor_api.errors import RetryableError
 from processor_api.task_id import TaskId, TopicPartition
-from streams.kafka.offset_metadata import TopicPartitionMetadata, changelog_mark
+from streams.kafka.offset_metadata import MOST_MARKS, TopicPartitionMetadata, changelog_mark
 from streams.kafka.ports import Consumer, OffsetAndMetadata
 from streams.kafka.topics.internal import changelog_name
 from streams.runtime.plan.task_plan import TaskPlan
@@ -26,6 +27,8 @@ from streams.runtime.start.refusals import (
     topic_was_replaced,
 )
 from streams.runtime.tasks.task import Task
+
+log = logging.getLogger("streams.tasks")
 
 Committed = Mapping[TopicPartition, OffsetAndMetadata]
 
@@ -122,10 +125,12 @@ def check_changelogs(
     committed: Committed,
     consumer: Consumer,
     read_again: Callable[[Collection[TopicPartition]], Committed],
-) -> None:
-    """Refuses changelogs that hold records although no input has a committed offset, and the other way round.
+) -> list[tuple[GuardedTask, TopicPartition]]:
+    """Refuses changelogs that hold records although no input has a committed offset, and the other way round. Returns
+    those that hold records of which the last commit knows nothing, though it knows of other ones: that was made by a
+    version without the store, or their store has had its first records and its worker was killed (semantics 195).
 
-    Topics that serve as source and changelog are left out: they are never written. At most three requests are made,
+    Topics that serve as source and changelog are left out: they are never written. At most four requests are made,
     and one in the usual case, for all tasks together.
 
     :param committed: offsets of the tasks' inputs that the group has.
@@ -137,6 +142,7 @@ def check_changelogs(
     """
     marked: dict[TopicPartition, GuardedTask] = {}
     unread: dict[TopicPartition, GuardedTask] = {}
+    unknown: dict[TopicPartition, GuardedTask] = {}
     for task in tasks:
         known = [committed[name] for name in _inputs(task) if name in committed]
         marks = {mark for one in known for mark in TopicPartitionMetadata.decode(one.metadata).changelogs}
@@ -145,15 +151,35 @@ def check_changelogs(
                 unread[changelog] = task
             elif changelog_mark(changelog.topic) in marks:
                 marked[changelog] = task
-    if not marked and not unread:
-        return
-    ends = consumer.end_offsets([*marked, *unread])
+            elif marks and len(marks) < MOST_MARKS:
+                unknown[changelog] = task
+    if not marked and not unread and not unknown:
+        return []
+    ends = consumer.end_offsets([*marked, *unread, *unknown])
     for changelog, task in marked.items():
         # Deletions of records do not move the end: at 0 the topic is another one, or nothing was ever written.
         if not ends[changelog]:
             raise changelog_was_emptied(task.id, application_id, changelog, _topics(task))
     filled = {name: task for name, task in unread.items() if ends[name]}
     _check_unread(application_id, filled, ends, consumer, read_again)
+    written = {name: task for name, task in unknown.items() if ends[name]}
+    begins = consumer.beginning_offsets(written) if written else {}
+    return [(task, name) for name, task in written.items() if begins[name] < ends[name]]
+
+
+def log_left_out(changelogs: Collection[tuple[GuardedTask, TopicPartition]]) -> None:
+    """Warns of stores that a version left out which ran last, one line for each store."""
+    tasks: dict[tuple[str, str], list[TaskId]] = {}
+    for task, place in changelogs:
+        store = next(store for store, topic in task.plan.changelogs.items() if topic == place.topic)
+        tasks.setdefault((store, place.topic), []).append(task.id)
+    for (store, topic), ids in tasks.items():
+        log.warning(
+            "store has rows, and the last commit knows nothing of it: if a version without the store has run since, as"
+            " after a roll back, it lacks the records of that time; give it another name to begin with an empty store."
+            " Nothing is missing if a worker was killed before its first commit with records of the store",
+            extra={"store": store, "changelog": topic, "tasks": " ".join(map(str, sorted(ids)))},
+        )
 
 
 def _check_unread(

@@ -22,6 +22,7 @@ from streams.runtime.start.start_guard import (
     check_handed_over,
     check_positions,
     check_topics,
+    log_left_out,
 )
 from streams.runtime.start.topic_ids import keep_changelog_ids, topics_of, with_ids
 from streams.runtime.tasks.assembly import ThreadClients
@@ -140,7 +141,9 @@ class StartOffsets:
         if tasks:
             application = next(iter(tasks)).environment.settings.application_id
             check_handed_over(application, tasks, committed)
-            check_changelogs(application, tasks, committed, self._restore_consumer, self._consumer.committed)
+            consumer = self._restore_consumer
+            left = check_changelogs(application, tasks, committed, consumer, self._consumer.committed)
+            log_left_out(left)
         for task in tasks:
             names = inputs[task.id]
             known = {name: committed[name] for name in names if name in committed}
