@@ -466,6 +466,12 @@ def test_what_an_application_does_with_its_topics() -> None:
         {"in-1": {"READ"}, "a-0-tasks": {"READ", "WRITE", "ALTER"}},
         ["a-0-tasks"],
     )
+    pattern.add_source("other", "other")
+    by_group = {**SETTINGS, "group.protocol": "streams"}
+    assert needed_rights(pattern, by_group, {"in-1": 1, "other": 1}) == (
+        {"in-1": {"READ"}, "other": {"READ"}, "a-0-tasks": {"DESCRIBE", "ALTER"}},
+        ["a-0-tasks"],
+    )
 
 
 NONE: frozenset[str] = frozenset()
