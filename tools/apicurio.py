@@ -105,6 +105,8 @@ class Apicurio:
 
 if __name__ == "__main__":
     with Apicurio() as registry:
+        ending = [signal.SIGINT, signal.SIGTERM]
+        signal.pthread_sigmask(signal.SIG_BLOCK, ending)  # else they end this process, and the registry goes on
         print(registry.url, flush=True)
-        signal.sigwait([signal.SIGINT, signal.SIGTERM])
+        signal.sigwait(ending)
     sys.exit(0)

@@ -8,7 +8,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Contestant", "ours", "quix"]
+__all__ = ["QUIX", "Contestant", "environment", "ours", "quix"]
 
 APPLICATIONS = Path(__file__).parent / "applications"
 QUIX = "quixstreams==3.28.1"
@@ -59,16 +59,25 @@ def ours(python: str) -> Contestant:
     )
 
 
+def environment(folder: Path, package: str) -> str:
+    """Returns the interpreter of an environment with a package, which is made where it is missing.
+
+    :raises subprocess.CalledProcessError: if pip cannot install it.
+    """
+    python = str(folder / "bin" / "python")
+    if not (folder / "installed").exists():
+        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+        subprocess.run([python, "-m", "pip", "install", "-q", package], check=True)
+        (folder / "installed").touch()
+    return python
+
+
 def quix(folder: Path) -> Contestant:
     """Returns Quix Streams in an environment of its own, which is made where it is missing.
 
     :param folder: where the environment is kept, for further runs.
     :raises subprocess.CalledProcessError: if pip cannot install it.
     """
-    python = folder / "bin" / "python"
-    if not (folder / "installed").exists():
-        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-        subprocess.run([str(python), "-m", "pip", "install", "-q", QUIX], check=True)
-        (folder / "installed").touch()
+    python = environment(folder, QUIX)
     file = APPLICATIONS / "quix.py"
-    return Contestant("Quix Streams 3.28.1", file, str(python), ("quix.py",), "quix-lines", "quix-counts", True)
+    return Contestant("Quix Streams 3.28.1", file, python, ("quix.py",), "quix-lines", "quix-counts", True)

@@ -23,7 +23,7 @@ from streams.queries.store_types import QueryableStoreTypes, StoreQueryParameter
 from streams.testing import EmbeddedKafka
 from waiting import wait_until
 
-RECORDED = Path(__file__).parent / "avro" / "recorded"
+RECORDED = Path(__file__).parent / "avro"
 KEPT = json.loads(gzip.decompress((RECORDED / "cluster.json.gz").read_bytes()))
 CHANGELOGS = (f"{APPLICATION}-totals-changelog", f"{APPLICATION}-minutes-changelog")
 

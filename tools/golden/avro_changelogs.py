@@ -2,8 +2,9 @@
 
     python -m tools.golden.avro_changelogs
 
-The application is ``tests/golden/avro``; it adds up the orders of a first phase, at least once, on a broker and a
-registry of its own. Needs a JDK (17 or later) and Maven. ``tests/golden/test_avro_changelogs.py`` goes on from there.
+The application is ``shop.Totals`` in ``tests/golden/recorder``; it adds up the orders of a first phase, at least once,
+on a broker and a registry of its own. Needs a JDK (17 or later) and Maven. ``tests/golden/test_avro_changelogs.py``
+goes on from what it leaves.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from tools.maven import JavaError
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 
-from integration_support.avro_totals import MINUTE_MS, PARTITIONS, PROJECT, TOPICS, AvroTotals  # noqa: E402
+from integration_support.avro_totals import MINUTE_MS, PARTITIONS, TOPICS, AvroTotals  # noqa: E402
 from integration_support.moving import stop_java  # noqa: E402
 from integration_support.topics import Topics  # noqa: E402
 from integration_support.workers import Workers  # noqa: E402
@@ -38,7 +39,7 @@ from streams.registry.client import RegistryClient  # noqa: E402
 __all__ = ["APPLICATION", "RECORDED", "main"]
 
 APPLICATION = "shop"
-RECORDED = PROJECT / "recorded"
+RECORDED = ROOT / "tests" / "golden" / "avro"
 """The folder of the recording, as :func:`runtime_support.kept_cluster.load` takes it."""
 
 

@@ -1,6 +1,6 @@
 """What each customer has ordered, in all and by minute, in Avro, with a record as key.
 
-The same topology in Java is ``tests/golden/avro/src/main/java/shop/Totals.java``.
+The same topology in Java is ``tests/golden/recorder/src/main/java/shop/Totals.java``.
 """
 
 import os

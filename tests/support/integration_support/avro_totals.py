@@ -1,6 +1,6 @@
 """An application with Avro in a registry that moves between Java and here, and the orders that it adds up.
 
-In Java it is ``tests/golden/avro``, here ``tests/integration/apps/avro_totals.py``.
+In Java it is ``shop.Totals`` in ``tests/golden/recorder``, here ``tests/integration/apps/avro_totals.py``.
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ from integration_support.topics import Topics
 from integration_support.workers import Worker, Workers
 from streams import Avro, SchemaRegistry
 
-ROOT = Path(__file__).resolve().parents[3]
-PROJECT, TARGET = ROOT / "tests" / "golden" / "avro", ROOT / "build" / "avro"
 PARTITIONS = 2
 TOPICS = ("orders", "totals", "minutes")
 MINUTE_MS = 60_000
@@ -98,7 +96,7 @@ class AvroTotals(Moving):
         workers, url = self.workers, self._registry.replace("/ccompat/v7", "/registry/v2")
         arguments = [workers.bootstrap, workers.application, str(state_dir), self.guarantee, url]
         names = [self.names[kind] for kind in TOPICS]
-        return workers.start_java("shop.Totals", *arguments, *names, project=PROJECT, target=TARGET)
+        return workers.start_java("shop.Totals", *arguments, *names)
 
     def start(self, state_dir: Path) -> Worker:
         """Starts the application here."""

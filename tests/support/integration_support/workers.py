@@ -194,14 +194,11 @@ class Workers:
         self._started.append(worker)
         return worker
 
-    def start_java(self, program: str, *arguments: str, project: Path = RECORDER, target: Path = TARGET) -> Worker:
-        """Starts a program of a project in Java, which logs as a worker does.
-
-        :param target: the folder that the project is built into.
-        """
+    def start_java(self, program: str, *arguments: str) -> Worker:
+        """Starts a program of the recorder's project, which logs as a worker does."""
         name = f"java-{len(self._started)}"
         quiet = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-XX:TieredStopAtLevel=1"]
-        command = [java(), *quiet, "-cp", class_path(build(project, target)), program, *arguments]
+        command = [java(), *quiet, "-cp", class_path(build(RECORDER, TARGET)), program, *arguments]
         worker = Worker(name, self.folder / f"{name}.log", command, self._environment)
         self._started.append(worker)
         return worker

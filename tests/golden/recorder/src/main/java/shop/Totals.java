@@ -1,21 +1,15 @@
 package shop;
 
-import com.fasterxml.jackson.core.JsonProcessingException;
-import com.fasterxml.jackson.databind.ObjectMapper;
 import java.time.Duration;
-import java.util.Map;
-import java.util.Properties;
 import java.util.function.Supplier;
+import migration.Running;
 import org.apache.avro.generic.GenericData;
 import org.apache.avro.generic.GenericRecord;
 import org.apache.avro.generic.GenericRecordBuilder;
 import org.apache.kafka.common.serialization.Serde;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.common.utils.Bytes;
-import org.apache.kafka.streams.CloseOptions;
-import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.StreamsBuilder;
-import org.apache.kafka.streams.StreamsConfig;
 import org.apache.kafka.streams.Topology;
 import org.apache.kafka.streams.kstream.Consumed;
 import org.apache.kafka.streams.kstream.Grouped;
@@ -30,38 +24,13 @@ import org.apache.kafka.streams.state.WindowStore;
 /**
  * What each customer has ordered, in all and by minute, in Avro, with a record as key. The same topology in Python is
  * tests/integration/apps/avro_totals.py.
- * Arguments: bootstrap servers, application id, state directory, processing guarantee, URL of the registry, topics of orders, totals
- * and minutes. Ends in order, and leaves its group, when it is terminated.
+ * Arguments: those of Running, URL of the registry, topics of orders, totals and minutes.
  */
 public final class Totals {
     private Totals() { }
 
     public static void main(final String[] args) {
-        final Properties props = new Properties();
-        props.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, args[0]);
-        props.put(StreamsConfig.APPLICATION_ID_CONFIG, args[1]);
-        props.put(StreamsConfig.STATE_DIR_CONFIG, args[2]);
-        props.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, args[3]);
-        props.put(StreamsConfig.COMMIT_INTERVAL_MS_CONFIG, 100);
-        props.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, 0);
-        props.put(StreamsConfig.consumerPrefix("auto.offset.reset"), "earliest");
-        final Topology topology = topology(args[4], args[5], args[6], args[7]);
-        say("topology", "text", topology.describe().toString());
-        final KafkaStreams streams = new KafkaStreams(topology, props);
-        streams.setStateListener((state, before) -> say("state", "state", state.name()));
-        final CloseOptions leaving = CloseOptions.timeout(Duration.ofSeconds(60))
-            .withGroupMembershipOperation(CloseOptions.GroupMembershipOperation.LEAVE_GROUP);
-        Runtime.getRuntime().addShutdownHook(new Thread(() -> say("closed", "in_time", streams.close(leaving))));
-        streams.start();
-    }
-
-    /** In the form of the log of a worker of this project. */
-    private static void say(final String event, final String field, final Object value) {
-        try {
-            System.out.println(new ObjectMapper().writeValueAsString(Map.of("event", event, field, value)));
-        } catch (final JsonProcessingException e) {
-            throw new IllegalStateException(e);
-        }
+        Running.start(topology(args[4], args[5], args[6], args[7]), args);
     }
 
     static Topology topology(final String registry, final String orders, final String totals, final String minutes) {
