@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from integration_support.avro_totals import MINUTE_MS, PARTITIONS, TOPICS, AvroTotals
-from integration_support.moving import restored, stop_java
 from integration_support.topics import Topics
 from integration_support.workers import Workers
 from streams import SchemaRegistry
@@ -24,29 +23,12 @@ def test_an_application_with_avro_moves_from_java_and_back(topics: Topics, worke
     first = int(time.time() * 1000) // MINUTE_MS * MINUTE_MS
     with Apicurio() as registry:
         app = AvroTotals(topics, workers, "exactly_once_v2", names, registry.url, first)
-        with app.readers() as (totals, minutes):
-            app.send()
-            java = app.start_java(tmp_path / "java")
-            app.read(totals, minutes)
-            stop_java(java)
-            client, subject = SchemaRegistry(registry.url).client, f"{workers.application}-totals-changelog"
+        client, subject = SchemaRegistry(registry.url).client, f"{workers.application}-totals-changelog"
+        with app.readers() as readers:
+            app.run_java(tmp_path / "java", readers)
             assert client.versions(f"{subject}-value") == [1]
-
-            app.send()
-            here = app.start(tmp_path / "here")
-            app.read(totals, minutes)
-            assert restored(here) > 0
-            here.stop()
+            app.run_here(tmp_path / "here", readers)
             assert client.versions(f"{subject}-key") == [1]
             assert client.versions(f"{subject}-value") == [1, 2]
-
-            app.send()
-            java = app.start_java(tmp_path / "java-again")
-            app.read(totals, minutes)
-            stop_java(java)
-
-            app.send()
-            again = app.start(tmp_path / "here")
-            app.read(totals, minutes)
-            assert restored(again) > 0
-            again.stop()
+            app.run_java(tmp_path / "java-again", readers)
+            app.run_here(tmp_path / "here", readers)

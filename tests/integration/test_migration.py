@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from integration_support.moving import Moving, restored, stop_java
+from integration_support.moving import Moving, stop_java
 from integration_support.topics import Topics
 from integration_support.workers import APPS, Worker, Workers
 
@@ -84,20 +84,13 @@ def test_an_application_moves_from_java_and_back(
     offsets, repartition topic and changelogs, and every record is counted once. A worker that starts while Java's
     members are in the group is refused, and does not disturb them."""
     app = Migrated(topics, workers, guarantee)
-    with topics.reader(app.names["totals"]) as totals, topics.reader(app.names["minutes"]) as minutes:
-        app.send()
-        java = app.start_java(tmp_path / "java")
-        app.read(totals, minutes)
-        stop_java(java)
+    with app.readers() as readers:
+        java = app.run_java(tmp_path / "java", readers)
         made_by_java = app.internal_topics()
         assert set(made_by_java.values()) == {PARTITIONS}
         assert java.events("topology")[0]["text"] == app.describe()
 
-        app.send()
-        here = app.start(tmp_path / "here")
-        app.read(totals, minutes)
-        assert restored(here) > 0
-        here.stop()
+        here = app.run_here(tmp_path / "here", readers)
         assert here.events(UNREADABLE) == []
         assert app.internal_topics().items() >= made_by_java.items()
         added = app.internal_topics().keys() - made_by_java
@@ -109,12 +102,8 @@ def test_an_application_moves_from_java_and_back(
         too_soon = app.start(tmp_path / "too-soon")
         assert too_soon.wait() != 0
         assert "of another protocol" in too_soon.errors[0]
-        app.read(totals, minutes)
+        app.read(*readers)
         stop_java(java)
 
-        app.send()
-        again = app.start(tmp_path / "here")
-        app.read(totals, minutes)
-        assert restored(again) > 0
-        again.stop()
+        again = app.run_here(tmp_path / "here", readers)
         assert again.events(UNREADABLE) == []

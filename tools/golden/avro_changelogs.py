@@ -29,7 +29,6 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 
 from integration_support.avro_totals import MINUTE_MS, PARTITIONS, TOPICS, AvroTotals  # noqa: E402
-from integration_support.moving import stop_java  # noqa: E402
 from integration_support.topics import Topics  # noqa: E402
 from integration_support.workers import Workers  # noqa: E402
 from runtime_support.kept_cluster import as_fields  # noqa: E402
@@ -52,11 +51,8 @@ def main() -> int:
             topics = Topics(broker.bootstrap, lambda kind: kind)
             names = {kind: topics.create(kind, PARTITIONS) for kind in TOPICS}
             app = AvroTotals(topics, workers, "at_least_once", names, registry.url, first)
-            with closing(workers), app.readers() as (totals, minutes):
-                app.send()
-                java = app.start_java(Path(folder) / "state")
-                app.read(totals, minutes)
-                stop_java(java)
+            with closing(workers), app.readers() as readers:
+                app.run_java(Path(folder) / "state", readers)
             found = {"first": first, **_cluster(broker.bootstrap), "schemas": _schemas(registry.url)}
     except JavaError as error:
         raise SystemExit(str(error)) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from integration_support.topics import Reader, Topics
 from integration_support.workers import Worker, Workers
 
 
-class Moving:
+class Moving(ABC):
     """The application, its topics, and what it has to have sent to two of them: ``totals`` and ``minutes``."""
 
     def __init__(self, topics: Topics, workers: Workers, guarantee: str, names: Mapping[str, str]) -> None:
@@ -22,6 +23,35 @@ class Moving:
         """By key, every total, in order."""
         self.minutes: dict[str, list[str]] = defaultdict(list)
         """By key and minute, every value, in order."""
+
+    @abstractmethod
+    def send(self) -> None:
+        """Sends the records of the next phase, and notes what has to come of them."""
+
+    @abstractmethod
+    def start_java(self, state_dir: Path) -> Worker:
+        """Starts the application in Java."""
+
+    @abstractmethod
+    def start(self, state_dir: Path) -> Worker:
+        """Starts the application here."""
+
+    def run_java(self, state_dir: Path, readers: tuple[Reader, Reader]) -> Worker:
+        """Runs the application in Java for a phase."""
+        self.send()
+        java = self.start_java(state_dir)
+        self.read(*readers)
+        stop_java(java)
+        return java
+
+    def run_here(self, state_dir: Path, readers: tuple[Reader, Reader]) -> Worker:
+        """Runs the application here for a phase; it has state to restore."""
+        self.send()
+        here = self.start(state_dir)
+        self.read(*readers)
+        assert sum(event["records"] for event in here.events("restored")) > 0
+        here.stop()
+        return here
 
     @contextmanager
     def readers(self) -> Iterator[tuple[Reader, Reader]]:
@@ -52,11 +82,6 @@ class Moving:
             )
             reader.to_end()
             assert reader.values == due
-
-
-def restored(worker: Worker) -> int:
-    """Returns the number of records that a worker has restored."""
-    return sum(event["records"] for event in worker.events("restored"))
 
 
 def stop_java(worker: Worker) -> None:
