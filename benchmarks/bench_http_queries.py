@@ -3,11 +3,11 @@
     python -m benchmarks http_queries [--bootstrap HOST:PORT] [--seconds S] [--records N] [--workers N ...]
         [--percents P ...] [--ranges]
 
-W2 counts by key behind `streams run`, one worker or two, while two clients ask for keys on 8 connections each, or 32:
-one key and wait, 16 requests of one key before they wait, or 100 keys in a request; or by `streams.remote` on 64
-threads (`benchmarks/http_client.py`). Latencies are from a request to its answer, of the slower client. The rate of W2
-is that of all workers; its share is of its rate without queries, measured just before. With `--ranges`, four workers
-have 100,000 rows in eight partitions, and one request reads all of them: the seconds to its first byte and to its end.
+W2 counts by key behind `streams run`, one worker or two, while two clients ask for keys on some connections each: one
+key and wait, 16 requests of one key before they wait, or 100 keys in a request; or on some threads by `streams.remote`
+(`benchmarks/http_client.py`). Latencies are from a request to its answer, of the slower client. The rate of W2 is that
+of all workers; its share is of its rate without queries, measured just before. With `--ranges`, four workers have
+100,000 rows in eight partitions, and one request reads all of them: the seconds to its first byte and to its end.
 """
 
 from __future__ import annotations

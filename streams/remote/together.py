@@ -2,7 +2,7 @@
 
 A thread that asks while few requests are under way sends its own at once. Those that ask meanwhile wait, and the first
 of them sends the keys of all when one of the requests is answered: so the more threads ask, the fewer requests there
-are for each key, and one thread alone waits for nobody. A key is never joined to a request that was sent before it was
+are for each key, and one thread alone never waits. A key is never joined to a request that was sent before it was
 asked for.
 """
 

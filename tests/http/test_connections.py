@@ -36,11 +36,12 @@ class Echo:
     def new_turn(self) -> None:
         self.turns += 1
 
-    def answer(self, store: bytes, query: bytes) -> bytes | None:
-        if b"x" in query or b"%" in query:
+    def answer(self, store: bytes, query: bytes, body: bytes | None) -> bytes | None:
+        if b"x" in query or b"%" in query or body == b"slow":
             return None
         self.answers += 1
-        body = json.dumps(["GET", store.decode(), query.decode(), ""]).encode()
+        method, given = ("GET", b"") if body is None else ("POST", body)
+        body = json.dumps([method, store.decode(), query.decode(), given.decode()]).encode()
         return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
 
 
@@ -93,7 +94,15 @@ LAST = read("last", "Connection: close")
 def test_answers_come_in_the_order_of_the_requests() -> None:
     reads = Echo()
     with serving(reads) as port:
-        one = [read("key=1"), read("key=x"), post(b"{}"), read("key=2"), read("key=%41"), read("key=3"), read("key=4")]
+        one = [
+            read("key=1"),
+            read("key=x"),
+            post(b"slow"),
+            read("key=2"),
+            read("key=%41"),
+            read("key=3"),
+            read("key=4"),
+        ]
         found = answers(sent(port, b"".join(one * 50) + LAST))
         wanted = ["key=1", "key=x", "", "key=2", "key=A", "key=3", "key=4"] * 50 + ["last"]
         assert [json.loads(body)[2] for _, body in found] == wanted
@@ -104,7 +113,7 @@ def test_a_read_behind_a_request_of_the_framework_is_answered_at_once_again() ->
     reads = Echo()
     with serving(reads) as port, socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
         for number in range(3):
-            for data in (read("key=x"), post(b"body"), read("key=1")):
+            for data in (read("key=x"), post(b"slow"), read("key=1")):
                 connection.sendall(data)
                 assert connection.recv(65536).startswith(b"HTTP/1.1 200")
             assert reads.answers == number + 1
@@ -121,7 +130,10 @@ HEADERS = [
 
 def a_request(rng: random.Random) -> bytes:
     if rng.random() < 0.2:
-        return post(rng.choice([b"", b"abc", b"GET /stores/s/get?key=7 HTTP/1.1\r\nHost: localhost\r\n\r\n"]))
+        return post(
+            rng.choice([b"", b"abc", b"slow", b"GET /stores/s/get?key=7 HTTP/1.1\r\nHost: localhost\r\n\r\n"]),
+            *rng.choices(HEADERS, k=rng.choice([0, 0, 1])),
+        )
     query = rng.choice(["key=1", "key=2", "key=x", "key=%41", "key=a b", "", "key=#", "key=\x7f", 'key="', "key=\xe9"])
     count = rng.choice([0, 0, 0, 0, 1, 1, 2])
     found = read(query, *rng.choices(HEADERS, k=count))

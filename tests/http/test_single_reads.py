@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import socket
 from collections.abc import Iterator
@@ -65,10 +66,13 @@ def request(path: str, *headers: str) -> bytes:
     return "\r\n".join([f"GET {path} HTTP/1.1", "Host: localhost", *headers, "", ""]).encode()
 
 
-def answered(port: int, path: str, *headers: str) -> bytes:
+def answered(port: int, path: str, *headers: str, post: bytes | None = None) -> bytes:
     """The whole answer, without its time, on a connection that stays open."""
+    sent = request(path, *headers)
+    if post is not None:
+        sent = b"POST" + request(path, *headers, f"Content-Length: {len(post)}")[3:] + post
     with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
-        connection.sendall(request(path, *headers))
+        connection.sendall(sent)
         found = bytearray()
         while b"\r\n\r\n" not in found:
             found += connection.recv(65536)
@@ -128,6 +132,49 @@ def test_the_answer_is_that_of_the_framework_to_the_byte(served: tuple[KafkaStre
         assert answered(port, path) == answered(port, path, ELSEWHERE), path
 
 
+BODIES = [
+    b"",
+    b"{}",
+    b"[]",
+    b"7",
+    b"\xff",
+    b'{"keys":{}}',
+    b'{"keys":[]}',
+    b'{"keys":["a"]}',
+    b'{"keys":["a","not there","a"],"more":1}',
+    b'{"keys":["a",null]}',
+    b'{"keys":["a",7]}',
+    b'{"keys":["\\ud800"]}',
+    b'{"keys":[1,2,5,99,300]}',
+    b'{"keys":[1.5,true]}',
+    b'{"keys":[{"k":"a"},{"k":"none"},{"k":1}]}',
+    b'\xef\xbb\xbf{"keys":["a"]}',
+    json.dumps({"keys": KEYS}).encode(),
+    json.dumps({"keys": KEYS}, ensure_ascii=False).encode("utf-16"),
+    json.dumps({"keys": KEYS * 40}).encode(),
+    json.dumps({"keys": ["a"] * 1001}).encode(),
+    b"[" * 5000,
+]
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_answers_about_several_keys_are_the_frameworks_too(served: tuple[KafkaStreams, int], store: str) -> None:
+    _, port = served
+    terms = [
+        "keys=json",
+        "local=true",
+        "partition=0",
+        "partition=9",
+        "isolation=read_committed",
+        "key=a",
+        "as_of=5",
+        "x=1",
+    ]
+    for query, body in [*(("", body) for body in BODIES), *((term, BODIES[7]) for term in terms)]:
+        path = f"/stores/{store}/get" + (f"?{query}" if query else "")
+        assert answered(port, path, post=body) == answered(port, path, ELSEWHERE, post=body), (path, body)
+
+
 @pytest.mark.parametrize(
     "path",
     [
@@ -172,6 +219,10 @@ def test_the_short_way_is_taken(served: tuple[KafkaStreams, int]) -> None:
         found = reads.answer(store.encode(), query.encode())
         assert found is not None, (store, query)
         assert _undated(found) == answered(port, f"/stores/{store}/get?{query}", ELSEWHERE)
+    for body in (b'{"keys":["a","b b","none"]}', json.dumps({"keys": KEYS}).encode()):
+        several = reads.answer(b"counts", b"keys=json", body)
+        assert several is not None
+        assert _undated(several) == answered(port, "/stores/counts/get?keys=json", ELSEWHERE, post=body)
     for store, query in [("none", "key=a"), ("minutes", "key=a"), ("counts", "key=a&stale=true"), ("numbers", "key=x")]:
         assert reads.answer(store.encode(), query.encode()) is None, (store, query)
 

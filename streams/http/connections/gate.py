@@ -32,6 +32,7 @@ _OF_WORKER = re.compile(r"^/workers/\d+(?=/)")
 """The begin of a path that a supervisor passes on."""
 _HARMLESS = frozenset(
     {"accept", "accept-encoding", "accept-language", "authorization", "cache-control", "connection", "host", "pragma"}
+    | {"content-type"}
     | {"traceparent", "tracestate", "user-agent", "x-request-id"}
     | {"x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip"}
 )

@@ -18,7 +18,7 @@ import re
 import socket
 import sys
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from aiohttp import web
 
@@ -33,7 +33,9 @@ MOST_HELD_BYTES = 1 << 16
 MOST_IN_TURN = 32
 """Requests of one connection that are answered before others have their turn."""
 MOST_IN_ALL = 256
-"""Requests of all connections that are answered before the server looks at its share of the processor."""
+"""Keys of all connections that are answered before the server looks at its share of the processor."""
+KEY_BYTES = 16
+"""About the bytes of a key in a request for several."""
 SWEEPS = 6
 """How often idle connections are looked for, in the time after which they are closed."""
 
@@ -42,22 +44,38 @@ _CALLS = ctypes.PyDLL(None, use_errno=True) if sys.platform in ("linux", "darwin
 _AT_ONCE = getattr(socket, "MSG_DONTWAIT", 0) | getattr(socket, "MSG_NOSIGNAL", 0)
 
 _LINES = rb"((?:[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[\t -~\x80-\xff]*\r\n){0,100})\r\n"
-_READ = re.compile(rb"GET /stores/([A-Za-z0-9._~-]+)/get\?([!-\"$-~]*) HTTP/1\.1\r\n" + _LINES)
+_READ = re.compile(rb"(?:GET|(POST)) /stores/([A-Za-z0-9._~-]+)/get(?:\?([!-\"$-~]*))? HTTP/1\.1\r\n" + _LINES)
+_LENGTH = re.compile(rb"^content-length:[\t ]*(\d{1,6})[\t ]*\r\n", re.I | re.M)
 _WHOLE = re.compile(rb"(?:GET|HEAD|POST) [!-~]+ HTTP/1\.1\r\n" + _LINES)
 _BODY = re.compile(rb"^(?:content-length|(transfer-encoding|upgrade|expect|connection)):[\t ]*([^\r]*)", re.I | re.M)
 _BEGINS = (b"GET /", b"HEAD /", b"POST /")
 
 
 class AtOnce(Protocol):
-    """Answers reads of one key."""
+    """Answers reads of keys."""
 
     def new_turn(self) -> None:
         """Forgets what holds for one turn of the server only."""
         ...
 
-    def answer(self, store: bytes, query: bytes) -> bytes | None:
+    def answer(self, store: bytes, query: bytes, body: bytes | None) -> bytes | None:
         """Returns a whole answer; ``None`` if it cannot be given at once."""
         ...
+
+
+class _KeyRead(NamedTuple):
+    """A read of keys."""
+
+    store: bytes
+    query: bytes
+    body: int | None
+    """Where its body begins; ``None`` if it has none."""
+    end: int
+
+    @property
+    def cost(self) -> int:
+        """About how many keys it has."""
+        return 1 if self.body is None else 1 + (self.end - self.body) // KEY_BYTES
 
 
 class HttpConnections:
@@ -109,15 +127,28 @@ class HttpConnections:
         if self._timer is not None:
             self._timer.cancel()
 
-    def room(self) -> bool:
-        """Takes the place of one answer in this turn; returns whether there was one."""
+    def room(self, cost: int) -> bool:
+        """Takes the place of one answer in this turn; returns whether there was any.
+
+        :param cost: as many keys as it may have.
+        """
         now = self._turn()
         if now != self._last:
             self._last, self._left = now, MOST_IN_ALL
             if self.reads is not None:
                 self.reads.new_turn()
-        self._left -= 1
-        return self._left >= 0
+        has_room = self._left > 0
+        self._left -= cost
+        return has_room
+
+    def answer(self, read: _KeyRead, data: bytes) -> bytes | None:
+        """Returns the whole answer to a read; ``None`` if it cannot be given at once.
+
+        :param data: where the read is.
+        """
+        assert self.reads is not None
+        body = None if read.body is None else data[read.body : read.end]
+        return self.reads.answer(read.store, read.query, body)
 
     def _watch(self) -> None:
         loop = asyncio.get_running_loop()
@@ -226,30 +257,46 @@ class HttpConnection(asyncio.Protocol):
 
     def _take(self) -> None:
         """Answers the requests that have come, up to one that is not answered at once."""
-        all_of_them = self._all
         data, at, answers = self._held, 0, list[bytes]()
-        reads, admits = all_of_them.reads, all_of_them.admits
         is_later = self._full_since is not None
-        assert reads is not None
         while at < len(data) and not is_later:
-            found = _READ.match(data, at)
-            if found is None or found.end() - at > MOST_HEAD_BYTES or not admits(found[3]):
+            found = self._read_at(data, at)
+            if found is None:
                 break
-            if len(answers) == MOST_IN_TURN or not all_of_them.room():
+            if found.end > len(data):
+                is_later = True  # the rest of its body is to come
+            elif len(answers) == MOST_IN_TURN or not self._all.room(found.cost):
                 is_later = True
                 self._loop.call_soon(self._go_on)
-                break
-            answer = reads.answer(found[1], found[2])
-            if answer is None:
-                break
-            answers.append(answer)
-            at = found.end()
+            else:
+                answer = self._all.answer(found, data)
+                if answer is None:
+                    break
+                answers.append(answer)
+                at = found.end
         if answers:
             self._active_at = self._loop.time()
             self._transport.write(b"".join(answers))
         self._held = data[at:]
         if self._held and not is_later:
             self._pass_on()
+
+    def _read_at(self, data: bytes, at: int) -> _KeyRead | None:
+        """Returns the read of keys that begins there; ``None`` if there is none, or it is the framework's."""
+        found = _READ.match(data, at)
+        if found is None or found.end() - at > MOST_HEAD_BYTES:
+            return None
+        is_post, store, query, headers = found.groups()
+        body = end = found.end()
+        if is_post:
+            length = _LENGTH.search(headers)
+            if length is None:
+                return None
+            headers = headers[: length.start()] + headers[length.end() :]
+            end = body + int(length[1])
+        if end - at > MOST_HELD_BYTES or not self._all.admits(headers):
+            return None
+        return _KeyRead(store, query or b"", body if is_post else None, end)
 
     def _pass_on(self) -> None:
         """Gives the first request of those that wait to the framework, or everything if its end is not certain."""

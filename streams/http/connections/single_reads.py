@@ -1,5 +1,5 @@
-"""Answers reads of one key of a partition that this worker has, without the framework: the bytes are those that
-:class:`streams.http.stores.StorePages` would answer with.
+"""Answers reads of one key, or of some, of partitions that this worker has, without the framework: the bytes are those
+that :class:`streams.http.stores.StorePages` would answer with.
 
 What does not depend on the key is found out once in a turn of the server: which task has the partition, and how far it
 is. A position that was taken before a row is read is one that the row has at least.
@@ -7,6 +7,7 @@ is. A position that was taken before a row is read is one that the row has at le
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from email.utils import formatdate
@@ -17,6 +18,7 @@ from yarl import URL
 
 from processor_api.clock import Clock
 from processor_api.serde import Serdes
+from processor_api.stores.queries import IsolationLevel
 from processor_api.topology.partitioner import partition_for_key
 from streams.http.local_reads import json_of_position
 from streams.http.reads import StoreSerdes, operations_of, row_text, terms_of
@@ -27,6 +29,8 @@ from streams.queries.queries import Queries
 
 _PLAIN = re.compile(rb"key=([A-Za-z0-9._~:@/!$()*,-]+)")
 """A query whose key is written as it is."""
+MOST_KEYS_AT_ONCE = 250
+"""Keys of a request that is answered at once; a longer one leaves others their turns meanwhile."""
 _TAKEN = frozenset({"key", "keys", "isolation", "partition", "local"})
 """Parameters of a read that is answered here; one with others is left to the framework."""
 _HEAD = (
@@ -48,6 +52,8 @@ class _Partition(NamedTuple):
     """One partition of a store, as it is read in one turn."""
 
     get: Callable[[Any], Any]
+    number: str
+    """The end of a row among others, with the number of the partition."""
     end: str
     """The end of a row's line of JSON."""
     missing: bytes
@@ -63,7 +69,7 @@ class SingleReads:
         self._clock = clock
         self._stores: dict[bytes, _Store | None] = {}
         self._counts: dict[str, int | None] = {}
-        self._partitions: dict[tuple[str, int | None, Any], _Partition] = {}
+        self._partitions: dict[tuple[str, int | None, IsolationLevel | None], _Partition] = {}
         self._second = -1
         self._found = self._not_found = b""
         """The heads of answers."""
@@ -80,44 +86,69 @@ class SingleReads:
                 for status in ("200 OK", "404 Not Found")
             )
 
-    def answer(self, store: bytes, query: bytes) -> bytes | None:
-        """Returns a whole answer; ``None`` if this partition is not read here now, or the request is none that is
-        answered here: :class:`streams.http.stores.StorePages` finds out, and says it.
+    def answer(self, store: bytes, query: bytes, body: bytes | None = None) -> bytes | None:
+        """Returns a whole answer; ``None`` if a partition is not read here now, or the request is none that is answered
+        here: :class:`streams.http.stores.StorePages` finds out, and says it.
 
         :param store: the name of the store, without escapes.
         :param query: the parameters, with their escapes.
+        :param body: the keys that are asked for, as JSON; ``None`` if the query has the key.
         """
         try:
-            return self._answer(store, query)
+            found = self._stores[store] if store in self._stores else self._learn(store)
+            if found is None:
+                return None
+            return self._one(found, query) if body is None else self._several(found, query, body)
         except Exception:  # whatever it is, the other way meets it too, and answers with the reason
             return None
 
-    def _answer(self, name: bytes, query: bytes) -> bytes | None:
-        store = self._stores[name] if name in self._stores else self._learn(name)
-        if store is None:
-            return None
+    def _one(self, store: _Store, query: bytes) -> bytes | None:
         level, partition = None, None
         plain = _PLAIN.fullmatch(query) if store.is_text else None
         if plain is not None:
             key: Any = plain[1].decode("ascii")
         else:
-            given = URL.build(path="/", query_string=query.decode("ascii"), encoded=True).query
-            if not given.keys() <= _TAKEN or len(given) != len(set(given)):
+            given = _given(query)
+            if given is None:
                 return None
             terms, key = terms_of(given), store.serdes.named(given)
             level, partition = terms.isolation, terms.partition
+        found = self._partition_of(store, key, partition, level)
+        value = found.get(key)
+        if value is None:
+            return found.missing
+        return self._whole(row_text(key, value)[:-1] + found.end)
+
+    def _several(self, store: _Store, query: bytes, body: bytes) -> bytes | None:
+        given, keys = _given(query), json.loads(body)["keys"]
+        if given is None or "key" in given or type(keys) is not list or len(keys) > MOST_KEYS_AT_ONCE:
+            return None
+        terms, is_text, key_of = terms_of(given), store.is_text, store.serdes.key_of
+        rows: list[str] = []
+        for one in keys:
+            key = one if is_text and type(one) is str else key_of(one, is_text=False)
+            found = self._partition_of(store, key, terms.partition, terms.isolation)
+            value = found.get(key)
+            row = json_text({"key": one, "found": False}) if value is None else row_text(key, value)
+            rows.append(row[:-1] + found.number)
+        return self._whole(f'{{"rows":[{",".join(rows)}]}}\n')
+
+    def _whole(self, text: str) -> bytes:
+        body = json_bytes(text)
+        return self._found % (len(body), body)
+
+    def _partition_of(self, store: _Store, key: Any, partition: int | None, level: IsolationLevel | None) -> _Partition:
+        """Returns the partition of a key, or the one that is named, for reads in this turn.
+
+        :raises InvalidStateStoreError: if it cannot be read here now.
+        """
         count = self._counts[store.name] if store.name in self._counts else self._count(store.name)
         if count is None:
             partition = None
         elif partition is None:
             partition = partition_for_key(store.serdes.write_key(key), count)
         place = store.name, partition, level
-        found = self._partitions.get(place) or self._open(place)
-        value = found.get(key)
-        if value is None:
-            return found.missing
-        body = json_bytes(row_text(key, value)[:-1] + found.end)
-        return self._found % (len(body), body)
+        return self._partitions.get(place) or self._open(place)
 
     def _learn(self, name: bytes) -> _Store | None:
         """Returns a store; ``None`` if it has no reads of one key. The topology does not change.
@@ -143,7 +174,7 @@ class SingleReads:
             raise ValueError("the partitions are not known yet")
         return found
 
-    def _open(self, place: tuple[str, int | None, Any]) -> _Partition:
+    def _open(self, place: tuple[str, int | None, IsolationLevel | None]) -> _Partition:
         """Returns a partition for reads in this turn.
 
         :raises InvalidStateStoreError: if it cannot be read here now.
@@ -163,5 +194,12 @@ class SingleReads:
     ) -> _Partition:
         fields = {"error": "there is no such key", "found": False, "partition": partition, "position": position}
         body = json_bytes(json_text(fields)) + b"\n"
-        end = f',"partition":{partition or 0},"position":{json_text(position)}}}\n'
-        return _Partition(get, end, self._not_found % (len(body), body))
+        number = f',"partition":{partition or 0}'
+        end = f'{number},"position":{json_text(position)}}}\n'
+        return _Partition(get, f"{number}}}", end, self._not_found % (len(body), body))
+
+
+def _given(query: bytes) -> Mapping[str, str] | None:
+    """Returns the parameters of a query; ``None`` if they are not all known here, or one is given twice."""
+    given = URL.build(path="/", query_string=query.decode("ascii"), encoded=True).query
+    return given if given.keys() <= _TAKEN and len(given) == len(set(given)) else None

@@ -128,7 +128,7 @@ def check_changelogs(
 ) -> list[tuple[GuardedTask, TopicPartition]]:
     """Refuses changelogs that hold records although no input has a committed offset, and the other way round. Returns
     those that hold records of which the last commit knows nothing, though it knows of other ones: that was made by a
-    version without the store, or their store has had its first records and its worker was killed (semantics 195).
+    version without the store, or their store has had its first records and its worker was killed (semantics 198).
 
     Topics that serve as source and changelog are left out: they are never written. At most four requests are made,
     and one in the usual case, for all tasks together.
