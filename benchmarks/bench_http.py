@@ -3,83 +3,100 @@
     python -m benchmarks http [ROUNDS]
 
 An application on a broker in memory counts records by key, on one stream thread: without the port, with one that is not
-asked, with one that is scraped each second, and with one that another process asks for keys as fast as it can. The
-figure is the part of the process's processor time that the thread of the port takes, which other load of the machine
-hardly changes; beside it stand the microseconds of processor time of the process for a record. The best of the rounds.
+asked, with one that is scraped each second, and with one that two clients ask for keys (`benchmarks/http_client.py`)
+at the default share of the processor and at larger ones. The figure is the part of the process's processor time that
+the thread of the port takes, which other load of the machine hardly changes; beside it stand the microseconds of
+processor time of a record without that of the port, and the keys that it answers in a second. Medians of the rounds.
 """
 
 from __future__ import annotations
 
+import json
+import statistics
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+import uuid
 from pathlib import Path
 
+from benchmarks.http_client import MANY
 from streams import Consumed, Grouped, KafkaStreams, Materialized, Serdes, StreamsBuilder
 from streams.testing.broker import EmbeddedBroker, EmbeddedClients
 
-RECORDS = 150_000
+RECORDS = 1_200_000
 KEYS = 10_000
-WAYS = ("no port", "not asked", "scraped each second", "asked by 8 threads")
-CLIENT = """
-import http.client, random, sys, threading, time
-port, way = int(sys.argv[1]), sys.argv[2]
-def ask(path):
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-    while True:
-        connection.request("GET", path())
-        connection.getresponse().read()
-        yield
-def flood():
-    for _ in ask(lambda: f"/stores/counts/get?key=k{random.randrange(10000):07}"):
-        pass
-if way.startswith("scraped"):
-    for _ in ask(lambda: "/metrics"):
-        time.sleep(1)
-else:
-    for _ in range(8):
-        threading.Thread(target=flood, daemon=True).start()
-    time.sleep(600)
+SECONDS, BEFORE_S = 1.2, 0.6
+"""What is measured, and how long clients have to begin."""
+WAYS: tuple[tuple[str, int, int], ...] = (
+    ("no port", 0, 0),
+    ("not asked", 0, 5),
+    ("scraped", 0, 5),
+    *((way, connections, percent) for percent in (5, 25, 100)
+      for way, connections in (("single", 8), ("single", 32), ("pipelined", 8), ("remote", 64), ("many", 8))),
+)  # fmt: skip
+"""What is done, on how many connections or threads of each client, and ``http.max.cpu.percent``."""
+SCRAPE = """
+import sys, time, urllib.request
+while True:
+    urllib.request.urlopen("http://127.0.0.1:" + sys.argv[1] + "/metrics").read()
+    time.sleep(1)
 """
 
 
-def run(way: str, folder: Path) -> tuple[float, float]:
-    """Returns the part of the processor time that the port takes, and the processor time of a record in us."""
+def filled() -> EmbeddedBroker:
+    """Returns a broker with the records."""
     broker = EmbeddedBroker()
     broker.create_topic("in", 1)
-    clients = EmbeddedClients(broker)
-    producer = clients.producer({})
+    producer = EmbeddedClients(broker).producer({})
     for number in range(RECORDS):
         producer.produce("in", b"v", b"k%07d" % (number * 7919 % KEYS), 0, None, None, 1000 + number, None)
         if number % 10_000 == 0:
             producer.flush()
     producer.flush()
+    return broker
+
+
+def run(way: tuple[str, int, int], broker: EmbeddedBroker, folder: Path) -> tuple[float, float, float]:
+    """Returns the part of the processor time that the port takes, the other processor time of a record in us, and the
+    keys that are answered in a second."""
     builder = StreamsBuilder()
     text = Consumed(key_serde=Serdes.STRING, value_serde=Serdes.STRING)
     builder.stream("in", text).group_by_key(Grouped(key_serde=Serdes.STRING)).count(
         materialized=Materialized(name="counts", key_serde=Serdes.STRING)
     )
-    settings = {"application.id": "bench", "bootstrap.servers": "b:1", "state.dir": str(folder)}
-    if way != WAYS[0]:
-        settings["http.listen"] = "127.0.0.1:0"
-    app = KafkaStreams(builder, settings, clients=clients)
+    name, connections, percent = way
+    settings = {"application.id": f"bench-{uuid.uuid4().hex[:8]}", "bootstrap.servers": "b:1", "state.dir": str(folder)}
+    if percent:
+        settings |= {"http.listen": "127.0.0.1:0", "http.max.cpu.percent": str(percent)}
+    app = KafkaStreams(builder, settings, clients=EmbeddedClients(broker))
     with app:
-        endpoint = app.status().endpoint
-        client = None
-        if way in WAYS[2:]:
-            client = subprocess.Popen([sys.executable, "-c", CLIENT, str(endpoint).rpartition(":")[2], way])
-        while _processed(app) < RECORDS // 10:
+        while _processed(app) < 2 * KEYS:
             time.sleep(0.001)
-        first, cpu, port = _processed(app), time.process_time(), _port_s()
-        while (last := _processed(app)) < RECORDS:
+        asking = _asking(name, connections, str(app.status().endpoint).rpartition(":")[2])
+        time.sleep(BEFORE_S if asking else 0)
+        first, cpu, port, begun = _processed(app), time.process_time(), _port_s(), time.monotonic()
+        while (last := _processed(app)) < RECORDS and time.monotonic() < begun + SECONDS:
             time.sleep(0.05)
         cpu, port = time.process_time() - cpu, _port_s() - port
-        if client is not None:
-            client.kill()
-            client.wait()
-    return port / cpu, cpu / (last - first) * 1e6
+        keys = 0.0
+        for one in asking:
+            if name == "scraped":
+                one.kill()
+            answered = one.communicate()[0]
+            found = json.loads(answered or "{}")
+            keys += found["answers"] / found["seconds"] * (MANY if name == "many" else 1) if found else 0
+    return port / cpu, (cpu - port) / (last - first) * 1e6, keys
+
+
+def _asking(name: str, connections: int, port: str) -> list[subprocess.Popen[str]]:
+    if name == "scraped":
+        commands = [[sys.executable, "-c", SCRAPE, port]]
+    else:
+        client = ["-m", "benchmarks.http_client", port, name, str(SECONDS + 1), str(KEYS), str(connections)]
+        commands = [[sys.executable, *client]] * (2 if connections else 0)
+    return [subprocess.Popen(one, stdout=subprocess.PIPE, text=True) for one in commands]
 
 
 def _port_s() -> float:
@@ -93,14 +110,16 @@ def _processed(app: KafkaStreams) -> int:
 
 
 def main(rounds: int) -> None:
-    best = {way: (float("inf"), float("inf")) for way in WAYS}
+    found: dict[tuple[str, int, int], list[tuple[float, float, float]]] = {way: [] for way in WAYS}
+    broker = filled()
     for _ in range(rounds):
         for way in WAYS:
             with tempfile.TemporaryDirectory() as folder:
-                found = run(way, Path(folder))
-            best[way] = (min(best[way][0], found[0]), min(best[way][1], found[1]))
-    for way, (port, cpu) in best.items():
-        print(f"{way:22} {port:6.1%} of {cpu:6.2f} us a record")
+                found[way].append(run(way, broker, Path(folder)))
+    print("way            cpu %  of the processor  us a record  keys/s")
+    for (name, connections, percent), rows in found.items():
+        part, cost, keys = (statistics.median(one) for one in zip(*rows, strict=True))
+        print(f"{name:9} x{connections:2}  {percent:5}  {part:16.1%}  {cost:11.2f}  {keys:6.0f}")
 
 
 if __name__ == "__main__":
