@@ -239,3 +239,27 @@ def test_a_store_that_is_closed_meanwhile_is_not_read(tmp_path: Path) -> None:
         assert reads.answer(b"counts", b"key=a") is None
         reads.new_turn()
         assert reads.answer(b"counts", b"key=a") is None
+
+
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
+def test_a_row_is_never_older_than_its_position_nor_than_the_one_before(tmp_path: Path, guarantee: str) -> None:
+    """While records are processed, rows are put and commits are made: a count is at least the position beside it."""
+    with Cluster(tmp_path) as cluster:
+        port = free_port()
+        app = cluster.app(topology(), AT_ONCE, http_listen=f"127.0.0.1:{port}", processing_guarantee=guarantee)
+        cluster.until_state(app, ClientState.RUNNING)
+        asked, rows = request("/stores/counts/get?key=k") * 8, list[dict[str, Any]]()
+        with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+            for _ in range(60):
+                cluster.send(*["v"] * 20, key="k")
+                connection.sendall(asked)
+                got = b""
+                while got.count(b"\n") < 8 * 7:  # six lines of a head, and one of a body
+                    got += connection.recv(65536)
+                rows += [json.loads(line) for line in got.split(b"\n") if line.startswith(b"{")]
+        assert len(rows) == 480
+        counted = [row.get("value", 0) for row in rows]
+        assert counted == sorted(counted)
+        assert counted[-1] > 0
+        for row, count in zip(rows, counted, strict=True):
+            assert count >= row["position"].get("in", {}).get("0", -1) + 1
