@@ -103,10 +103,10 @@ def test_answers_come_in_the_order_of_the_requests() -> None:
             read("key=3"),
             read("key=4"),
         ]
-        found = answers(sent(port, b"".join(one * 50) + LAST))
-        wanted = ["key=1", "key=x", "", "key=2", "key=A", "key=3", "key=4"] * 50 + ["last"]
+        found = answers(sent(port, b"".join(one * 300) + LAST))
+        wanted = ["key=1", "key=x", "", "key=2", "key=A", "key=3", "key=4"] * 300 + ["last"]
         assert [json.loads(body)[2] for _, body in found] == wanted
-        assert reads.answers == 200
+        assert reads.answers == 4 * 300
 
 
 def test_a_read_behind_a_request_of_the_framework_is_answered_at_once_again() -> None:

@@ -252,7 +252,7 @@ class HttpConnection(asyncio.Protocol):
             return
         if self._held:
             self._take()
-        if len(self._held) <= MOST_HELD_BYTES:
+        if len(self._held) <= MOST_HELD_BYTES and not self._is_behind:  # else that is the framework's to say
             self._transport.resume_reading()
 
     def _take(self) -> None:
