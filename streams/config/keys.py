@@ -477,9 +477,9 @@ KEYS: tuple[Key, ...] = (
         "state_on_schema_change",
         "fail",
         WORKS,
-        "what to do when the rows of a store have another form than the serdes of this version read"
-        " ([state that evolves](state-evolution.md)): `fail` refuses to run the task; `warn` says it in the log, and"
-        " each read of such a row fails; a setting of this library",
+        "what to do when the rows of a store, or records that wait in a repartition topic, have another form than the"
+        " serdes of this version read ([state that evolves](state-evolution.md)): `fail` refuses to run the task;"
+        " `warn` says it in the log, and each read of such a row fails; a setting of this library",
     ),
     Key(
         "state.snapshot.dir",

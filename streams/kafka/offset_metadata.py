@@ -6,7 +6,8 @@ numbers the window close time that was emitted last. After them, which Kafka Str
 bytes of the topic's id, which distinguishes the offsets of a topic from those of one that was deleted before. Then
 notes, each as ``kind byte``, ``length u16`` and its bytes: the changelogs that hold records, a handover that is not
 complete, records to skip, the handover that committed the offset, the stream times of operators, by marks instead of
-names, and the schemas of stores, by marks. A note of another kind is passed over.
+names, the schemas of stores, by marks, and the form of the records of a repartition topic. A note of another kind is
+passed over.
 
 A broker takes a text of 4,096 bytes with an offset (``offset.metadata.max.bytes``), and refuses a commit with a longer
 one. So marks replace names that are too long together, and times that have no room after that are left out, or the
@@ -36,7 +37,7 @@ _PARTITION_TIME_ONLY, _LATEST = 1, 2
 _ID, ID_BYTES = b"\x01", 16
 _NOTE, _MARK, _SKIP, _TIME = struct.Struct(">BH"), struct.Struct(">I"), struct.Struct(">qq"), struct.Struct(">Iq")
 _SCHEMA = struct.Struct(">III")
-_MARKS, _HANDOVER, _SKIPPED, _HANDED_OVER, _TIMES, _SCHEMAS = 2, 3, 4, 5, 6, 7
+_MARKS, _HANDOVER, _SKIPPED, _HANDED_OVER, _TIMES, _SCHEMAS, _FORM = 2, 3, 4, 5, 6, 7, 8
 
 _MOST_BYTES = 4096 // 4 * 3
 """Bytes that a broker takes with an offset by default, as they are before base64."""
@@ -73,7 +74,7 @@ def time_mark(name: str) -> str:
 
 
 class SchemaMark(NamedTuple):
-    """The schemas of a store as of a commit, as CRC-32s: whoever restores it learns whether all its rows have them."""
+    """The schemas of a store as of a commit, as CRC-32s, by which a restore knows whether all rows have them."""
 
     store: int
     """That of the store's name."""
@@ -102,6 +103,9 @@ class TopicPartitionMetadata:
     """The id of the handover that committed the offset, until a worker commits another."""
     schemas: frozenset[SchemaMark] = frozenset()
     """The schemas of the task's stores."""
+    form: str | None = None
+    """The form of the records of a repartition topic that were not processed, as far as one is known
+    (:mod:`streams.runtime.start.waiting_records`)."""
 
     def encode(self) -> str:
         """Returns the text, of at most 4,096 characters: the times that have no room are left out."""
@@ -135,6 +139,8 @@ class TopicPartitionMetadata:
             yield _packed_note(_SKIPPED, _SKIP.pack(*self.skip))
         if self.handed_over is not None:
             yield _packed_note(_HANDED_OVER, self.handed_over.encode())
+        if self.form is not None:
+            yield _packed_note(_FORM, self.form.encode())
 
     @classmethod
     def is_whole(cls, text: str) -> bool:
@@ -211,11 +217,11 @@ def _read_notes(data: bytes, offset: int) -> Iterator[tuple[int, bytes, int]]:
         yield kind, data[begin:offset], offset
 
 
-_Notes = tuple[frozenset[int], str | None, SkipRule | None, str | None, frozenset[SchemaMark]]
+_Notes = tuple[frozenset[int], str | None, SkipRule | None, str | None, frozenset[SchemaMark], str | None]
 
 
 def _known_notes(notes: Mapping[int, bytes]) -> _Notes:
-    """Returns what the notes say: changelogs with records, an open handover, records to skip, a handover, schemas."""
+    """Returns what the notes say, in the order of the fields."""
     marks, skip, schemas = notes.get(_MARKS, b""), notes.get(_SKIPPED), notes.get(_SCHEMAS, b"")
     return (
         frozenset(mark for (mark,) in _MARK.iter_unpack(marks)) if len(marks) % _MARK.size == 0 else frozenset(),
@@ -225,6 +231,7 @@ def _known_notes(notes: Mapping[int, bytes]) -> _Notes:
         frozenset(map(SchemaMark._make, _SCHEMA.iter_unpack(schemas)))
         if len(schemas) % _SCHEMA.size == 0
         else frozenset(),
+        _text(notes.get(_FORM)),
     )
 
 

@@ -37,6 +37,7 @@ METADATA = st.builds(
     st.none() | st.builds(SkipRule, LONG, LONG),
     st.none() | st.text(max_size=20),
     st.frozensets(st.builds(SchemaMark, MARK, MARK, MARK), max_size=3),
+    st.none() | st.text(max_size=20),
 )
 
 
@@ -53,12 +54,13 @@ def test_a_text_has_no_more_bytes_than_a_broker_takes(named: int, marked: int, c
     marks = {f"#{number:08x}": -number for number in range(marked)}
     schemas = frozenset(SchemaMark(number, 1, 2) for number in range(changelogs))
     given = TopicPartitionMetadata(
-        7, names | marks, "A" * 22, frozenset(range(changelogs)), handover="h" * 36, schemas=schemas
+        7, names | marks, "A" * 22, frozenset(range(changelogs)), handover="h" * 36, schemas=schemas, form="f" * 100
     )
     text = given.encode()
     assert len(text) <= 4096
     found = TopicPartitionMetadata.decode(text)
     assert (found.partition_time, found.topic_id, found.handover) == (7, given.topic_id, given.handover)
+    assert found.form == given.form
     assert found.changelogs <= given.changelogs
     assert len(found.changelogs) == min(changelogs, 400)
     known = {time_mark(name): time for name, time in given.processors.items()}

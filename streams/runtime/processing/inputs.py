@@ -62,6 +62,25 @@ class BoundSource:
         return self.extractor is None and self.with_headers is None
 
 
+@dataclass(frozen=True)
+class RecordForm:
+    """The form of the records of a repartition topic, which versions of the application write and read."""
+
+    now: str
+    """The form in which this version writes and reads them."""
+    before: str = ""
+    """The form in which records were written that wait to be processed, if it is another one."""
+    until: int = 0
+    """Records before this offset may have the other form."""
+    refuse: Callable[[int, str, Exception], StreamsError] | None = None
+    """Takes the offset of such a record that cannot be read, ``key`` or ``value``, and the error of its serde; returns
+    the error with which the task ends. ``None`` leaves it to the handler, as every other record."""
+
+    def at(self, position: int) -> str:
+        """Returns what is to be committed with a position."""
+        return self.before if position < self.until else self.now
+
+
 class ReadSoFar:
     """Counts what was read of an input partition; its bytes are those of keys, values and headers, of which a few of
     each batch are measured."""
@@ -90,6 +109,8 @@ class InputReader:
         self.cursor = environment.cursor
         self.time_limit = environment.time_limit
         self.consumed = ReadSoFar()
+        self.form: RecordForm | None = None
+        """The form of its records, if they are those of a repartition topic."""
         self._environment = environment
 
     def place(self, message: Any) -> dict[str, Any]:
@@ -116,8 +137,10 @@ class InputReader:
             raw = message.value()
             value = None if raw is None else read_value(raw)
         except Exception as error:
-            cursor = self.cursor
+            form, cursor = self.form, self.cursor
             cursor.message, cursor.source = message, self.partition
+            if form is not None and form.refuse is not None and message.offset() < form.until:
+                raise form.refuse(message.offset(), part, error) from error
             self._environment.errors.deserialization(source.node, error, part, cursor)
             why = f"the {part} cannot be read: {kind_and_text(error)}"
             self._environment.drop_unread(source.node, None if part == "key" else key, DropReason.UNREADABLE, why)

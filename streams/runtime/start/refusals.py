@@ -238,3 +238,21 @@ def rows_of_another_form(task: TaskId, store: str, wrong: Mapping[str, Collectio
         "Give new fields a default, convert old values with Materialized(migrate=...), or let the store be filled again"
         " under another name; `streams state check` says it before a deploy",
     )
+
+
+def records_of_another_form(task: TaskId, at: TopicPartition, offset: int, wrong: Collection[str]) -> StreamsError:
+    """Returns the error where records of a repartition topic cannot be read that another version has written.
+
+    :param offset: of the first of them.
+    :param wrong: in words what could not be read.
+    """
+    return _refusal(
+        StateError,
+        task,
+        f"repartition topic {at} has records from offset {offset} on that another version of the application has"
+        f" written and this one cannot read ({'; '.join(wrong)})",
+        "Run the former version until it has processed them (lag 0 in `streams groups`), or give new fields a default;"
+        " with state.on.schema.change=warn the deserialization.exception.handler decides",
+        at,
+        offset,
+    )

@@ -25,6 +25,7 @@ from streams.runtime.start.start_guard import (
     log_left_out,
 )
 from streams.runtime.start.topic_ids import keep_changelog_ids, topics_of, with_ids
+from streams.runtime.start.waiting_records import with_forms
 from streams.runtime.tasks.assembly import ThreadClients
 from streams.runtime.tasks.commit import Committer
 from streams.runtime.tasks.task import Task
@@ -169,7 +170,7 @@ class StartOffsets:
         starts = committed
         if missing:
             found = starting_offsets(task, missing, self._consumer, self._default, self._clock)
-            found = with_ids(found, task.topic_ids)
+            found = with_forms(task, with_ids(found, task.topic_ids))
             if task.stores.engines:
                 # From now on a missing offset is a lost one (`check_positions`), also before the first commit.
                 self._committer.start_at(found)

@@ -19,12 +19,13 @@ from zlib import crc32
 
 from processor_api.clock import Clock
 from processor_api.stores.builder import StoreBuilder
-from processor_api.task_id import TaskId
+from processor_api.task_id import TaskId, TopicPartition
 from state.read_views.view import why_unreadable
 from streams.kafka.offset_metadata import SchemaMark, TopicPartitionMetadata
 from streams.kafka.ports import OffsetAndMetadata
 from streams.runtime.start.refusals import rows_of_another_form
 from streams.runtime.start.start_offsets import Starts
+from streams.runtime.start.waiting_records import compare_forms
 from streams.runtime.tasks.task import Task
 from streams.schemas.store_schemas import (
     ROWS_TRIED,
@@ -47,11 +48,18 @@ class SchemaChecks:
     """Compares the schemas of the stores of a stream thread's tasks, some rows at a time: the thread has to poll.
 
     :param commit: commits offsets of inputs, with their metadata.
+    :param ends: returns the ends of partitions, behind open transactions.
     """
 
-    def __init__(self, clock: Clock, commit: Callable[[Starts], None]) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        commit: Callable[[Starts], None],
+        ends: Callable[[Collection[TopicPartition]], Mapping[TopicPartition, int]],
+    ) -> None:
         self._clock = clock
         self._commit = commit
+        self._ends = ends
         self._going_on: dict[TaskId, Generator[None]] = {}
 
     def passed(self, task: Task, starts: Starts, until: float) -> bool:
@@ -60,9 +68,9 @@ class SchemaChecks:
         :param starts: the committed offsets of its inputs; with other marks, they are changed and committed.
         :param until: the time in seconds of the clock to stop at.
         :returns: whether the check is over: the task may run.
-        :raises StateError: if this version cannot read the rows of a store, unless ``state.on.schema.change`` is
-            ``warn``.
-        :raises RetryableError: if the offsets cannot be committed now.
+        :raises StateError: if this version cannot read the rows of a store, or records that wait in a repartition
+            topic, unless ``state.on.schema.change`` is ``warn``.
+        :raises RetryableError: if the offsets cannot be committed now, or no broker answers.
         """
         check = self._going_on.get(task.id)
         if check is None:
@@ -75,6 +83,7 @@ class SchemaChecks:
             self.stop(task.id)
             raise
         self.stop(task.id)
+        compare_forms(task, starts, self._ends)
         self._commit_marks(task, starts)
         return True
 

@@ -10,7 +10,7 @@ from streams.kafka.offset_metadata import SchemaMark, TopicPartitionMetadata
 from streams.kafka.ports import OffsetAndMetadata
 from streams.runtime.plan.co_partitioned import KeySample, KeyWatch
 from streams.runtime.processing.environment import Environment
-from streams.runtime.processing.inputs import BatchLoop, BoundSource, InputQueue
+from streams.runtime.processing.inputs import BatchLoop, BoundSource, InputQueue, RecordForm
 from streams.runtime.processing.time_merge import TimeMerge
 
 
@@ -31,6 +31,8 @@ class TaskInputs:
         self.merge = TimeMerge(())
         self.samples: dict[TopicPartition, KeySample] = {}
         """The samples of keys of partitions that are read together."""
+        self.forms: Mapping[TopicPartition, RecordForm] = {}
+        """The forms of the records of repartition topics."""
         self.run = 1
         """How many records of several inputs are processed between two looks at the clock."""
 
@@ -49,6 +51,7 @@ class TaskInputs:
         self.samples = {name: sample for name, sample in samples.items() if sample is not None}
         self.queues = {partition: InputQueue(partition, source, environment) for partition, source in sources.items()}
         for partition, queue in self.queues.items():
+            queue.reader.form = self.forms.get(partition)
             if (found := committed.get(partition)) is not None:
                 queue.start = found.offset
                 _continue(queue, found)
@@ -161,8 +164,9 @@ class TaskInputs:
                 position = before.offset
             if position is not None:
                 skip, topic_id = queue.skip_rule(position), topic_ids.get(name.topic)
+                form = None if queue.reader.form is None else queue.reader.form.at(position)
                 metadata = TopicPartitionMetadata(
-                    queue.partition_time, times, topic_id, marks, skip=skip, schemas=schemas
+                    queue.partition_time, times, topic_id, marks, skip=skip, schemas=schemas, form=form
                 )
                 found = OffsetAndMetadata(position, metadata.encode())
                 if found != before:

@@ -586,9 +586,8 @@ def _thread_tasks(
     snapshots = SnapshotStarts(place, clients, clock)
     begins = StandbyStarts(application, clients.admin, opener, restores, snapshots)
     standbys = StandbyTasks(begins, follower, marks, clock)
-    starts = TaskStarts(
-        opener, orphans, offsets, snapshots, restores, standbys, SchemaChecks(clock, committer.start_at)
-    )
+    schemas = SchemaChecks(clock, committer.start_at, clients.admin.log_ends)
+    starts = TaskStarts(opener, orphans, offsets, snapshots, restores, standbys, schemas)
     tasks, ownership = ThreadTasks(), Ownership(process.plans, plans)
     retry = Retry(clock, 0, 0, config.task_timeout_ms)
     return tasks, TaskManager(tasks, ownership, starts, clients.consumer, committer, retry, clock)
