@@ -80,9 +80,7 @@ def killed_at(cli: ClusterCommands, file: str, call: int, name: str = "shop2", o
     except Killed:
         return True
     finally:
-        for client in clients.open:
-            if hasattr(client, "assignment"):
-                client.close()
+        clients.end()
 
 
 def check_clone(cli: ClusterCommands, name: str) -> None:

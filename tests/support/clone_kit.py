@@ -144,6 +144,12 @@ class KilledClients:
         self._left, self._of = left, of
         self.open: list[Any] = []
 
+    def end(self) -> None:
+        """Closes the consumers, as the end of a process does."""
+        for client in self.open:
+            if hasattr(client, "assignment"):
+                client.close()
+
     def _count(self, call: str) -> None:
         if self._left < 0:
             raise Killed(call)

@@ -77,7 +77,7 @@ def changelog_name(prefix: str, store: str) -> str:
 
 
 def shadow_topic(prefix: str, topic: str) -> str:
-    """Returns the topic to which a shadow writes what is for an output topic (semantics 194)."""
+    """Returns the topic to which a shadow writes what is for an output topic (semantics 197)."""
     return f"{prefix}-{topic}-shadow"
 
 
