@@ -28,7 +28,7 @@ from streams.testing.broker import EmbeddedBroker, EmbeddedClients
 RECORDS = 1_200_000
 KEYS = 10_000
 SECONDS, BEFORE_S = 1.2, 0.6
-"""What is measured, and how long clients have to begin."""
+"""The time that is measured, and that clients have to begin."""
 WAYS: tuple[tuple[str, int, int], ...] = (
     ("no port", 0, 0),
     ("not asked", 0, 5),
@@ -36,7 +36,7 @@ WAYS: tuple[tuple[str, int, int], ...] = (
     *((way, connections, percent) for percent in (5, 25, 100)
       for way, connections in (("single", 8), ("single", 32), ("pipelined", 8), ("remote", 64), ("many", 8))),
 )  # fmt: skip
-"""What is done, on how many connections or threads of each client, and ``http.max.cpu.percent``."""
+"""The way of asking, the connections or threads of each client, and ``http.max.cpu.percent``."""
 SCRAPE = """
 import sys, time, urllib.request
 while True:
