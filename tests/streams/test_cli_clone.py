@@ -71,6 +71,25 @@ def test_repartition_records_that_were_not_read_are_counted_by_the_clone(cli: Cl
     assert results(cli, before) == {word: expected(WORDS)[word] + more for word, more in (("w1", 1), ("w2", 2))}
 
 
+def test_the_clone_knows_by_which_schemas_its_rows_were_written(cli: ClusterCommands) -> None:
+    """So that another version of it is refused, or reads nothing for it."""
+    cli.kafka.create_topics("in", "out", partitions=1)
+    file = app(cli, "shop")
+    send(cli, WORDS)
+    run_until_read(cli, file, "shop")
+    assert clone(cli, file).status == 0
+    noted = {}
+    with cli.kafka.broker.lock:
+        for name in ("shop", "shop2"):
+            offsets = cli.kafka.broker.groups.group(name).offsets
+            texts = [one.metadata for place, one in offsets.items() if f"{name}-counts-repartition" in str(place)]
+            noted[name] = [(one.schemas, one.form) for one in map(TopicPartitionMetadata.decode, texts)]
+    assert noted["shop"] == noted["shop2"]
+    ((schemas, form),) = noted["shop2"]
+    assert len(schemas) == 1
+    assert form == '[["built-in","string"],["built-in","string"]]'
+
+
 def killed_at(cli: ClusterCommands, file: str, call: int, name: str = "shop2", of: str | None = None) -> bool:
     """Makes a clone in a process that is killed at a call; returns whether it was."""
     clients = KilledClients(cli.kafka.clients, call, of)
