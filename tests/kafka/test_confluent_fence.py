@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from processor_api.clock import ManualClock
-from processor_api.errors import RetryableError, TaskMigratedError
+from processor_api.errors import AuthorizationError, RetryableError, StreamsError, TaskMigratedError
 from streams.kafka.confluent.consumer import ConfluentConsumer
 from streams.kafka.confluent.outage import ClusterOutage
 from streams.kafka.ports import ClientUnusable, InstanceFenced
@@ -83,3 +83,58 @@ def test_a_fatal_error_that_is_not_known_is_for_a_new_client(consumer: Confluent
     with pytest.raises(ClientUnusable, match="a new one takes its place") as caught:
         consumer.consume(1, 0.0)
     assert isinstance(caught.value, RetryableError)
+
+
+# ---------------------------------------------------------------------- the consumer protocol
+
+
+class Report:
+    """The last message of a client that ended: it has the text of the broker's error, and no name."""
+
+    def __init__(self, name: str) -> None:
+        text = KafkaError(getattr(KafkaError, name)).str()
+        self._text = f"Fatal error: {text}: ConsumerGroupHeartbeat fatal error: {text}"
+
+    def error(self) -> KafkaError:
+        return KafkaError(KafkaError._FATAL, self._text)
+
+
+@pytest.fixture
+def newer(outage: ClusterOutage) -> Iterator[ConfluentConsumer]:
+    with closing(ConfluentConsumer({**SETTINGS, "group.protocol": "consumer"}, outage)) as consumer:
+        yield consumer
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "says"),
+    [
+        ("UNRELEASED_INSTANCE_ID", TaskMigratedError, "still has the group.instance.id of this thread"),
+        ("GROUP_ID_NOT_FOUND", TaskMigratedError, "it joins when they have left"),
+        ("GROUP_AUTHORIZATION_FAILED", AuthorizationError, "allow READ on the group"),
+        ("UNSUPPORTED_VERSION", StreamsError, "set group.protocol to classic"),
+        ("GROUP_MAX_SIZE_REACHED", ClientUnusable, "a new one takes its place"),
+    ],
+)
+def test_each_reason_that_ends_a_member_is_an_error_of_its_own(
+    newer: ConfluentConsumer, name: str, kind: type[StreamsError], says: str
+) -> None:
+    for message in (Report(name), None):
+        with pytest.raises(kind) as caught:
+            newer._place.check(newer._client, message)
+        assert type(caught.value) is kind
+        assert says in str(caught.value)
+
+
+def test_an_instance_id_that_another_has_now_ends_a_member_that_had_a_place(newer: ConfluentConsumer) -> None:
+    newer._place._member = str(newer.member_id()).encode()
+    with pytest.raises(InstanceFenced):
+        newer._place.check(newer._client, Report("UNRELEASED_INSTANCE_ID"))
+
+
+def test_a_member_has_one_id_from_the_start_to_its_end(newer: ConfluentConsumer, consumer: ConfluentConsumer) -> None:
+    """In the classic protocol it gets one when it joins."""
+    found = newer.member_id()
+    assert found
+    newer.close()
+    assert newer.member_id() == found
+    assert consumer.member_id() is None

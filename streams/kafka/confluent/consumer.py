@@ -58,7 +58,7 @@ class ConfluentConsumer:
         :param outage: that of its cluster; one of its own if not given."""
         self.resources = Resources.of(config, "READ", "DESCRIBE")
         self._outage = ClientOutage.of(config, outage)
-        self._place = GroupPlace(self._outage)
+        self._place = GroupPlace(self._outage, is_classic=config.get("group.protocol") != "consumer")
         self._offsets = GroupOffsets(config, self._outage)
         self._places = PartitionOffsets(config, self.resources)
         self._assigned: set[TopicPartition] = set()

@@ -14,6 +14,7 @@ from processor_api.errors import AuthenticationError, AuthorizationError, Stream
 from processor_api.task_id import TopicPartition
 from processor_api.texts import error_text
 from streams.kafka.client_errors import error_of, instance_fenced
+from streams.kafka.client_events import RIGHTS
 from streams.kafka.ports import ClientUnusable, TransactionAborted, UnknownPartitionError
 
 P = ParamSpec("P")
@@ -23,7 +24,14 @@ AUTHORIZATION = {
     "CLUSTER_AUTHORIZATION_FAILED", "GROUP_AUTHORIZATION_FAILED", "TOPIC_AUTHORIZATION_FAILED",
     "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
 }  # fmt: skip
-_OF_MEMBERS = (KafkaError.FENCED_INSTANCE_ID, KafkaError.UNRELEASED_INSTANCE_ID, KafkaError.GROUP_ID_NOT_FOUND)
+_OF_MEMBERS = (
+    KafkaError.FENCED_INSTANCE_ID,
+    KafkaError.UNRELEASED_INSTANCE_ID,
+    KafkaError.GROUP_ID_NOT_FOUND,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.UNSUPPORTED_VERSION,
+)
 AUTHENTICATION = {
     "_AUTHENTICATION", "_SSL", "ILLEGAL_SASL_STATE", "SASL_AUTHENTICATION_FAILED", "UNSUPPORTED_SASL_MECHANISM",
 }  # fmt: skip
@@ -163,9 +171,20 @@ def classic_members() -> TaskMigratedError:
     )
 
 
-def fatal_error() -> ClientUnusable:
-    """Returns the error of a consumer that goes on no more, for a reason that is not known here."""
-    return ClientUnusable("the consumer cannot go on after a fatal error; a new one takes its place")
+def fatal_error(name: str | None, text: str) -> StreamsError:
+    """Returns the error of a consumer that goes on no more, for another reason than who has its place.
+
+    :param text: the client's report.
+    """
+    what = f"the consumer cannot go on as a member of its group: {text}"
+    if name in RIGHTS:
+        return AuthorizationError(f"{what}; allow {RIGHTS[name]}")
+    if name == "UNSUPPORTED_VERSION":
+        return StreamsError(
+            f"{what}. With group.protocol=consumer the brokers must be Kafka 4.0 or later, with the feature"
+            " group.version at 1; or set group.protocol to classic"
+        )
+    return ClientUnusable(f"{what}; a new one takes its place")
 
 
 def mapping(what: str) -> Callable[[Callable[P, T]], Callable[P, T]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from confluent_kafka import Consumer as Client
@@ -86,10 +87,12 @@ class GroupPlace:
     """Holds a consumer's place in its group. The client calls it in a rebalance, and reports to it how it ends.
 
     :param outage: the one of the client, which may have lost its brokers when it loses its place.
+    :param is_classic: whether the client speaks the classic protocol of groups.
     """
 
-    def __init__(self, outage: ClientOutage) -> None:
+    def __init__(self, outage: ClientOutage, *, is_classic: bool = True) -> None:
         self._outage = outage
+        self._is_classic = is_classic
         self.owned: set[TopicPartition] = set()
         """The partitions that the group has given to this member and not taken back."""
         self.is_calling_back = False
@@ -193,19 +196,22 @@ class GroupPlace:
             if self.fatal is None and (error is None or error.code() != KafkaError._FATAL):
                 return
             name = self.fatal or (None if error is None else fatal_name(error))
-            self._ended = self._reason_of_end(client, name)
+            text = f"{name}" if error is None else error.str()
+            self._ended = self._reason_of_end(client, name, text)
         raise self._ended()
 
-    def _reason_of_end(self, client: Any, name: str | None) -> Callable[[], StreamsError]:
+    def _reason_of_end(self, client: Any, name: str | None, text: str) -> Callable[[], StreamsError]:
         """Returns the maker of the error of a client that has had a fatal one.
 
-        :param name: ``None`` if it did not say which: in a classic group there is only that of a fence.
+        :param name: ``None`` if it is not known: in a classic group there is only that of a fence.
+        :param text: the client's report.
         """
         if name == "UNRELEASED_INSTANCE_ID" and self._member is None:
             return instance_held
-        if name in (None, "FENCED_INSTANCE_ID", "UNRELEASED_INSTANCE_ID"):
+        is_fence = name in ("FENCED_INSTANCE_ID", "UNRELEASED_INSTANCE_ID")
+        if is_fence or (name is None and self._is_classic):
             return self.reason_of_fence(client, self._member)
-        return classic_members if name == "GROUP_ID_NOT_FOUND" else fatal_error
+        return classic_members if name == "GROUP_ID_NOT_FOUND" else partial(fatal_error, name, text)
 
     def end_of_commit(self, client: Any, member: bytes | None) -> StreamsError:
         """Returns the error of a commit that ended the client, and of all further calls.
