@@ -99,7 +99,8 @@ def _of_worker(status: WorkerStatus) -> Iterator[NoOutputReason]:
     elif any(thread.waits_for_topology for thread in status.threads) and not _running(status):
         yield NoOutputReason(
             cause="other-topology",
-            text="workers of the application run another topology, and this one waits until they have left",
+            text="workers of the application run another topology, or have group.protocol=classic where this one has"
+            " consumer; this one waits until they have left, and its log says which they are",
             remedy="Stop them; if they are another application, give this one an application.id of its own.",
         )
     elif (said := next((one.group_status for one in status.threads if one.group_status), None)) and not status.tasks:
