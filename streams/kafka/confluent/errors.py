@@ -13,8 +13,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 from processor_api.errors import AuthenticationError, AuthorizationError, StreamsError, TaskMigratedError
 from processor_api.task_id import TopicPartition
 from processor_api.texts import error_text
-from streams.kafka.client_errors import error_of, instance_fenced
-from streams.kafka.client_events import RIGHTS
+from streams.kafka.client_errors import RIGHTS, error_of, instance_fenced
 from streams.kafka.ports import ClientUnusable, TransactionAborted, UnknownPartitionError
 
 P = ParamSpec("P")
