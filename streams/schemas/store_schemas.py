@@ -169,14 +169,22 @@ class RowReading:
 
     :param rows: those of the store, as they stand.
     :param most: how many rows at most; ``None`` is all.
+    :param foreign_keys: whether programs of others have written the keys, in forms of their own.
     """
 
     def __init__(
-        self, rows: Iterator[StoredRow], key: Serde[Any], value: Serde[Any], most: int | None = ROWS_TRIED
+        self,
+        rows: Iterator[StoredRow],
+        key: Serde[Any],
+        value: Serde[Any],
+        most: int | None = ROWS_TRIED,
+        *,
+        foreign_keys: bool = False,
     ) -> None:
         self._rows = rows if most is None else islice(rows, most)
         self._key, self._value = key, value
         self._all = most is None
+        self._looks_up = not (foreign_keys or key.takes_headers)
         self.count = 0
         """The number of rows that were read."""
         self.others = 0
@@ -196,7 +204,14 @@ class RowReading:
     def _takes(self, row: StoredRow) -> bool:
         shown = repr_of(row.key)
         try:
-            shown = repr_of(_of_row(self._key, row).deserialize(row.key))
+            key = _of_row(self._key, row).deserialize(row.key)
+            shown = repr_of(key)
+            if self._looks_up and self._key.serialize(key) != row.key:
+                self.problem = (
+                    f"the key {shown} is written with other bytes today than this row has, so no look-up finds the row:"
+                    " with a schema registry, take the version of the schema that the keys have"
+                )
+                return False
         except Exception as error:  # of a serde of the user
             return self._passes_over(self._key, row, f"the key {shown}", error)
         for data in row.value if isinstance(row.value, list) else (row.value,):

@@ -38,6 +38,7 @@ OTHER_WORDS = {
     "streams/cli/dead_letters/listing.py": "a command",
     "streams/cli/stored/listing.py": "a column of a table",
     "streams/cli/doctor/snapshot_checks.py": "a right",
+    "streams/spark/rows/values.py": "a field of a key in a window",
 }
 """Files in which the same words are something else."""
 

@@ -18,7 +18,7 @@ import pytest
 from integration_support.avro_totals import ORDER, TOPICS, added_up, orders
 from registry_server import KeptRegistry
 from runtime_support.kept_cluster import APPLICATION, committed, load, topology, unread
-from streams import Avro, SchemaRegistry
+from streams import Avro, SchemaRegistry, StateError
 from streams.queries.store_types import QueryableStoreTypes, StoreQueryParameters
 from streams.testing import EmbeddedKafka
 from waiting import wait_until
@@ -55,6 +55,29 @@ def keys(kafka: EmbeddedKafka, changelog: str) -> list[bytes]:
     return [one.key() for log in kafka.broker.topics[changelog].partitions for one in committed(log)]
 
 
+def settings(registry: KeptRegistry, folder: Path, guarantee: str) -> dict[str, Any]:
+    return {
+        "application.id": APPLICATION,
+        "state.dir": str(folder / "state"),
+        "processing.guarantee": guarantee,
+        "schema.registry.url": registry.url,
+        "statestore.cache.max.bytes": 0,
+        "commit.interval.ms": 50,
+    }
+
+
+def test_keys_with_a_schema_of_their_own_are_refused(
+    kafka: EmbeddedKafka, registry: KeptRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They would have other bytes than the rows of Java, which no look-up would find: each sum would begin again."""
+    monkeypatch.setenv("OWN_KEYS", "yes")
+    with pytest.raises(StateError) as refused:
+        kafka.start(lambda _: topology("avro_totals", TOPICS), settings(registry, tmp_path, "exactly_once_v2"))
+    said = str(refused.value)
+    assert "has rows that the serdes of this version cannot read or find" in said
+    assert "is written with other bytes today than this row has" in said
+
+
 @pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
 def test_what_java_has_left_is_gone_on_with(
     kafka: EmbeddedKafka, registry: KeptRegistry, tmp_path: Path, guarantee: str
@@ -67,15 +90,7 @@ def test_what_java_has_left_is_gone_on_with(
     for order in second:
         fields = {"id": order.id, "customer": order.customer, "cents": order.cents}
         topic.pipe_input(order.customer, fields, timestamp=order.timestamp)
-    settings: dict[str, Any] = {
-        "application.id": APPLICATION,
-        "state.dir": str(tmp_path / "state"),
-        "processing.guarantee": guarantee,
-        "schema.registry.url": registry.url,
-        "statestore.cache.max.bytes": 0,
-        "commit.interval.ms": 50,
-    }
-    app = kafka.start(lambda _: topology("avro_totals", TOPICS), settings)
+    app = kafka.start(lambda _: topology("avro_totals", TOPICS), settings(registry, tmp_path, guarantee))
     wait_until("all is read", lambda: app.failure is not None or not unread(kafka), lambda: unread(kafka))
     store = app.store(StoreQueryParameters("totals", QueryableStoreTypes.key_value_store()))
     totals = {customer.name: total for customer, total in store.all()}

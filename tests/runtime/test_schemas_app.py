@@ -157,7 +157,7 @@ def test_a_field_without_a_default_is_refused_by_name(cluster: Cluster, rows: Pa
     """Without its disk the application has nothing but the rows to tell it."""
     state = rows if disk == "kept" else tmp_path / "other"
     said = refused(cluster, state, cents(WithoutDefault))
-    assert "store 'sums' has rows that the serdes of this version cannot read" in said
+    assert "store 'sums' has rows that the serdes of this version cannot read or find" in said
     assert "zone" in said
     assert "Materialized(migrate=...)" in said
     run(cluster, rows, cents(First), "4", '{"cents":7}')  # the former version goes on
@@ -183,7 +183,7 @@ def test_a_function_that_is_needed_is_missed(cluster: Cluster, rows: Path, caplo
     """The form of the last version is that of the new one, which cannot read what the last one could convert."""
     run(cluster, rows, euros(migrate=converted), "8", '{"euros":2.0}', key="other")
     said = refused(cluster, rows, euros())
-    assert "store 'sums' has rows that the serdes of this version cannot read" in said
+    assert "store 'sums' has rows that the serdes of this version cannot read or find" in said
     assert "the value under the key 'k'" in said
     run(cluster, rows, euros(migrate=converted), "1", '{"euros":1.0}')  # which rewrites it
     with caplog.at_level(logging.INFO, "streams.restore"):
@@ -202,7 +202,7 @@ def test_rows_of_a_version_before_the_last_one(cluster: Cluster, rows: Path, cap
     """Only the schema of the last version was compared: a version was started that could not read older rows."""
     run(cluster, rows, cents(WithDefault), "4", '{"cents":4,"zone":"all"}', key="other")
     said = refused(cluster, rows, cents(WithoutDefault))
-    assert "store 'sums' has rows that the serdes of this version cannot read" in said
+    assert "store 'sums' has rows that the serdes of this version cannot read or find" in said
     assert "the value under the key 'k'" in said
     assert "zone" in said
     run(cluster, rows, cents(WithDefault), "4", '{"cents":7,"zone":"all"}')  # which rewrites it

@@ -93,6 +93,19 @@ def test_a_key_that_cannot_be_read() -> None:
     assert reading.problem.startswith("the key b'\\xff' cannot be read: ValueError")
 
 
+UPPER = serde_of(lambda key: key.upper().encode(), lambda data: data.decode())
+
+
+def test_a_key_that_is_written_with_other_bytes_is_not_found() -> None:
+    reading = RowReading(iter([StoredRow(b"A", None), StoredRow(b"b", None)]), UPPER, Serdes.LONG)
+    assert reading.read(10)
+    assert reading.problem is not None
+    assert reading.problem.startswith("the key 'b' is written with other bytes today than this row has")
+    others = RowReading(iter([StoredRow(b"b", None)]), UPPER, Serdes.LONG, foreign_keys=True)
+    assert others.read(10)
+    assert others.problem is None
+
+
 def test_lists_are_read_item_by_item() -> None:
     reading = RowReading(iter([StoredRow(b"k", [b"\0" * 8, None, b"1"])]), Serdes.STRING, Serdes.LONG, None)
     assert reading.read(10)

@@ -234,7 +234,7 @@ def rows_of_another_form(task: TaskId, store: str, wrong: Mapping[str, Collectio
     return _refusal(
         StateError,
         task,
-        f"store {store!r} has rows that the serdes of this version cannot read ({found}). Nothing was changed",
+        f"store {store!r} has rows that the serdes of this version cannot read or find ({found}). Nothing was changed",
         "Give new fields a default, convert old values with Materialized(migrate=...), or let the store be filled again"
         " under another name; `streams state check` says it before a deploy",
     )

@@ -147,7 +147,13 @@ def _check_store(task: Task, builder: StoreBuilder[Any, Any], marks: Collection[
     wrong: dict[str, tuple[str, ...]] = {one.part: one.problems for one in found if one.fit is Fit.INCOMPATIBLE}
     fits, reading = {one.fit for one in found}, None
     if not wrong and fits & {Fit.OLDER, Fit.UNKNOWN}:
-        reading = RowReading(progress.rows(name), key, value, None if Fit.OLDER in fits else ROWS_TRIED)
+        reading = RowReading(
+            progress.rows(name),
+            key,
+            value,
+            None if Fit.OLDER in fits else ROWS_TRIED,
+            foreign_keys=name in task.plan.source_changelogs,
+        )
         if Fit.OLDER in fits:
             _say_reading(task, name, found)
         while not reading.read(ROWS_AT_A_TIME):
