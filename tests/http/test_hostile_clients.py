@@ -210,7 +210,8 @@ def test_no_connection_stays_open_without_an_answer_when_the_port_closes() -> No
         listener = socket.create_server(("127.0.0.1", 0))
         port = listener.getsockname()[1]
         options = HttpOptions(host="127.0.0.1", port=port, cpu_share=1.0)
-        serving = server.HttpServer([web.get("/", hello)], listener, options, SystemClock())
+        answers = server.HttpAnswers(routes=[web.get("/", hello)])
+        serving = server.HttpServer(answers, listener, options, SystemClock())
         asking = [threading.Thread(target=_ask_until_refused, args=(port, waited)) for _ in range(4)]
         serving.start()
         for thread in asking:
