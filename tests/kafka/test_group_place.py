@@ -34,6 +34,12 @@ class Client:
 
     incremental_unassign = incremental_assign
 
+    def __init__(self) -> None:
+        self.subscribed: list[list[str]] = []
+
+    def subscribe(self, topics: list[str], **callbacks: Any) -> None:
+        self.subscribed.append(topics)
+
 
 class Calls:
     """A listener that notes its calls."""
@@ -106,3 +112,20 @@ def test_a_member_whose_loss_was_reported_gets_partitions_as_another_one() -> No
     member.call("on_assign", TWO)
     assert member.calls.made == [("lost", [OWN_ONE, OWN_TWO]), ("assigned", [OWN_TWO])]
     assert member.place.metadata(member.client) == member.client.consumer_group_metadata()
+
+
+def test_topics_that_change_wait_for_a_client_that_has_lost_its_place() -> None:
+    """librdkafka ends the process where a client that was a member, and is none, gets other topics."""
+    client, place, calls = Client(), GroupPlace(cast(ClientOutage, Outage())), Calls()
+    client.member = ""
+    place.wanted = ["a"], calls
+    place.subscribe(client)
+    assert client.subscribed == [["a"]]  # the first ones begin the membership
+    place.wanted = ["a", "b"], calls
+    place.subscribe(client)
+    assert client.subscribed == [["a"]]
+    client.member = "second"
+    place.subscribe(client)
+    place.subscribe(client)
+    assert client.subscribed == [["a"], ["a", "b"]]
+    assert place.wanted is None

@@ -65,6 +65,7 @@ def topology() -> StreamsBuilder:
         profiles,
         lambda order: order_of(order)[0],
         lambda order, profile: f"{order}@{profile}",
+        joined="profiles",
         materialized=Materialized(name="named"),
     )
     named.to_stream().to("named")

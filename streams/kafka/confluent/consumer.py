@@ -101,6 +101,8 @@ class ConfluentConsumer:
         return ()
 
     def _take(self, max_messages: int, timeout_s: float) -> Sequence[Any]:
+        if self._place.wanted is not None:
+            self._subscribe()
         try:
             messages = caught(self._consume, max_messages, timeout_s)
         except (KafkaException, SystemError) as error:
@@ -133,6 +135,8 @@ class ConfluentConsumer:
         return found[0]
 
     def _take_one(self, timeout_s: float) -> Any:
+        if self._place.wanted is not None:
+            self._subscribe()
         try:
             message = caught(self._poll, timeout_s)
         except (KafkaException, SystemError) as error:
@@ -148,10 +152,12 @@ class ConfluentConsumer:
     # ------------------------------------------------------------------ group
 
     def subscribe(self, topics: Collection[str], listener: RebalanceListener) -> None:
-        try:
-            self._client.subscribe(sorted(topics), **self._place.callbacks(listener))
-        except KafkaException as error:
-            raise mapped(error, "subscribe", self.resources) from error
+        self._place.wanted = sorted(topics), listener
+        self._subscribe()
+
+    @mapping("subscribe")
+    def _subscribe(self) -> None:
+        self._place.subscribe(self._client)
 
     @mapping("read the group's metadata")
     def group_metadata(self) -> Any:
@@ -303,6 +309,7 @@ class ConfluentConsumer:
 
     def _give_back(self) -> None:
         """Gives partitions back before the client is closed, with a last chance to commit."""
+        self._place.wanted = None
         self._client.unsubscribe()
         deadline = SystemClock().monotonic() + 5.0
         while self._place.owned and SystemClock().monotonic() < deadline:

@@ -103,6 +103,9 @@ class GroupPlace:
         """The id of the member that the group has given partitions to."""
         self.fatal: str | None = None
         """The name of the fatal error that the client has reported."""
+        self.wanted: tuple[list[str], RebalanceListener] | None = None
+        """The topics to subscribe to as soon as the client can, with whom to call."""
+        self._has_subscribed = False
         self._ended: Callable[[], StreamsError] | None = None
         """Makes the error of each further call, once the client has had a fatal one."""
 
@@ -113,6 +116,17 @@ class GroupPlace:
         return None if self._last is None else self._last.decode()
 
     # ------------------------------------------------------------------ rebalances
+
+    def subscribe(self, client: Any) -> None:
+        """Subscribes to what is wanted; not yet, if the client has lost its place and has no other one.
+
+        librdkafka ends the process by an assertion where the topics of such a client change.
+        """
+        if self.wanted is None or (self._has_subscribed and member_of(client.consumer_group_metadata()) == b""):
+            return
+        (topics, listener), self.wanted = self.wanted, None
+        client.subscribe(topics, **self.callbacks(listener))
+        self._has_subscribed = True
 
     def callbacks(self, listener: RebalanceListener) -> dict[str, Callable[[Client, list[ClientPartition]], None]]:
         """Returns what the client calls in a rebalance, by the names of the options of its ``subscribe``."""
