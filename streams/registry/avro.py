@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from processor_api.errors import ConfigError
-from processor_api.texts import MOST_VALUE, cut, kind_and_text, repr_of
+from processor_api.texts import MOST_VALUE, cut, repr_of
 from processor_api.user_code.given_values import is_of
 from streams.registry.avro_evolution import problems
 from streams.registry.avro_models import from_avro, has_plain_fields, is_flat, is_record, schema_of, to_avro
 from streams.registry.bound import SchemaFormat
 from streams.registry.schemas import AVRO, Registered, SchemaError, SchemaReference, SchemaText
-from streams.serdes.model_forms import difference
+from streams.serdes.model_forms import check_read_back
 from streams.serdes.model_shape import exact_check, shape_of
 from streams.serdes.pydantic_model import core_schema_of
 
@@ -178,7 +178,7 @@ class AvroFormat(SchemaFormat):
                 raise
             data = stream.getvalue()
             if lossless is not None and not lossless(given):
-                check_read_back(given, data)
+                check_read_back(reader(), data, given, SchemaError, is_equal=not rounds)
             return prefix + data
 
         @cache
@@ -186,15 +186,6 @@ class AvroFormat(SchemaFormat):
             return self.reader(Registered(schema, 0), client, 0)
 
         rounds = '"float"' in schema.text  # to 32 bits, as is documented: what is read is not compared then
-
-        def check_read_back(given: Any, data: bytes) -> None:
-            try:
-                found = reader()(data)
-            except ValueError as error:
-                raise SchemaError(f"what it is written as could not be read: {kind_and_text(error)}") from error
-            if found != given and not rounds and (wrong := difference(found, given)) is not None:
-                raise SchemaError(wrong)
-
         return write
 
     def reader(

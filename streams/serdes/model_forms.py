@@ -6,9 +6,10 @@ import dataclasses
 import datetime
 import decimal
 import json
+from collections.abc import Callable
 from typing import Any
 
-from processor_api.texts import repr_of
+from processor_api.texts import kind_and_text, repr_of
 
 # ---------------------------------------------------------------------- what comes back
 
@@ -22,6 +23,28 @@ def difference(found: Any, given: Any, place: str = "it") -> str | None:
     if parts is not None:
         return next((each for part in parts if (each := difference(part[1], part[2], place + part[0]))), None)
     return None if _is_same(found, given) else f"{place} would come back as {repr_of(found)}, not {repr_of(given)}"
+
+
+def check_read_back(
+    read: Callable[[bytes], Any],
+    data: bytes,
+    given: Any,
+    refused: Callable[[str], Exception],
+    *,
+    is_equal: bool = True,
+) -> None:
+    """Checks that what was written is read as the value that it was.
+
+    :param refused: makes the error to raise from a text that says what is wrong.
+    :param is_equal: whether what is read has to be equal; else it has to be readable.
+    """
+    try:
+        found = read(data)
+    except ValueError as error:
+        raise refused(f"what it is written as could not be read: {kind_and_text(error)}") from error
+    wrong = None if found == given or not is_equal else difference(found, given)
+    if wrong is not None:
+        raise refused(wrong)
 
 
 def _parts_of(found: Any, given: Any) -> list[tuple[str, Any, Any]] | None:

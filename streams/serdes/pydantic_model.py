@@ -18,7 +18,7 @@ from processor_api.user_code.given_values import check_flags
 from streams.schemas.json_schemas import schema_of_json
 from streams.serdes.functions import MadeSerde
 from streams.serdes.json import json_serde
-from streams.serdes.model_forms import difference, one_form
+from streams.serdes.model_forms import check_read_back, one_form
 from streams.serdes.model_shape import MOST_DIGITS, exact_check, has_long_integer, shape_of
 
 T = TypeVar("T")
@@ -156,13 +156,16 @@ def pydantic_serde(model: Any, *, exclude_none: bool = False, exclude_unset: boo
         shape = shape._replace(is_uncertain=True, has_many_forms=True)
     read = adapter.validator.validate_json
 
+    def refused(text: str) -> ValueError:
+        return ValueError(f"{name}: {text}")
+
     def write_looked_at(value: Any) -> bytes:
         is_model = not checked or type(value) is model
         if not is_model and not isinstance(value, model):  # pydantic writes a dataclass as an empty object
             raise TypeError(f"{name}: expected {model.__name__}, got {type(value).__name__}")
         data: bytes = to_json(value)
         if is_exact is not None or doubt(data, value) or not is_model:
-            _check_read_back(name, read, data, value)
+            check_read_back(read, data, value, refused)
         return data
 
     # Where it is told what to do about warnings, pydantic takes a microsecond to read that.
@@ -206,20 +209,6 @@ def _quick(
         return write(value)
 
     return write_quick
-
-
-def _check_read_back(name: str, read: Callable[[bytes], Any], data: bytes, value: Any) -> None:
-    """Checks that what was written is read as the value that it was.
-
-    :raises ValueError: if not.
-    """
-    try:
-        found = read(data)
-    except ValueError as error:
-        raise ValueError(f"{name}: what it is written as could not be read: {kind_and_text(error)}") from error
-    wrong = None if found == value else difference(found, value)
-    if wrong is not None:
-        raise ValueError(f"{name}: {wrong}")
 
 
 def core_schema_of(model: Any) -> Any:
