@@ -20,11 +20,11 @@ import base64
 import logging
 import struct
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from processor_api.record import NO_TIMESTAMP
 
@@ -220,17 +220,20 @@ def _read_notes(data: bytes, offset: int) -> Iterator[tuple[int, bytes, int]]:
 _Notes = tuple[frozenset[int], str | None, SkipRule | None, str | None, frozenset[SchemaMark], str | None]
 
 
+def _all(entry: struct.Struct, data: bytes) -> Iterable[tuple[Any, ...]]:
+    """Returns the entries of a note; none if it does not end with one."""
+    return () if len(data) % entry.size else entry.iter_unpack(data)
+
+
 def _known_notes(notes: Mapping[int, bytes]) -> _Notes:
     """Returns what the notes say, in the order of the fields."""
     marks, skip, schemas = notes.get(_MARKS, b""), notes.get(_SKIPPED), notes.get(_SCHEMAS, b"")
     return (
-        frozenset(mark for (mark,) in _MARK.iter_unpack(marks)) if len(marks) % _MARK.size == 0 else frozenset(),
+        frozenset(mark for (mark,) in _all(_MARK, marks)),
         _text(notes.get(_HANDOVER)),
         SkipRule(*_SKIP.unpack(skip)) if skip is not None and len(skip) == _SKIP.size else None,
         _text(notes.get(_HANDED_OVER)),
-        frozenset(map(SchemaMark._make, _SCHEMA.iter_unpack(schemas)))
-        if len(schemas) % _SCHEMA.size == 0
-        else frozenset(),
+        frozenset(map(SchemaMark._make, _all(_SCHEMA, schemas))),
         _text(notes.get(_FORM)),
     )
 

@@ -57,17 +57,7 @@ def test_the_tasks_of_a_killed_worker_go_to_the_other(
     broker = start_broker(SHORT_SESSIONS)
     topics, workers = Topics(broker.bootstrap, unique_name), Workers(tmp_path, broker.bootstrap, unique_name("app"))
     try:
-        counting = streams_group(topics, workers, guarantee)
-        counting.send()
-        first, second = counting.start().wait_running(), counting.start().wait_running()
-        second.wait_for("task runs")
-        read = counting.read_round if guarantee == "exactly_once_v2" else counting.read_round_or_more
-        with topics.reader(counting.output) as reader:
-            read(reader)
-            first.kill()
-            counting.send()
-            read(reader)
-            second.stop()
+        streams_group(topics, workers, guarantee).check_killed_worker()
     finally:
         workers.close()
 

@@ -15,26 +15,13 @@ from dsl import StreamsBuilder
 from dsl.joins.join_windows import JoinWindows
 from dsl.joins.options import StreamJoined
 from dsl.options import Consumed, Materialized, Produced
+from order_forms import First, WithDefault, WithoutDefault
 from processor_api.serde import Serde
 from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster
 from streams.app.states import ClientState
 from streams.serdes import pydantic_serde, serde_of
 from waiting import wait_until
-
-
-class First(BaseModel):
-    cents: int
-
-
-class WithDefault(BaseModel):
-    cents: int
-    zone: str = "all"
-
-
-class WithoutDefault(BaseModel):
-    cents: int
-    zone: str
 
 
 class WithNote(TypedDict):

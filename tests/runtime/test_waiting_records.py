@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
 
 from dsl import StreamsBuilder
 from dsl.options import Consumed, Produced, Repartitioned
+from order_forms import First, WithDefault, WithoutDefault
 from processor_api.handlers import log_and_continue
 from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster
@@ -19,20 +19,6 @@ from streams.kafka.offset_metadata import TopicPartitionMetadata
 
 TOPIC = "app-all-repartition"
 DROPPING = {"deserialization.exception.handler": log_and_continue}
-
-
-class First(BaseModel):
-    cents: int
-
-
-class WithDefault(BaseModel):
-    cents: int
-    zone: str = "all"
-
-
-class WithoutDefault(BaseModel):
-    cents: int
-    zone: str
 
 
 def passing(serde: Any, make: Callable[[int], Any]) -> Topology:

@@ -15,6 +15,7 @@ from dsl.change import ChangeSerde
 from dsl.joins.stores import SideValueSerde, TimedSideKeySerde
 from dsl.processors.joins.foreign_key import AnswerSerde
 from dsl.processors.record_id_serde import RecordIdSerde
+from order_forms import First, WithDefault, WithoutDefault
 from processor_api.serde import Serde, Serdes, WrappingSerde
 from processor_api.topology.nodes import SourceNode
 from processor_api.topology.topology import Topology
@@ -41,20 +42,6 @@ SAME, COMPATIBLE, INCOMPATIBLE = Fit.SAME, Fit.COMPATIBLE, Fit.INCOMPATIBLE
 MINUTE = timedelta(minutes=1)
 
 
-class Order(BaseModel):
-    cents: int
-
-
-class WithDefault(BaseModel):
-    cents: int
-    zone: str = "all"
-
-
-class WithoutDefault(BaseModel):
-    cents: int
-    zone: str
-
-
 WRAPPERS: list[Callable[[Serde[Any]], Serde[Any]]] = [
     list_serde, ChangeSerde, TimedSideKeySerde, RecordIdSerde, AnswerSerde, SessionWindowedSerde,
     lambda inner: TimeWindowedSerde(inner, 10),
@@ -76,8 +63,8 @@ def fit_of(former: Serde[Any], now: Serde[Any], part: int = 1) -> tuple[Fit, tup
 
 @pytest.mark.parametrize("wrap", WRAPPERS)
 def test_what_is_wrapped_is_compared(wrap: Callable[[Serde[Any]], Serde[Any]]) -> None:
-    order, default, without = (wrap(pydantic_serde(model)) for model in (Order, WithDefault, WithoutDefault))
-    assert fit_of(order, wrap(pydantic_serde(Order))) == (SAME, ())
+    order, default, without = (wrap(pydantic_serde(model)) for model in (First, WithDefault, WithoutDefault))
+    assert fit_of(order, wrap(pydantic_serde(First))) == (SAME, ())
     assert fit_of(order, default) == (COMPATIBLE, ())
     fit, problems = fit_of(order, without)
     assert fit is INCOMPATIBLE
@@ -89,17 +76,17 @@ def test_what_is_wrapped_is_compared(wrap: Callable[[Serde[Any]], Serde[Any]]) -
 
 @pytest.mark.parametrize("wrap", WRAPPERS)
 def test_keys_inside_keep_their_bytes(wrap: Callable[[Serde[Any]], Serde[Any]]) -> None:
-    order, default = wrap(pydantic_serde(Order)), wrap(pydantic_serde(WithDefault))
+    order, default = wrap(pydantic_serde(First)), wrap(pydantic_serde(WithDefault))
     assert fit_of(order, order, 0)[0] is SAME
     assert fit_of(order, default, 0)[0] is INCOMPATIBLE
 
 
 @pytest.mark.parametrize("wrap", WRAPPERS)
 def test_another_form_around_is_refused(wrap: Callable[[Serde[Any]], Serde[Any]]) -> None:
-    wrapped, plain = wrap(pydantic_serde(Order)), pydantic_serde(Order)
+    wrapped, plain = wrap(pydantic_serde(First)), pydantic_serde(First)
     assert fit_of(wrapped, plain)[0] is INCOMPATIBLE
     assert fit_of(plain, wrapped)[0] is INCOMPATIBLE
-    forms = [fit_of(wrapped, other(pydantic_serde(Order)))[0] for other in WRAPPERS]
+    forms = [fit_of(wrapped, other(pydantic_serde(First)))[0] for other in WRAPPERS]
     assert forms.count(SAME) == 1
     assert forms.count(INCOMPATIBLE) == len(WRAPPERS) - 1
 
@@ -108,11 +95,11 @@ def test_another_form_around_is_refused(wrap: Callable[[Serde[Any]], Serde[Any]]
 def test_nothing_is_known_of_what_wraps_something_unknown(wrap: Callable[[Serde[Any]], Serde[Any]]) -> None:
     own = serde_of(bytes, bytes)
     assert wrap(own).schema is None
-    assert fit_of(wrap(pydantic_serde(Order)), wrap(own))[0] is Fit.UNKNOWN
+    assert fit_of(wrap(pydantic_serde(First)), wrap(own))[0] is Fit.UNKNOWN
 
 
 def test_any_json_tells_nothing() -> None:
-    assert fit_of(list_serde("json"), list_serde(pydantic_serde(Order)))[0] is Fit.UNKNOWN
+    assert fit_of(list_serde("json"), list_serde(pydantic_serde(First)))[0] is Fit.UNKNOWN
 
 
 def test_each_built_in_wrapper_has_a_form() -> None:
@@ -213,8 +200,8 @@ def stores_of(made: Topology) -> dict[str, tuple[Any, Any]]:
 )
 def test_the_stores_of_each_operator(build: Build, keys: list[str], values: list[str]) -> None:
     """The stores that have values, or keys, of the model."""
-    former = {name: kept_by(*serdes) for name, serdes in stores_of(topology(build, Order)).items()}
-    for model, fit in ((Order, SAME), (WithDefault, COMPATIBLE), (WithoutDefault, INCOMPATIBLE)):
+    former = {name: kept_by(*serdes) for name, serdes in stores_of(topology(build, First)).items()}
+    for model, fit in ((First, SAME), (WithDefault, COMPATIBLE), (WithoutDefault, INCOMPATIBLE)):
         found = {name: compare(former[name], *own) for name, own in stores_of(topology(build, model)).items()}
         of_keys = SAME if fit is SAME else INCOMPATIBLE  # other bytes are other keys
         assert found.keys() == former.keys()
@@ -237,14 +224,14 @@ def test_the_repartition_topics_of_tables(build: Build, topic: str) -> None:
         assert serde is not None
         return serde
 
-    assert fit_of(read(Order), read(WithDefault))[0] is COMPATIBLE
-    assert fit_of(read(Order), read(WithoutDefault))[0] is INCOMPATIBLE
+    assert fit_of(read(First), read(WithDefault))[0] is COMPATIBLE
+    assert fit_of(read(First), read(WithoutDefault))[0] is INCOMPATIBLE
 
 
 def test_what_is_behind_a_table_converts_too() -> None:
     """The buffer of a suppression had rows of the older form, which the table's own function did not reach."""
     stores = stores_of(topology(of_suppressed_windows, WithoutDefault, migrate=lambda old: {**old, "zone": "none"}))
-    old = pydantic_serde(Order).serialize(Order(cents=1))
+    old = pydantic_serde(First).serialize(First(cents=1))
     for _, value in stores.values():
         assert value.deserialize(old) == WithoutDefault(cents=1, zone="none")
 
@@ -254,7 +241,7 @@ def test_the_values_of_a_table_convert_behind_each_operator() -> None:
         return {**old, "zone": "none"}
 
     builder = StreamsBuilder()
-    rows = builder.table("in", Consumed(key_serde="string", value_serde=Order))
+    rows = builder.table("in", Consumed(key_serde="string", value_serde=First))
 
     def kept(name: str) -> Materialized[Any, Any]:
         return Materialized(name=name, value_serde=WithoutDefault, migrate=convert)
@@ -267,7 +254,7 @@ def test_the_values_of_a_table_convert_behind_each_operator() -> None:
     rows.join(rows, both, materialized=kept("joined")).suppress(last("s-joined"))
     rows.foreign_key_join(rows, str, both, materialized=kept("foreign")).suppress(last("s-foreign"))
     stores = stores_of(builder.build())
-    old = pydantic_serde(Order).serialize(Order(cents=1))
+    old = pydantic_serde(First).serialize(First(cents=1))
     for name in ("mapped", "filtered", "joined", "foreign"):
         assert stores[name][1].deserialize(old) == WithoutDefault(cents=1, zone="none")
         assert stores[f"s-{name}-store"][1].deserialize(old) == WithoutDefault(cents=1, zone="none")
@@ -288,5 +275,5 @@ def test_items_of_lists_are_converted() -> None:
 
     serde = migrating(list_serde(WithoutDefault), convert)
     assert serde is not None
-    data = list_serde(Order).serialize([Order(cents=1), None])
+    data = list_serde(First).serialize([First(cents=1), None])
     assert serde.deserialize(data) == [WithoutDefault(cents=1, zone="none"), None]

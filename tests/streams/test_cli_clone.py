@@ -406,22 +406,13 @@ def test_a_clone_gives_the_results_of_the_first_application(
     cli: ClusterCommands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Windows, sessions, final results, joins of each kind, versions and deduplication, each with state in between."""
-    for name in (*INPUTS, "events", "tables"):
-        monkeypatch.setenv(name.upper(), name)
-        cli.kafka.create_topics(name, partitions=2)
-    text, chance = WHOLE.format(apps=str(APPS)), random.Random(1)
-    files = {name: app(cli, name, "exactly_once_v2", text, BY_TIMES) for name in ("shop", "shop2")}
+    files, chance = whole_apps(cli, monkeypatch, "shop", "shop2"), random.Random(1)
     pipe(cli, drawn(chance, 150, 0))
     run_whole(cli, files["shop"], "shop")
     cloned(cli, files["shop"])
     given = drawn(chance, 150, 150)
     pipe(cli, given)
-    found = {}
-    for name, file in files.items():
-        before = {topic: ends(cli, topic) for topic in ("events", "tables")}
-        run_whole(cli, file, name)
-        rows = [(one.key(), one.value()) for one in records(cli, "tables", before["tables"])]
-        found[name] = sorted(map(repr, content(cli, "events", before["events"]))), dict(rows)
+    found = {name: results_of_whole(cli, file, name) for name, file in files.items()}
     assert found["shop2"] == found["shop"]
     assert len(found["shop"][0]) > 100
 
@@ -430,11 +421,7 @@ def test_a_shadow_that_is_promoted_gives_the_results_of_an_application_that_went
     cli: ClusterCommands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With state of all kinds, which the shadow has from a clone, and from what it has followed."""
-    for name in (*INPUTS, "events", "tables"):
-        monkeypatch.setenv(name.upper(), name)
-        cli.kafka.create_topics(name, partitions=2)
-    text, chance = WHOLE.format(apps=str(APPS)), random.Random(2)
-    files = {name: app(cli, name, "exactly_once_v2", text, BY_TIMES) for name in ("shop", "shop2", "green")}
+    files, chance = whole_apps(cli, monkeypatch, "shop", "shop2", "green"), random.Random(2)
     pipe(cli, drawn(chance, 100, 0))
     run_whole(cli, files["shop"], "shop")
     for name in ("shop2", "green"):
@@ -445,14 +432,26 @@ def test_a_shadow_that_is_promoted_gives_the_results_of_an_application_that_went
     done = cli.run("shadow", files["green"], "--against", files["shop"], "--id", "green", "--promote")
     assert done.status == 0, done.err
     pipe(cli, drawn(chance, 100, 200))
-    found = {}
-    for name in ("shop", "shop2"):
-        before = {topic: ends(cli, topic) for topic in ("events", "tables")}
-        run_whole(cli, files[name], name)
-        rows = [(one.key(), one.value()) for one in records(cli, "tables", before["tables"])]
-        found[name] = sorted(map(repr, content(cli, "events", before["events"]))), dict(rows)
+    found = {name: results_of_whole(cli, files[name], name) for name in ("shop", "shop2")}
     assert found["shop2"] == found["shop"]
     assert len(found["shop"][0]) > 50
+
+
+def whole_apps(cli: ClusterCommands, monkeypatch: pytest.MonkeyPatch, *names: str) -> dict[str, str]:
+    """Returns the files of one application under several ids, whose topics it creates."""
+    for name in (*INPUTS, "events", "tables"):
+        monkeypatch.setenv(name.upper(), name)
+        cli.kafka.create_topics(name, partitions=2)
+    text = WHOLE.format(apps=str(APPS))
+    return {name: app(cli, name, "exactly_once_v2", text, BY_TIMES) for name in names}
+
+
+def results_of_whole(cli: ClusterCommands, file: str, name: str) -> tuple[list[str], dict[Any, Any]]:
+    """Runs an application until it has processed all; returns the events and the last rows of tables that it sent."""
+    before = {topic: ends(cli, topic) for topic in ("events", "tables")}
+    run_whole(cli, file, name)
+    rows = [(one.key(), one.value()) for one in records(cli, "tables", before["tables"])]
+    return sorted(map(repr, content(cli, "events", before["events"]))), dict(rows)
 
 
 def run_whole(cli: ClusterCommands, file: str, name: str) -> None:

@@ -510,10 +510,15 @@ class GroupContract:
         producer.commit_transaction()
         assert worker.consumer.committed([TopicPartition(topic, 0)]) == {TopicPartition(topic, 0): OffsetAndMetadata(3)}
 
+    def topic_of_offsets(self, subscribed: str) -> str:
+        """Returns a topic whose offsets are committed at an old generation."""
+        return subscribed
+
     def test_offsets_of_an_old_generation_abort_the_transaction(self) -> None:
         """Metadata from before a rebalance, or of a member that left, is refused; the producer goes on after the
         abort."""
         topic, group, owners = self.cluster.topic(2), self.cluster.name("group"), Owners()
+        other = self.topic_of_offsets(topic)
         first = self.worker(group, [topic], owners)
         self.poll_until_owned([first], [2])
         stale = first.consumer.group_metadata()
@@ -523,7 +528,7 @@ class GroupContract:
         second.close()
         self.poll_until_owned([first], [2])
         producer = self.cluster.transactional()
-        offsets = {TopicPartition(topic, 0): OffsetAndMetadata(3)}
+        offsets = {TopicPartition(other, 0): OffsetAndMetadata(3)}
         for metadata in (stale, gone):
             producer.begin_transaction()
             raises(TransactionAborted, lambda metadata=metadata: producer.send_offsets(offsets, metadata))  # type: ignore[misc]
@@ -567,29 +572,10 @@ class ConsumerProtocolContract(GroupContract):
         self.cluster.admin.create_topics([NewTopic(name=later, partitions=2)])
         self.poll_until_owned([worker], [3])
 
-    def test_offsets_of_an_old_generation_abort_the_transaction(self) -> None:
+    def topic_of_offsets(self, subscribed: str) -> str:
         """An epoch of before is refused for partitions that the group has not given to the member since then, as those
-        of tasks are, and a member that left for all; the producer goes on after the abort."""
-        topic, other = self.cluster.topic(2), self.cluster.topic()
-        group, owners = self.cluster.name("group"), Owners()
-        first = self.worker(group, [topic], owners)
-        self.poll_until_owned([first], [2])
-        stale = first.consumer.group_metadata()
-        second = self.worker(group, [topic], owners)
-        self.poll_until_owned([first, second], [1, 1])
-        gone = second.consumer.group_metadata()
-        second.close()
-        self.poll_until_owned([first], [2])
-        producer = self.cluster.transactional()
-        offsets = {TopicPartition(other, 0): OffsetAndMetadata(3)}
-        for metadata in (stale, gone):
-            producer.begin_transaction()
-            raises(TransactionAborted, lambda metadata=metadata: producer.send_offsets(offsets, metadata))  # type: ignore[misc]
-            producer.abort_transaction()
-        producer.begin_transaction()
-        producer.send_offsets(offsets, first.consumer.group_metadata())
-        producer.commit_transaction()
-        assert first.consumer.committed(list(offsets)) == offsets
+        of tasks are."""
+        return self.cluster.topic()
 
     def test_an_instance_id_is_its_members_until_that_has_ended(self) -> None:
         """A second consumer with it cannot join before; a closed member is described as one that has left."""

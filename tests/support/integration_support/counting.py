@@ -87,3 +87,17 @@ class Counting:
         assert len(reader.values) == WORDS
         for word, counts in reader.values.items():  # a round may be left out, since the last count of a commit is told
             assert counts == sorted(set(counts), key=int), word
+
+    def check_killed_worker(self) -> None:
+        """The tasks of a killed worker go to the other one: at least once, or exactly once if so set."""
+        self.send()
+        first, second = self.start().wait_running(), self.start().wait_running()
+        second.wait_for("task runs")
+        is_exact = self._settings["processing.guarantee"] == "exactly_once_v2"
+        read = self.read_round if is_exact else self.read_round_or_more
+        with self._topics.reader(self.output) as reader:
+            read(reader)
+            first.kill()
+            self.send()
+            read(reader)
+            second.stop()
