@@ -36,6 +36,9 @@ RENEW_INTERVAL_S = 12 * 3600.0
 RENEW_RETRY_S = 60.0
 SURE_SHARE = 0.5
 """The share of the session timeout after a commit in which the tasks are this member's for sure."""
+SURE_S = 5.0
+"""The most of it, in seconds: brokers set the session of groups of the protocols ``streams`` and ``consumer``, and an
+administrator can have made it shorter than the setting of the client."""
 
 
 class Committer:
@@ -68,7 +71,7 @@ class Committer:
         self._began: float | None = None
         """When work in the open transaction began."""
         self._renew_at = clock.monotonic() + RENEW_INTERVAL_S
-        self._sure_s = SURE_SHARE * session_timeout_s
+        self._sure_s = min(SURE_SHARE * session_timeout_s, SURE_S)
         self._sure_until = clock.monotonic() + self._sure_s
         """At least once, until when no other member can have these tasks."""
         self._behind: list[tuple[Task, Offsets]] = []
