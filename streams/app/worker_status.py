@@ -39,6 +39,7 @@ def worker_status(run: ApplicationRun, *, ready: bool, endpoint: str | None) -> 
         paused=run.paused,
         failure=None if run.failure is None else plain_str(run.failure),
         endpoint=endpoint,
+        group_protocol=(config if resources is None else resources.process.config).group_protocol,
         threads=tuple(thread_status(thread) for thread in threads),
         tasks=tuple(task for thread in threads for task in task_statuses(topology, thread)),
         standbys=tuple(copy for thread in threads for copy in standby_statuses(thread)),

@@ -275,6 +275,8 @@ class WorkerStatus:
     """The error that ended it."""
     endpoint: str | None = None
     """The address of its HTTP port, such as ``http://10.1.2.3:8080``."""
+    group_protocol: str = "classic"
+    """The protocol of its group: ``classic``, ``consumer`` or ``streams``; ``auto`` until it has started."""
     threads: tuple[ThreadStatus, ...] = ()
     tasks: tuple[TaskStatus, ...] = ()
     standbys: tuple[StandbyStatus, ...] = ()

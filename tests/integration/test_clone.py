@@ -221,11 +221,30 @@ def test_a_shadow_is_promoted_after_production_was_killed(
         assert counts == (["1", "2", "3"] if word != "word-7" else counts), (word, counts)
 
 
+def as_reader(secured: SecuredListeners) -> list[str]:
+    """The options of a command that another user runs than the one of the workers, who may do nothing unless told."""
+    login = secured.settings("SASL_PLAINTEXT", sasl_mechanism="PLAIN", sasl_username="reader", sasl_password="pencil")
+    settings = [f"{name}={value}" for name, value in login.items() if name != "bootstrap.servers"]
+    address = ["--bootstrap-servers", secured.address("SASL_PLAINTEXT")]
+    return address + [word for setting in settings for word in ("-c", setting)]
+
+
+def wait_allowed(done: Callable[[], subprocess.CompletedProcess[str]], *signs: str) -> None:
+    """Runs a command until it says one of the signs: rights take a moment to reach the brokers."""
+    said: list[str] = []
+
+    def is_done() -> bool:
+        found = done()
+        said.append(f"{found.stdout}{found.stderr}")
+        return any(sign in found.stdout for sign in signs)
+
+    wait_until(signs[0], is_done, deadline_s=90, tell=lambda: said[-1])
+
+
 @pytest.mark.slow
-def test_the_rights_that_the_page_names_are_enough(
+def test_the_rights_that_the_page_names_are_enough_for_a_clone(
     secured: SecuredListeners, unique_name: Callable[[str], str], tmp_path: Path
 ) -> None:
-    """For a clone by another user than the one of the workers, who may do nothing else."""
     topics = Topics(secured.bootstrap, unique_name)
     with closing(Workers(tmp_path, secured.bootstrap, unique_name("app"))) as workers:
         counting = Counting(topics, workers)
@@ -235,13 +254,8 @@ def test_the_rights_that_the_page_names_are_enough(
             counting.read_round(reader)
             worker.stop()
         shop, new = workers.application, f"new-{workers.application}"
-        login = secured.settings(
-            "SASL_PLAINTEXT", sasl_mechanism="PLAIN", sasl_username="reader", sasl_password="pencil"
-        )
-        settings = [f"{name}={value}" for name, value in login.items() if name != "bootstrap.servers"]
         command = [sys.executable, "-m", "streams", "state", "clone", "word_count:topology", "--application-id", shop]
-        command += ["--as", new, "--bootstrap-servers", secured.address("SASL_PLAINTEXT")]
-        command += [word for setting in settings for word in ("-c", setting)]
+        command += ["--as", new, *as_reader(secured)]
         env = {**os.environ, "PYTHONPATH": f"{ROOT}:{APPS}", "INPUTS": counting.input, "OUTPUT": counting.output}
 
         def clone() -> subprocess.CompletedProcess[str]:
@@ -257,13 +271,56 @@ def test_the_rights_that_the_page_names_are_enough(
         of_new.allow(ResourceType.TOPIC, AclOperation.CREATE, AclOperation.WRITE, AclOperation.READ)
         of_new.allow(ResourceType.GROUP, AclOperation.READ, AclOperation.DELETE)
         of_new.allow(ResourceType.TRANSACTIONAL_ID, AclOperation.WRITE)
-        said: list[str] = []
-
-        def made() -> bool:
-            """Rights take a moment to reach the brokers."""
-            done = clone()
-            said.append(done.stderr)
-            return "done: start workers" in done.stdout or "is a complete clone" in done.stdout
-
-        wait_until("the clone is made", made, deadline_s=60, tell=lambda: said[-1])
+        wait_allowed(clone, "done: start workers", "is a complete clone")
         assert len(topics.committed(new, counting.input, PARTITIONS)) == PARTITIONS
+
+
+@pytest.mark.slow
+def test_the_rights_that_the_page_names_are_enough_for_a_promotion(
+    secured: SecuredListeners, unique_name: Callable[[str], str], tmp_path: Path
+) -> None:
+    """Production is killed with unread repartition records, so that the command runs both versions, too."""
+    topics = Topics(secured.bootstrap, unique_name)
+    with closing(Workers(tmp_path, secured.bootstrap, unique_name("app"))) as workers:
+        session = {"consumer_session_timeout_ms": 6000, "consumer_heartbeat_interval_ms": 500}
+        counting = Counting(topics, workers, **session, transaction_timeout_ms=10_000)
+        shop, green = workers.application, f"new-{workers.application}"
+        env = {**os.environ, "PYTHONPATH": f"{ROOT}:{APPS}", "INPUTS": counting.input, "OUTPUT": counting.output}
+        env["VERSION"] = "1"
+        guarantee = ["-c", "processing.guarantee=exactly_once_v2", "-c", f"state.dir={workers.state_dir}"]
+        guarantee += ["-c", "producer.transaction.timeout.ms=10000"]
+
+        def run(*words: str) -> subprocess.CompletedProcess[str]:
+            command = [sys.executable, "-m", "streams", *words, "--application-id", shop, *guarantee]
+            return subprocess.run(command, env=env, timeout=180, check=False, capture_output=True, text=True)
+
+        with topics.reader(counting.output) as reader:
+            worker = counting.start()
+            counting.send()
+            counting.read_round(reader)
+            worker.stop()
+            made = run("state", "clone", "word_count:topology", "--as", green, "--bootstrap-servers", secured.bootstrap)
+            assert "done: start workers" in made.stdout, made.stderr
+            worker = counting.start()
+            counting.send()
+            reader.until("some words are counted", lambda found: list(found.latest.values()).count("2") > 100)
+            worker.kill()
+            promote = ["shadow", "word_count:topology", "--against", "word_count:topology", "--id", green, "--promote"]
+            promote += as_reader(secured)
+            refused = run(*promote)
+            assert refused.returncode != 0
+            assert "allow" in refused.stderr, refused.stderr
+            of_both = Rights(secured, shop), Rights(secured, green)
+            all_of_topics = AclOperation.READ, AclOperation.WRITE, AclOperation.CREATE, AclOperation.DELETE
+            for rights in of_both:
+                rights.allow(ResourceType.GROUP, AclOperation.READ, AclOperation.DELETE)
+                rights.allow(ResourceType.TOPIC, *all_of_topics)
+                rights.allow(ResourceType.TRANSACTIONAL_ID, AclOperation.WRITE)
+            Rights(secured, counting.input).allow(ResourceType.TOPIC, AclOperation.READ)
+            Rights(secured, counting.output).allow(ResourceType.TOPIC, AclOperation.WRITE)
+            wait_allowed(lambda: run(*promote), "done: start workers of the new version", "is complete")
+            worker = counting.start()
+            counting.send()
+            counting.read_round(reader)
+            worker.stop()
+            counting.check(reader)

@@ -214,11 +214,12 @@ def _workers(workers: Sequence[WorkerStatus], tasks: Sequence[TaskRow]) -> Secti
                 _percent(max((thread.process_ratio for thread in one.threads), default=None)),
                 _percent(max((thread.commit_ratio for thread in one.threads), default=None)),
                 _ms(max((thread.commit_latency_ms or 0 for thread in one.threads), default=None)),
+                one.group_protocol,
                 one.endpoint,
                 one.failure,
             )
         )
-    headings = "WORKER,STATE,UP,THREADS,TASKS,RECORDS/S,BUSY,COMMITTING,COMMIT,ENDPOINT,FAILURE"
+    headings = "WORKER,STATE,UP,THREADS,TASKS,RECORDS/S,BUSY,COMMITTING,COMMIT,GROUP,ENDPOINT,FAILURE"
     return _section("Workers", headings, found)
 
 

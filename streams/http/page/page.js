@@ -728,7 +728,7 @@ function updateTop() {
   const state = it.failure ? "failed" : it.paused ? "paused" : it.state.toLowerCase().replaceAll("_", " ");
   setState(state, it.failure ? "bad" : it.paused ? "warn" : kind);
   const up = known(it.started_at_ms) ? `, up ${duration(it.at_ms - it.started_at_ms)}` : "";
-  say(byId("where"), `${it.host}, process ${it.pid}, version ${it.version}${up}`);
+  say(byId("where"), `${it.host}, process ${it.pid}, version ${it.version}, ${it.group_protocol} group${up}`);
   const lags = it.tasks.map((task) => task.lag), dropped = sum([...it.tasks, it.global_task].filter(Boolean).map((task) => task.dropped));
   const lag = lags.some(known) ? sum(lags.filter(known)) : null;
   const totals = { Records: rate(page.history.at(-1).rate), Lag: count(lag), Dropped: count(dropped), Tasks: count(it.tasks.length) };
