@@ -310,12 +310,12 @@ def test_the_rights_that_the_page_names_are_enough_for_a_promotion(
             refused = run(*promote)
             assert refused.returncode != 0
             assert "allow" in refused.stderr, refused.stderr
-            of_both = Rights(secured, shop), Rights(secured, green)
-            all_of_topics = AclOperation.READ, AclOperation.WRITE, AclOperation.CREATE, AclOperation.DELETE
-            for rights in of_both:
-                rights.allow(ResourceType.GROUP, AclOperation.READ, AclOperation.DELETE)
-                rights.allow(ResourceType.TOPIC, *all_of_topics)
+            of_shop, of_green = Rights(secured, shop), Rights(secured, green)
+            for rights in (of_shop, of_green):
+                rights.allow(ResourceType.GROUP, AclOperation.READ)
                 rights.allow(ResourceType.TRANSACTIONAL_ID, AclOperation.WRITE)
+                rights.allow(ResourceType.TOPIC, AclOperation.CREATE, AclOperation.READ, AclOperation.WRITE)
+            of_shop.allow(ResourceType.TOPIC, AclOperation.DELETE)
             Rights(secured, counting.input).allow(ResourceType.TOPIC, AclOperation.READ)
             Rights(secured, counting.output).allow(ResourceType.TOPIC, AclOperation.WRITE)
             wait_allowed(lambda: run(*promote), "done: start workers of the new version", "is complete")
