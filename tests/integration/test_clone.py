@@ -316,6 +316,7 @@ def test_the_rights_that_the_page_names_are_enough_for_a_promotion(
                 rights.allow(ResourceType.TRANSACTIONAL_ID, AclOperation.WRITE)
                 rights.allow(ResourceType.TOPIC, AclOperation.CREATE, AclOperation.READ, AclOperation.WRITE)
             of_shop.allow(ResourceType.TOPIC, AclOperation.DELETE)
+            of_shop.allow(ResourceType.GROUP, AclOperation.DELETE)
             Rights(secured, counting.input).allow(ResourceType.TOPIC, AclOperation.READ)
             Rights(secured, counting.output).allow(ResourceType.TOPIC, AclOperation.WRITE)
             wait_allowed(lambda: run(*promote), "done: start workers of the new version", "is complete")

@@ -15,12 +15,15 @@ from streams.kafka.wire.client_settings import Address
 from streams.kafka.wire.cluster_queries import AssignedTopic, ClusterQueries, ConsumerAssignment
 from streams.kafka.wire.codec import codec_of
 from streams.kafka.wire.messages import (
+    DELETE_GROUPS,
     DESCRIBE_GROUPS,
     FIND_COORDINATOR,
     LIST_OFFSETS,
     METADATA,
     OFFSET_FETCH,
     ClusterBroker,
+    DeletedGroup,
+    DeleteGroupsResponse,
     DescribedGroup,
     DescribedGroupMember,
     DescribeGroupsResponse,
@@ -126,7 +129,7 @@ def test_what_does_not_exist_is_told_at_once(leaders: Any) -> None:
 
 
 def test_a_missing_right_is_told() -> None:
-    with pytest.raises(AuthorizationError, match=r"TOPIC_AUTHORIZATION_FAILED \(29\); allow DESCRIBE on its topics"):
+    with pytest.raises(AuthorizationError, match=r"TOPIC_AUTHORIZATION_FAILED \(29\); allow DESCRIBE on topic 't'"):
         ask_ends({METADATA: topics_at(error=29)}, T0)
 
 
@@ -197,8 +200,22 @@ def test_a_group_is_in_a_state_of_the_port(answer: Any, state: str) -> None:
 
 
 def test_a_group_that_may_not_be_seen_is_told() -> None:
-    with pytest.raises(AuthorizationError, match=r"group 'g' is not described: GROUP_AUTHORIZATION_FAILED \(30\)"):
+    with pytest.raises(
+        AuthorizationError, match=r"not described: GROUP_AUTHORIZATION_FAILED \(30\); allow DESCRIBE on group 'g'"
+    ):
         describe(described(30, ""))
+
+
+def test_a_group_that_may_not_be_deleted_or_read_is_told_with_the_right_that_is_missing() -> None:
+    refused = DeleteGroupsResponse(0, (DeletedGroup("g", 30),))
+    fetched = OffsetFetchResponse(0, (OffsetsOfGroup("g", (), 30),))
+    with FakeBroker({FIND_COORDINATOR: here, DELETE_GROUPS: refused, OFFSET_FETCH: fetched}) as broker:
+        asking = queries(broker)
+        with pytest.raises(AuthorizationError, match="'g' cannot be deleted: .*; allow DELETE on group 'g'"):
+            asking.delete_group("g", 5.0)
+        with pytest.raises(AuthorizationError, match="group 'g' cannot be read: .*; allow DESCRIBE on group 'g'"):
+            asking.group_offsets("g", [T0], 5.0)
+        asking.close()
 
 
 def test_offsets_of_a_group_are_read_though_a_transaction_may_change_them() -> None:

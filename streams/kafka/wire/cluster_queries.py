@@ -63,6 +63,7 @@ from streams.kafka.wire.messages import (
     MetadataRequest,
     MetadataResponse,
     NamedTopic,
+    TopicMetadata,
 )
 from streams.kafka.wire.offset_texts import fetched_offsets, offsets_request
 from streams.kafka.wire.streams_groups.heartbeats import task_lists
@@ -112,12 +113,12 @@ _PROTOCOL_TYPES = frozenset(("", "consumer", "streams"))
 """Those of groups without members, of consumers and of applications; there are groups of other programs, too."""
 _NO_EPOCH = -1
 _NOT_SHOWN = frozenset((error_codes.UNKNOWN_TOPIC_OR_PARTITION, error_codes.TOPIC_AUTHORIZATION_FAILED))
-_RIGHTS = {
-    error_codes.TOPIC_AUTHORIZATION_FAILED: "DESCRIBE on its topics",
-    error_codes.GROUP_AUTHORIZATION_FAILED: "READ on the group of the application.id",
-    error_codes.CLUSTER_AUTHORIZATION_FAILED: "DESCRIBE on the cluster",
-    error_codes.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "WRITE on all transactional ids of the application",
-}
+_NO_RIGHT = (
+    error_codes.TOPIC_AUTHORIZATION_FAILED,
+    error_codes.GROUP_AUTHORIZATION_FAILED,
+    error_codes.CLUSTER_AUTHORIZATION_FAILED,
+    error_codes.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+)
 
 
 class ClusterQueries:
@@ -228,7 +229,7 @@ class ClusterQueries:
                 found = {}
                 for topic in answer.topics:
                     if topic.error_code not in (error_codes.NONE, *_NOT_SHOWN):
-                        raise _refusal(f"topic {topic.name!r} is not described", topic.error_code)
+                        raise _not_described(topic)
                     if topic.name is not None and topic.topic_id != _NO_ID and topic.error_code == error_codes.NONE:
                         found[topic.name] = urlsafe_b64encode(topic.topic_id).decode().rstrip("=")
                 return found
@@ -247,7 +248,7 @@ class ClusterQueries:
         found: set[str] = set()
         for answer in self._ask_all(LIST_TRANSACTIONS, ListTransactionsRequest((ONGOING,), ()), timeout_s):
             if answer.error_code != error_codes.NONE:
-                raise _refusal("open transactions cannot be listed", answer.error_code)
+                raise _refusal("open transactions cannot be listed", answer.error_code, "DESCRIBE on the cluster")
             found.update(one.transactional_id for one in answer.transaction_states)
         return sorted(found)
 
@@ -269,7 +270,8 @@ class ClusterQueries:
         with Coordinator(self._settings, transactional_id, self._clock, TRANSACTION_KEY) as coordinator:
             answer = coordinator.call(INIT_PRODUCER_ID, request, timeout_s)
         if answer.error_code not in (error_codes.NONE, error_codes.CONCURRENT_TRANSACTIONS):  # the latter: it ends now
-            raise _refusal(f"transactional id {transactional_id!r} cannot be fenced", answer.error_code)
+            name = f"transactional id {transactional_id!r}"
+            raise _refusal(f"{name} cannot be fenced", answer.error_code, f"WRITE on {name}")
 
     # ------------------------------------------------------------------ groups
 
@@ -281,7 +283,7 @@ class ClusterQueries:
         found: set[str] = set()
         for answer in self._ask_all(LIST_GROUPS, ListGroupsRequest(()), timeout_s):
             if answer.error_code != error_codes.NONE:
-                raise _refusal("groups cannot be listed", answer.error_code)
+                raise _refusal("groups cannot be listed", answer.error_code, "DESCRIBE on the cluster")
             found.update(one.group_id for one in answer.groups if one.protocol_type in _PROTOCOL_TYPES)
         return sorted(found)
 
@@ -295,7 +297,7 @@ class ClusterQueries:
         if answer.error_code == error_codes.NON_EMPTY_GROUP:
             raise GroupHasMembers(f"group {group!r} has members: stop its workers first")
         if answer.error_code not in (error_codes.NONE, error_codes.GROUP_ID_NOT_FOUND):
-            raise _refusal(f"group {group!r} cannot be deleted", answer.error_code)
+            raise _refusal(f"group {group!r} cannot be deleted", answer.error_code, f"DELETE on group {group!r}")
 
     def group_protocols(self, timeout_s: float) -> frozenset[str]:
         """Returns the protocols of groups that the cluster takes part in: ``classic``, and those whose feature is on.
@@ -348,7 +350,7 @@ class ClusterQueries:
         if answer.error_code == error_codes.UNSUPPORTED_VERSION and api is not DESCRIBE_GROUPS:
             return None  # the brokers know the request, and their feature is off
         if answer.error_code != error_codes.NONE or len(answer.groups) != 1:
-            raise _refusal(f"group {group!r} is not described", answer.error_code)
+            raise _refusal(f"group {group!r} is not described", answer.error_code, f"DESCRIBE on group {group!r}")
         return answer
 
     def group_offsets(
@@ -362,7 +364,8 @@ class ClusterQueries:
         api, request = offsets_request(group, partitions, require_stable=False)
         answer = self._ask_coordinator(group, api, request, timeout_s)
         if answer.error_code != error_codes.NONE:
-            raise _refusal(f"the offsets of group {group!r} cannot be read", answer.error_code)
+            what, right = f"the offsets of group {group!r} cannot be read", f"DESCRIBE on group {group!r}"
+            raise _refusal(what, answer.error_code, right)
         return {name: one for name, one in fetched_offsets(group, answer).items() if one.offset >= 0}
 
     def _ask_coordinator(self, group: str, api: Api[Q, R], request: Q, timeout_s: float) -> R:
@@ -389,7 +392,7 @@ def _leaders(
         if topic.error_code == error_codes.UNKNOWN_TOPIC_OR_PARTITION:
             raise UnknownPartitionError(f"topic {topic.name!r} does not exist", topic=topic.name)
         if topic.error_code != error_codes.NONE:
-            raise _refusal(f"topic {topic.name!r} is not described", topic.error_code, topic=topic.name)
+            raise _not_described(topic)
         leaders |= {TopicPartition(topic.name or "", one.partition_index): one.leader_id for one in topic.partitions}
     found: dict[Address, list[TopicPartition]] = {}
     failure: RetryableError | None = None
@@ -424,18 +427,25 @@ def _ask_offsets(
             if one.error_code == error_codes.NONE:
                 found[name] = one.offset
             else:
-                failure = _refusal(f"the offsets of {name} cannot be looked up", one.error_code, **name._asdict())
+                what, right = f"the offsets of {name} cannot be looked up", f"DESCRIBE on topic {name.topic!r}"
+                failure = _refusal(what, one.error_code, right, **name._asdict())
     if failure is not None:
         raise failure
 
 
-def _refusal(what: str, code: int, **place: Any) -> StreamsError:
+def _refusal(what: str, code: int, right: str, **place: Any) -> StreamsError:
     """Returns the error of an answer. All but those about rights may pass: the metadata that the request relied on are
-    asked for again before the next try."""
+    asked for again before the next try.
+
+    :param right: what the user must be allowed for the request.
+    """
     text = f"{what}: {error_codes.described(code)}"
-    if code in _RIGHTS:
-        return AuthorizationError(f"{text}; allow {_RIGHTS[code]}", **place)
-    return RetryableError(text, **place)
+    return AuthorizationError(f"{text}; allow {right}", **place) if code in _NO_RIGHT else RetryableError(text, **place)
+
+
+def _not_described(topic: TopicMetadata) -> StreamsError:
+    name = f"topic {topic.name!r}"
+    return _refusal(f"{name} is not described", topic.error_code, f"DESCRIBE on {name}", topic=topic.name)
 
 
 def _state(name: str) -> str:
