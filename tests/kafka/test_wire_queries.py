@@ -211,9 +211,9 @@ def test_a_group_that_may_not_be_deleted_or_read_is_told_with_the_right_that_is_
     fetched = OffsetFetchResponse(0, (OffsetsOfGroup("g", (), 30),))
     with FakeBroker({FIND_COORDINATOR: here, DELETE_GROUPS: refused, OFFSET_FETCH: fetched}) as broker:
         asking = queries(broker)
-        with pytest.raises(AuthorizationError, match="'g' cannot be deleted: .*; allow DELETE on group 'g'"):
+        with pytest.raises(AuthorizationError, match=r"'g' cannot be deleted: .*; allow DELETE on group 'g'"):
             asking.delete_group("g", 5.0)
-        with pytest.raises(AuthorizationError, match="group 'g' cannot be read: .*; allow DESCRIBE on group 'g'"):
+        with pytest.raises(AuthorizationError, match=r"group 'g' cannot be read: .*; allow DESCRIBE on group 'g'"):
             asking.group_offsets("g", [T0], 5.0)
         asking.close()
 
