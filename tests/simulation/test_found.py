@@ -178,6 +178,14 @@ def test_a_topic_of_a_pattern_that_is_gone_again_at_once_ends_nothing() -> None:
         (3001476, "table-joined"),  # a leap of the clock counted as hours of tries
         (7002386, "final-windows"),  # a client that was given up in a commit left its tasks open, and their locks taken
         (52000274, "final-windows-in-parts"),  # a restore left out windows that were not sent on yet, at least once
+        (130000768, "copies-of-count"),  # a full disk, and a rebalance in the middle of a transaction
+        (130001856, "copies-of-count"),  # a thread was removed whose last commit did not come back
+        (130005845, "warm-ups-of-count"),  # the same of the commit before the last
+        (
+            130004888,
+            "warm-ups-of-count",
+        ),  # a standby could not become active on a full disk, and kept its lock for ever
+        (130007274, "warm-ups-of-merged"),
         (1093, "sliding"),  # a full cache that could not be logged tried to make room until the stack was full
     ],
 )
@@ -212,3 +220,28 @@ def test_a_store_that_a_deployment_moved_leaves_rows_with_its_former_task() -> N
     deploy = [action for action in actions if action.kind == "deploy"]
     assert deploy
     assert run_seed(scenario, 7382, drawn, deploy).failure is None
+
+
+NO_ROOM = {
+    "commit.interval.ms": 3000,
+    "statestore.cache.max.bytes": 0,
+    "statestore.uncommitted.max.bytes": 2000,
+    "max.poll.records": 5,
+}
+
+
+@pytest.mark.parametrize(
+    ("application", "seed"),
+    [
+        *(("count", seed) for seed in (0, 16, 23)),
+        *(("copies-of-count", seed) for seed in (1, 2, 6, 7, 14, 31)),
+    ],
+)
+def test_tasks_that_go_away_while_the_disk_is_full_leave_nothing_in_the_transaction(
+    application: str, seed: int
+) -> None:
+    """Their results were committed with the next offsets of the others, without their own, and came twice; and a standby
+    that was to become active was lost, with its lock."""
+    full = Action("full disk", at=500 + 10 * seed, worker=seed % 2, seconds=15.0)
+    thread = Action("add thread", at=540 + 10 * seed, worker=seed % 2)
+    assert fails(application, seed, [full, thread], shape(wraps=False), **NO_ROOM) == ""

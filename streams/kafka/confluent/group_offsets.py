@@ -143,7 +143,8 @@ class GroupOffsets:
         :param is_calling_back: whether the client is in a callback. It takes no calls of other threads then, and its
             brokers have just answered, so the call is made by this thread.
         :raises KafkaException: if the coordinator or the client refuses it.
-        :raises RetryableError: if there is no answer.
+        :raises ClientUnusable: if the client was given up.
+        :raises RetryableError: if there is no answer in a callback.
         """
 
         def call() -> None:
@@ -162,13 +163,13 @@ class GroupOffsets:
             self.executor.call(commit, limit_s, self._outage.check_call)
         except CallTimedOutError:
             self._give_up()
-            raise RetryableError(
+            raise ClientUnusable(
                 f"the coordinator of group {self._settings.get('group.id')!r} did not answer within {limit_s:.0f} s;"
                 " a new client finds out what is committed"
             ) from None
-        except RetryableError:
+        except RetryableError as error:
             self._give_up()
-            raise
+            raise ClientUnusable(error.message, **error.place()) from error
         except KafkaException as error:
             found = kafka_error(error)
             if found is not None and found.code() > 0 and self.direct.connection is None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple
@@ -250,11 +251,12 @@ class StandbyTasks:
 
     def promote(self, id_: TaskId) -> Task | None:
         """Gives a standby away that becomes active; returns ``None`` if there is none."""
-        copy = self._copies.pop(id_, None)
+        copy = self._copies.get(id_)
         if copy is None:
             return None
         self._note_complete([copy])
         self._follower.remove(id_, SuspendReason.PROMOTED)
+        del self._copies[id_]  # after the steps that may fail: else nobody would close it and release its lock
         log.info("standby task becomes active", extra={"task": str(id_)})
         return copy.task
 
@@ -401,7 +403,10 @@ class StandbyTasks:
                 for partition, store in copy.task.stores.changelog_partitions().items()
                 if (one := followed.get(partition)) is not None and one.reached_end
             ]
-            copy.task.stores.progress.note_complete(stores, now)
+            try:
+                copy.task.stores.progress.note_complete(stores, now)
+            except DiskFullError as error:  # the former time stands, which is right too
+                self._repeated.log("standby task does not note its time", task=str(copy.task.id), error=str(error))
 
     # ------------------------------------------------------------------ closing
 
@@ -409,12 +414,11 @@ class StandbyTasks:
         copy = self._copies.pop(id_, None)
         if copy is None:
             return
-        try:
-            self._starts.stop(id_)
-            self._follower.remove(id_, SuspendReason.MIGRATED)
-            copy.task.close(dirty=True)
-        finally:
-            self._starts.opener.release(id_)
+        with ExitStack() as steps:  # from the last to the first, each also after an error of another one
+            steps.callback(self._starts.opener.release, id_)
+            steps.callback(copy.task.close, dirty=True)
+            steps.callback(self._follower.remove, id_, SuspendReason.MIGRATED)
+            steps.callback(self._starts.stop, id_)
         log.debug("standby task closed", extra={"task": str(id_)})
 
     def close(self) -> None:

@@ -327,6 +327,7 @@ class StreamThread:
         except DiskFullError as error:
             text = "the last commit is not on disk; the next start restores or processes again what is missing"
             log.warning(text, extra={"error": str(error)})
+            resources.committer.abort()  # if it is still open: what is not on disk is of the commit before
         except RetryableError as error:
             log.warning("no last commit; its records are processed again", extra={"error": str(error)})
             resources.committer.leave_open()

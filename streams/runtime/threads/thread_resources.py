@@ -28,7 +28,7 @@ from streams.kafka.membership.standby_places import MemberCopies, StandbySetting
 from streams.kafka.membership.streams_group_membership import StreamsGroupMembership
 from streams.kafka.membership.topology_gate import client_id_with_hash, other_topologies
 from streams.kafka.membership.warm_up import WarmUpSettings
-from streams.kafka.ports import Admin, GroupInfo, Producer
+from streams.kafka.ports import Admin, ClientUnusable, GroupInfo, Producer
 from streams.kafka.producing.batch_limits import ProducerBatches
 from streams.kafka.producing.record_collector import RecordCollector, Sent
 from streams.log import RepeatedLines
@@ -313,7 +313,8 @@ class ThreadResources:
         self.process.state.recovery.recover(error, self.plans.current.tasks)
 
     def end(self, *, clean: bool, remain: bool) -> None:
-        """Closes everything, in order; errors after the first are logged.
+        """Closes everything, in order; errors are logged. The first one is raised too if everything was committed, unless
+        it is that of a client which takes no more calls: then nothing was left to do for it.
 
         :param clean: whether everything was committed: else the open transaction is aborted.
         :param remain: whether a static member remains in the group, to come back.
@@ -338,7 +339,8 @@ class ThreadResources:
                 if passes(error):
                     raise
                 log.warning("not closed in order", extra={"error": plain_str(error)}, exc_info=error)
-                failure = failure or as_error(error, "while a stream thread was closed")
+                if not isinstance(error, ClientUnusable):
+                    failure = failure or as_error(error, "while a stream thread was closed")
         if failure is not None and clean:
             raise failure
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from processor_api.errors import RetryableError
 from processor_api.task_id import TopicPartition
 from streams.kafka.client_errors import error_of
-from streams.kafka.ports import CommitAgain, OffsetAndMetadata, TransactionAborted
+from streams.kafka.ports import ClientUnusable, CommitAgain, OffsetAndMetadata, TransactionAborted
 from streams.testing.simulation.scheduler import Scheduler, SimulatedProcess
 
 R = TypeVar("R")
@@ -50,7 +50,7 @@ FAULTS: Mapping[str, tuple[str, ...]] = {
 """The faults that a broker, or the way to it, may cause, with the calls that may meet each."""
 
 
-class ClientGivenUp(RetryableError):
+class ClientGivenUp(ClientUnusable):
     """A call has not come back, so that its client takes no other."""
 
 
@@ -229,4 +229,4 @@ class GivenUpNetwork(Network):
     def __init__(self) -> None: ...
 
     def __getattribute__(self, name: str) -> Any:
-        raise RetryableError("simulated: this client was given up")
+        raise ClientUnusable("simulated: this client was given up")
