@@ -240,8 +240,8 @@ NO_ROOM = {
 def test_tasks_that_go_away_while_the_disk_is_full_leave_nothing_in_the_transaction(
     application: str, seed: int
 ) -> None:
-    """Their results were committed with the next offsets of the others, without their own, and came twice; and a standby
-    that was to become active was lost, with its lock."""
+    """Their results were committed with the next offsets of the others, without their own, and came twice; and a
+    standby that was to become active was lost, with its lock."""
     full = Action("full disk", at=500 + 10 * seed, worker=seed % 2, seconds=15.0)
     thread = Action("add thread", at=540 + 10 * seed, worker=seed % 2)
     assert fails(application, seed, [full, thread], shape(wraps=False), **NO_ROOM) == ""
