@@ -313,8 +313,10 @@ class ThreadResources:
         self.process.state.recovery.recover(error, self.plans.current.tasks)
 
     def end(self, *, clean: bool, remain: bool) -> None:
-        """Closes everything, in order; errors are logged. The first one is raised too if everything was committed. That of
-        a client which takes no more calls is not: nothing is left to do for it.
+        """Closes everything, in order; errors are logged.
+
+        If everything was committed, the first one is raised too, unless it says that a client takes no more calls: then
+        nothing is left to do for it.
 
         :param clean: whether everything was committed: else the open transaction is aborted.
         :param remain: whether a static member remains in the group, to come back.
