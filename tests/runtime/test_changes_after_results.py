@@ -70,12 +70,19 @@ class Group:
         self.committed: dict[TopicPartition, OffsetAndMetadata] = {}
         self.commits = 0
         self.refuses: Exception | None = None
+        self.loses_answer = False
+        self.went_back = False
+        """Whether an offset was committed that was before the one it replaced."""
 
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         self.commits += 1
         if self.refuses is not None:
             raise self.refuses
-        self.committed.update(offsets)
+        before = self.committed
+        self.went_back |= any(name in before and one.offset < before[name].offset for name, one in offsets.items())
+        self.committed = {**before, **offsets}
+        if self.loses_answer:
+            raise RetryableError("no answer")
 
 
 class Once(Processor[str, str, str, str]):
@@ -189,6 +196,29 @@ def test_a_member_that_slept_past_its_session_asks_the_group_before_it_logs(
             assert committer.commit([kit.task])
             assert [kinds for kinds in producer.flushes if kinds] == [{"result"}, {"change"}]
             assert group.committed[TopicPartition("in", 0)].offset == 1
+
+
+def test_what_the_group_is_asked_with_takes_no_offset_back(tmp_path: Path) -> None:
+    """The answer to the commit before was lost, so that the member knows less than the group has."""
+    kit = TaskKit(counted(), tmp_path, {"statestore.cache.max.bytes": 0}, start=False)
+    clock, group = ManualClock(0), Group()
+    kit.collector = RecordCollector(Events(kit.broker), kit.clock)
+    committer = Committer(  # type: ignore[arg-type]
+        kit.collector, group, clock, Pace(clock, None, 300.0), exactly_once=False, session_timeout_s=45
+    )
+    with kit:
+        kit.task.start(kit.collector, {TopicPartition("in", 0): OffsetAndMetadata(0)})
+        kit.pipe("in", b"a", b"v", 1)
+        group.loses_answer = True
+        with pytest.raises(CommitAgain):
+            committer.commit([kit.task])
+        group.loses_answer = False
+        kit.pipe("in", b"a", b"v", 2)
+        clock.advance(60_000)
+        assert committer.commit([kit.task])
+        assert group.commits == 3, "the second commit does not ask first"
+        assert group.committed[TopicPartition("in", 0)].offset == 2
+        assert not group.went_back
 
 
 def test_a_member_that_has_just_committed_asks_no_group_before_it_logs(tmp_path: Path) -> None:

@@ -186,6 +186,11 @@ def test_a_topic_of_a_pattern_that_is_gone_again_at_once_ends_nothing() -> None:
             "warm-ups-of-count",
         ),  # a standby could not become active on a full disk, and kept its lock for ever
         (130007274, "warm-ups-of-merged"),
+        (140000477, "copies-of-count"),  # the group was asked with an offset that was before the one it had
+        (
+            140000034,
+            "copies-of-count",
+        ),  # the simulation took the copy of a thread in the user's code for one that is done
         (1093, "sliding"),  # a full cache that could not be logged tried to make room until the stack was full
     ],
 )

@@ -128,6 +128,8 @@ class Committer:
             failed, full = self._apply(needing)
             # What a full disk lacks comes back from changelogs; where a store has none, the offsets wait for the disk.
             committed = [task for task in needing if task not in failed or task.stores.progress.all_logged]
+            for task in committed:
+                task.inputs.sent_offsets = offsets[task.id]
             self._commit_offsets(_together(offsets[task.id] for task in committed))
         self.progressed = any(task.has_progress for task in committed)
         self._behind = [(task, offsets[task.id]) for task in failed if task in committed]
@@ -171,7 +173,8 @@ class Committer:
         """
         if self._clock.monotonic() >= self._sure_until:
             # No broker refuses rows of a member that was frozen and replaced, as it does in a transaction: they would
-            # lie above newer ones of the same keys. It refuses the offsets, though they are those that it has.
+            # lie above newer ones of the same keys. It refuses the offsets, though they are those that it has; and if
+            # the answer to the last commit was lost, those of that one, since what it has must not go back.
             self._commit_offsets(_unchanged(tasks))
         logged = [task.stores.changelogs.send_held() for task in tasks]
         if any(logged):
@@ -244,7 +247,11 @@ class Committer:
         now = self._clock.monotonic()
         if now < self._renew_at:
             return
-        known = {name: one for task in tasks for name, one in task.inputs.known_offsets.items()}
+        known = {
+            name: one
+            for task in tasks
+            for name, one in {**task.inputs.known_offsets, **task.inputs.sent_offsets}.items()
+        }
         if known:
             self._renew_at = now + RENEW_RETRY_S
             try:
@@ -259,8 +266,8 @@ def _together(offsets: Iterable[Offsets]) -> dict[TopicPartition, OffsetAndMetad
 
 
 def _unchanged(tasks: Collection[Task]) -> Mapping[TopicPartition, OffsetAndMetadata]:
-    """Returns offsets that one of the tasks knows already, for a transaction that changes none."""
+    """Returns offsets that one of the tasks knows already, for a commit that changes none."""
     for task in tasks:
         if task.inputs.known_offsets:
-            return task.inputs.known_offsets
+            return {**task.inputs.known_offsets, **task.inputs.sent_offsets}
     raise InternalError("a task without any input is to be committed")

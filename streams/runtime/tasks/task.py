@@ -166,7 +166,7 @@ class Task:
             return
         self.become(TaskState.SUSPENDED)
         # They end with the task: from now on no commit carries an offset of it.
-        self.inputs.known_offsets = {}
+        self.inputs.known_offsets, self.inputs.sent_offsets = {}, {}
         try:
             self._close_chain(dirty=dirty)
         finally:

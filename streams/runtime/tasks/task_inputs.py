@@ -24,6 +24,8 @@ class TaskInputs:
 
         A commit replaces the mapping and does not change it, so any thread may read it.
         """
+        self.sent_offsets: Mapping[TopicPartition, OffsetAndMetadata] = {}
+        """What the last commit without a transaction was to change, as long as its answer is not known."""
         self.only: BatchLoop | None = None
         """The queue of a task that has one alone."""
         self.merge_of: Callable[[Iterable[InputQueue]], TimeMerge] = TimeMerge
@@ -55,7 +57,7 @@ class TaskInputs:
             if (found := committed.get(partition)) is not None:
                 queue.start = found.offset
                 _continue(queue, found)
-        self.known_offsets = dict(committed)
+        self.known_offsets, self.sent_offsets = dict(committed), {}
         self._choose(environment)
 
     def add(
@@ -81,7 +83,7 @@ class TaskInputs:
     def clear(self) -> None:
         """Forgets what is buffered and what is committed."""
         self.queues.clear()
-        self.known_offsets = {}
+        self.known_offsets, self.sent_offsets = {}, {}
 
     # ------------------------------------------------------------------ what there is
 
@@ -175,6 +177,7 @@ class TaskInputs:
 
     def committed(self, changed: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """Notes which offsets were committed."""
+        self.sent_offsets = {}
         if changed:
             self.known_offsets = {**self.known_offsets, **changed}
 

@@ -183,6 +183,10 @@ class World:
         self._until(self._settled, PATIENCE_S, "all input is processed and committed")
         self._until(lambda: self.stage.disk.opens_once(self._copies()), PATIENCE_S, "each task is open once")
         self._until(self._is_balanced, PATIENCE_S, "tasks are spread evenly over threads")
+        slow_s = max((action.seconds for action in self._actions if action.kind == "slow"), default=0.0)
+        if slow_s and self._copies():  # a thread in the user's code applies nothing to its copies
+            self.scheduler.sleep(slow_s)
+            self._until(self._settled, PATIENCE_S, "all input is committed when the user's code has come back")
         self.scheduler.sleep(CALM_S)  # committed rows are written to disk a little later
         self._check_assignments()
         copies = self._copies()
