@@ -10,15 +10,7 @@ from dsl.plan.builder import PlanPlace
 from dsl.plan.cogroup_nodes import COGROUP, Cogrouping, one_table
 from dsl.plan.materialization import MaterializedLike
 from dsl.processors.tables.operator import TableOperator
-from dsl.windows.aggregations import (
-    Functions,
-    WindowedGrouping,
-    grace_of,
-    operator_of,
-    window,
-    windowed_serde,
-    windowed_store,
-)
+from dsl.windows import aggregations
 
 
 @dataclass(frozen=True)
@@ -26,7 +18,7 @@ class WindowedCogrouping:
     """Grouped streams that share an aggregate in each window."""
 
     cogrouping: Cogrouping
-    windowed: WindowedGrouping
+    windowed: aggregations.WindowedGrouping
 
 
 def window_all(cogrouping: Cogrouping, windows: Any) -> WindowedCogrouping:
@@ -34,21 +26,21 @@ def window_all(cogrouping: Cogrouping, windows: Any) -> WindowedCogrouping:
 
     :raises TopologyError: if they are no windows.
     """
-    return WindowedCogrouping(cogrouping, window(cogrouping.first, windows))
+    return WindowedCogrouping(cogrouping, aggregations.window(cogrouping.first, windows))
 
 
 def aggregate(
-    cogrouped: WindowedCogrouping, functions: Functions, materialized: MaterializedLike, named: NamedLike
+    cogrouped: WindowedCogrouping, functions: aggregations.Functions, materialized: MaterializedLike, named: NamedLike
 ) -> PlanPlace:
     """Adds an aggregation of all records of a key in each window.
 
     :param functions: the initializer, and for sessions the merger; each stream has an aggregator of its own.
     """
     windowed = cogrouped.windowed
-    store = windowed_store(windowed, materialized, COGROUP)
+    store = aggregations.windowed_store(windowed, materialized, COGROUP)
 
     def operator(aggregator: Any) -> TableOperator:
-        return operator_of(windowed, replace(functions, aggregator=aggregator))
+        return aggregations.operator_of(windowed, replace(functions, aggregator=aggregator))
 
-    place = one_table(cogrouped.cogrouping, operator, store, named, grace_of(windowed.windows))
-    return replace(place, key_serde=windowed_serde(windowed.windows, store.key_serde))
+    place = one_table(cogrouped.cogrouping, operator, store, named, aggregations.grace_of(windowed.windows))
+    return replace(place, key_serde=aggregations.windowed_serde(windowed.windows, store.key_serde))

@@ -17,17 +17,9 @@ from streams.kafka.membership.port import GroupTopology
 from streams.kafka.membership.task_slots import has_plans
 from streams.kafka.ports import Admin, NewTopic
 from streams.kafka.streams_group import GroupSubtopology
+from streams.kafka.topics import internal
 from streams.kafka.topics.application import DEAD_LETTERS, Use, application_topics, readable_topics
 from streams.kafka.topics.group_topology import group_subtopologies
-from streams.kafka.topics.internal import (
-    DAY_MS,
-    LONGEST_MS,
-    RESET_HINT,
-    check_existing_topics,
-    internal_topic_counts,
-    internal_topics,
-    topic_prefix,
-)
 from streams.kafka.topics.readers import matching_topics, reads_pattern
 from streams.runtime.plan.task_plan import PlanBook, Plans, TaskPlan, plan_tasks
 from streams.runtime.threads.partition_watch import partition_count_changed
@@ -48,7 +40,7 @@ def warn_of_lost_history(topology: Topology) -> None:
                 " is missing after a restore. Give the topic a min.compaction.lag.ms of at least %d",
                 store,
                 topic,
-                min(history_ms + DAY_MS, LONGEST_MS),
+                min(history_ms + internal.DAY_MS, internal.LONGEST_MS),
                 extra={"store": store, "topic": topic},
             )
 
@@ -65,7 +57,7 @@ class TopicFitter:
         self._config = config
         self._settings = settings
         self._admin = admin
-        self._prefix = topic_prefix(settings)
+        self._prefix = internal.topic_prefix(settings)
         parts = subtopologies(topology)
         sources = [node for node in topology.nodes.values() if isinstance(node, SourceNode)]
         self._patterns = [node for node in sources if node.pattern is not None]
@@ -142,7 +134,7 @@ class TopicFitter:
         :raises TopologyError: if partition counts do not fit.
         """
         try:
-            counts = internal_topic_counts(self._topology, self._settings, readable)
+            counts = internal.internal_topic_counts(self._topology, self._settings, readable)
         except MissingTopicError:
             self._admin.topics(self._read - readable.keys())  # which says whether it is a right that is missing
             raise
@@ -157,8 +149,8 @@ class TopicFitter:
         :raises TopologyError: if partition counts do not fit, or two patterns match one topic.
         """
         expected = self.internal_counts(readable)
-        missing = check_existing_topics(expected, existing, self._named | self.matched(readable))
-        known = internal_topics(self._topology, self._settings)
+        missing = internal.check_existing_topics(expected, existing, self._named | self.matched(readable))
+        known = internal.internal_topics(self._topology, self._settings)
         tasks = {plan.subtopology: plan for plan in plan_tasks(self._topology, self._settings, readable)}
         if not self._by_group:  # else the group makes them
             self._admin.create_topics(
@@ -213,7 +205,7 @@ class TopicFitter:
                 raise TopologyError(
                     f"subtopology {number} has stores and was made for {before} tasks (topic {topic!r}), but"
                     f" {', '.join(f'{name!r} has {plan.tasks}' for name in wide)} partitions: keys may lie in other"
-                    f" partitions than the state that was made of them. {RESET_HINT}",
+                    f" partitions than the state that was made of them. {internal.RESET_HINT}",
                     topic=topic,
                 )
 

@@ -7,16 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from processor_api import errors
 from processor_api.clock import Clock
-from processor_api.errors import (
-    InvalidStateStoreError,
-    InvalidStateStorePartitionError,
-    StateError,
-    StateStoreMigratedError,
-    StoreError,
-    StreamsRebalancingError,
-    UnknownStateStoreError,
-)
 from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.queries import IsolationLevel, Query
 from processor_api.texts import kind_and_text, plain_str, repr_of
@@ -34,7 +26,7 @@ from streams.runtime.threads.task_manager import OwnedTask
 # Asks a store a query of ``KafkaStreams.query``; its kind has the answers (`StoreKind.answers`).
 
 
-class UnknownQueryType(StateError):
+class UnknownQueryType(errors.StateError):
     """Stores of this kind cannot answer the query."""
 
 
@@ -72,7 +64,7 @@ def ask(query: Query[Any], store: OpenStore, open_view: Callable[[], StoreView])
         found.found.close()
         view.close()
 
-    def failed(error: StoreError) -> Exception | None:
+    def failed(error: errors.StoreError) -> Exception | None:
         return migrated(store) if store.views.closed else None
 
     left = [(found.found, release)]
@@ -110,9 +102,9 @@ class Queries:
         name, type_ = parameters.store_name, parameters.store_type
         builder = self._known(name)
         if why := why_unreadable(builder):
-            raise InvalidStateStoreError(why, store=name)
+            raise errors.InvalidStateStoreError(why, store=name)
         if not type_.accepts(builder):
-            raise InvalidStateStoreError(
+            raise errors.InvalidStateStoreError(
                 f"store {name!r} is a {builder.kind} store and cannot be read as a {type_.name} one", store=name
             )
         if parameters.partition is not None and not self._stores.is_global(name):
@@ -157,7 +149,7 @@ class Queries:
         """
         builder = self._known(name)
         if why := why_unreadable(builder):
-            raise InvalidStateStoreError(why, store=name)
+            raise errors.InvalidStateStoreError(why, store=name)
         if partition is None or self._stores.is_global(name):
             return self._global(name)[0]
         self._check_partition(name, partition)
@@ -168,20 +160,22 @@ class Queries:
         builder = self._stores.builder(name)
         if builder is None:
             known = ", ".join(map(repr, self._stores.names)) or "none"
-            raise UnknownStateStoreError(f"the topology has no store {name!r}; there are: {known}", store=name)
+            raise errors.UnknownStateStoreError(f"the topology has no store {name!r}; there are: {known}", store=name)
         return builder
 
     def _check_partition(self, name: str, partition: int) -> None:
         count = self._stores.partitions(name)
         if not 0 <= partition < count:
-            raise InvalidStateStorePartitionError(
+            raise errors.InvalidStateStorePartitionError(
                 f"store {name!r} has no partition {partition}: it has {count}", store=name, partition=partition
             )
 
     def _global(self, name: str) -> Sequence[ReadableStore]:
         found = self._stores.global_store(name)
         if found is None:
-            raise StreamsRebalancingError(f"global store {name!r} is not filled yet: ask again later", store=name)
+            raise errors.StreamsRebalancingError(
+                f"global store {name!r} is not filled yet: ask again later", store=name
+            )
         return [found]
 
     def _local(self, name: str, partition: int | None, stale: bool) -> Sequence[ReadableStore]:
@@ -201,15 +195,15 @@ class Queries:
             raise self._nowhere(name, partition)
         return found
 
-    def _nowhere(self, name: str, partition: int | None) -> InvalidStateStoreError:
+    def _nowhere(self, name: str, partition: int | None) -> errors.InvalidStateStoreError:
         if partition is not None:
-            return InvalidStateStorePartitionError(
+            return errors.InvalidStateStorePartitionError(
                 f"partition {partition} of store {name!r} is not in this process, or not yet: ask again, or the process"
                 " that has it",
                 store=name,
                 partition=partition,
             )
-        return StateStoreMigratedError(
+        return errors.StateStoreMigratedError(
             f"no partition of store {name!r} is in this process: they move, or are in other processes; ask again,"
             " or ask another process",
             store=name,
@@ -274,11 +268,11 @@ class Queries:
             return self._answer(request, store)
         except UnknownQueryType as error:
             return _failure(UNKNOWN, error.message, position=store.position(self._level_of(request)))
-        except StoreError as error:
+        except errors.StoreError as error:
             if store.gone():
                 return _failure(FailureReason.NOT_PRESENT, migrated(store.store).message)
             return _failure(FailureReason.STORE_EXCEPTION, plain_str(error))
-        except StateStoreMigratedError as error:
+        except errors.StateStoreMigratedError as error:
             return _failure(FailureReason.NOT_PRESENT, error.message)
         except Exception as error:  # such as of a serde: the other partitions have results
             return _failure(FailureReason.STORE_EXCEPTION, kind_and_text(error))
@@ -315,8 +309,8 @@ def _explained(
     return replace(result, execution_info=(info,))
 
 
-def _not_running(name: str, owned: OwnedTask) -> StreamsRebalancingError:
-    return StreamsRebalancingError(
+def _not_running(name: str, owned: OwnedTask) -> errors.StreamsRebalancingError:
+    return errors.StreamsRebalancingError(
         f"task {owned.id} of store {name!r} does not run yet: ask again later, or enable_stale_stores() to read what is"
         " restored so far",
         store=name,

@@ -156,6 +156,10 @@ class Cluster:
                 "offsets.topic.replication.factor": "3",
                 "transaction.state.log.replication.factor": "3",
                 "min.insync.replicas": "1",
+                # Members of these groups have no session of their own; the classic ones of the bench have 10 s too.
+                "group.consumer.session.timeout.ms": "10000",
+                "group.streams.min.session.timeout.ms": "10000",
+                "group.streams.session.timeout.ms": "10000",
             }
             self.nodes.append(Node(n + 1, folder / f"node-{n + 1}", inner[n], properties))
         self.bootstrap = ",".join(f"{HOST}:{port}" for port in outer)

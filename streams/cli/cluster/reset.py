@@ -13,16 +13,9 @@ from typing import TYPE_CHECKING, Any
 from processor_api.clock import Clock, SystemClock
 from processor_api.errors import RetryableError, StreamsError, TaskMigratedError
 from processor_api.task_id import TopicPartition
+from streams.cli.cluster import reset_plan
 from streams.cli.cluster.connection import ClusterConnection, Target, partitions_of, target_of
 from streams.cli.cluster.positions import Start
-from streams.cli.cluster.reset_plan import (
-    OffsetChange,
-    ResetPlan,
-    ResetTopics,
-    new_offsets,
-    offsets_of_file,
-    reset_topics,
-)
 from streams.cli.command_parser import add_with_examples
 from streams.cli.output import terminal
 from streams.cli.output.failures import CLEAN, CannotRun
@@ -123,8 +116,8 @@ def run(
         raise CannotRun("name the application, such as app.py, or its id by --application-id")
     if arguments.state_only:
         state, tasks = _local_state(target)
-        nothing = ResetTopics(inputs=(), intermediate=(), deleted=())
-        plan = ResetPlan(topics=nothing, offsets=(), state=state, tasks=tasks)
+        nothing = reset_plan.ResetTopics(inputs=(), intermediate=(), deleted=())
+        plan = reset_plan.ResetPlan(topics=nothing, offsets=(), state=state, tasks=tasks)
         _show(target, plan, None)
         if _agreed(arguments, plan, target, ask):
             _delete_state(target, plan)
@@ -178,7 +171,7 @@ def _local_state(target: Target) -> tuple[Path | None, tuple[str, ...]]:
     return path, tasks
 
 
-def _delete_state(target: Target, plan: ResetPlan) -> None:
+def _delete_state(target: Target, plan: reset_plan.ResetPlan) -> None:
     from state.directory.state_directory import StateDirectory
 
     if plan.state is not None and plan.tasks:
@@ -210,10 +203,10 @@ class _Session:
         """Returns the client ids of the group's members."""
         return [one.client_id for one in self.admin.group_members(self.group)]
 
-    def plan(self, arguments: argparse.Namespace, to: Start) -> ResetPlan:
+    def plan(self, arguments: argparse.Namespace, to: Start) -> reset_plan.ResetPlan:
         """Finds out what has to change. Changes nothing."""
         existing = self.admin.topics()
-        topics = reset_topics(
+        topics = reset_plan.reset_topics(
             self.target,
             existing,
             self.admin.groups(),
@@ -225,14 +218,14 @@ class _Session:
         places = partitions_of([*topics.inputs, *topics.intermediate, *topics.between], existing)
         committed = {place: one.offset for place, one in self.admin.group_offsets(self.group, places).items()}
         if arguments.from_file is not None:
-            offsets = offsets_of_file(arguments.from_file, self.consumer, places, committed)
+            offsets = reset_plan.offsets_of_file(arguments.from_file, self.consumer, places, committed)
         else:
-            offsets = new_offsets(topics, to, arguments.shift_by, self.consumer, existing, committed)
+            offsets = reset_plan.new_offsets(topics, to, arguments.shift_by, self.consumer, existing, committed)
         keep_state = arguments.keep_state or arguments.offsets_only
         state, tasks = (None, ()) if keep_state else _local_state(self.target)
-        return ResetPlan(topics=topics, offsets=offsets, state=state, tasks=tasks)
+        return reset_plan.ResetPlan(topics=topics, offsets=offsets, state=state, tasks=tasks)
 
-    def carry_out(self, plan: ResetPlan, *, force: bool) -> None:
+    def carry_out(self, plan: reset_plan.ResetPlan, *, force: bool) -> None:
         """Changes what the plan says. Done again, it goes on where it was interrupted.
 
         Local state goes first, since that is refused while a worker runs; then topics, then offsets: changelogs that
@@ -287,7 +280,7 @@ class _Session:
                 raise RetryableError(problem)
             self.clock.wait(PAUSE_S)
 
-    def _commit(self, changes: Collection[OffsetChange]) -> None:
+    def _commit(self, changes: Collection[reset_plan.OffsetChange]) -> None:
         """Commits offsets with the ids of their topics, and without what workers noted with the former ones."""
         from streams.kafka.offset_metadata import TopicPartitionMetadata
         from streams.kafka.ports import OffsetAndMetadata
@@ -333,7 +326,7 @@ def _session(target: Target, clients: KafkaClients | None, clock: Clock) -> Iter
 # ------------------------------------------------------------------ showing and asking
 
 
-def _show(target: Target, plan: ResetPlan, members: int | None) -> None:
+def _show(target: Target, plan: reset_plan.ResetPlan, members: int | None) -> None:
     """Prints the plan.
 
     :param members: of the group; ``None`` if it was not asked.
@@ -374,7 +367,9 @@ def _indented(lines: Collection[str]) -> None:
         say(f"  {line}")
 
 
-def _agreed(arguments: argparse.Namespace, plan: ResetPlan, target: Target, ask: Callable[[str], bool] | None) -> bool:
+def _agreed(
+    arguments: argparse.Namespace, plan: reset_plan.ResetPlan, target: Target, ask: Callable[[str], bool] | None
+) -> bool:
     """Returns whether the plan is to be carried out; says so if not."""
     if plan.is_empty:
         say("there is nothing to reset")

@@ -10,21 +10,7 @@ from processor_api.errors import StreamsError
 from processor_api.texts import repr_of
 from processor_api.topology.nodes import SinkNode, SourceNode
 from processor_api.topology.topology import Topology
-from streams.kafka.topics.application import (
-    DEAD_LETTERS,
-    ApplicationTopic,
-    Use,
-    application_topics,
-    readable_topics,
-    topology_sources,
-)
-from streams.kafka.topics.internal import (
-    check_existing_topics,
-    full_name,
-    internal_topic_counts,
-    internal_topics,
-    topic_prefix,
-)
+from streams.kafka.topics import application, internal
 from streams.kafka.topics.readers import matching_topics
 
 if TYPE_CHECKING:
@@ -35,7 +21,7 @@ if TYPE_CHECKING:
 class FoundTopics:
     """The topics of an application, held against those of a cluster."""
 
-    topics: tuple[ApplicationTopic, ...]
+    topics: tuple[application.ApplicationTopic, ...]
     existing: Mapping[str, TopicInfo]
     policies: Mapping[str, str]
     """``cleanup.policy`` of those that exist and may be seen."""
@@ -49,19 +35,19 @@ class FoundTopics:
     """A word about single topics."""
 
     @property
-    def missing(self) -> list[ApplicationTopic]:
+    def missing(self) -> list[application.ApplicationTopic]:
         """Returns the topics that the user has to create."""
         return [one for one in self.topics if one.is_external and one.name not in self.existing]
 
 
 def copartitioned(topology: Topology, settings: Mapping[str, Any], counts: Mapping[str, int]) -> list[tuple[str, ...]]:
     """Returns the groups of topics that need the same number of partitions, under their full names."""
-    prefix, readable = topic_prefix(settings), readable_topics(topology, settings, counts)
+    prefix, readable = internal.topic_prefix(settings), application.readable_topics(topology, settings, counts)
     groups: list[tuple[str, ...]] = []
     for group in topology.copartition_groups:
         sources = [node for node in map(topology.nodes.__getitem__, group) if isinstance(node, SourceNode)]
         names = {t for node in sources for t in matching_topics(topology, node, readable)}
-        full = tuple(sorted(full_name(topology, prefix, name) for name in names))
+        full = tuple(sorted(internal.full_name(topology, prefix, name) for name in names))
         if len(full) > 1 and full not in groups:
             groups.append(full)
     return groups
@@ -87,12 +73,12 @@ def find_topics(
     :param policies: ``cleanup.policy`` of the topics of the topology, as far as they exist and may be seen.
     """
     counts = {name: info.partitions for name, info in existing.items()}
-    topics = application_topics(topology, settings, counts)
+    topics = application.application_topics(topology, settings, counts)
     problems, remarks = [], []
     missing = [one for one in topics if one.is_external and one.name not in existing]
     for one in missing:
         line = next((line for node in one.by if (line := topology.line_of(node)) is not None), None)
-        line = DEAD_LETTERS if line is None and Use.DEAD_LETTERS in one.uses else line
+        line = application.DEAD_LETTERS if line is None and application.Use.DEAD_LETTERS in one.uses else line
         problems.append(
             f"{' and '.join(one.uses)} topic {one.name!r} does not exist{'' if line is None else f' ({line})'}"
         )
@@ -120,7 +106,7 @@ def find_topics(
 
 
 def _notes(
-    topics: list[ApplicationTopic], existing: Mapping[str, TopicInfo], restored: Mapping[str, str]
+    topics: list[application.ApplicationTopic], existing: Mapping[str, TopicInfo], restored: Mapping[str, str]
 ) -> dict[str, str]:
     notes = {}
     for one in topics:
@@ -136,8 +122,10 @@ def _notes(
 def _count_problems(topology: Topology, settings: Mapping[str, Any], counts: Mapping[str, int]) -> list[str]:
     """Returns what is wrong with partition counts, when all topics that are read exist."""
     try:
-        read = readable_topics(topology, settings, counts)
-        check_existing_topics(internal_topic_counts(topology, settings, read), counts, topology_sources(topology))
+        read = application.readable_topics(topology, settings, counts)
+        internal.check_existing_topics(
+            internal.internal_topic_counts(topology, settings, read), counts, application.topology_sources(topology)
+        )
     except StreamsError as error:
         return [str(error)]
     return []
@@ -145,7 +133,7 @@ def _count_problems(topology: Topology, settings: Mapping[str, Any], counts: Map
 
 def _policy_problems(topology: Topology, settings: Mapping[str, Any], policies: Mapping[str, str]) -> list[str]:
     problems = []
-    for name, topic in internal_topics(topology, settings).items():
+    for name, topic in internal.internal_topics(topology, settings).items():
         wanted, policy = topic.configs.get("cleanup.policy"), policies.get(name)
         if wanted is None or policy is None or _words(wanted) == _words(policy):
             continue
@@ -168,7 +156,7 @@ def _unlisted(topology: Topology, settings: Mapping[str, Any], counts: Mapping[s
     remarks = []
     for node in topology.nodes.values():
         if isinstance(node, SourceNode) and node.pattern is not None:
-            found = matching_topics(topology, node, readable_topics(topology, settings, counts))
+            found = matching_topics(topology, node, application.readable_topics(topology, settings, counts))
             names = ", ".join(found) or "no topic yet"
             remarks.append(f"source {node.name!r} reads all topics that match {repr_of(node.pattern.pattern)}: {names}")
         elif isinstance(node, SinkNode) and node.topic is None and not node.declared_topics:

@@ -13,14 +13,7 @@ from processor_api.task_id import TopicPartition
 from processor_api.texts import shown
 from streams.cli.cluster.topic_formats import format_of
 from streams.cli.command_parser import add_with_examples
-from streams.cli.dead_letters.letters import (
-    DeadLetter,
-    LetterQueue,
-    add_letter_options,
-    add_queue_options,
-    filter_of,
-    letters_between,
-)
+from streams.cli.dead_letters import letters
 from streams.cli.output.failures import CLEAN, CannotRun, indented
 from streams.cli.output.terminal import counted, json_text, say, say_lines, table
 from streams.cli.records.json_lines import headers_as_json
@@ -49,7 +42,7 @@ def add_parser(commands: Any) -> None:
         " numbers, the topic that the record came from, and the node that failed. COUNT is how many there are, LEFT how"
         " many of them were not sent again, AT and TEXT are of the last one.",
     )
-    add_letter_options(listing)
+    letters.add_letter_options(listing)
     listing.add_argument("--json", action="store_true", help="print one JSON object")
     listing.set_defaults(command=run_list)
     show = add_with_examples(
@@ -63,7 +56,7 @@ def add_parser(commands: Any) -> None:
     show.add_argument("topology", metavar="APP", help=APP_HELP)
     show.add_argument("place", metavar="PARTITION:OFFSET", help="where it is, as `streams dlq list` prints it")
     show.add_argument("--json", action="store_true", help="print one JSON object")
-    add_queue_options(show)
+    letters.add_queue_options(show)
     show.set_defaults(command=run_show)
 
 
@@ -84,13 +77,13 @@ class _Cause(NamedTuple):
 class _CauseCount:
     """The letters of one cause."""
 
-    last: DeadLetter
+    last: letters.DeadLetter
     count: int = 0
     left: int = 0
     first_ms: int = 1 << 63
     last_ms: int = -1
 
-    def add(self, letter: DeadLetter, *, is_replayed: bool) -> None:
+    def add(self, letter: letters.DeadLetter, *, is_replayed: bool) -> None:
         self.count += 1
         self.left += not is_replayed
         self.first_ms = min(self.first_ms, letter.timestamp)
@@ -100,13 +93,13 @@ class _CauseCount:
 
 def run_list(arguments: argparse.Namespace, *, clients: KafkaClients | None = None) -> int:
     """Prints the causes, the most frequent first; returns the exit status."""
-    wanted = filter_of(arguments)
-    queue = LetterQueue.of(arguments, clients)
+    wanted = letters.filter_of(arguments)
+    queue = letters.LetterQueue.of(arguments, clients)
     causes: dict[_Cause, _CauseCount] = {}
     with queue.consumer() as consumer:
         ends = consumer.end_offsets(queue.partitions)
         memories = queue.memories(consumer, ends)
-        for letter in letters_between(consumer, consumer.beginning_offsets(queue.partitions), ends):
+        for letter in letters.letters_between(consumer, consumer.beginning_offsets(queue.partitions), ends):
             if wanted.takes(letter):
                 cause = _Cause(letter.exception, _VARIES.sub("*", letter.message), letter.topic, letter.node)
                 found = causes.setdefault(cause, _CauseCount(letter))
@@ -151,7 +144,7 @@ def run_show(arguments: argparse.Namespace, *, clients: KafkaClients | None = No
     place = re.fullmatch(r"([0-9]{1,9}):([0-9]{1,18})", arguments.place)
     if place is None:
         raise CannotRun(f"{arguments.place!r} is no place: give partition and offset, such as 0:17")
-    queue = LetterQueue.of(arguments, clients)
+    queue = letters.LetterQueue.of(arguments, clients)
     letter = _letter_at(queue, TopicPartition(queue.topic, int(place[1])), int(place[2]))
     read_key, read_value = _readers(queue, letter)
     fields = {
@@ -189,14 +182,14 @@ def run_show(arguments: argparse.Namespace, *, clients: KafkaClients | None = No
     return CLEAN
 
 
-def _letter_at(queue: LetterQueue, partition: TopicPartition, offset: int) -> DeadLetter:
+def _letter_at(queue: letters.LetterQueue, partition: TopicPartition, offset: int) -> letters.DeadLetter:
     if partition not in queue.partitions:
         raise CannotRun(f"topic {queue.topic!r} has partitions 0 to {len(queue.partitions) - 1}")
     with queue.consumer() as consumer:
         end = consumer.end_offsets([partition])[partition]
         beginning = consumer.beginning_offsets([partition])[partition]
         if beginning <= offset < end:
-            for letter in letters_between(consumer, {partition: offset}, {partition: offset + 1}):
+            for letter in letters.letters_between(consumer, {partition: offset}, {partition: offset + 1}):
                 if letter.offset == offset:
                     return letter
     raise CannotRun(
@@ -207,7 +200,9 @@ def _letter_at(queue: LetterQueue, partition: TopicPartition, offset: int) -> De
     )
 
 
-def _readers(queue: LetterQueue, letter: DeadLetter) -> tuple[Callable[[bytes], Any], Callable[[bytes], Any]]:
+def _readers(
+    queue: letters.LetterQueue, letter: letters.DeadLetter
+) -> tuple[Callable[[bytes], Any], Callable[[bytes], Any]]:
     """Returns how the key and value of a letter are read: as bytes, if the topology does not read its topic."""
     try:
         form = format_of(queue.target, letter.topic)

@@ -17,16 +17,7 @@ from processor_api.record import HeaderList
 from processor_api.task_id import TopicPartition
 from processor_api.texts import repr_of, shown
 from streams.cli.command_parser import add_with_examples
-from streams.cli.dead_letters.letters import (
-    REPLAYS,
-    DeadLetter,
-    LetterFilter,
-    LetterQueue,
-    ReplayMemory,
-    add_letter_options,
-    filter_of,
-    letters_between,
-)
+from streams.cli.dead_letters import letters
 from streams.cli.output.failures import CLEAN, FAILED, CannotRun
 from streams.cli.output.terminal import counted, counted_were, say
 from streams.kafka.topics.application import Use, application_topics
@@ -58,7 +49,7 @@ def add_parser(commands: Any) -> None:
         " that the command sends no letter twice. It ends where the dead letters ended when it began. Exit status: 1 if"
         " one that was asked for cannot be sent, else 0.",
     )
-    add_letter_options(parser)
+    letters.add_letter_options(parser)
     parser.add_argument("--dry-run", action="store_true", help="say what would be sent, and send nothing")
     parser.add_argument("--rate", metavar="N", type=_rate, default=math.inf, help="send at most N records a second")
     parser.add_argument(
@@ -93,8 +84,8 @@ def _count(text: str) -> int:
 def run(arguments: argparse.Namespace, *, clients: KafkaClients | None = None, clock: Clock | None = None) -> int:
     """Sends the letters; returns the exit status."""
     clock = clock or SystemClock()
-    wanted = filter_of(arguments)
-    queue = LetterQueue.of(arguments, clients)
+    wanted = letters.filter_of(arguments)
+    queue = letters.LetterQueue.of(arguments, clients)
     inputs = _inputs(queue)
     with queue.consumer() as consumer:
         if arguments.dry_run:
@@ -114,7 +105,7 @@ def run(arguments: argparse.Namespace, *, clients: KafkaClients | None = None, c
     return plan.status
 
 
-def _inputs(queue: LetterQueue) -> dict[str, int]:
+def _inputs(queue: letters.LetterQueue) -> dict[str, int]:
     """Returns the topics that letters may be sent to, with their partitions: those that the application reads."""
     counts = {name: info.partitions for name, info in queue.existing.items()}
     topics = application_topics(queue.target.known_topology(), queue.target.settings, counts)
@@ -132,7 +123,7 @@ class _Limits:
     inputs: Mapping[str, int]
     max_replays: int
 
-    def reason_against(self, letter: DeadLetter) -> str | None:
+    def reason_against(self, letter: letters.DeadLetter) -> str | None:
         """Returns why a letter cannot be sent; ``None`` if it can."""
         if not letter.topic or letter.source_partition < 0:
             return "no header says where they came from"
@@ -149,7 +140,7 @@ class _Limits:
 class _ReplayPlan:
     """The letters to send, or those that were sent."""
 
-    memories: Mapping[int, ReplayMemory] = field(default_factory=dict)
+    memories: Mapping[int, letters.ReplayMemory] = field(default_factory=dict)
     chosen: dict[TopicPartition, set[int]] = field(default_factory=dict)
     """Their offsets by partition of the dead letters."""
     topics: Counter[str] = field(default_factory=Counter)
@@ -164,12 +155,12 @@ class _ReplayPlan:
         return FAILED if self.left else CLEAN
 
 
-def _plan(queue: LetterQueue, consumer: Consumer, wanted: LetterFilter, limits: _Limits) -> _ReplayPlan:
+def _plan(queue: letters.LetterQueue, consumer: Consumer, wanted: letters.LetterFilter, limits: _Limits) -> _ReplayPlan:
     """Reads the dead letters to their end, and chooses those to send."""
     ends = consumer.end_offsets(queue.partitions)
     plan = _ReplayPlan(queue.memories(consumer, ends))
     starts = {one: plan.memories[one.partition].before for one in queue.partitions}
-    for letter in letters_between(consumer, starts, ends):
+    for letter in letters.letters_between(consumer, starts, ends):
         memory = plan.memories[letter.partition]
         if not memory.is_known:
             plan.oldest_unknown_ms = min(letter.timestamp, plan.oldest_unknown_ms)
@@ -183,7 +174,9 @@ def _plan(queue: LetterQueue, consumer: Consumer, wanted: LetterFilter, limits: 
     return plan
 
 
-def _check_remembered(queue: LetterQueue, plan: _ReplayPlan, arguments: argparse.Namespace, clock: Clock) -> None:
+def _check_remembered(
+    queue: letters.LetterQueue, plan: _ReplayPlan, arguments: argparse.Namespace, clock: Clock
+) -> None:
     """Refuses letters of which it is not known whether they were sent already."""
     if plan.chosen and plan.oldest_unknown_ms < clock.time_ms() - FORGOTTEN_MS and not arguments.first:
         raise CannotRun(
@@ -207,7 +200,7 @@ class _Replay:
     """Sends the letters of a plan, and commits with them what was sent."""
 
     def __init__(
-        self, queue: LetterQueue, consumer: Consumer, producer: Producer, plan: _ReplayPlan, clock: Clock
+        self, queue: letters.LetterQueue, consumer: Consumer, producer: Producer, plan: _ReplayPlan, clock: Clock
     ) -> None:
         self._queue, self._consumer, self._producer, self._plan = queue, consumer, producer, plan
         self._clock = clock
@@ -222,7 +215,7 @@ class _Replay:
         :raises StreamsError: if one cannot be sent, or another replay has begun; those that are in ``done`` are sent.
         """
         size = max(1, int(min(BATCH, rate)))
-        clock, batch = self._clock, list[DeadLetter]()
+        clock, batch = self._clock, list[letters.DeadLetter]()
         begin = clock.monotonic()
         for letter in self._letters():
             is_chosen = letter.offset in self._plan.chosen[TopicPartition(self._queue.topic, letter.partition)]
@@ -236,12 +229,12 @@ class _Replay:
             memory.passed(letter.offset, is_sent=is_chosen or memory.has(letter.offset))
         self._commit(batch)  # also of nothing: what is remembered is kept for longer
 
-    def _letters(self) -> Iterator[DeadLetter]:
+    def _letters(self) -> Iterator[letters.DeadLetter]:
         starts = {one: self._plan.memories[one.partition].before for one in self._plan.chosen}
         ends = {one: max(offsets) + 1 for one, offsets in self._plan.chosen.items()}
-        return letters_between(self._consumer, starts, ends)
+        return letters.letters_between(self._consumer, starts, ends)
 
-    def _commit(self, batch: list[DeadLetter]) -> None:
+    def _commit(self, batch: list[letters.DeadLetter]) -> None:
         """Sends letters, and commits what was sent up to now, in one transaction."""
         with self._transaction():
             for letter in batch:
@@ -275,8 +268,8 @@ class _Replay:
                 pass
             raise
 
-    def _send(self, letter: DeadLetter) -> None:
-        headers: HeaderList = [*letter.headers, (REPLAYS, str(letter.replays + 1).encode())]
+    def _send(self, letter: letters.DeadLetter) -> None:
+        headers: HeaderList = [*letter.headers, (letters.REPLAYS, str(letter.replays + 1).encode())]
         timestamp = letter.timestamp or self._producer.zero_timestamp_ms
         if timestamp < 0:
             timestamp = self._clock.time_ms()

@@ -19,13 +19,7 @@ from streams.cli.doctor.copy_checks import WantedCopies, copy_findings
 from streams.cli.output.findings import Finding, Verdict, fail, fails, ok, warn
 from streams.kafka.ports import Admin, Consumer
 from streams.kafka.producing.key_places import PlacedKeys, disagreeing
-from streams.kafka.topics.application import (
-    DEAD_LETTERS,
-    Use,
-    application_topics,
-    control_topics_of,
-    topology_sources,
-)
+from streams.kafka.topics import application
 from streams.kafka.topics.internal import (
     TopicRole,
     check_existing_topics,
@@ -74,7 +68,7 @@ def needed_rights(
     """Returns the operations that the application needs on each topic, and the topics that it has to create."""
     needed: dict[str, set[str]] = {}
     internal = internal_topics(topology, settings)
-    for one in application_topics(topology, settings, existing):
+    for one in application.application_topics(topology, settings, existing):
         if one.is_external:
             needed[one.name] = {*(["READ"] if one.is_read else []), *(["WRITE"] if one.is_written else [])}
     for name, topic in internal.items():
@@ -91,7 +85,7 @@ def needed_rights(
 def _control_topics(topology: Topology, settings: Mapping[str, Any]) -> dict[str, set[str]]:
     """Returns the control topics by which the group shares its tasks; they grow where a pattern is read. Members of a
     group whose tasks the brokers place neither read nor write them."""
-    topics = control_topics_of(topology, settings)
+    topics = application.control_topics_of(topology, settings)
     used = {"DESCRIBE"} if str(settings.get("group.protocol")) == "streams" else {"READ", "WRITE"}
     return {
         topics[part.id]: used | ({"ALTER"} if reads_pattern(topology, part) else set())
@@ -433,7 +427,7 @@ def topic_findings(
 
     :param hidden: topics that may not be seen, whether they exist or not; ``None`` if that is not known.
     """
-    sources = sorted(topology_sources(topology))
+    sources = sorted(application.topology_sources(topology))
     missing = [name for name in sources if name not in existing]
     for name in missing:
         if hidden is None:
@@ -444,7 +438,7 @@ def topic_findings(
     for name in sources:
         if name in existing:
             yield ok("topics", f"source topic {name!r} has {existing[name]} partitions")
-    for one in application_topics(topology, settings, existing):
+    for one in application.application_topics(topology, settings, existing):
         if one.is_written and one.name not in existing and one.name not in (hidden or ()):
             yield _unwritable(one.name, one.uses)
     if missing:
@@ -461,10 +455,10 @@ def topic_findings(
         yield ok("topics", f"{text}; to be created at the start: {', '.join(new)}" if new else text)
 
 
-def _unwritable(name: str, uses: Collection[Use]) -> Finding:
+def _unwritable(name: str, uses: Collection[application.Use]) -> Finding:
     """Returns the finding of a topic that the application writes and that does not exist."""
-    if Use.DEAD_LETTERS in uses:
-        return fail("topics", f"topic {name!r} for dead letters ({DEAD_LETTERS}) does not exist: create it")
+    if application.Use.DEAD_LETTERS in uses:
+        return fail("topics", f"topic {name!r} for dead letters ({application.DEAD_LETTERS}) does not exist: create it")
     return warn(
         "topics", f"output topic {name!r} does not exist: it is created by writing only if the brokers allow that"
     )

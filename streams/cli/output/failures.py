@@ -11,14 +11,7 @@ import sys
 import textwrap
 import traceback
 
-from processor_api.errors import (
-    ConfigError,
-    MissingTopicError,
-    StateDirectoryError,
-    StreamsError,
-    TopologyError,
-    UserCodeError,
-)
+from processor_api import errors
 from processor_api.standard_files import OutputGone
 from processor_api.texts import MOST_MESSAGE, cut, error_text, printable, shown
 from processor_api.user_code.lines import user_frames
@@ -46,14 +39,14 @@ def described(error: BaseException) -> str:
 
     Text from data or from other programs is escaped and cut (:mod:`processor_api.texts`).
     """
-    if isinstance(error, (CannotRun, ConfigError, TopologyError)):
+    if isinstance(error, (CannotRun, errors.ConfigError, errors.TopologyError)):
         text = printable(cut(str(error), MOST_MESSAGE), keep="\n")
-    elif isinstance(error, StreamsError):
+    elif isinstance(error, errors.StreamsError):
         text = shown(str(error), MOST_MESSAGE)
     else:
         text = kind_and_text(error)
     cause = error.__cause__
-    if isinstance(error, StateDirectoryError) and isinstance(cause, OSError):
+    if isinstance(error, errors.StateDirectoryError) and isinstance(cause, OSError):
         return text  # which says in words what the system's error means
     if cause is not None and not _has_cause(text, cause):
         text += f"; caused by {kind_and_text(cause)}"
@@ -104,7 +97,7 @@ def kind_and_text(error: BaseException) -> str:
 def user_trace(error: BaseException) -> str:
     """Returns the lines of the user's code that an error of it came through, the last ones if they are many; empty for
     errors of others, and where no such line is known."""
-    if not isinstance(error, (UserCodeError, CannotRun)) or error.__cause__ is None:
+    if not isinstance(error, (errors.UserCodeError, CannotRun)) or error.__cause__ is None:
         return ""
     cause = error.__cause__
     if isinstance(cause, SyntaxError):
@@ -140,5 +133,7 @@ def report(error: BaseException, *, trace: bool) -> int:
     if lines := user_trace(error):
         say_lines(lines, stream=sys.stderr)
     sys.stderr.flush()
-    hopeless = isinstance(error, (CannotRun, ConfigError, TopologyError)) and not isinstance(error, MissingTopicError)
+    hopeless = isinstance(error, (CannotRun, errors.ConfigError, errors.TopologyError)) and not isinstance(
+        error, errors.MissingTopicError
+    )
     return CANNOT_RUN if hopeless else FAILED

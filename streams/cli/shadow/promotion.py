@@ -21,36 +21,27 @@ from processor_api.clock import Clock
 from processor_api.errors import RetryableError, StreamsError
 from processor_api.task_id import TopicPartition
 from processor_api.topology.topology import Topology
-from streams.cli.stored.cloning import (
-    PAUSE_S,
-    Clone,
-    CloneClients,
-    ClonePlan,
-    Handover,
-    Offsets,
-    plan_clone,
-    settled_offsets,
-)
+from streams.cli.stored import cloning
 from streams.config import StreamsConfig
 from streams.kafka.offset_metadata import PROMOTION, TopicPartitionMetadata
 from streams.kafka.ports import Admin, OffsetAndMetadata
 
 GONE_S = 60.0
 """The time that the broker has to forget deleted topics, and the offsets of their partitions."""
-PROMOTING = Handover(PROMOTION, "promoted", "promote again", "promote when they are stopped")
+PROMOTING = cloning.Handover(PROMOTION, "promoted", "promote again", "promote when they are stopped")
 
 
-def plan_promotion(topology: Topology, shadow: StreamsConfig, config: StreamsConfig, admin: Admin) -> ClonePlan:
+def plan_promotion(topology: Topology, shadow: StreamsConfig, config: StreamsConfig, admin: Admin) -> cloning.ClonePlan:
     """Returns the plan of a promotion for the topics that exist. Changes nothing.
 
     :param topology: the new version.
     :param shadow: the settings of the shadow.
     :param config: those with which the new version runs as the application.
     """
-    return plan_clone(topology, shadow, config, admin, PROMOTING, replaces=True)
+    return cloning.plan_clone(topology, shadow, config, admin, PROMOTING, replaces=True)
 
 
-class Promotion(Clone):
+class Promotion(cloning.Clone):
     """Makes one promotion.
 
     :param inputs: the partitions that the former version reads.
@@ -59,8 +50,8 @@ class Promotion(Clone):
 
     def __init__(
         self,
-        plan: ClonePlan,
-        clients: CloneClients,
+        plan: cloning.ClonePlan,
+        clients: cloning.CloneClients,
         clock: Clock,
         inputs: Collection[TopicPartition],
         former: Collection[str],
@@ -70,12 +61,12 @@ class Promotion(Clone):
 
     # ------------------------------------------------------------------ checks
 
-    def production(self) -> Offsets:
+    def production(self) -> cloning.Offsets:
         """Returns the committed offsets of the application, of what either version reads.
 
         :raises StreamsError: if another handover to it is not complete.
         """
-        found = settled_offsets(self._target, self._places(), self._clock)
+        found = cloning.settled_offsets(self._target, self._places(), self._clock)
         for place, one in found.items():
             handover = TopicPartitionMetadata.decode(one.metadata).handover
             if handover not in (None, self._plan.note):
@@ -158,7 +149,7 @@ class Promotion(Clone):
                     f"topics are not deleted within {GONE_S:.0f} s: {', '.join(doomed)}. See why in the broker's log,"
                     " then promote again"
                 )
-            self._clock.wait(PAUSE_S)
+            self._clock.wait(cloning.PAUSE_S)
 
     def mark_incomplete(self) -> None:
         """Commits the note for the repartition topics that were made again; the other inputs have it."""
@@ -166,7 +157,7 @@ class Promotion(Clone):
         if self._plan.repartitions:
             self._commit({one.target: note for one in self._plan.repartitions})
 
-    def _offsets(self, committed: Offsets) -> Offsets:
+    def _offsets(self, committed: cloning.Offsets) -> cloning.Offsets:
         """Returns those of a clone, and those that only the former version has read, without their note."""
         found: Mapping[TopicPartition, OffsetAndMetadata] = super()._offsets(committed)
         left = {place: one for place, one in self.production().items() if place not in found}

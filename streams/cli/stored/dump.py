@@ -19,14 +19,7 @@ from processor_api.topology.topology import Topology
 from state.formats.keys import ends_of
 from streams.cli.output.failures import CLEAN, CannotRun
 from streams.cli.output.terminal import json_text, say, say_error, table
-from streams.cli.stored.where import (
-    StorePlace,
-    add_format_option,
-    add_place_options,
-    add_store_argument,
-    add_topology_option,
-    place_of,
-)
+from streams.cli.stored import where
 from streams.serdes.times import iso
 from streams.serdes.values import fitted
 
@@ -203,16 +196,16 @@ def add_parser(commands: Any) -> None:
         " UTC; with --format json they are milliseconds since 1970. Works while the worker runs, and shows what was"
         " committed.",
     )
-    add_store_argument(parser)
+    where.add_store_argument(parser)
     add_serde_options(parser)
     add_range_options(parser)
-    add_format_option(parser)
-    add_place_options(parser)
+    where.add_format_option(parser)
+    where.add_place_options(parser)
     parser.set_defaults(command=run)
 
 
 def add_serde_options(parser: argparse.ArgumentParser) -> None:
-    add_topology_option(parser, "where serdes and the sizes of windows are taken from, for instance app:topology")
+    where.add_topology_option(parser, "where serdes and the sizes of windows are taken from, for instance app:topology")
     for part in ("key", "value"):
         parser.add_argument(
             f"--{part}-serde",
@@ -238,7 +231,7 @@ def _count(text: str) -> int:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    place = place_of(arguments)
+    place = where.place_of(arguments)
     with closing(entries(place, arguments)) as found:
         wanted = islice(found, arguments.limit)
         if arguments.format == "json":
@@ -256,7 +249,7 @@ def run(arguments: argparse.Namespace) -> int:
     return CLEAN
 
 
-def families_of(place: StorePlace, store: str) -> list[str]:
+def families_of(place: where.StorePlace, store: str) -> list[str]:
     """Returns the suffixes of the families that a store has on disk, in any task."""
     suffixes: dict[str, None] = {}
     with closing(place.stores(store)) as stores:
@@ -285,7 +278,7 @@ def _cells(columns: Sequence[str], entry: dict[str, Any], store: str) -> list[st
     return [cell(name, entry.get(name)) for name in columns]
 
 
-def entries(place: StorePlace, arguments: argparse.Namespace, *, raw: bool = False) -> Generator[dict[str, Any]]:
+def entries(place: where.StorePlace, arguments: argparse.Namespace, *, raw: bool = False) -> Generator[dict[str, Any]]:
     """Yields the requested entries, task by task, as columns by name.
 
     :param raw: leaves bytes without a serde as they are; otherwise they become hexadecimal digits.
@@ -312,7 +305,7 @@ def entries(place: StorePlace, arguments: argparse.Namespace, *, raw: bool = Fal
                 yield entry
 
 
-def readable_for(place: StorePlace, arguments: argparse.Namespace, *, raw: bool) -> ReadableRows:
+def readable_for(place: where.StorePlace, arguments: argparse.Namespace, *, raw: bool) -> ReadableRows:
     """Returns the readers of the keys and values that were requested."""
     return readable_of(
         arguments.store, place.topology(), place.config, arguments.key_serde, arguments.value_serde, raw=raw

@@ -13,15 +13,7 @@ from state.registry.kinds import KINDS
 from state.write_buffer.changelog_form import ChangelogForm
 from streams.cli.output.failures import CLEAN, CannotRun
 from streams.cli.output.terminal import say
-from streams.cli.stored.dump import (
-    add_range_options,
-    add_serde_options,
-    as_json_value,
-    columns_for,
-    entries,
-    families_of,
-    readable_for,
-)
+from streams.cli.stored import dump
 from streams.cli.stored.where import StorePlace, add_place_options, add_store_argument, place_of
 
 _BATCH = 10_000
@@ -40,8 +32,8 @@ def add_parser(commands: Any) -> None:
     )
     add_store_argument(parser)
     parser.add_argument("--to-file", metavar="FILE", type=Path, required=True, help="the Parquet file to write")
-    add_serde_options(parser)
-    add_range_options(parser)
+    dump.add_serde_options(parser)
+    dump.add_range_options(parser)
     add_place_options(parser)
     parser.set_defaults(command=run)
 
@@ -55,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
     written = 0
     try:
         with (
-            closing(entries(place, arguments, raw=True)) as found,
+            closing(dump.entries(place, arguments, raw=True)) as found,
             parquet.ParquetWriter(aside, table.schema) as writer,
         ):
             rows = islice(found, arguments.limit)
@@ -85,9 +77,9 @@ class _Table:
 
     def __init__(self, arrow: Any, place: StorePlace, arguments: argparse.Namespace) -> None:
         self._store = arguments.store
-        readable = readable_for(place, arguments, raw=True)
-        families = families_of(place, arguments.store)
-        types = {name: arrow.int64() for name in columns_for(families, readable)}
+        readable = dump.readable_for(place, arguments, raw=True)
+        families = dump.families_of(place, arguments.store)
+        types = {name: arrow.int64() for name in dump.columns_for(families, readable)}
         if "headers" in types:
             types["headers"] = arrow.list_(arrow.struct([("name", arrow.string()), ("value", arrow.binary())]))
         sides = {"key": readable.type_of(readable.key_serde), "value": readable.type_of(readable.value_serde)}
@@ -119,7 +111,7 @@ class _Table:
 
 
 def _json(value: Any) -> str:
-    text = as_json_value(value)
+    text = dump.as_json_value(value)
     try:
         text.encode()
     except UnicodeEncodeError:  # a lone surrogate, which a serde of the user's own may return

@@ -22,19 +22,11 @@ from processor_api.clock import Clock, SystemClock
 from processor_api.errors import AuthenticationError, AuthorizationError, ConfigError, RetryableError, StreamsError
 from processor_api.forks import belongs_to_this_process, never_free
 from processor_api.task_id import TopicPartition
+from streams.kafka import ports
 from streams.kafka.confluent.callbacks import ClientLog, weakly
 from streams.kafka.confluent.errors import AUTHENTICATION, Resources, kafka_error, mapped, mapping, offsets_error
 from streams.kafka.confluent.group_offsets import GroupReader
 from streams.kafka.confluent.outage import ClusterOutage, OutageNotice, plain_reason
-from streams.kafka.ports import (
-    GroupHasMembers,
-    GroupInfo,
-    GroupMember,
-    NewTopic,
-    OffsetAndMetadata,
-    TopicInfo,
-    UnknownPartitionError,
-)
 from streams.kafka.wire.cluster_queries import ClusterQueries
 
 T = TypeVar("T")
@@ -168,7 +160,7 @@ class ConfluentAdmin:
         timeout_s = min(DESCRIBE_S, self._timeout_s)
         try:
             return ask(self._queries, timeout_s)
-        except (AuthorizationError, UnknownPartitionError):
+        except (AuthorizationError, ports.UnknownPartitionError):
             raise
         except RetryableError as error:
             self._outage.suspect()
@@ -178,12 +170,12 @@ class ConfluentAdmin:
             self._log_once(error)
             return otherwise()
 
-    def topics(self, names: Collection[str] | None = None) -> dict[str, TopicInfo]:
+    def topics(self, names: Collection[str] | None = None) -> dict[str, ports.TopicInfo]:
         found = self._list_topics()
         if names is not None and (absent := sorted(set(names) - found.keys())):
             self._refuse_hidden(absent)
         return {
-            name: TopicInfo(name, len(topic.partitions), _replicas(topic))
+            name: ports.TopicInfo(name, len(topic.partitions), _replicas(topic))
             for name, topic in found.items()
             if (names is None or name in names) and topic.error is None
         }
@@ -280,7 +272,7 @@ class ConfluentAdmin:
                     " that of its listener"
                 ) from None
 
-    def create_topics(self, topics: Collection[NewTopic]) -> None:
+    def create_topics(self, topics: Collection[ports.NewTopic]) -> None:
         if not topics:
             return
         wanted = [
@@ -371,10 +363,10 @@ class ConfluentAdmin:
             lambda: frozenset(("classic",)),
         )
 
-    def group_members(self, group: str) -> list[GroupMember]:
+    def group_members(self, group: str) -> list[ports.GroupMember]:
         return list(self.describe_group(group).members)
 
-    def describe_group(self, group: str) -> GroupInfo:
+    def describe_group(self, group: str) -> ports.GroupInfo:
         return self._ask(
             "describe the group",
             lambda queries, limit_s: queries.describe_group(group, limit_s),
@@ -382,20 +374,20 @@ class ConfluentAdmin:
         )
 
     @mapping("describe the group")
-    def _group_by_client(self, group: str) -> GroupInfo:
+    def _group_by_client(self, group: str) -> ports.GroupInfo:
         future = self._client.for_request().describe_consumer_groups([group], request_timeout=DESCRIBE_S)[group]
         try:
             found = self._result(future, "describe the group")
         except KafkaException as error:
             reason = kafka_error(error)
             if reason is not None and reason.name() in ("GROUP_ID_NOT_FOUND", "_NOENT"):
-                return GroupInfo(group, "dead", "", ())
+                return ports.GroupInfo(group, "dead", "", ())
             if reason is not None and reason.name() == "_TIMED_OUT":
                 self._client.stale = True  # it may wait for a coordinator that is gone, and never ask for another
             raise mapped(error, "describe the group", Resources(group=group)) from error
         protocol = "consumer" if found.type == ConsumerGroupType.CONSUMER else "classic"
         members = tuple(replace(_member(one), protocol=protocol) for one in found.members)
-        return GroupInfo(group, found.state.name.lower(), found.partition_assignor or "", members, protocol)
+        return ports.GroupInfo(group, found.state.name.lower(), found.partition_assignor or "", members, protocol)
 
     def delete_group(self, group: str) -> None:
         self._ask(
@@ -413,16 +405,16 @@ class ConfluentAdmin:
             reason = kafka_error(error)
             name = None if reason is None else reason.name()
             if name == "NON_EMPTY_GROUP":
-                raise GroupHasMembers(f"group {group!r} has members: stop its workers first") from error
+                raise ports.GroupHasMembers(f"group {group!r} has members: stop its workers first") from error
             if name != "GROUP_ID_NOT_FOUND":
                 raise
 
-    def remove_members(self, group: str, members: Collection[GroupMember]) -> None:
+    def remove_members(self, group: str, members: Collection[ports.GroupMember]) -> None:
         from streams.kafka.wire.leave import remove_members
 
         remove_members(self._config, group, members, clock=self._clock)
 
-    def release_instance(self, group: str, member: GroupMember) -> None:
+    def release_instance(self, group: str, member: ports.GroupMember) -> None:
         from streams.kafka.wire.leave import release_instance
 
         release_instance(self._config, group, member, clock=self._clock)
@@ -479,7 +471,7 @@ class ConfluentAdmin:
 
     def group_offsets(
         self, group: str, partitions: Collection[TopicPartition]
-    ) -> dict[TopicPartition, OffsetAndMetadata]:
+    ) -> dict[TopicPartition, ports.OffsetAndMetadata]:
         if not partitions:
             return {}
         return self._ask(
@@ -491,7 +483,7 @@ class ConfluentAdmin:
     @mapping("read the offsets of the group")
     def _offsets_by_client(
         self, group: str, partitions: Collection[TopicPartition]
-    ) -> dict[TopicPartition, OffsetAndMetadata]:
+    ) -> dict[TopicPartition, ports.OffsetAndMetadata]:
         return self._groups.offsets(group, partitions, DESCRIBE_S)
 
     def _result(self, future: Any, what: str, **place: Any) -> Any:
@@ -528,9 +520,9 @@ def _replicas(topic: Any) -> int | None:
     return None if first is None else len(first.replicas)
 
 
-def _member(found: Any) -> GroupMember:
+def _member(found: Any) -> ports.GroupMember:
     assigned = found.assignment.topic_partitions if found.assignment else ()
-    return GroupMember(
+    return ports.GroupMember(
         client_id=found.client_id,
         member_id=found.member_id,
         instance_id=found.group_instance_id,

@@ -15,14 +15,8 @@ from confluent_kafka import TopicPartition as ClientPartition
 from processor_api.errors import InternalError, StreamsError, TaskMigratedError
 from processor_api.task_id import TopicPartition
 from streams.kafka.client_errors import instance_fenced
+from streams.kafka.confluent import errors
 from streams.kafka.confluent.callbacks import ClientLog
-from streams.kafka.confluent.errors import (
-    classic_members,
-    fatal_error,
-    fatal_name,
-    instance_held,
-    session_ended,
-)
 from streams.kafka.confluent.outage import ClientOutage
 from streams.kafka.ports import RebalanceListener
 
@@ -178,7 +172,7 @@ class GroupPlace:
         """Gives up the place for good, and returns all that was owned: the client takes it for its own, so that only
         another one can join without it."""
         self._outage.suspect()
-        self._ended = session_ended
+        self._ended = errors.session_ended
         lost, self.owned = sorted(self.owned), set()
         return lost
 
@@ -190,7 +184,9 @@ class GroupPlace:
             broker would take it for a client outside of the group, and check nothing.
         """
         found = client.consumer_group_metadata()
-        if self._ended is session_ended or (self.owned and (names_no_member(found) or self._is_another(client, found))):
+        if self._ended is errors.session_ended or (
+            self.owned and (names_no_member(found) or self._is_another(client, found))
+        ):
             raise TaskMigratedError("this consumer is not in its group any more")
         return found
 
@@ -209,7 +205,7 @@ class GroupPlace:
             error = None if last is None else last.error()
             if self.fatal is None and (error is None or error.code() != KafkaError._FATAL):
                 return
-            name = self.fatal or (None if error is None else fatal_name(error))
+            name = self.fatal or (None if error is None else errors.fatal_name(error))
             text = f"{name}" if error is None else error.str()
             self._ended = self._reason_of_end(client, name, text)
         raise self._ended()
@@ -221,11 +217,11 @@ class GroupPlace:
         :param text: the client's report.
         """
         if name == "UNRELEASED_INSTANCE_ID" and self._member is None:
-            return instance_held
+            return errors.instance_held
         is_fence = name in ("FENCED_INSTANCE_ID", "UNRELEASED_INSTANCE_ID")
         if is_fence or (name is None and self._is_classic):
             return self.reason_of_fence(client, self._member)
-        return classic_members if name == "GROUP_ID_NOT_FOUND" else partial(fatal_error, name, text)
+        return errors.classic_members if name == "GROUP_ID_NOT_FOUND" else partial(errors.fatal_error, name, text)
 
     def end_of_commit(self, client: Any, member: bytes | None) -> StreamsError:
         """Returns the error of a commit that ended the client, and of all further calls.
@@ -236,7 +232,7 @@ class GroupPlace:
 
         :param member: the id of the member that committed.
         """
-        if self._ended is not session_ended:
+        if self._ended is not errors.session_ended:
             self._ended = self.reason_of_fence(client, member)
         return self._ended()
 
@@ -251,4 +247,4 @@ class GroupPlace:
         :param member: the id of the member that was fenced, while it had its place.
         """
         held = member is not None and member_of(client.consumer_group_metadata()) == member
-        return instance_fenced if held and not self._outage.cluster.was_broken(DOUBT_S) else session_ended
+        return instance_fenced if held and not self._outage.cluster.was_broken(DOUBT_S) else errors.session_ended

@@ -17,26 +17,13 @@ from typing import Any
 from processor_api.clock import Clock
 from processor_api.errors import StreamsError, TaskMigratedError
 from processor_api.task_id import TaskId, TopicPartition
+from streams.kafka import streams_group
 from streams.kafka.membership.control_topics import ControlTopics, control_topic
 from streams.kafka.membership.group_heartbeats import WHAT_TO_DO, GroupHeartbeats, StreamsGroupMember, status_text
 from streams.kafka.membership.group_life import GroupLife
 from streams.kafka.membership.port import GroupTopology, Owner, ShutdownRequested, Tasks
 from streams.kafka.membership.topology_gate import TopologyGate
 from streams.kafka.ports import Admin, Consumer, InstanceFenced, OffsetAndMetadata
-from streams.kafka.streams_group import (
-    LEAVE_EPOCH,
-    STATIC_LEAVE_EPOCH,
-    GroupMemberIdentity,
-    GroupOfOtherProtocol,
-    GroupStatus,
-    Heartbeat,
-    JoiningMember,
-    MemberFenced,
-    StreamsGroupRequests,
-    TaskLists,
-    TopologyRefused,
-    as_described,
-)
 from streams.threads import SYSTEM_THREADS, Threads
 
 log = logging.getLogger("streams.membership")
@@ -59,14 +46,14 @@ class OwnedTasks:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self.given: TaskLists | None = None
+        self.given: streams_group.TaskLists | None = None
         """Those that the group has given; ``None`` before it has given any, or none."""
         self._late: frozenset[TaskId] = frozenset()
         self._until = 0.0
 
-    def after(self, target: TaskLists) -> Tasks:
+    def after(self, target: streams_group.TaskLists) -> Tasks:
         """Returns the tasks to own after an answer of the group, with the copies to keep besides."""
-        before = self.given or TaskLists()
+        before = self.given or streams_group.TaskLists()
         gone = before.copies - target.active - target.copies
         if gone:
             self._until = self._clock.monotonic() + LATE_S
@@ -80,7 +67,7 @@ class OwnedTasks:
         self._late = frozenset()
         return Tasks(self.given.active, self.given.standby, self.given.warmup)
 
-    def clear(self) -> TaskLists | None:
+    def clear(self) -> streams_group.TaskLists | None:
         """Owns nothing any more; returns what the group had given."""
         given, self.given, self._late = self.given, None, frozenset()
         return given
@@ -91,7 +78,7 @@ class StreamsGroupMembership:
 
     def __init__(
         self,
-        requests: StreamsGroupRequests,
+        requests: streams_group.StreamsGroupRequests,
         member: StreamsGroupMember,
         consumer: Consumer,
         admin: Admin,
@@ -108,7 +95,7 @@ class StreamsGroupMembership:
         self._number = 1
         """The life that the worker is in."""
         self._owned = OwnedTasks(clock)
-        self._left: GroupMemberIdentity | None = None
+        self._left: streams_group.GroupMemberIdentity | None = None
         """The identity of a static member that remains in the group."""
 
     # ------------------------------------------------------------------ joining
@@ -124,8 +111,8 @@ class StreamsGroupMembership:
         except StreamsError as error:  # the join finds out
             log.debug("the topology of the group is not known yet", extra={"error": str(error)})
             return
-        if known is not None and known != tuple(map(as_described, topology.subtopologies)):
-            raise TopologyRefused(
+        if known is not None and known != tuple(map(streams_group.as_described, topology.subtopologies)):
+            raise streams_group.TopologyRefused(
                 f"group {topology.application_id!r} was made for another topology, which the brokers do not replace."
                 " Stop every worker, run `streams groups upgrade-topology`, and start again"
             )
@@ -137,7 +124,7 @@ class StreamsGroupMembership:
         """
         member = self._member
         self._make_control_topics(topology)
-        joining = JoiningMember(
+        joining = streams_group.JoiningMember(
             topology=topology.subtopologies,
             rebalance_timeout_ms=int(member.max_poll_s * 1000),
             process_id=member.process_id,
@@ -222,7 +209,7 @@ class StreamsGroupMembership:
             life.begin_next(number)
             self._wake()
 
-    def _take(self, life: GroupLife, owner: Owner, target: TaskLists) -> None:
+    def _take(self, life: GroupLife, owner: Owner, target: streams_group.TaskLists) -> None:
         self._gate.owns(target.active)
         owner.own(self._owned.after(target), lost=False)
         self._owned.given = target
@@ -241,7 +228,7 @@ class StreamsGroupMembership:
         if life.asks_for_shutdown:
             return
         for status, detail in life.statuses:
-            if status is GroupStatus.SHUTDOWN_APPLICATION:
+            if status is streams_group.GroupStatus.SHUTDOWN_APPLICATION:
                 raise ShutdownRequested(f"a member of the application asked all of them to shut down: {detail}")
 
     def _wake(self) -> None:
@@ -265,7 +252,7 @@ class StreamsGroupMembership:
                 "the members of the application were not asked to shut down: the group's coordinator has not answered"
             )
 
-    def _identity(self) -> GroupMemberIdentity:
+    def _identity(self) -> streams_group.GroupMemberIdentity:
         found = None if self._heartbeats is None else self._heartbeats.life.identity(self._number)
         if found is None:
             raise TaskMigratedError("this member is not in its group any more")
@@ -298,13 +285,13 @@ class StreamsGroupMembership:
             self._requests.close()
             self._consumer.close()
 
-    def _leave(self, member: GroupMemberIdentity, *, remain: bool) -> None:
+    def _leave(self, member: streams_group.GroupMemberIdentity, *, remain: bool) -> None:
         stays = remain and member.instance_id is not None
         self._left = member if stays else None
-        epoch = STATIC_LEAVE_EPOCH if stays else LEAVE_EPOCH
+        epoch = streams_group.STATIC_LEAVE_EPOCH if stays else streams_group.LEAVE_EPOCH
         try:
-            self._requests.heartbeat(Heartbeat(member=member._replace(epoch=epoch)), LEAVE_S)
-        except (MemberFenced, InstanceFenced, GroupOfOtherProtocol):
+            self._requests.heartbeat(streams_group.Heartbeat(member=member._replace(epoch=epoch)), LEAVE_S)
+        except (streams_group.MemberFenced, InstanceFenced, streams_group.GroupOfOtherProtocol):
             pass  # it is not in the group, or another one has its place
         except StreamsError as error:
             self._log_stay(str(error))

@@ -20,51 +20,13 @@ from typing import Annotated, Any, TypeVar
 from processor_api.clock import Clock, SystemClock
 from processor_api.errors import AuthorizationError, RetryableError, StreamsError
 from processor_api.task_id import TopicPartition
-from streams.kafka.ports import (
-    GroupHasMembers,
-    GroupInfo,
-    GroupMember,
-    OffsetAndMetadata,
-    UnknownPartitionError,
-)
-from streams.kafka.wire import error_codes
+from streams.kafka import ports
+from streams.kafka.wire import consumer_groups, error_codes, messages
 from streams.kafka.wire.api import Api
 from streams.kafka.wire.client_settings import Address, ClientSettings
 from streams.kafka.wire.codec import AtMost, Int16, Int32, Reader, codec_of
 from streams.kafka.wire.connection import Connection, Connections, Deadline, UnsupportedRequest
-from streams.kafka.wire.consumer_groups import (
-    CONSUMER_GROUP_DESCRIBE,
-    ConsumerGroupDescribeRequest,
-    ConsumerGroupDescribeResponse,
-    consumer_member,
-)
 from streams.kafka.wire.coordinator import Coordinator, CoordinatorAnswer
-from streams.kafka.wire.messages import (
-    DELETE_GROUPS,
-    DESCRIBE_GROUPS,
-    INIT_PRODUCER_ID,
-    LATEST,
-    LIST_GROUPS,
-    LIST_OFFSETS,
-    LIST_TRANSACTIONS,
-    METADATA,
-    READ_UNCOMMITTED,
-    TRANSACTION_KEY,
-    DeleteGroupsRequest,
-    DescribedGroupMember,
-    DescribeGroupsRequest,
-    DescribeGroupsResponse,
-    InitProducerIdRequest,
-    ListGroupsRequest,
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsTopic,
-    ListTransactionsRequest,
-    MetadataRequest,
-    MetadataResponse,
-    NamedTopic,
-    TopicMetadata,
-)
 from streams.kafka.wire.offset_texts import fetched_offsets, offsets_request
 from streams.kafka.wire.streams_groups.heartbeats import task_lists
 from streams.kafka.wire.streams_groups.messages import (
@@ -100,7 +62,9 @@ class ConsumerAssignment:
 
 Q = TypeVar("Q")
 R = TypeVar("R", bound=CoordinatorAnswer)
-D = TypeVar("D", DescribeGroupsResponse, ConsumerGroupDescribeResponse, StreamsGroupDescribeResponse)
+D = TypeVar(
+    "D", messages.DescribeGroupsResponse, consumer_groups.ConsumerGroupDescribeResponse, StreamsGroupDescribeResponse
+)
 
 ONGOING = "Ongoing"
 GROUP_FEATURES = {"consumer": "group.version", "streams": "streams.version"}
@@ -157,13 +121,13 @@ class ClusterQueries:
         :raises UnknownPartitionError: at once, if a partition does not exist.
         :raises RetryableError: if not all leaders have answered within the time.
         """
-        return self.offsets_for_time(dict.fromkeys(partitions, LATEST), timeout_s)
+        return self.offsets_for_time(dict.fromkeys(partitions, messages.LATEST), timeout_s)
 
     def offsets_for_time(
         self,
         times: Mapping[TopicPartition, int],
         timeout_s: float,
-        isolation: int = READ_UNCOMMITTED,
+        isolation: int = messages.READ_UNCOMMITTED,
         *,
         waits: bool = True,
     ) -> dict[TopicPartition, int]:
@@ -183,7 +147,7 @@ class ClusterQueries:
                 asked = True
                 self._ask_leaders(metadata, missing, isolation, found, deadline)
                 return found
-            except UnknownPartitionError:
+            except ports.UnknownPartitionError:
                 raise
             except RetryableError as error:
                 failure = error
@@ -192,7 +156,7 @@ class ClusterQueries:
 
     def _ask_leaders(
         self,
-        metadata: MetadataResponse,
+        metadata: messages.MetadataResponse,
         times: Mapping[TopicPartition, int],
         isolation: int,
         found: dict[TopicPartition, int],
@@ -213,9 +177,11 @@ class ClusterQueries:
         if failure is not None:
             raise failure
 
-    def _metadata(self, topics: Iterable[str], deadline: Deadline) -> MetadataResponse:
-        request = MetadataRequest(tuple(NamedTopic(_NO_ID, name) for name in sorted(topics)), False, False)
-        return self._connections.any(deadline, lambda broker, part: broker.call(METADATA, request, part))
+    def _metadata(self, topics: Iterable[str], deadline: Deadline) -> messages.MetadataResponse:
+        request = messages.MetadataRequest(
+            tuple(messages.NamedTopic(_NO_ID, name) for name in sorted(topics)), False, False
+        )
+        return self._connections.any(deadline, lambda broker, part: broker.call(messages.METADATA, request, part))
 
     def topic_ids(self, names: Collection[str], timeout_s: float) -> dict[str, str]:
         """Returns the ids of those topics that exist, may be seen and have one, as Kafka's tools print them.
@@ -246,7 +212,9 @@ class ClusterQueries:
         :raises RetryableError: if not all brokers have answered within the time.
         """
         found: set[str] = set()
-        for answer in self._ask_all(LIST_TRANSACTIONS, ListTransactionsRequest((ONGOING,), ()), timeout_s):
+        for answer in self._ask_all(
+            messages.LIST_TRANSACTIONS, messages.ListTransactionsRequest((ONGOING,), ()), timeout_s
+        ):
             if answer.error_code != error_codes.NONE:
                 raise _refusal("open transactions cannot be listed", answer.error_code, "DESCRIBE on the cluster")
             found.update(one.transactional_id for one in answer.transaction_states)
@@ -266,9 +234,9 @@ class ClusterQueries:
 
         :raises RetryableError: if its coordinator does not answer within the time.
         """
-        request = InitProducerIdRequest(transactional_id, FENCED_TIMEOUT_MS, -1, -1)
-        with Coordinator(self._settings, transactional_id, self._clock, TRANSACTION_KEY) as coordinator:
-            answer = coordinator.call(INIT_PRODUCER_ID, request, timeout_s)
+        request = messages.InitProducerIdRequest(transactional_id, FENCED_TIMEOUT_MS, -1, -1)
+        with Coordinator(self._settings, transactional_id, self._clock, messages.TRANSACTION_KEY) as coordinator:
+            answer = coordinator.call(messages.INIT_PRODUCER_ID, request, timeout_s)
         if answer.error_code not in (error_codes.NONE, error_codes.CONCURRENT_TRANSACTIONS):  # the latter: it ends now
             name = f"transactional id {transactional_id!r}"
             raise _refusal(f"{name} cannot be fenced", answer.error_code, f"WRITE on {name}")
@@ -281,7 +249,7 @@ class ClusterQueries:
         :raises RetryableError: if not all brokers answer within the time.
         """
         found: set[str] = set()
-        for answer in self._ask_all(LIST_GROUPS, ListGroupsRequest(()), timeout_s):
+        for answer in self._ask_all(messages.LIST_GROUPS, messages.ListGroupsRequest(()), timeout_s):
             if answer.error_code != error_codes.NONE:
                 raise _refusal("groups cannot be listed", answer.error_code, "DESCRIBE on the cluster")
             found.update(one.group_id for one in answer.groups if one.protocol_type in _PROTOCOL_TYPES)
@@ -293,9 +261,9 @@ class ClusterQueries:
         :raises RetryableError: if its coordinator does not answer within the time.
         :raises StreamsError: if the group has members.
         """
-        answer = self._ask_coordinator(group, DELETE_GROUPS, DeleteGroupsRequest((group,)), timeout_s)
+        answer = self._ask_coordinator(group, messages.DELETE_GROUPS, messages.DeleteGroupsRequest((group,)), timeout_s)
         if answer.error_code == error_codes.NON_EMPTY_GROUP:
-            raise GroupHasMembers(f"group {group!r} has members: stop its workers first")
+            raise ports.GroupHasMembers(f"group {group!r} has members: stop its workers first")
         if answer.error_code not in (error_codes.NONE, error_codes.GROUP_ID_NOT_FOUND):
             raise _refusal(f"group {group!r} cannot be deleted", answer.error_code, f"DELETE on group {group!r}")
 
@@ -307,7 +275,7 @@ class ClusterQueries:
         in_use = self._connections.any(Deadline(timeout_s, self._clock), lambda broker, _: broker.in_use)
         return frozenset(("classic", *(name for name, feature in GROUP_FEATURES.items() if in_use.get(feature, 0) > 0)))
 
-    def describe_group(self, group: str, timeout_s: float) -> GroupInfo:
+    def describe_group(self, group: str, timeout_s: float) -> ports.GroupInfo:
         """Returns a group of any of the protocols; one that does not exist is ``dead``. Each protocol has a request of
         its own, which finds no groups of the others.
 
@@ -317,37 +285,44 @@ class ClusterQueries:
         if found is not None:
             return found
         consumers = self._describe(
-            group, CONSUMER_GROUP_DESCRIBE, ConsumerGroupDescribeRequest((group,), False), timeout_s
+            group,
+            consumer_groups.CONSUMER_GROUP_DESCRIBE,
+            consumer_groups.ConsumerGroupDescribeRequest((group,), False),
+            timeout_s,
         )
         if consumers is not None:
             (one,) = consumers.groups
-            members = tuple(map(consumer_member, one.members))
-            return GroupInfo(group, _state(one.group_state), one.assignor_name, members, "consumer")
+            members = tuple(map(consumer_groups.consumer_member, one.members))
+            return ports.GroupInfo(group, _state(one.group_state), one.assignor_name, members, "consumer")
         streams = self._describe(group, STREAMS_GROUP_DESCRIBE, StreamsGroupDescribeRequest((group,), False), timeout_s)
         if streams is not None:
             (two,) = streams.groups
-            return GroupInfo(group, _state(two.group_state), "", tuple(map(_streams_member, two.members)), "streams")
-        return GroupInfo(group, "dead", "", ())
+            return ports.GroupInfo(
+                group, _state(two.group_state), "", tuple(map(_streams_member, two.members)), "streams"
+            )
+        return ports.GroupInfo(group, "dead", "", ())
 
-    def _describe_classic(self, group: str, timeout_s: float) -> GroupInfo | None:
-        request = DescribeGroupsRequest((group,), include_authorized_operations=False)
-        answer = self._describe(group, DESCRIBE_GROUPS, request, timeout_s)
+    def _describe_classic(self, group: str, timeout_s: float) -> ports.GroupInfo | None:
+        request = messages.DescribeGroupsRequest((group,), include_authorized_operations=False)
+        answer = self._describe(group, messages.DESCRIBE_GROUPS, request, timeout_s)
         if answer is None or answer.groups[0].group_state == "Dead":
             return None
         (found,) = answer.groups
-        return GroupInfo(group, _state(found.group_state), found.protocol_data, tuple(map(_member, found.members)))
+        return ports.GroupInfo(
+            group, _state(found.group_state), found.protocol_data, tuple(map(_member, found.members))
+        )
 
     def _describe(self, group: str, api: Api[Q, D], request: Q, timeout_s: float) -> D | None:
         """Returns a description; ``None`` if there is no such group of this protocol."""
         try:
             answer = self._ask_coordinator(group, api, request, timeout_s)
         except UnsupportedRequest:
-            if api is DESCRIBE_GROUPS:
+            if api is messages.DESCRIBE_GROUPS:
                 raise
             return None
         if answer.error_code == error_codes.GROUP_ID_NOT_FOUND:
             return None
-        if answer.error_code == error_codes.UNSUPPORTED_VERSION and api is not DESCRIBE_GROUPS:
+        if answer.error_code == error_codes.UNSUPPORTED_VERSION and api is not messages.DESCRIBE_GROUPS:
             return None  # the brokers know the request, and their feature is off
         if answer.error_code != error_codes.NONE or len(answer.groups) != 1:
             raise _refusal(f"group {group!r} is not described", answer.error_code, f"DESCRIBE on group {group!r}")
@@ -355,7 +330,7 @@ class ClusterQueries:
 
     def group_offsets(
         self, group: str, partitions: Collection[TopicPartition], timeout_s: float
-    ) -> dict[TopicPartition, OffsetAndMetadata]:
+    ) -> dict[TopicPartition, ports.OffsetAndMetadata]:
         """Returns the committed offsets of a group, without those partitions that have none. An offset that an open
         transaction may change is returned as it is.
 
@@ -383,14 +358,14 @@ class ClusterQueries:
 
 
 def _leaders(
-    partitions: Collection[TopicPartition], metadata: MetadataResponse
+    partitions: Collection[TopicPartition], metadata: messages.MetadataResponse
 ) -> tuple[dict[Address, list[TopicPartition]], RetryableError | None]:
     """Returns the partitions of each leader, and the error of one that has none now."""
     brokers = {one.broker_id: Address(one.host, one.port) for one in metadata.brokers}
     leaders: dict[TopicPartition, int] = {}
     for topic in metadata.topics:
         if topic.error_code == error_codes.UNKNOWN_TOPIC_OR_PARTITION:
-            raise UnknownPartitionError(f"topic {topic.name!r} does not exist", topic=topic.name)
+            raise ports.UnknownPartitionError(f"topic {topic.name!r} does not exist", topic=topic.name)
         if topic.error_code != error_codes.NONE:
             raise _not_described(topic)
         leaders |= {TopicPartition(topic.name or "", one.partition_index): one.leader_id for one in topic.partitions}
@@ -398,7 +373,9 @@ def _leaders(
     failure: RetryableError | None = None
     for name in partitions:
         if name not in leaders:
-            raise UnknownPartitionError(f"partition {name} does not exist", topic=name.topic, partition=name.partition)
+            raise ports.UnknownPartitionError(
+                f"partition {name} does not exist", topic=name.topic, partition=name.partition
+            )
         address = brokers.get(leaders[name])
         if address is None:
             failure = RetryableError(f"partition {name} has no leader now", topic=name.topic, partition=name.partition)
@@ -414,14 +391,14 @@ def _ask_offsets(
     leader: Connection,
     deadline: Deadline,
 ) -> None:
-    topics: dict[str, list[ListOffsetsPartition]] = {}
+    topics: dict[str, list[messages.ListOffsetsPartition]] = {}
     for (topic, number), time in times.items():
-        topics.setdefault(topic, []).append(ListOffsetsPartition(number, _NO_EPOCH, time))
-    request = ListOffsetsRequest(
-        -1, isolation, tuple(ListOffsetsTopic(topic, tuple(asked)) for topic, asked in sorted(topics.items()))
+        topics.setdefault(topic, []).append(messages.ListOffsetsPartition(number, _NO_EPOCH, time))
+    request = messages.ListOffsetsRequest(
+        -1, isolation, tuple(messages.ListOffsetsTopic(topic, tuple(asked)) for topic, asked in sorted(topics.items()))
     )
     failure: StreamsError | None = None
-    for listed in leader.call(LIST_OFFSETS, request, deadline).topics:
+    for listed in leader.call(messages.LIST_OFFSETS, request, deadline).topics:
         for one in listed.partitions:
             name = TopicPartition(listed.name, one.partition_index)
             if one.error_code == error_codes.NONE:
@@ -443,7 +420,7 @@ def _refusal(what: str, code: int, right: str, **place: Any) -> StreamsError:
     return AuthorizationError(f"{text}; allow {right}", **place) if code in _NO_RIGHT else RetryableError(text, **place)
 
 
-def _not_described(topic: TopicMetadata) -> StreamsError:
+def _not_described(topic: messages.TopicMetadata) -> StreamsError:
     name = f"topic {topic.name!r}"
     return _refusal(f"{name} is not described", topic.error_code, f"DESCRIBE on {name}", topic=topic.name)
 
@@ -452,9 +429,9 @@ def _state(name: str) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
 
 
-def _streams_member(found: DescribedStreamsMember) -> GroupMember:
+def _streams_member(found: DescribedStreamsMember) -> ports.GroupMember:
     lists = task_lists(found.assignment)
-    return GroupMember(
+    return ports.GroupMember(
         client_id=found.client_id,
         member_id=found.member_id,
         instance_id=found.instance_id,
@@ -466,13 +443,13 @@ def _streams_member(found: DescribedStreamsMember) -> GroupMember:
     )
 
 
-def _member(found: DescribedGroupMember) -> GroupMember:
+def _member(found: messages.DescribedGroupMember) -> ports.GroupMember:
     assigned: frozenset[TopicPartition] = frozenset()
     if found.member_assignment:
         with suppress(StreamsError):  # of a client with a form of its own: Kafka's tools show no partitions then
             read: Callable[[Reader], ConsumerAssignment] = codec_of(ConsumerAssignment, 0, flexible=False).read
             assigned = read(Reader(found.member_assignment)).partitions()
-    return GroupMember(
+    return ports.GroupMember(
         client_id=found.client_id,
         member_id=found.member_id,
         instance_id=found.group_instance_id,

@@ -15,18 +15,10 @@ from typing import Self, TypeVar
 from processor_api.clock import Clock
 from processor_api.errors import RetryableError, StreamsError
 from processor_api.forks import belongs_to_this_process
-from streams.kafka.wire import error_codes
+from streams.kafka.wire import error_codes, messages
 from streams.kafka.wire.api import Api, correlation_id_of
 from streams.kafka.wire.client_settings import Address, ClientSettings
 from streams.kafka.wire.codec import MalformedMessage
-from streams.kafka.wire.messages import (
-    API_VERSIONS,
-    SASL_AUTHENTICATE,
-    SASL_HANDSHAKE,
-    ApiVersionsRequest,
-    SaslAuthenticateRequest,
-    SaslHandshakeRequest,
-)
 from streams.kafka.wire.sasl import Login
 
 RESTED_S = 5.0
@@ -75,7 +67,7 @@ _KEEPALIVE = tuple(
     if hasattr(socket, name)
 )
 """After 30 s of rest the system asks whether the broker's machine is there, and gives it up after 30 s of silence."""
-_SOFTWARE = ApiVersionsRequest("streams-for-kafka", "1")
+_SOFTWARE = messages.ApiVersionsRequest("streams-for-kafka", "1")
 _SIZE = struct.Struct(">i")
 _MOST_CORRELATION_ID = (1 << 31) - 1
 
@@ -157,12 +149,12 @@ class Connection:
 
         :raises StreamsError: if the broker is older than this request, or no broker.
         """
-        self.versions = {API_VERSIONS.key: (API_VERSIONS.lowest, API_VERSIONS.highest)}
+        self.versions = {messages.API_VERSIONS.key: (messages.API_VERSIONS.lowest, messages.API_VERSIONS.highest)}
         try:
-            answer = self.call(API_VERSIONS, _SOFTWARE, deadline)
+            answer = self.call(messages.API_VERSIONS, _SOFTWARE, deadline)
         except MalformedMessage as error:
             raise StreamsError(
-                f"{self.address} does not answer as a broker of Kafka {API_VERSIONS.needs} or later does"
+                f"{self.address} does not answer as a broker of Kafka {messages.API_VERSIONS.needs} or later does"
             ) from error
         if answer.error_code != error_codes.NONE:
             reason = error_codes.described(answer.error_code)
@@ -176,7 +168,7 @@ class Connection:
 
         :raises StreamsError: if the broker refuses the login, or is not who it should be."""
         with self._closed_on_error():
-            handshake = self.call(SASL_HANDSHAKE, SaslHandshakeRequest(login.mechanism), deadline)
+            handshake = self.call(messages.SASL_HANDSHAKE, messages.SaslHandshakeRequest(login.mechanism), deadline)
             if handshake.error_code == error_codes.ILLEGAL_SASL_STATE:
                 raise StreamsError(f"{self.address} takes no login: set security.protocol to plaintext or ssl")
             if handshake.error_code != error_codes.NONE:
@@ -184,7 +176,7 @@ class Connection:
                 raise StreamsError(f"{self.address} takes no login by {login.mechanism}; its sasl.mechanism is {known}")
 
             def exchange(data: bytes) -> bytes:
-                answer = self.call(SASL_AUTHENTICATE, SaslAuthenticateRequest(data), deadline)
+                answer = self.call(messages.SASL_AUTHENTICATE, messages.SaslAuthenticateRequest(data), deadline)
                 if answer.error_code != error_codes.NONE:
                     reason = error_codes.described(answer.error_code, answer.error_message)
                     raise StreamsError(f"{self.address} refused the login by {login.mechanism}: {reason}")

@@ -8,25 +8,10 @@ from typing import Any
 
 from processor_api.clock import Clock, SystemClock
 from processor_api.errors import StreamsError
-from streams.kafka.wire import error_codes
+from streams.kafka.wire import consumer_groups, error_codes, messages
 from streams.kafka.wire.client_settings import Address, ClientSettings
 from streams.kafka.wire.connection import Connection, Deadline, UnsupportedRequest
-from streams.kafka.wire.consumer_groups import (
-    CONSUMER_GROUP_DESCRIBE,
-    ConsumerGroupDescribeRequest,
-    DescribedConsumerGroup,
-)
 from streams.kafka.wire.coordinator import LATER, Coordinator, through_any_server
-from streams.kafka.wire.messages import (
-    DESCRIBE_CLUSTER,
-    DESCRIBE_GROUPS,
-    FIND_COORDINATOR,
-    TRANSACTION_KEY,
-    UNKNOWN_OPERATIONS,
-    DescribeClusterRequest,
-    DescribeGroupsRequest,
-    FindCoordinatorRequest,
-)
 from streams.kafka.wire.streams_groups.heartbeats import described
 
 _RELEASES = {
@@ -90,7 +75,7 @@ def describe_cluster(
     """
 
     def ask(connection: Connection, deadline: Deadline) -> ClusterDescription:
-        answer = connection.call(DESCRIBE_CLUSTER, DescribeClusterRequest(False), deadline)
+        answer = connection.call(messages.DESCRIBE_CLUSTER, messages.DescribeClusterRequest(False), deadline)
         if answer.error_code != error_codes.NONE:
             reason = error_codes.described(answer.error_code, answer.error_message)
             raise StreamsError(f"{connection.address} does not describe its cluster: {reason}")
@@ -120,9 +105,9 @@ def describe_group(
     :param settings: of a client, under librdkafka's names.
     :raises StreamsError: if it cannot be asked, or refuses.
     """
-    request = DescribeGroupsRequest((group,), include_authorized_operations=True)
+    request = messages.DescribeGroupsRequest((group,), include_authorized_operations=True)
     with Coordinator(ClientSettings.of(settings), group, clock) as coordinator:
-        answer = coordinator.call(DESCRIBE_GROUPS, request, timeout_s)
+        answer = coordinator.call(messages.DESCRIBE_GROUPS, request, timeout_s)
         refused = answer.error_code not in (error_codes.NONE, error_codes.GROUP_ID_NOT_FOUND)
         if refused or len(answer.groups) != 1:
             raise StreamsError(f"group {group!r} is not described: {error_codes.described(answer.error_code)}")
@@ -148,11 +133,13 @@ def describe_group(
     )
 
 
-def _consumers(coordinator: Coordinator, group: str, timeout_s: float) -> tuple[DescribedConsumerGroup | None, bool]:
+def _consumers(
+    coordinator: Coordinator, group: str, timeout_s: float
+) -> tuple[consumer_groups.DescribedConsumerGroup | None, bool]:
     """Returns the group if it is one of the consumer protocol, and whether the coordinator takes part in that."""
-    request = ConsumerGroupDescribeRequest((group,), include_authorized_operations=True)
+    request = consumer_groups.ConsumerGroupDescribeRequest((group,), include_authorized_operations=True)
     try:
-        answer = coordinator.call(CONSUMER_GROUP_DESCRIBE, request, timeout_s)
+        answer = coordinator.call(consumer_groups.CONSUMER_GROUP_DESCRIBE, request, timeout_s)
     except UnsupportedRequest:
         return None, False
     if answer.error_code in (error_codes.GROUP_ID_NOT_FOUND, error_codes.UNSUPPORTED_VERSION):
@@ -163,7 +150,7 @@ def _consumers(coordinator: Coordinator, group: str, timeout_s: float) -> tuple[
 
 
 def _may_read(operations: int) -> bool | None:
-    return None if operations == UNKNOWN_OPERATIONS else bool(operations & 1 << _READ)
+    return None if operations == messages.UNKNOWN_OPERATIONS else bool(operations & 1 << _READ)
 
 
 def find_transaction_coordinator(
@@ -176,9 +163,9 @@ def find_transaction_coordinator(
     """
 
     def ask(connection: Connection, deadline: Deadline) -> Address:
-        request = FindCoordinatorRequest(TRANSACTION_KEY, (transactional_id,))
+        request = messages.FindCoordinatorRequest(messages.TRANSACTION_KEY, (transactional_id,))
         while True:
-            (found,) = connection.call(FIND_COORDINATOR, request, deadline).coordinators
+            (found,) = connection.call(messages.FIND_COORDINATOR, request, deadline).coordinators
             if found.error_code == error_codes.NONE:
                 return Address(found.host, found.port)
             later = found.error_code in LATER and deadline.wait(_PAUSE_S)

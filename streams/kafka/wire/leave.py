@@ -12,14 +12,8 @@ from typing import Any
 
 from processor_api.clock import Clock
 from processor_api.errors import StreamsError
+from streams.kafka import streams_group
 from streams.kafka.ports import GroupMember, InstanceFenced
-from streams.kafka.streams_group import (
-    LEAVE_EPOCH,
-    GroupMemberIdentity,
-    GroupOfOtherProtocol,
-    Heartbeat,
-    MemberFenced,
-)
 from streams.kafka.wire import error_codes
 from streams.kafka.wire.client_settings import ClientSettings
 from streams.kafka.wire.consumer_groups import end_member
@@ -158,7 +152,9 @@ def _leave_streams_group(
     settings: Mapping[str, Any], group: str, member: GroupMember, timeout_s: float, clock: Clock | None
 ) -> None:
     """Sends the heartbeat with which a member of a group of the streams protocol leaves."""
-    beat = Heartbeat(member=GroupMemberIdentity(member.member_id, LEAVE_EPOCH, member.instance_id))
-    gone = suppress(MemberFenced, GroupOfOtherProtocol, InstanceFenced)
+    beat = streams_group.Heartbeat(
+        member=streams_group.GroupMemberIdentity(member.member_id, streams_group.LEAVE_EPOCH, member.instance_id)
+    )
+    gone = suppress(streams_group.MemberFenced, streams_group.GroupOfOtherProtocol, InstanceFenced)
     with gone, closing(StreamsGroupHeartbeats(ClientSettings.of(settings), group, clock)) as heartbeats:
         heartbeats.send(beat, timeout_s)

@@ -14,18 +14,10 @@ from processor_api.clock import Clock
 from processor_api.errors import RetryableError, StreamsError
 from processor_api.task_id import TopicPartition
 from streams.kafka.ports import OffsetAndMetadata
-from streams.kafka.wire import error_codes
+from streams.kafka.wire import error_codes, messages
 from streams.kafka.wire.api import Api
 from streams.kafka.wire.client_settings import ClientSettings
 from streams.kafka.wire.coordinator import Coordinator
-from streams.kafka.wire.messages import (
-    OFFSET_FETCH,
-    FetchedOffset,
-    OffsetFetchGroup,
-    OffsetFetchRequest,
-    OffsetFetchResponse,
-    OffsetFetchTopic,
-)
 
 TEXT_END = "\0"
 """The byte that librdkafka's Python client sends behind each text that it commits."""
@@ -57,16 +49,20 @@ def offset_texts(
 
 def offsets_request(
     group: str, partitions: Collection[TopicPartition], *, require_stable: bool
-) -> tuple[Api[OffsetFetchRequest, OffsetFetchResponse], OffsetFetchRequest]:
+) -> tuple[Api[messages.OffsetFetchRequest, messages.OffsetFetchResponse], messages.OffsetFetchRequest]:
     """Returns the request for the committed offsets of a group."""
     numbers: dict[str, list[int]] = {}
     for topic, number in partitions:
         numbers.setdefault(topic, []).append(number)
-    topics = tuple(OffsetFetchTopic(topic, tuple(sorted(of_topic))) for topic, of_topic in sorted(numbers.items()))
-    return OFFSET_FETCH, OffsetFetchRequest((OffsetFetchGroup(group, topics),), require_stable)
+    topics = tuple(
+        messages.OffsetFetchTopic(topic, tuple(sorted(of_topic))) for topic, of_topic in sorted(numbers.items())
+    )
+    return messages.OFFSET_FETCH, messages.OffsetFetchRequest(
+        (messages.OffsetFetchGroup(group, topics),), require_stable
+    )
 
 
-def fetched_offsets(group: str, answer: OffsetFetchResponse) -> dict[TopicPartition, OffsetAndMetadata]:
+def fetched_offsets(group: str, answer: messages.OffsetFetchResponse) -> dict[TopicPartition, OffsetAndMetadata]:
     """Returns the offsets of an answer, -1 where there is none, with their texts without the byte 0 at the end.
 
     :raises RetryableError: if one cannot be read now.
@@ -81,13 +77,13 @@ def fetched_offsets(group: str, answer: OffsetFetchResponse) -> dict[TopicPartit
     return offsets
 
 
-def first_error(answer: OffsetFetchResponse) -> int:
+def first_error(answer: messages.OffsetFetchResponse) -> int:
     """Returns the error code of an answer or of its first partition that has one; 0 if there is none."""
     codes = (answer.error_code, *(found.error_code for _, found in _partitions(answer)))
     return next((code for code in codes if code != error_codes.NONE), error_codes.NONE)
 
 
-def _partitions(answer: OffsetFetchResponse) -> Iterator[tuple[TopicPartition, FetchedOffset]]:
+def _partitions(answer: messages.OffsetFetchResponse) -> Iterator[tuple[TopicPartition, messages.FetchedOffset]]:
     for topic in (topic for one in answer.groups for topic in one.topics):
         for found in topic.partitions:
             yield TopicPartition(topic.name, found.partition_index), found

@@ -18,14 +18,7 @@ from streams.kafka.offset_metadata import MOST_MARKS, TopicPartitionMetadata, ch
 from streams.kafka.ports import Consumer, OffsetAndMetadata
 from streams.kafka.topics.internal import changelog_name
 from streams.runtime.plan.task_plan import TaskPlan
-from streams.runtime.start.refusals import (
-    changelog_was_emptied,
-    handover_is_open,
-    inputs_have_no_offsets,
-    offset_is_gone,
-    store_was_renamed,
-    topic_was_replaced,
-)
+from streams.runtime.start import refusals
 from streams.runtime.tasks.task import Task
 
 log = logging.getLogger("streams.tasks")
@@ -64,7 +57,7 @@ def check_complete(application_id: str, committed: Committed, task: TaskId | Non
     for partition, found in committed.items():
         handover = TopicPartitionMetadata.decode(found.metadata).handover
         if handover is not None:
-            raise handover_is_open(task, application_id, handover, partition, found.offset)
+            raise refusals.handover_is_open(task, application_id, handover, partition, found.offset)
 
 
 def check_topics(task: TaskId, committed: Committed, ids: Mapping[str, str]) -> None:
@@ -77,7 +70,7 @@ def check_topics(task: TaskId, committed: Committed, ids: Mapping[str, str]) -> 
         known = TopicPartitionMetadata.decode(found.metadata).topic_id
         now = ids.get(partition.topic)
         if known is not None and now is not None and known != now:
-            raise topic_was_replaced(task, partition, found.offset, known, now)
+            raise refusals.topic_was_replaced(task, partition, found.offset, known, now)
 
 
 def check_positions(task: Task, committed: Collection[TopicPartition]) -> None:
@@ -89,7 +82,7 @@ def check_positions(task: Task, committed: Collection[TopicPartition]) -> None:
     for name, position in task.stores.progress.stored_positions().items():
         partition = names.get(name)
         if partition is not None and partition not in committed:
-            raise offset_is_gone(task.id, partition, position, task.environment.state_dir)
+            raise refusals.offset_is_gone(task.id, partition, position, task.environment.state_dir)
 
 
 def check_handed_over(application_id: str, tasks: Collection[GuardedTask], committed: Committed) -> None:
@@ -108,7 +101,7 @@ def check_handed_over(application_id: str, tasks: Collection[GuardedTask], commi
             found = committed.get(place)
             noted = None if found is None else TopicPartitionMetadata.decode(found.metadata)
             if noted is not None and noted.handed_over is not None and not noted.changelogs <= marks:
-                raise store_was_renamed(
+                raise refusals.store_was_renamed(
                     task.id,
                     application_id,
                     noted.handed_over,
@@ -159,7 +152,7 @@ def check_changelogs(
     for changelog, task in marked.items():
         # Deletions of records do not move the end: at 0 the topic is another one, or nothing was ever written.
         if not ends[changelog]:
-            raise changelog_was_emptied(task.id, application_id, changelog, _topics(task))
+            raise refusals.changelog_was_emptied(task.id, application_id, changelog, _topics(task))
     filled = {name: task for name, task in unread.items() if ends[name]}
     _check_unread(application_id, filled, ends, consumer, read_again)
     written = {name: task for name, task in unknown.items() if ends[name]}
@@ -204,7 +197,7 @@ def _check_unread(
                 task=str(task.id),
             )
         if lost:
-            raise inputs_have_no_offsets(task.id, application_id, changelog, lost)
+            raise refusals.inputs_have_no_offsets(task.id, application_id, changelog, lost)
 
 
 def _inputs(task: GuardedTask) -> tuple[TopicPartition, ...]:

@@ -15,15 +15,8 @@ from processor_api.topology.nodes import SourceNode
 from processor_api.user_code.offset_reset import AutoOffsetReset
 from streams.kafka.ports import Consumer, OffsetAndMetadata, UnknownPartitionError
 from streams.runtime.plan.task_plan import TaskPlan
+from streams.runtime.start import start_guard
 from streams.runtime.start.refusals import no_reset_policy
-from streams.runtime.start.start_guard import (
-    check_changelogs,
-    check_complete,
-    check_handed_over,
-    check_positions,
-    check_topics,
-    log_left_out,
-)
 from streams.runtime.start.topic_ids import keep_changelog_ids, topics_of, with_ids
 from streams.runtime.start.waiting_records import with_forms
 from streams.runtime.tasks.assembly import ThreadClients
@@ -136,15 +129,15 @@ class StartOffsets:
             known = {name: committed[name] for name in inputs[task.id] if name in committed}
             task.topic_ids = {topic: ids[topic] for topic in topics_of([task]) if topic in ids}
             task.absent = self._absent.find(task, [name for name in inputs[task.id] if name not in known])
-            check_complete(application, known, task.id)
-            check_topics(task.id, known, ids)
-            check_positions(task, known.keys() | task.absent)
+            start_guard.check_complete(application, known, task.id)
+            start_guard.check_topics(task.id, known, ids)
+            start_guard.check_positions(task, known.keys() | task.absent)
         if tasks:
             application = next(iter(tasks)).environment.settings.application_id
-            check_handed_over(application, tasks, committed)
+            start_guard.check_handed_over(application, tasks, committed)
             consumer = self._restore_consumer
-            left = check_changelogs(application, tasks, committed, consumer, self._consumer.committed)
-            log_left_out(left)
+            left = start_guard.check_changelogs(application, tasks, committed, consumer, self._consumer.committed)
+            start_guard.log_left_out(left)
         for task in tasks:
             names = inputs[task.id]
             known = {name: committed[name] for name in names if name in committed}
@@ -160,8 +153,8 @@ class StartOffsets:
         task.absent = self._absent.find(task, [name for name in added if name not in committed])
         existing = [name for name in added if name not in task.absent]
         task.topic_ids = {**task.topic_ids, **self._admin.topic_ids({name.topic for name in existing})}
-        check_complete(task.environment.settings.application_id, committed, task.id)
-        check_topics(task.id, committed, task.topic_ids)
+        start_guard.check_complete(task.environment.settings.application_id, committed, task.id)
+        start_guard.check_topics(task.id, committed, task.topic_ids)
         return self._with_starts(task, existing, committed)
 
     def _with_starts(self, task: Task, inputs: Collection[TopicPartition], committed: Starts) -> Starts:

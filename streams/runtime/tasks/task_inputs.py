@@ -25,7 +25,7 @@ class TaskInputs:
         A commit replaces the mapping and does not change it, so any thread may read it.
         """
         self.sent_offsets: Mapping[TopicPartition, OffsetAndMetadata] = {}
-        """What the last commit without a transaction was to change, as long as its answer is not known."""
+        """The offsets that the last commit without a transaction was to change, as long as its answer is not known."""
         self.only: BatchLoop | None = None
         """The queue of a task that has one alone."""
         self.merge_of: Callable[[Iterable[InputQueue]], TimeMerge] = TimeMerge

@@ -18,17 +18,10 @@ import pyarrow.compute as pc
 from processor_api.topology.topology import Topology
 from state.write_buffer.changelog_form import ChangelogForm
 from streams.config import StreamsConfig
+from streams.spark import errors
 from streams.spark.backfill.history import HEADERS, History
 from streams.spark.backfill.result import BackfillResult
 from streams.spark.backfill.stages import Stage
-from streams.spark.errors import (
-    CopartitionError,
-    HistorySchemaError,
-    NullTimestampError,
-    PartitionMismatchError,
-    SparkBridgeError,
-    UnsupportedForBackfill,
-)
 from streams.spark.executor.rows import COLUMNS, RowWriter
 from streams.spark.executor.stage_job import EarlierState
 from streams.spark.executor.task_errors import Batches, reporting
@@ -59,15 +52,15 @@ class GivenTable:
         self.history = History(df, offset=None, headers="headers" if columns.get("headers") == HEADERS else None)
         try:
             self.history.check(topic)
-        except HistorySchemaError as error:
-            raise HistorySchemaError(
+        except errors.HistorySchemaError as error:
+            raise errors.HistorySchemaError(
                 f"initial_state of store {store!r} has other columns than its table: {error.message}. Give what"
                 " read_table(..., raw=True) or BackfillResult.table(..., raw=True) returns",
                 store=store,
             ) from error
         for name in _TIMES.get(form, ()):
             if columns.get(name) != "timestamp":
-                raise HistorySchemaError(
+                raise errors.HistorySchemaError(
                     f"initial_state of store {store!r} has no column {name!r} of the type timestamp, which the table of"
                     f" a {form.of_stores} store has: give what read_table(..., raw=True) returns",
                     store=store,
@@ -122,10 +115,12 @@ def given_tables(
         if store not in own:
             near = get_close_matches(store, sorted(own), n=1)
             hint = f"; did you mean {near[0]!r}?" if near else f": there are {', '.join(sorted(own)) or 'none'}"
-            raise SparkBridgeError(f"initial_state has no store {store!r} with a changelog of its own to fill{hint}")
+            raise errors.SparkBridgeError(
+                f"initial_state has no store {store!r} with a changelog of its own to fill{hint}"
+            )
         form = table_layout(config, topology, store, raw=True).form
         if form not in (ChangelogForm.KEYS, ChangelogForm.WINDOWS, ChangelogForm.SESSIONS):
-            raise UnsupportedForBackfill(
+            raise errors.UnsupportedForBackfill(
                 f"the store {store!r} cannot begin with a DataFrame, since its table is not all that its changelog has:"
                 " give the result of an earlier backfill as initial_state",
                 store=store,
@@ -170,15 +165,15 @@ def _check(rows: pa.RecordBatch, topic: str, partition: int, count: int) -> None
     numbers = rows.column("pid")
     if numbers.null_count or pc.min_max(numbers).as_py() != {"min": partition, "max": partition} or partition >= count:
         wrong = next((one for one in numbers.to_pylist() if one is None or one != partition), partition)
-        raise PartitionMismatchError(
+        raise errors.PartitionMismatchError(
             f"a row of initial_state is in partition {wrong}, and {topic} has {count}: give the table of an application"
             " with the same partitions",
             topic=topic,
         )
     if rows.column("key").null_count:
-        raise HistorySchemaError("a row of initial_state has no key, or no time of its window", topic=topic)
+        raise errors.HistorySchemaError("a row of initial_state has no key, or no time of its window", topic=topic)
     if rows.column("ts").null_count:
-        raise NullTimestampError("a row of initial_state has no timestamp", topic=topic, partition=partition)
+        raise errors.NullTimestampError("a row of initial_state has no timestamp", topic=topic, partition=partition)
 
 
 def _state_rows(rows: pa.RecordBatch, partition: int, first: int) -> pa.RecordBatch:
@@ -205,7 +200,7 @@ def earlier_state(result: BackfillResult, stage: Stage) -> EarlierState:
     :raises SparkBridgeError: if it lacks a store.
     """
     if result.options.get("flush_at_end"):
-        raise UnsupportedForBackfill(
+        raise errors.UnsupportedForBackfill(
             "initial_state is a result of flush_at_end, whose windows were closed early: run that backfill without it"
         )
     changelogs: dict[str, str] = {}
@@ -221,11 +216,11 @@ def earlier_state(result: BackfillResult, stage: Stage) -> EarlierState:
     for plan in stage.plans:
         partitions = {partition for number, partition in times if number == plan.subtopology}
         if not partitions:
-            raise SparkBridgeError(
+            raise errors.SparkBridgeError(
                 f"initial_state has no subtopology {plan.subtopology}: give the result of a backfill of this topology"
             )
         if len(partitions) != plan.tasks:
-            raise CopartitionError(
+            raise errors.CopartitionError(
                 f"initial_state has {len(partitions)} partitions of subtopology {plan.subtopology}, this backfill has"
                 f" {plan.tasks}: keys would be in other partitions. Give the same partitions"
             )

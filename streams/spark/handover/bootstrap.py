@@ -32,16 +32,7 @@ from streams.kafka.offset_metadata import TopicPartitionMetadata
 from streams.kafka.ports import GroupMember, KafkaClients, OffsetAndMetadata
 from streams.kafka.record_ranges import read_ranges
 from streams.runtime.plan.task_plan import TaskPlan
-from streams.spark.errors import (
-    ApplicationRunningError,
-    BackfillMismatchError,
-    BootstrapVerificationError,
-    ChangelogNotEmptyError,
-    CutError,
-    HistoryShortOfCutError,
-    InternalTopicMismatch,
-    SparkBridgeError,
-)
+from streams.spark import errors
 from streams.spark.handover.cluster import Cluster
 from streams.spark.handover.cut import Cut
 from streams.spark.handover.finished_run import FinishedRun
@@ -134,7 +125,7 @@ def bootstrap(
     run = FinishedRun(result if isinstance(result, str | os.PathLike) else result.run_dir)
     made = topology if topology is not None else getattr(result, "topology", None)
     if made is None:
-        raise BackfillMismatchError(
+        raise errors.BackfillMismatchError(
             "a run directory does not have the topology: give bootstrap(..., topology=...) the function that makes it"
         )
     with Cluster(config, clients) as cluster:
@@ -175,7 +166,7 @@ class _Bootstrap:
         :raises SparkBridgeError: if the changelogs are not to be read back, or it cannot be written.
         """
         if not self._verify:
-            raise SparkBridgeError(
+            raise errors.SparkBridgeError(
                 "snapshot_dir needs verify=True: a snapshot stands for the rows that were read back from the changelog"
             )
         self._snapshots = SnapshotWriter(root, self._cluster, self._plan.application_id, self._clock)
@@ -257,7 +248,7 @@ class _Bootstrap:
         members = self._members(application)
         if members:
             names = ", ".join(sorted({one.client_id for one in members})[:3])
-            raise ApplicationRunningError(
+            raise errors.ApplicationRunningError(
                 f"application {application!r} runs: its group has {len(members)} members ({names}). Stop all workers,"
                 " and wait until they have left the group; or hand over to a new application id"
             )
@@ -277,7 +268,7 @@ class _Bootstrap:
         """Refuses topics that lose rows; those that this makes keep them, however long ago the history ends."""
         times, now = self._times(), self._clock.time_ms()
         if found := {**lost_by_time(self._plan, times, now), **self._plan.harmful}:
-            raise InternalTopicMismatch("; ".join(found.values()), topic=min(found))
+            raise errors.InternalTopicMismatch("; ".join(found.values()), topic=min(found))
         self._plan = replace(self._plan, internal=kept_topics(self._plan, times, now))
 
     def _times(self) -> dict[int, int]:
@@ -304,14 +295,14 @@ class _Bootstrap:
         for place in places:
             cut, where = self._cut.offsets[place], {"topic": place.topic, "partition": place.partition}
             if cut > ends[place]:
-                raise CutError(
+                raise errors.CutError(
                     f"the cut of {place} is {cut}, and the partition ends at {ends[place]}: the cut or the history is"
                     " of another topic, or the topic was deleted and made again. Make a new cut and run the backfill"
                     " with it",
                     **where,
                 )
             if cut < begins[place]:
-                raise HistoryShortOfCutError(
+                raise errors.HistoryShortOfCutError(
                     f"the cut of {place} is {cut}, and the partition begins at {begins[place]}: the records between"
                     " were deleted from Kafka and are not in the backfill. Run it over a history that goes further",
                     **where,
@@ -328,7 +319,7 @@ class _Bootstrap:
                 ranges[place] = position, self._cut.offsets[place]
         for message in read_ranges(self._cluster.reader, ranges):
             cut = self._cut.offsets[TopicPartition(message.topic(), message.partition())]
-            raise HistoryShortOfCutError(
+            raise errors.HistoryShortOfCutError(
                 f"the history ends before the cut: {message.topic()}-{message.partition()} has a record at offset"
                 f" {message.offset()}, which the backfill has not processed, and the cut is {cut}: no worker would"
                 " process it. Run the backfill over a history that has it, or with an earlier cut",
@@ -361,7 +352,7 @@ class _Bootstrap:
         else:
             return Former()
         if not self._overwrite:
-            raise ChangelogNotEmptyError(
+            raise errors.ChangelogNotEmptyError(
                 f"application {self._plan.application_id!r} has state already: {why}. Say overwrite=True to replace its"
                 " changelogs and offsets, or hand over to a new application id"
             )
@@ -411,7 +402,7 @@ class _Bootstrap:
         found = self._cluster.reader.committed(offsets)
         for place, one in offsets.items():
             if found.get(place) != one:
-                raise BootstrapVerificationError(
+                raise errors.BootstrapVerificationError(
                     f"the group has {found.get(place)} as the committed offset of {place}, not {one}: another process"
                     " has changed it. Stop it, and call bootstrap again",
                     topic=place.topic,
@@ -429,7 +420,7 @@ class _Bootstrap:
                 return self._with_snapshots(changelog, expected, _handed_over(changelog, expected, expired))
         if any(ends.values()):
             if not (former.resumed or self._overwrite):
-                raise ChangelogNotEmptyError(
+                raise errors.ChangelogNotEmptyError(
                     f"changelog {changelog.topic!r} was written while the bootstrap began: is a worker running? Stop"
                     " all workers, and call bootstrap again with overwrite=True",
                     topic=changelog.topic,
@@ -472,7 +463,7 @@ class _Bootstrap:
             if found[place] != one:
                 same = found[place].rows == one.rows
                 how = "with other bytes, times or headers" if same else "so rows are missing or there twice"
-                raise BootstrapVerificationError(
+                raise errors.BootstrapVerificationError(
                     f"{place} holds {found[place].rows} rows and {one.rows} were written, {how}. Another process wrote"
                     " to it, or its settings delete or change records (retention.ms, message.timestamp.type). Remove"
                     " the cause and call bootstrap again",

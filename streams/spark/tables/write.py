@@ -17,13 +17,7 @@ from streams.config import clients
 from streams.kafka.confluent.clients import ConfluentClients
 from streams.kafka.producing.batch_limits import limited
 from streams.kafka.producing.deliveries import not_delivered
-from streams.spark.errors import (
-    NaiveTimestampError,
-    PartitionMismatchError,
-    SparkBridgeError,
-    TimestampRangeError,
-    UnknownPartitionCount,
-)
+from streams.spark import errors
 from streams.spark.rows.shipping import packed, unpacked
 from streams.spark.rows.values import python_values, writer_of, written, written_with_headers
 from streams.spark.session import check_version, check_workers
@@ -107,12 +101,16 @@ def write_topic(
     check_workers(spark)
     check_time_unit(time_unit)
     if spark.conf.get("spark.speculation", "false") == "true":
-        raise SparkBridgeError("spark.speculation runs slow tasks twice, which writes their records twice: turn it off")
+        raise errors.SparkBridgeError(
+            "spark.speculation runs slow tasks twice, which writes their records twice: turn it off"
+        )
     settings = cluster_settings(config)
     admin = ConfluentClients().admin(clients.admin(settings, "streams-spark"))
     found = admin.topics([topic]).get(topic)
     if found is None:
-        raise UnknownPartitionCount(f"topic {topic!r} does not exist: create it before writing to it", topic=topic)
+        raise errors.UnknownPartitionCount(
+            f"topic {topic!r} does not exist: create it before writing to it", topic=topic
+        )
     rows = _rows(df, topic, time_unit)
     plan = WritePlan(
         limited(clients.producer(settings, "streams-spark"), admin, [topic]),
@@ -135,7 +133,7 @@ def _rows(df: DataFrame, topic: str, time_unit: str | None) -> DataFrame:
     types = dict(df.dtypes)
     for name in ("key", "value"):
         if name not in types:
-            raise SparkBridgeError(
+            raise errors.SparkBridgeError(
                 f"there is no column {name!r} to write, only: {', '.join(types)}; select what it is to be, or"
                 f" lit(None).cast('binary').alias({name!r})",
                 topic=topic,
@@ -143,19 +141,21 @@ def _rows(df: DataFrame, topic: str, time_unit: str | None) -> DataFrame:
     columns = [col("key"), col("value")]
     if "timestamp" in types:
         if types["timestamp"] == "timestamp_ntz":
-            raise NaiveTimestampError(
+            raise errors.NaiveTimestampError(
                 "the column timestamp has no time zone: cast it to timestamp in the session's zone, or make it by"
                 " to_utc_timestamp",
                 topic=topic,
             )
         if types["timestamp"] not in ("timestamp", *INTEGERS):
-            raise SparkBridgeError(f"the column timestamp is a time or ms, not {types['timestamp']}", topic=topic)
+            raise errors.SparkBridgeError(
+                f"the column timestamp is a time or ms, not {types['timestamp']}", topic=topic
+            )
         time = col("timestamp")
         ms = unix_millis(time) if types["timestamp"] == "timestamp" else as_ms(time, time_unit)
         columns.append(ms.alias("timestamp"))
     if "headers" in types:
         if types["headers"] != "array<struct<key:string,value:binary>>":
-            raise SparkBridgeError(
+            raise errors.SparkBridgeError(
                 f"the column headers is array<struct<key:string,value:binary>>, not {types['headers']}", topic=topic
             )
         columns.append(col("headers"))
@@ -168,7 +168,7 @@ def _serde_of(df: DataFrame, name: str, serde: SerdeLike[Any] | None, topic: str
     kind, given = dict(df.dtypes)[name], optional_serde(serde, name, "write_topic", topic=topic)
     if given is None:
         if kind not in ("binary", "string", "void"):
-            raise SparkBridgeError(
+            raise errors.SparkBridgeError(
                 f"the column {name} is {kind}: give the serde that writes it, {name}=...", topic=topic
             )
         given = Serdes.STRING if kind == "string" else Serdes.BYTES
@@ -245,7 +245,7 @@ class _PartitionSender:
         times = batch.column("timestamp")
         if (pc.min(times).as_py() or 0) < 0:
             row = pc.index(pc.less(times, 0), True).as_py()
-            raise TimestampRangeError(
+            raise errors.TimestampRangeError(
                 f"{_described(batch, row)} has the time {times[row].as_py()} ms, which is before 1970: it would end"
                 " every application that reads the topic. Leave such rows out, or give them another time (null is now)",
                 topic=self._plan.topic,
@@ -265,7 +265,7 @@ class _PartitionSender:
             chosen = (given,)
         for place in chosen:
             if not 0 <= place < count:
-                raise PartitionMismatchError(
+                raise errors.PartitionMismatchError(
                     f"topic {self._plan.topic!r} has {count} partitions, so none with the number {place}",
                     topic=self._plan.topic,
                     key=key,
@@ -294,7 +294,7 @@ class _PartitionSender:
         if self._failure is not None:
             failure = self._failure
             text = failure.message.replace("; no offset after it was committed", "")
-            kind = AuthorizationError if "allow " in text else SparkBridgeError
+            kind = AuthorizationError if "allow " in text else errors.SparkBridgeError
             raise kind(f"{text}; what the task wrote before is in the topic", **failure.place()) from failure
 
     def finish(self) -> None:

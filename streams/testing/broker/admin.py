@@ -6,15 +6,7 @@ from collections.abc import Collection, Mapping
 
 from processor_api.errors import StreamsError
 from processor_api.task_id import TopicPartition
-from streams.kafka.ports import (
-    GroupHasMembers,
-    GroupInfo,
-    GroupMember,
-    NewTopic,
-    OffsetAndMetadata,
-    TopicInfo,
-    UnknownPartitionError,
-)
+from streams.kafka import ports
 from streams.testing.broker.broker import EmbeddedBroker
 
 
@@ -24,10 +16,10 @@ class EmbeddedAdmin:
     def __init__(self, broker: EmbeddedBroker) -> None:
         self._broker = broker
 
-    def topics(self, names: Collection[str] | None = None) -> dict[str, TopicInfo]:
+    def topics(self, names: Collection[str] | None = None) -> dict[str, ports.TopicInfo]:
         with self._broker.lock:
             return {
-                name: TopicInfo(name, len(topic.partitions))
+                name: ports.TopicInfo(name, len(topic.partitions))
                 for name, topic in self._broker.topics.items()
                 if names is None or name in names
             }
@@ -44,7 +36,7 @@ class EmbeddedAdmin:
             found = ((name, self._broker.topics.get(name)) for name in names)
             return {name: topic.settings() for name, topic in found if topic is not None}
 
-    def create_topics(self, topics: Collection[NewTopic]) -> None:
+    def create_topics(self, topics: Collection[ports.NewTopic]) -> None:
         for topic in topics:
             partitions = None if topic.partitions == -1 else topic.partitions
             self._broker.create_topic(topic.name, partitions, topic.configs)
@@ -83,13 +75,13 @@ class EmbeddedAdmin:
     def group_protocols(self) -> frozenset[str]:
         return frozenset(self._broker.groups.protocols)
 
-    def group_members(self, group: str) -> list[GroupMember]:
+    def group_members(self, group: str) -> list[ports.GroupMember]:
         with self._broker.lock:
             self._broker.expire()
             found = self._broker.groups.group(group)
             if found.streams is not None:
                 return [
-                    GroupMember(
+                    ports.GroupMember(
                         one.client_id,
                         one.member_id,
                         None,
@@ -101,7 +93,7 @@ class EmbeddedAdmin:
                     for one in found.streams.members.values()
                 ]
             return [
-                GroupMember(
+                ports.GroupMember(
                     one.client_id, one.member_id, one.instance, one.owned, has_left=one.has_ended, protocol=one.protocol
                 )
                 for one in found.members.values()
@@ -111,27 +103,33 @@ class EmbeddedAdmin:
         with self._broker.lock:
             return sorted(self._broker.groups.names())
 
-    def describe_group(self, group: str) -> GroupInfo:
+    def describe_group(self, group: str) -> ports.GroupInfo:
         with self._broker.lock:
             members = tuple(self.group_members(group))
             if not members:
                 known = group in self._broker.groups.names()
                 protocol = "classic" if self._broker.groups.group(group).streams is None else "streams"
-                return GroupInfo(group, "empty" if known else "dead", "", (), protocol)
+                return ports.GroupInfo(group, "empty" if known else "dead", "", (), protocol)
             found = self._broker.groups.group(group)
             if found.streams is not None:
-                return GroupInfo(group, "stable" if found.streams.at_rest else "reconciling", "", members, "streams")
+                return ports.GroupInfo(
+                    group, "stable" if found.streams.at_rest else "reconciling", "", members, "streams"
+                )
             if found.protocol == "consumer":
-                return GroupInfo(group, "stable" if found.at_rest else "reconciling", "uniform", members, "consumer")
-            return GroupInfo(group, "stable" if found.at_rest else "preparing_rebalance", "cooperative-sticky", members)
+                return ports.GroupInfo(
+                    group, "stable" if found.at_rest else "reconciling", "uniform", members, "consumer"
+                )
+            return ports.GroupInfo(
+                group, "stable" if found.at_rest else "preparing_rebalance", "cooperative-sticky", members
+            )
 
     def delete_group(self, group: str) -> None:
         with self._broker.lock:
             if self._broker.groups.group(group).has_members:
-                raise GroupHasMembers(f"group {group!r} has members: stop its workers first")
+                raise ports.GroupHasMembers(f"group {group!r} has members: stop its workers first")
             self._broker.groups.delete(group)
 
-    def remove_members(self, group: str, members: Collection[GroupMember]) -> None:
+    def remove_members(self, group: str, members: Collection[ports.GroupMember]) -> None:
         with self._broker.lock:
             found = self._broker.groups.group(group)
             for one in members:
@@ -142,7 +140,7 @@ class EmbeddedAdmin:
                     found.leave(member)
             self._broker.changes.notify()
 
-    def release_instance(self, group: str, member: GroupMember) -> None:
+    def release_instance(self, group: str, member: ports.GroupMember) -> None:
         with self._broker.lock:
             found = self._broker.groups.group(group).members.get(member.member_id)
             if found is not None:
@@ -164,20 +162,20 @@ class EmbeddedAdmin:
             try:
                 return {partition: self._broker.log(partition).end_offset for partition in partitions}
             except StreamsError as error:
-                raise UnknownPartitionError(error.message, **error.place()) from error
+                raise ports.UnknownPartitionError(error.message, **error.place()) from error
 
     def offsets_for_time(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         with self._broker.lock:
             try:
                 logs = {partition: self._broker.log(partition) for partition in times}
             except StreamsError as error:
-                raise UnknownPartitionError(error.message, **error.place()) from error
+                raise ports.UnknownPartitionError(error.message, **error.place()) from error
             found = {name: log.offset_for_time(times[name], False) for name, log in logs.items()}
             return {name: offset for name, offset in found.items() if offset < logs[name].end_offset}
 
     def group_offsets(
         self, group: str, partitions: Collection[TopicPartition]
-    ) -> dict[TopicPartition, OffsetAndMetadata]:
+    ) -> dict[TopicPartition, ports.OffsetAndMetadata]:
         with self._broker.lock:
             offsets = self._broker.groups.group(group).offsets
             return {partition: offsets[partition] for partition in partitions if partition in offsets}

@@ -8,13 +8,7 @@ from typing import Any, TypeVar
 
 from processor_api.errors import ConfigError, RetryableError, StreamsError
 from processor_api.task_id import TopicPartition
-from streams.kafka.ports import (
-    AT_BEGINNING,
-    AT_END,
-    OffsetAndMetadata,
-    RebalanceListener,
-    UnknownPartitionError,
-)
+from streams.kafka import ports
 from streams.testing.broker.broker import EmbeddedBroker
 from streams.testing.broker.groups import Group, GroupIdentity
 from streams.testing.broker.membership import ConsumerMembership
@@ -23,8 +17,9 @@ from streams.testing.broker.partition_log import PartitionLog
 
 T = TypeVar("T")
 
-_RESETS = {"earliest": AT_BEGINNING, "smallest": AT_BEGINNING, "beginning": AT_BEGINNING, "latest": AT_END,
-           "largest": AT_END, "end": AT_END, "none": None, "error": None}  # fmt: skip
+_BEGINNING, _END = ports.AT_BEGINNING, ports.AT_END
+_RESETS = {"earliest": _BEGINNING, "smallest": _BEGINNING, "beginning": _BEGINNING, "latest": _END, "largest": _END,
+           "end": _END, "none": None, "error": None}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -69,7 +64,7 @@ class Fetch:
         self._unknown = False
         """Whether it was reported that the partition does not exist."""
         self.paused = False
-        self.seek(AT_END)
+        self.seek(ports.AT_END)
 
     def seek(self, offset: int) -> None:
         """Reads on from an offset, or from an end of the log as it is now."""
@@ -122,9 +117,9 @@ class Fetch:
 
     def _resolve(self) -> None:
         assert self._log is not None
-        if self.position == AT_BEGINNING:
+        if self.position == ports.AT_BEGINNING:
             self.position = self._log.start_offset
-        elif self.position == AT_END:
+        elif self.position == ports.AT_END:
             self.position = self._log.limit(self._settings.committed)
 
     def _reset(self, log: PartitionLog, count: int) -> list[Any]:
@@ -228,7 +223,7 @@ class EmbeddedConsumer:
 
     # Partitions
 
-    def subscribe(self, topics: Collection[str], listener: RebalanceListener) -> None:
+    def subscribe(self, topics: Collection[str], listener: ports.RebalanceListener) -> None:
         self._check_open()
         if self._membership is None:
             raise StreamsError("subscribe needs the consumer setting group.id")
@@ -312,7 +307,7 @@ class EmbeddedConsumer:
 
     # Offsets of the group
 
-    def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
+    def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, ports.OffsetAndMetadata]:
         """Returns the committed offsets of the group; see the port.
 
         :raises RetryableError: if transactions are still pending after ``default.api.timeout.ms``.
@@ -328,7 +323,7 @@ class EmbeddedConsumer:
                 self._broker.expire()
             return {partition: group.offsets[partition] for partition in partitions if partition in group.offsets}
 
-    def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+    def commit(self, offsets: Mapping[TopicPartition, ports.OffsetAndMetadata]) -> None:
         self._check_open()
         with self._lock:
             group = self._group()
@@ -386,7 +381,7 @@ class EmbeddedConsumer:
             try:
                 return {partition: answer(partition, self._broker.log(partition)) for partition in partitions}
             except StreamsError as error:
-                raise UnknownPartitionError(error.message, **error.place()) from error
+                raise ports.UnknownPartitionError(error.message, **error.place()) from error
 
     def close(self) -> None:
         """Revokes what is owned (the listener is called), leaves the group unless static, and stops reading."""

@@ -23,15 +23,8 @@ from typing import Literal, NamedTuple
 
 from processor_api.errors import TaskMigratedError
 from processor_api.task_id import TopicPartition
+from streams.kafka import streams_group
 from streams.kafka.ports import OffsetAndMetadata
-from streams.kafka.streams_group import (
-    JOIN_EPOCH,
-    GroupOfOtherProtocol,
-    GroupTopic,
-    Heartbeat,
-    HeartbeatAnswer,
-    StaticMembersRefused,
-)
 from streams.testing.streams_groups import StreamsMembers
 
 
@@ -184,22 +177,28 @@ class Group:
         return bool(self.members) or (self.streams is not None and bool(self.streams.members))
 
     def heartbeat(
-        self, beat: Heartbeat, client_id: str, now_s: float, create: Callable[[GroupTopic, int], None]
-    ) -> HeartbeatAnswer:
+        self,
+        beat: streams_group.Heartbeat,
+        client_id: str,
+        now_s: float,
+        create: Callable[[streams_group.GroupTopic, int], None],
+    ) -> streams_group.HeartbeatAnswer:
         """Answers a heartbeat of the streams protocol; the first that joins makes the group one of that protocol.
 
         :raises GroupOfOtherProtocol: if the group has classic members, or is none of the streams protocol.
         """
         if self.members:
-            raise GroupOfOtherProtocol(f"Group {self.name} is not a streams group.")
+            raise streams_group.GroupOfOtherProtocol(f"Group {self.name} is not a streams group.")
         if self.streams is None:
-            if beat.member.epoch != JOIN_EPOCH or beat.joining is None:
-                raise GroupOfOtherProtocol(f"Group {self.name} is not a streams group.")
+            if beat.member.epoch != streams_group.JOIN_EPOCH or beat.joining is None:
+                raise streams_group.GroupOfOtherProtocol(f"Group {self.name} is not a streams group.")
             if beat.member.instance_id is None:
                 topology = beat.joining.topology
                 self.streams = StreamsMembers(topology, self._partition_counts, create, self.standby_replicas)
             else:
-                raise StaticMembersRefused("INVALID_REQUEST (42): Static membership is not yet supported.")
+                raise streams_group.StaticMembersRefused(
+                    "INVALID_REQUEST (42): Static membership is not yet supported."
+                )
         return self.streams.heartbeat(beat, client_id, now_s)
 
     def static_member(self, instance: str | None) -> Member | None:

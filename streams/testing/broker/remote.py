@@ -12,17 +12,9 @@ from typing import Any, NoReturn
 from processor_api.errors import RetryableError
 from processor_api.record import HeaderList
 from processor_api.task_id import TopicPartition
+from streams.kafka import ports
 from streams.kafka.client_statistics import ClientStatistics
 from streams.kafka.headers import UnsendableHeaders, sendable
-from streams.kafka.ports import (
-    GroupInfo,
-    GroupMember,
-    NewTopic,
-    OffsetAndMetadata,
-    OnDelivery,
-    RebalanceListener,
-    TopicInfo,
-)
 from streams.kafka.streams_group import GroupMemberIdentity, GroupSubtopology, Heartbeat, HeartbeatAnswer, TaskLists
 from streams.testing.broker.messages import PARTITION_EOF, as_bytes
 from streams.testing.broker.producer import EmbeddedProducer
@@ -75,7 +67,7 @@ class _Calls:
 
     def __init__(self, address: str | tuple[str, int], key: bytes, threads: Threads, first: tuple[str, Any]) -> None:
         self._lock = threads.lock()
-        self.listener: RebalanceListener | None = None
+        self.listener: ports.RebalanceListener | None = None
         self.reported: Callable[[int, Any, Any], None] = lambda number, error, record: None
         try:
             self._connection = Client(address, authkey=key)
@@ -161,7 +153,7 @@ class RemoteConsumer(_RemoteClient):
     def poll(self, timeout: float) -> Any:
         return self._call("poll", timeout)
 
-    def subscribe(self, topics: Collection[str], listener: RebalanceListener) -> None:
+    def subscribe(self, topics: Collection[str], listener: ports.RebalanceListener) -> None:
         self._call.listener = listener
         self._call("subscribe", list(topics))
 
@@ -195,10 +187,10 @@ class RemoteConsumer(_RemoteClient):
     def high_watermark(self, partition: TopicPartition) -> int | None:
         return self._call("high_watermark", partition)  # type: ignore[no-any-return]
 
-    def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
+    def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, ports.OffsetAndMetadata]:
         return self._call("committed", list(partitions))  # type: ignore[no-any-return]
 
-    def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+    def commit(self, offsets: Mapping[TopicPartition, ports.OffsetAndMetadata]) -> None:
         self._call("commit", dict(offsets))
 
     def beginning_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
@@ -226,7 +218,7 @@ class RemoteProducer(_RemoteClient):
         super().__init__(call)
         call.reported = self._reported
         self._numbers = count()
-        self._callbacks: dict[int, OnDelivery] = {}
+        self._callbacks: dict[int, ports.OnDelivery] = {}
 
     def produce(
         self,
@@ -234,8 +226,8 @@ class RemoteProducer(_RemoteClient):
         value: bytes | str | None = None,
         key: bytes | str | None = None,
         partition: int = -1,
-        callback: OnDelivery | None = None,
-        on_delivery: OnDelivery | None = None,
+        callback: ports.OnDelivery | None = None,
+        on_delivery: ports.OnDelivery | None = None,
         timestamp: int | None = None,
         headers: HeaderList | None = None,
     ) -> None:
@@ -280,7 +272,7 @@ class RemoteProducer(_RemoteClient):
     def begin_transaction(self) -> None:
         self._call("begin_transaction")
 
-    def send_offsets(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group_metadata: Any) -> None:
+    def send_offsets(self, offsets: Mapping[TopicPartition, ports.OffsetAndMetadata], group_metadata: Any) -> None:
         self._call("send_offsets", dict(offsets), group_metadata)
 
     def commit_transaction(self) -> None:
@@ -299,7 +291,7 @@ class RemoteProducer(_RemoteClient):
 class RemoteAdmin(_RemoteClient):
     """Implements `streams.kafka.ports.Admin`."""
 
-    def topics(self, names: Collection[str] | None = None) -> dict[str, TopicInfo]:
+    def topics(self, names: Collection[str] | None = None) -> dict[str, ports.TopicInfo]:
         return self._call("topics", None if names is None else list(names))  # type: ignore[no-any-return]
 
     def topic_ids(self, names: Collection[str]) -> dict[str, str]:
@@ -308,7 +300,7 @@ class RemoteAdmin(_RemoteClient):
     def topic_settings(self, names: Collection[str]) -> dict[str, dict[str, str]]:
         return self._call("topic_settings", list(names))  # type: ignore[no-any-return]
 
-    def create_topics(self, topics: Collection[NewTopic]) -> None:
+    def create_topics(self, topics: Collection[ports.NewTopic]) -> None:
         self._call("create_topics", list(topics))
 
     def add_partitions(self, topic: str, partitions: int) -> None:
@@ -326,19 +318,19 @@ class RemoteAdmin(_RemoteClient):
     def group_protocols(self) -> frozenset[str]:
         return self._call("group_protocols")  # type: ignore[no-any-return]
 
-    def group_members(self, group: str) -> list[GroupMember]:
+    def group_members(self, group: str) -> list[ports.GroupMember]:
         return self._call("group_members", group)  # type: ignore[no-any-return]
 
-    def describe_group(self, group: str) -> GroupInfo:
+    def describe_group(self, group: str) -> ports.GroupInfo:
         return self._call("describe_group", group)  # type: ignore[no-any-return]
 
     def delete_group(self, group: str) -> None:
         self._call("delete_group", group)
 
-    def remove_members(self, group: str, members: Collection[GroupMember]) -> None:
+    def remove_members(self, group: str, members: Collection[ports.GroupMember]) -> None:
         self._call("remove_members", group, list(members))
 
-    def release_instance(self, group: str, member: GroupMember) -> None:
+    def release_instance(self, group: str, member: ports.GroupMember) -> None:
         self._call("release_instance", group, member)
 
     def open_transactions(self) -> list[str]:
@@ -355,7 +347,7 @@ class RemoteAdmin(_RemoteClient):
 
     def group_offsets(
         self, group: str, partitions: Collection[TopicPartition]
-    ) -> dict[TopicPartition, OffsetAndMetadata]:
+    ) -> dict[TopicPartition, ports.OffsetAndMetadata]:
         return self._call("group_offsets", group, list(partitions))  # type: ignore[no-any-return]
 
 
@@ -381,7 +373,7 @@ class RemoteStreamsGroup:
         found: TaskLists | None = self._beat("assigned", member_id, timeout_s)
         return found
 
-    def commit(self, member: GroupMemberIdentity, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+    def commit(self, member: GroupMemberIdentity, offsets: Mapping[TopicPartition, ports.OffsetAndMetadata]) -> None:
         self._call("commit", member, dict(offsets))
 
     def identity(self, member: GroupMemberIdentity) -> Any:

@@ -13,16 +13,8 @@ from typing import Any, TypeVar
 
 from processor_api.errors import RetryableError, StreamsError, TaskMigratedError
 from processor_api.task_id import TopicPartition
+from streams.kafka import ports
 from streams.kafka.client_statistics import ClientStatistics
-from streams.kafka.ports import (
-    ClientUnusable,
-    CommitAgain,
-    GroupMember,
-    NewTopic,
-    OffsetAndMetadata,
-    RebalanceListener,
-    TopicInfo,
-)
 from streams.kafka.streams_group import GroupMemberIdentity, GroupSubtopology, Heartbeat, HeartbeatAnswer, TaskLists
 from streams.testing.broker import EmbeddedBroker, EmbeddedClients
 from streams.testing.broker.clients import EmbeddedStreamsGroup
@@ -184,7 +176,7 @@ class SimulatedConsumer:
         """Returns events that report the state of the network."""
         return [PartitionEvent("", -1, -1, ErrorInfo(name, "simulated")) for name in self._network.take_events()]
 
-    def subscribe(self, topics: Collection[str], listener: RebalanceListener) -> None:
+    def subscribe(self, topics: Collection[str], listener: ports.RebalanceListener) -> None:
         self._network.step("subscribe")
         self._in_group = True
         self._clients.consumers.append(self)
@@ -220,10 +212,10 @@ class SimulatedConsumer:
         self._network.step("position")
         return self.inner.position(partition)
 
-    def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
+    def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, ports.OffsetAndMetadata]:
         return self._network.call("committed", lambda: self.inner.committed(partitions))
 
-    def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+    def commit(self, offsets: Mapping[TopicPartition, ports.OffsetAndMetadata]) -> None:
         network = self._network
         self._check_fence("commit")
         try:
@@ -316,16 +308,16 @@ class SimulatedStreamsGroup:
         self._arrive(timeout_s)
         return found
 
-    def commit(self, member: GroupMemberIdentity, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+    def commit(self, member: GroupMemberIdentity, offsets: Mapping[TopicPartition, ports.OffsetAndMetadata]) -> None:
         network = self._network
         try:
             network.call("commit", lambda: network.note_commit(self, lambda: self.inner.commit(member, offsets)))
-        except (CommitAgain, ClientUnusable):
+        except (ports.CommitAgain, ports.ClientUnusable):
             raise
         except TaskMigratedError:
             raise
         except RetryableError as error:
-            raise ClientUnusable(error.message) from error
+            raise ports.ClientUnusable(error.message) from error
 
     def identity(self, member: GroupMemberIdentity) -> Any:
         return self.inner.identity(member)
@@ -393,7 +385,7 @@ class SimulatedProducer:
         self._network.step("begin_transaction")
         self.inner.begin_transaction()
 
-    def send_offsets(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group_metadata: Any) -> None:
+    def send_offsets(self, offsets: Mapping[TopicPartition, ports.OffsetAndMetadata], group_metadata: Any) -> None:
         network = self._network
         network.note_offsets(self, offsets)
         network.call("send_offsets", lambda: self.inner.send_offsets(offsets, group_metadata))
@@ -432,10 +424,10 @@ class SimulatedAdmin:
     def _ask(self, name: str, ask: Callable[[], R]) -> R:
         return self._network.call(name, ask)
 
-    def topics(self, names: Collection[str] | None = None) -> dict[str, TopicInfo]:
+    def topics(self, names: Collection[str] | None = None) -> dict[str, ports.TopicInfo]:
         return self._ask("topics", lambda: self._inner.topics(names))
 
-    def create_topics(self, topics: Collection[NewTopic]) -> None:
+    def create_topics(self, topics: Collection[ports.NewTopic]) -> None:
         self._ask("create_topics", lambda: self._inner.create_topics(topics))
 
     def add_partitions(self, topic: str, partitions: int) -> None:
@@ -447,7 +439,7 @@ class SimulatedAdmin:
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
         self._ask("delete_records", lambda: self._inner.delete_records(before))
 
-    def group_members(self, group: str) -> list[GroupMember]:
+    def group_members(self, group: str) -> list[ports.GroupMember]:
         return self._ask("group_members", lambda: self._inner.group_members(group))
 
     def close(self) -> None:

@@ -8,39 +8,12 @@ from typing import NoReturn
 from processor_api.clock import Clock
 from processor_api.errors import AuthorizationError, RetryableError, StreamsError
 from processor_api.task_id import TaskId
+from streams.kafka import streams_group
 from streams.kafka.ports import InstanceFenced
-from streams.kafka.streams_group import (
-    GroupOfOtherProtocol,
-    GroupStatus,
-    GroupSubtopology,
-    GroupTopic,
-    Heartbeat,
-    HeartbeatAnswer,
-    MemberFenced,
-    StaticMembersRefused,
-    TaskLists,
-    TopologyRefused,
-)
 from streams.kafka.wire import error_codes
 from streams.kafka.wire.client_settings import ClientSettings
 from streams.kafka.wire.coordinator import Coordinator
-from streams.kafka.wire.streams_groups.messages import (
-    STREAMS_GROUP_DESCRIBE,
-    STREAMS_GROUP_HEARTBEAT,
-    AssignedTasks,
-    CopartitionGroup,
-    DescribedStreamsGroup,
-    DescribedSubtopology,
-    Endpoint,
-    KeyValue,
-    SentSubtopology,
-    SentTopic,
-    SentTopology,
-    StreamsGroupDescribeRequest,
-    StreamsGroupHeartbeatRequest,
-    StreamsGroupHeartbeatResponse,
-    TaskIds,
-)
+from streams.kafka.wire.streams_groups import messages
 
 _SAME = -1
 """The time-out of a rebalance in a heartbeat that does not change it."""
@@ -71,25 +44,29 @@ class StreamsGroupHeartbeats:
         self._group = group
         self._coordinator = Coordinator(settings, group, clock)
 
-    def send(self, beat: Heartbeat, timeout_s: float) -> HeartbeatAnswer:
+    def send(self, beat: streams_group.Heartbeat, timeout_s: float) -> streams_group.HeartbeatAnswer:
         """Sends a heartbeat, once; raises as `streams.kafka.streams_group.StreamsGroupRequests.heartbeat`."""
-        answer = self._coordinator.call_once(STREAMS_GROUP_HEARTBEAT, heartbeat_request(self._group, beat), timeout_s)
+        answer = self._coordinator.call_once(
+            messages.STREAMS_GROUP_HEARTBEAT, heartbeat_request(self._group, beat), timeout_s
+        )
         if answer.error_code != error_codes.NONE:
             _raise(self._group, beat, answer)
         tasks = None
         if answer.active_tasks is not None:
-            tasks = TaskLists(
+            tasks = streams_group.TaskLists(
                 _tasks(answer.active_tasks), _tasks(answer.standby_tasks or ()), _tasks(answer.warmup_tasks or ())
             )
-        return HeartbeatAnswer(
+        return streams_group.HeartbeatAnswer(
             epoch=answer.member_epoch,
             interval_s=answer.heartbeat_interval_ms / 1000,
             tasks=tasks,
-            statuses=tuple((GroupStatus(one.status_code), one.status_detail) for one in answer.status or ()),
+            statuses=tuple(
+                (streams_group.GroupStatus(one.status_code), one.status_detail) for one in answer.status or ()
+            ),
             endpoint_epoch=answer.endpoint_information_epoch,
         )
 
-    def topology(self, timeout_s: float) -> tuple[GroupSubtopology, ...] | None:
+    def topology(self, timeout_s: float) -> tuple[streams_group.GroupSubtopology, ...] | None:
         """Returns the topology that the group has, as `streams.kafka.streams_group.as_described`; ``None`` if it has
         none.
 
@@ -100,7 +77,7 @@ class StreamsGroupHeartbeats:
             return None
         return tuple(sorted(map(_known_subtopology, group.topology.subtopologies), key=lambda part: part.id))
 
-    def assigned(self, member_id: str, timeout_s: float) -> TaskLists | None:
+    def assigned(self, member_id: str, timeout_s: float) -> streams_group.TaskLists | None:
         """Returns the tasks that a member is to own now; ``None`` if the group does not have it.
 
         :raises StreamsError: if the group cannot be described.
@@ -114,13 +91,15 @@ class StreamsGroupHeartbeats:
         self._coordinator.close()
 
 
-def described(coordinator: Coordinator, group: str, timeout_s: float) -> DescribedStreamsGroup | None:
+def described(coordinator: Coordinator, group: str, timeout_s: float) -> messages.DescribedStreamsGroup | None:
     """Describes a group of the streams protocol; ``None`` if there is none of that name.
 
     :raises RetryableError: if there was no answer within the time.
     :raises StreamsError: if the group may not be described, or the brokers do not know such groups.
     """
-    answer = coordinator.call(STREAMS_GROUP_DESCRIBE, StreamsGroupDescribeRequest((group,), False), timeout_s)
+    answer = coordinator.call(
+        messages.STREAMS_GROUP_DESCRIBE, messages.StreamsGroupDescribeRequest((group,), False), timeout_s
+    )
     if answer.error_code == error_codes.GROUP_ID_NOT_FOUND:
         return None
     if answer.error_code != error_codes.NONE or len(answer.groups) != 1:
@@ -131,12 +110,12 @@ def described(coordinator: Coordinator, group: str, timeout_s: float) -> Describ
     return answer.groups[0]
 
 
-def task_lists(found: AssignedTasks) -> TaskLists:
+def task_lists(found: messages.AssignedTasks) -> streams_group.TaskLists:
     """Returns the tasks that a group has for a member."""
-    return TaskLists(_tasks(found.active_tasks), _tasks(found.standby_tasks), _tasks(found.warmup_tasks))
+    return streams_group.TaskLists(_tasks(found.active_tasks), _tasks(found.standby_tasks), _tasks(found.warmup_tasks))
 
 
-def _tasks(found: Iterable[TaskIds]) -> frozenset[TaskId]:
+def _tasks(found: Iterable[messages.TaskIds]) -> frozenset[TaskId]:
     try:
         return frozenset(TaskId(int(one.subtopology_id), number) for one in found for number in one.partitions)
     except ValueError:
@@ -145,18 +124,18 @@ def _tasks(found: Iterable[TaskIds]) -> frozenset[TaskId]:
         ) from None
 
 
-def _ids(tasks: Collection[TaskId]) -> tuple[TaskIds, ...]:
+def _ids(tasks: Collection[TaskId]) -> tuple[messages.TaskIds, ...]:
     by_part: dict[int, list[int]] = {}
     for task in sorted(tasks):
         by_part.setdefault(task.subtopology, []).append(task.partition)
-    return tuple(TaskIds(str(part), tuple(numbers)) for part, numbers in by_part.items())
+    return tuple(messages.TaskIds(str(part), tuple(numbers)) for part, numbers in by_part.items())
 
 
-def heartbeat_request(group: str, beat: Heartbeat) -> StreamsGroupHeartbeatRequest:
+def heartbeat_request(group: str, beat: streams_group.Heartbeat) -> messages.StreamsGroupHeartbeatRequest:
     """Returns the message of a heartbeat."""
     joining, owned = beat.joining, beat.owned
     endpoint = None if joining is None else joining.endpoint
-    return StreamsGroupHeartbeatRequest(
+    return messages.StreamsGroupHeartbeatRequest(
         group_id=group,
         member_id=beat.member.member_id,
         member_epoch=beat.member.epoch,
@@ -164,22 +143,24 @@ def heartbeat_request(group: str, beat: Heartbeat) -> StreamsGroupHeartbeatReque
         instance_id=beat.member.instance_id,
         rack_id=None if joining is None else joining.rack_id,
         rebalance_timeout_ms=_SAME if joining is None else joining.rebalance_timeout_ms,
-        topology=None if joining is None else SentTopology(_TOPOLOGY_EPOCH, tuple(map(_subtopology, joining.topology))),
+        topology=None
+        if joining is None
+        else messages.SentTopology(_TOPOLOGY_EPOCH, tuple(map(_subtopology, joining.topology))),
         active_tasks=None if owned is None else _ids(owned.active),
         standby_tasks=None if owned is None else _ids(owned.standby),
         warmup_tasks=None if owned is None else _ids(owned.warmup),
         process_id=None if joining is None else joining.process_id,
-        user_endpoint=None if endpoint is None else Endpoint(*endpoint),
-        client_tags=None if joining is None else tuple(KeyValue(*tag) for tag in joining.client_tags),
+        user_endpoint=None if endpoint is None else messages.Endpoint(*endpoint),
+        client_tags=None if joining is None else tuple(messages.KeyValue(*tag) for tag in joining.client_tags),
         task_offsets=None,
         task_end_offsets=None,
         shutdown_application=beat.asks_for_shutdown,
     )
 
 
-def _subtopology(part: GroupSubtopology) -> SentSubtopology:
+def _subtopology(part: streams_group.GroupSubtopology) -> messages.SentSubtopology:
     repartition = [one.name for one in part.repartition_sources]
-    return SentSubtopology(
+    return messages.SentSubtopology(
         subtopology_id=str(part.id),
         source_topics=part.sources,
         source_topic_regex=(),
@@ -187,7 +168,7 @@ def _subtopology(part: GroupSubtopology) -> SentSubtopology:
         repartition_sink_topics=part.repartition_sinks,
         repartition_source_topics=tuple(map(_topic, part.repartition_sources)),
         copartition_groups=tuple(
-            CopartitionGroup(
+            messages.CopartitionGroup(
                 tuple(number for number, name in enumerate(part.sources) if name in group),
                 (),
                 tuple(number for number, name in enumerate(repartition) if name in group),
@@ -197,8 +178,8 @@ def _subtopology(part: GroupSubtopology) -> SentSubtopology:
     )
 
 
-def _known_subtopology(part: DescribedSubtopology) -> GroupSubtopology:
-    return GroupSubtopology(
+def _known_subtopology(part: messages.DescribedSubtopology) -> streams_group.GroupSubtopology:
+    return streams_group.GroupSubtopology(
         int(part.subtopology_id) if part.subtopology_id.isdecimal() else -1,
         tuple(sorted(part.source_topics)),
         tuple(sorted(map(_known_topic, part.state_changelog_topics), key=lambda topic: topic.name)),
@@ -207,35 +188,35 @@ def _known_subtopology(part: DescribedSubtopology) -> GroupSubtopology:
     )
 
 
-def _known_topic(topic: SentTopic) -> GroupTopic:
+def _known_topic(topic: messages.SentTopic) -> streams_group.GroupTopic:
     configs = tuple(sorted((one.key, one.value) for one in topic.topic_configs))
-    return GroupTopic(topic.name, configs=configs)
+    return streams_group.GroupTopic(topic.name, configs=configs)
 
 
-def _topic(topic: GroupTopic) -> SentTopic:
-    configs = tuple(KeyValue(*one) for one in topic.configs)
-    return SentTopic(topic.name, topic.partitions, topic.replication_factor, configs)
+def _topic(topic: streams_group.GroupTopic) -> messages.SentTopic:
+    configs = tuple(messages.KeyValue(*one) for one in topic.configs)
+    return messages.SentTopic(topic.name, topic.partitions, topic.replication_factor, configs)
 
 
-def _raise(group: str, beat: Heartbeat, answer: StreamsGroupHeartbeatResponse) -> NoReturn:
+def _raise(group: str, beat: streams_group.Heartbeat, answer: messages.StreamsGroupHeartbeatResponse) -> NoReturn:
     """Raises the error that an answer stands for."""
     code, text = answer.error_code, error_codes.described(answer.error_code, answer.error_message)
     instance_id = beat.member.instance_id
     message = (answer.error_message or "").lower()
     if code in _FENCED:
-        raise MemberFenced(f"this member is not in group {group!r} any more: {text}")
+        raise streams_group.MemberFenced(f"this member is not in group {group!r} any more: {text}")
     if code in _OTHER_PROTOCOL:
-        raise GroupOfOtherProtocol(
+        raise streams_group.GroupOfOtherProtocol(
             f"group {group!r} has members of another protocol: {text}. Stop the workers that run with another"
             " group.protocol; this one joins when they have left"
         )
     if code in _TOPOLOGY or (code == error_codes.INVALID_REQUEST and "topology" in message):
-        raise TopologyRefused(
+        raise streams_group.TopologyRefused(
             f"group {group!r} was made for another topology, which the brokers do not replace: {text}. Stop every"
             " worker, run `streams groups upgrade-topology`, and start again"
         )
     if code == error_codes.INVALID_REQUEST and instance_id is not None and "static" in message:
-        raise StaticMembersRefused(text)
+        raise streams_group.StaticMembersRefused(text)
     if code == error_codes.FENCED_INSTANCE_ID:
         raise InstanceFenced(
             f"another process has joined the group with group.instance.id {instance_id!r}, so this thread ends: give"

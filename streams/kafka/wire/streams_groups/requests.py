@@ -9,15 +9,9 @@ from typing import Any
 from processor_api.clock import Clock
 from processor_api.errors import AuthorizationError, RetryableError, StreamsError, TaskMigratedError
 from processor_api.task_id import TopicPartition
+from streams.kafka import streams_group
 from streams.kafka.client_errors import error_of
 from streams.kafka.ports import ClientUnusable, CommitAgain, OffsetAndMetadata
-from streams.kafka.streams_group import (
-    GroupMemberIdentity,
-    GroupSubtopology,
-    Heartbeat,
-    HeartbeatAnswer,
-    TaskLists,
-)
 from streams.kafka.wire import error_codes
 from streams.kafka.wire.client_settings import ClientSettings
 from streams.kafka.wire.offset_commits import EPOCH_OFFSET_COMMIT, CommittingMember, OffsetCommits
@@ -49,16 +43,18 @@ class WireStreamsGroup:
     def new_member_id(self) -> str:
         return str(uuid.uuid4())
 
-    def topology(self, timeout_s: float) -> tuple[GroupSubtopology, ...] | None:
+    def topology(self, timeout_s: float) -> tuple[streams_group.GroupSubtopology, ...] | None:
         return self._heartbeats.topology(timeout_s)
 
-    def heartbeat(self, beat: Heartbeat, timeout_s: float) -> HeartbeatAnswer:
+    def heartbeat(self, beat: streams_group.Heartbeat, timeout_s: float) -> streams_group.HeartbeatAnswer:
         return self._heartbeats.send(beat, timeout_s)
 
-    def assigned(self, member_id: str, timeout_s: float) -> TaskLists | None:
+    def assigned(self, member_id: str, timeout_s: float) -> streams_group.TaskLists | None:
         return self._heartbeats.assigned(member_id, timeout_s)
 
-    def commit(self, member: GroupMemberIdentity, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+    def commit(
+        self, member: streams_group.GroupMemberIdentity, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    ) -> None:
         by = CommittingMember(member.member_id, member.epoch, member.instance_id)
         try:
             code = self._commits.commit(by, offsets, COMMIT_S)
@@ -82,7 +78,7 @@ class WireStreamsGroup:
             return AuthorizationError(f"{text}; allow READ on its topics")
         return error_of(name, text)
 
-    def identity(self, member: GroupMemberIdentity) -> Any:
+    def identity(self, member: streams_group.GroupMemberIdentity) -> Any:
         return self._metadata(self._group, member.epoch, member.member_id, member.instance_id)
 
     def close_heartbeats(self) -> None:
