@@ -5,29 +5,94 @@ from __future__ import annotations
 import argparse
 import errno
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 from processor_api.errors import StreamsError
 from processor_api.standard_files import hold_standard_files
 from streams.cli import completion, config_show, describe
-from streams.cli.cluster import commands as cluster
 from streams.cli.command_parser import CommandParser
-from streams.cli.dead_letters import commands as dlq
 from streams.cli.demo import command as demo
 from streams.cli.doctor import command as doctor
 from streams.cli.output.failures import give_up_output, report
 from streams.cli.output.logs_options import configure_logs
 from streams.cli.output.terminal import say
-from streams.cli.registry import commands as registry
 from streams.cli.run import command as run
 from streams.cli.shadow import command as shadow
-from streams.cli.spark import commands as spark
-from streams.cli.stored import commands as state
 from streams.cli.top import command as top_view
 from streams.cli.trial import command as trial
 from streams.cli.working_directory import started_in
 from streams.user_exits import as_error, passes
+
+_CLUSTER = {
+    "topics": "show the topics of an application, and create those that are missing",
+    "produce": "write records to a topic of an application",
+    "consume": "print the records of a topic of an application",
+    "groups": "show the members, tasks and lags of an application",
+    "recommend": "say how many workers an application needs",
+    "reset": "have an application process its input again",
+}
+"""The commands on a cluster, each of which is a module with a line of help."""
+
+
+@dataclass(frozen=True)
+class _CommandGroup:
+    """Holds a group of commands, each of which is a module of one package."""
+
+    name: str
+    package: str
+    modules: tuple[str, ...]
+    help: str
+    description: str
+
+    def add_parser(self, commands: Any, *, filled: bool) -> None:
+        """Adds the parser of the group.
+
+        :param filled: with its commands, whose modules take long to load.
+        """
+        group = commands.add_parser(self.name, help=self.help, description=self.description)
+        if filled:
+            subcommands = group.add_subparsers(title="commands", metavar="COMMAND", required=True)
+            for name in self.modules:
+                import_module(f"streams.cli.{self.package}.{name}").add_parser(subcommands)
+
+
+_GROUPS = (
+    _CommandGroup(
+        "dlq",
+        "dead_letters",
+        ("listing", "replay"),
+        "look at the dead letters of an application, and send them again",
+        "Looks at the records that could not be read, processed or written, which the application has sent to the topic"
+        " errors.dead.letter.queue.topic.name, and sends them back to where they came from.",
+    ),
+    _CommandGroup(
+        "state",
+        "stored",
+        ("listing", "dump", "verify", "check", "rebuild", "export", "clone"),
+        "look at the state on disk, or clone it",
+        "Looks at the state on disk without a broker. Only rebuild changes it; the others work while the worker runs,"
+        " and show what was committed. clone works on the topics of the cluster.",
+    ),
+    _CommandGroup(
+        "registry",
+        "registry",
+        ("check",),
+        "check schemas against a schema registry",
+        "Compares the schemas of an application with its schema registry. Nothing is registered.",
+    ),
+    _CommandGroup(
+        "spark",
+        "spark",
+        ("backfill", "export", "handover", "diff"),
+        "run a topology over history in Spark, and hand its tables over to live workers",
+        "Runs a topology over history in Spark, and hands its tables over to live workers. Needs the extra"
+        " streams-for-kafka[spark], and Java where it starts Spark.",
+    ),
+)
+
 
 _closed: set[int] = set()
 """Descriptors of the standard files that were closed when the command was started."""
@@ -107,13 +172,27 @@ def parser(words: Sequence[str] | None = None) -> CommandParser:
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in (run, top_view, trial, describe, config_show, doctor):
         command.add_parser(commands)
-    cluster.add_parser(commands, words)
+    _add_cluster(commands, words)
     shadow.add_parser(commands)
-    for group in (dlq, state, registry, spark):
-        group.add_parser(commands, filled=words is None or not {group.NAME, completion.NAME}.isdisjoint(words))
+    for group in _GROUPS:
+        group.add_parser(commands, filled=_is_named(group.name, words))
     for command in (demo, completion):
         command.add_parser(commands)
     return top
+
+
+def _add_cluster(commands: Any, words: Collection[str] | None) -> None:
+    """Adds the parsers of the commands on a cluster; those that the words cannot name are left empty."""
+    for name, help_text in _CLUSTER.items():
+        if _is_named(name, words):
+            import_module(f"streams.cli.cluster.{name}").add_parser(commands, help_text)
+        else:
+            commands.add_parser(name, help=help_text)
+
+
+def _is_named(name: str, words: Collection[str] | None) -> bool:
+    """Whether the words of a command line may name a command; ``None`` names all."""
+    return words is None or not {name, completion.NAME}.isdisjoint(words)
 
 
 class _Version(argparse.Action):

@@ -8,6 +8,7 @@ from itertools import chain, islice
 import pytest
 
 from processor_api.serde import Serdes
+from processor_api.topology.layout import differences, layout_of
 from streams.testing import TopologyTestDriver
 from tools.chaos.feed import drawn_records, first_records, last_records
 from tools.chaos.results import END_MS, INPUTS, OUTPUTS, Row, wrong_results
@@ -20,6 +21,16 @@ Rows = dict[str, list[Row]]
 def is_counted(row: Row) -> bool:
     """Whether it is no result of the records that only close windows."""
     return row.timestamp < FIRST_MS + END_MS
+
+
+def test_both_versions_have_one_layout(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the second one would have empty stores of its own, and wait until all workers of the first have ended."""
+    settings = {"application.id": "a", "bootstrap.servers": "b:1"}
+    layouts = []
+    for version in ("1", "2"):
+        monkeypatch.setenv("VERSION", version)
+        layouts.append(layout_of(topology().build(settings)))
+    assert [one.text for one in differences(*layouts) if one.loses or not one.side_by_side] == []
 
 
 @pytest.fixture(scope="module")

@@ -51,7 +51,7 @@ def topology() -> StreamsBuilder:
     sessions.count(materialized=Materialized(name="sessions")).to_stream().map(of_window).to("sessions")
 
     around = JoinWindows.of_time_difference_and_grace(JOIN_MS, GRACE)
-    pairs = StreamJoined(name="pairs")
+    pairs = StreamJoined(name="pairs", store_name="pairs")
     events.join(clicks, lambda event, click: f"{event}+{click}", windows=around, joined=pairs).to("joined")
 
     users = builder.table("users", materialized=Materialized(name="users"))
