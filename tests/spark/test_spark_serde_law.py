@@ -62,13 +62,20 @@ def test_what_was_read_is_written_with_the_same_bytes(name: str) -> None:
     serde, again = LAW[name], through_a_column(LAW[name])
     data = [each for value in [*VALUES, *MORE] if value is not None and (each := written(serde, value)) is not None]
     refused = [each for each in data if not is_shown_whole(serde, each)]
-    assert again([None, *(each for each in data if each not in refused)]) == [
-        None, *(each for each in data if each not in refused),
-    ]  # fmt: skip
+    shown = [None, *(each for each in data if each not in refused)]
+    assert list(map(sets_in_order, again(shown))) == list(map(sets_in_order, shown))
     for each in refused:
         with pytest.raises(StreamsError, match=r"cannot be (written|read) by the serde"):
             again([each])
     assert len(refused) < len(data) or name in NOT_WRITTEN
+
+
+def sets_in_order(data: bytes | None) -> bytes | None:
+    """Puts the names of a `Mixed` value in order: they are a set, which has that of its table."""
+    if data is None or not data.startswith(b'{"amount":'):
+        return data
+    found = json.loads(data)
+    return json.dumps({**found, "names": sorted(found["names"])}).encode()
 
 
 NOT_WRITTEN = {
