@@ -6,7 +6,8 @@ whose result was not delivered loses the result, since a row that left a buffer 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -166,6 +167,24 @@ class Frozen(Events):
         return delivered
 
 
+@contextmanager
+def member(directory: Path, frozen_s: float | None = None) -> Iterator[tuple[TaskKit, ManualClock, Group, Committer]]:
+    """A task that counts, at least once, in a group whose session is 45 s.
+
+    :param frozen_s: for how long the process is frozen in its first flush.
+    """
+    kit = TaskKit(counted(), directory, {"statestore.cache.max.bytes": 0}, start=False)
+    clock, group = ManualClock(0), Group()
+    producer = Events(kit.broker) if frozen_s is None else Frozen(kit.broker, clock, frozen_s)
+    kit.collector = RecordCollector(producer, kit.clock)
+    committer = Committer(  # type: ignore[arg-type]
+        kit.collector, group, clock, Pace(clock, None, 300.0), exactly_once=False, session_timeout_s=45
+    )
+    with kit:
+        kit.task.start(kit.collector, {TopicPartition("in", 0): OffsetAndMetadata(0)})
+        yield kit, clock, group, committer
+
+
 @pytest.mark.parametrize("frozen_s", [60, 6])
 @pytest.mark.parametrize(
     "refusal", [TaskMigratedError("another member has the task"), RetryableError("no broker answers")]
@@ -177,15 +196,8 @@ def test_a_member_that_slept_past_its_session_asks_the_group_before_it_logs(
 
     A session that the brokers set can be much shorter than the setting of the client.
     """
-    kit = TaskKit(counted(), tmp_path, {"statestore.cache.max.bytes": 0}, start=False)
-    clock, group = ManualClock(0), Group()
-    producer = Frozen(kit.broker, clock, frozen_s=frozen_s)
-    kit.collector = RecordCollector(producer, kit.clock)
-    committer = Committer(  # type: ignore[arg-type]
-        kit.collector, group, clock, Pace(clock, None, 300.0), exactly_once=False, session_timeout_s=45
-    )
-    with kit:
-        kit.task.start(kit.collector, {TopicPartition("in", 0): OffsetAndMetadata(0)})
+    with member(tmp_path, frozen_s) as (kit, _, group, committer):
+        producer = kit.collector.producer
         kit.pipe("in", b"a", b"v", 1)
         group.refuses = refusal
         with pytest.raises((TaskMigratedError, CommitAgain)):
@@ -200,14 +212,7 @@ def test_a_member_that_slept_past_its_session_asks_the_group_before_it_logs(
 
 def test_what_the_group_is_asked_with_takes_no_offset_back(tmp_path: Path) -> None:
     """The answer to the commit before was lost, so that the member knows less than the group has."""
-    kit = TaskKit(counted(), tmp_path, {"statestore.cache.max.bytes": 0}, start=False)
-    clock, group = ManualClock(0), Group()
-    kit.collector = RecordCollector(Events(kit.broker), kit.clock)
-    committer = Committer(  # type: ignore[arg-type]
-        kit.collector, group, clock, Pace(clock, None, 300.0), exactly_once=False, session_timeout_s=45
-    )
-    with kit:
-        kit.task.start(kit.collector, {TopicPartition("in", 0): OffsetAndMetadata(0)})
+    with member(tmp_path) as (kit, clock, group, committer):
         kit.pipe("in", b"a", b"v", 1)
         group.loses_answer = True
         with pytest.raises(CommitAgain):
@@ -222,14 +227,7 @@ def test_what_the_group_is_asked_with_takes_no_offset_back(tmp_path: Path) -> No
 
 
 def test_a_member_that_has_just_committed_asks_no_group_before_it_logs(tmp_path: Path) -> None:
-    kit = TaskKit(counted(), tmp_path, {"statestore.cache.max.bytes": 0}, start=False)
-    clock, group = ManualClock(0), Group()
-    kit.collector = RecordCollector(Events(kit.broker), kit.clock)
-    committer = Committer(  # type: ignore[arg-type]
-        kit.collector, group, clock, Pace(clock, None, 300.0), exactly_once=False, session_timeout_s=45
-    )
-    with kit:
-        kit.task.start(kit.collector, {TopicPartition("in", 0): OffsetAndMetadata(0)})
+    with member(tmp_path) as (kit, clock, group, committer):
         for commits in (1, 2):
             kit.pipe("in", b"a", b"v", commits)
             clock.advance(4_000)
