@@ -479,7 +479,7 @@ class Clone:
 
     def _read_progress(self, pairs: Collection[CopiedPartition]) -> None:
         """Reads how far an earlier call has copied, of topics that are still the same ones."""
-        found = self._progress.committed([one.source for one in pairs])
+        found = settled_offsets(self._progress, [one.source for one in pairs], self._clock)
         for one in pairs:
             if one.source not in found:
                 continue
