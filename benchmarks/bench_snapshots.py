@@ -1,10 +1,10 @@
 """Starts a worker without state: with the snapshot of a live worker, and by replaying the changelog, on a real broker.
 
     python -m benchmarks snapshots                     a million keys; starts a broker of its own
-    python -m benchmarks.bench_snapshots ADDRESS KEYS ROUNDS
+    python -m benchmarks.bench_snapshots ADDRESS KEYS ROUNDS [disk|memory]
 
-For a store on disk, then for one in memory. At last, for how long a write to an engine in memory waits while its rows
-are written to files.
+For a store on disk, then for one in memory, or for one of them. At last, for how long a write to an engine in memory
+waits while its rows are written to files.
 
 Rows of 150 bytes in one partition, whose changelog is written beforehand. A first worker restores it and writes the
 snapshot. Then workers without state start by turns: the time is from the start until RUNNING, by the clock and by the
@@ -197,13 +197,16 @@ def main(arguments: list[str]) -> int:
         address = arguments[0] if arguments else held.enter_context(Broker()).bootstrap
         keys = int(arguments[1]) if len(arguments) > 1 else 1_000_000
         rounds = int(arguments[2]) if len(arguments) > 2 else 3
-        for name, make in (("disk", Stores.persistent_key_value_store), ("memory", Stores.in_memory_key_value_store)):
+        kinds = {"disk": Stores.persistent_key_value_store, "memory": Stores.in_memory_key_value_store}
+        wanted = arguments[3:] or list(kinds)
+        for name in wanted:
             print(f"a store on {name}" if name == "disk" else "a store in memory", flush=True)
             own = root / name
             own.mkdir()
-            run(address, keys, rounds, own, make)
-        print("an engine in memory", flush=True)
-        waits(keys, root)
+            run(address, keys, rounds, own, kinds[name])
+        if "memory" in wanted:
+            print("an engine in memory", flush=True)
+            waits(keys, root)
     return 0
 
 

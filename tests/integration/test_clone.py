@@ -184,10 +184,7 @@ def test_a_shadow_is_promoted_after_production_was_killed(
         return found[-1]
 
     with topics.reader(counting.output) as reader:
-        worker = counting.start()
-        counting.send()
-        counting.read_round(reader)
-        worker.stop()
+        counting.run_round(reader)
         done = run(
             "-m", "streams", "state", "clone", "word_count:topology", "--application-id", shop, "--as", green, *common
         )
@@ -229,6 +226,15 @@ def as_reader(secured: SecuredListeners) -> list[str]:
     return address + [word for setting in settings for word in ("-c", setting)]
 
 
+def run_for(counting: Counting, *words: str) -> subprocess.CompletedProcess[str]:
+    """Runs a command on the topology of an application."""
+    env = {**os.environ, "PYTHONPATH": f"{ROOT}:{APPS}", "INPUTS": counting.input, "OUTPUT": counting.output}
+    command = [sys.executable, "-m", "streams", *words]
+    return subprocess.run(
+        command, env={**env, "VERSION": "1"}, timeout=180, check=False, capture_output=True, text=True
+    )
+
+
 def wait_allowed(done: Callable[[], subprocess.CompletedProcess[str]], *signs: str) -> None:
     """Runs a command until it says one of the signs: rights take a moment to reach the brokers."""
     said: list[str] = []
@@ -249,19 +255,10 @@ def test_the_rights_that_the_page_names_are_enough_for_a_clone(
     with closing(Workers(tmp_path, secured.bootstrap, unique_name("app"))) as workers:
         counting = Counting(topics, workers)
         with topics.reader(counting.output) as reader:
-            worker = counting.start()
-            counting.send()
-            counting.read_round(reader)
-            worker.stop()
+            counting.run_round(reader)
         shop, new = workers.application, f"new-{workers.application}"
-        command = [sys.executable, "-m", "streams", "state", "clone", "word_count:topology", "--application-id", shop]
-        command += ["--as", new, *as_reader(secured)]
-        env = {**os.environ, "PYTHONPATH": f"{ROOT}:{APPS}", "INPUTS": counting.input, "OUTPUT": counting.output}
-
-        def clone() -> subprocess.CompletedProcess[str]:
-            return subprocess.run(command, env=env, timeout=120, check=False, capture_output=True, text=True)
-
-        refused = clone()
+        clone = ["state", "clone", "word_count:topology", "--application-id", shop, "--as", new, *as_reader(secured)]
+        refused = run_for(counting, *clone)
         assert refused.returncode != 0
         assert "allow" in refused.stderr, refused.stderr
         of_first, of_new, of_input = (Rights(secured, name) for name in (shop, new, counting.input))
@@ -271,7 +268,7 @@ def test_the_rights_that_the_page_names_are_enough_for_a_clone(
         of_new.allow(ResourceType.TOPIC, AclOperation.CREATE, AclOperation.WRITE, AclOperation.READ)
         of_new.allow(ResourceType.GROUP, AclOperation.READ, AclOperation.DELETE)
         of_new.allow(ResourceType.TRANSACTIONAL_ID, AclOperation.WRITE)
-        wait_allowed(clone, "done: start workers", "is a complete clone")
+        wait_allowed(lambda: run_for(counting, *clone), "done: start workers", "is a complete clone")
         assert len(topics.committed(new, counting.input, PARTITIONS)) == PARTITIONS
 
 
@@ -285,29 +282,20 @@ def test_the_rights_that_the_page_names_are_enough_for_a_promotion(
         session = {"consumer_session_timeout_ms": 6000, "consumer_heartbeat_interval_ms": 500}
         counting = Counting(topics, workers, **session, transaction_timeout_ms=10_000)
         shop, green = workers.application, f"new-{workers.application}"
-        env = {**os.environ, "PYTHONPATH": f"{ROOT}:{APPS}", "INPUTS": counting.input, "OUTPUT": counting.output}
-        env["VERSION"] = "1"
-        guarantee = ["-c", "processing.guarantee=exactly_once_v2", "-c", f"state.dir={workers.state_dir}"]
-        guarantee += ["-c", "producer.transaction.timeout.ms=10000"]
-
-        def run(*words: str) -> subprocess.CompletedProcess[str]:
-            command = [sys.executable, "-m", "streams", *words, "--application-id", shop, *guarantee]
-            return subprocess.run(command, env=env, timeout=180, check=False, capture_output=True, text=True)
-
+        common = ["--application-id", shop, "-c", "processing.guarantee=exactly_once_v2"]
+        common += ["-c", f"state.dir={workers.state_dir}", "-c", "producer.transaction.timeout.ms=10000"]
         with topics.reader(counting.output) as reader:
-            worker = counting.start()
-            counting.send()
-            counting.read_round(reader)
-            worker.stop()
-            made = run("state", "clone", "word_count:topology", "--as", green, "--bootstrap-servers", secured.bootstrap)
+            counting.run_round(reader)
+            clone = ["state", "clone", "word_count:topology", "--as", green, "--bootstrap-servers", secured.bootstrap]
+            made = run_for(counting, *clone, *common)
             assert "done: start workers" in made.stdout, made.stderr
             worker = counting.start()
             counting.send()
             reader.until("some words are counted", lambda found: list(found.latest.values()).count("2") > 100)
             worker.kill()
             promote = ["shadow", "word_count:topology", "--against", "word_count:topology", "--id", green, "--promote"]
-            promote += as_reader(secured)
-            refused = run(*promote)
+            promote += [*as_reader(secured), *common]
+            refused = run_for(counting, *promote)
             assert refused.returncode != 0
             assert "allow" in refused.stderr, refused.stderr
             of_shop, of_green = Rights(secured, shop), Rights(secured, green)
@@ -319,9 +307,6 @@ def test_the_rights_that_the_page_names_are_enough_for_a_promotion(
             of_shop.allow(ResourceType.GROUP, AclOperation.DELETE)
             Rights(secured, counting.input).allow(ResourceType.TOPIC, AclOperation.READ)
             Rights(secured, counting.output).allow(ResourceType.TOPIC, AclOperation.WRITE)
-            wait_allowed(lambda: run(*promote), "done: start workers of the new version", "is complete")
-            worker = counting.start()
-            counting.send()
-            counting.read_round(reader)
-            worker.stop()
+            wait_allowed(lambda: run_for(counting, *promote), "done: start workers of the new version", "is complete")
+            counting.run_round(reader)
             counting.check(reader)

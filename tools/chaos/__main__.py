@@ -26,10 +26,9 @@ from confluent_kafka import OFFSET_END, Consumer, KafkaException, Producer, Topi
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from tools.chaos.cluster import Cluster
+from tools.chaos.cluster import SESSION_S, Cluster
 
 PARTITIONS = 6
-SESSION_S = 10.0
 SOON_S = 5.0
 ANSWER_S = 30.0
 """So long answers that were swallowed are waited for (``request.timeout.ms``)."""

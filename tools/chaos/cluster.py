@@ -16,8 +16,10 @@ from tools.kafka.broker import HOST, PROPERTIES, free_ports, is_live
 from tools.kafka.jars import libs
 from tools.maven import java
 
-__all__ = ["Cluster", "Node", "Proxy"]
+__all__ = ["SESSION_S", "Cluster", "Node", "Proxy"]
 
+SESSION_S = 10.0
+"""The session of the members of groups."""
 START_S = 180.0
 BLOCK = 1 << 16
 
@@ -141,7 +143,7 @@ class Cluster:
         inner, outer, controllers = ports[:3], ports[3:6], ports[6:]
         voters = ",".join(f"{n + 1}@{HOST}:{port}" for n, port in enumerate(controllers))
         self.proxies = [Proxy(out, to) for out, to in zip(outer, inner, strict=True)]
-        inside = free_ports(3)
+        inside, session_ms = free_ports(3), str(int(SESSION_S * 1000))
         self.nodes = []
         for n in range(3):
             properties = PROPERTIES | {
@@ -156,10 +158,10 @@ class Cluster:
                 "offsets.topic.replication.factor": "3",
                 "transaction.state.log.replication.factor": "3",
                 "min.insync.replicas": "1",
-                # Members of these groups have no session of their own; the classic ones of the bench have 10 s too.
-                "group.consumer.session.timeout.ms": "10000",
-                "group.streams.min.session.timeout.ms": "10000",
-                "group.streams.session.timeout.ms": "10000",
+                # Classic members bring their session along; these groups have that of the brokers.
+                "group.consumer.session.timeout.ms": session_ms,
+                "group.streams.min.session.timeout.ms": session_ms,
+                "group.streams.session.timeout.ms": session_ms,
             }
             self.nodes.append(Node(n + 1, folder / f"node-{n + 1}", inner[n], properties))
         self.bootstrap = ",".join(f"{HOST}:{port}" for port in outer)

@@ -25,12 +25,11 @@ from pathlib import Path
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from tools.chaos.cluster import Cluster
+from tools.chaos.cluster import SESSION_S, Cluster
 from tools.chaos.feed import PATIENCE_S, Feed, read_topics
 from tools.chaos.results import INPUTS, OUTPUTS, Problems, wrong_results
 
 PARTITIONS = 4
-SESSION_S = 10.0
 SHOWN = 5
 APPLICATION = "chaos"
 WRONG_USE = 2

@@ -20,15 +20,11 @@ from streams.cli.output.terminal import counted, json_text, say, table
 from streams.cli.settings_options import add_settings_options
 from streams.cli.topology_function import APP_HELP
 from streams.kafka.topics import application, internal
-from streams.kafka.topics.application import ApplicationTopic, application_topics
-from streams.kafka.topics.internal import topic_prefix
 from streams.kafka.topics.readers import matching_topics
 
 if TYPE_CHECKING:
     from streams.config import StreamsConfig
     from streams.kafka.ports import Admin, KafkaClients, NewTopic, TopicInfo
-if TYPE_CHECKING:
-    from streams.kafka.ports import TopicInfo
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,7 +201,9 @@ def create_missing(
 
     existing = {name: info.partitions for name, info in admin.topics().items()}
     absent = [
-        one for one in application_topics(topology, settings, existing) if one.is_external and one.name not in existing
+        one
+        for one in application.application_topics(topology, settings, existing)
+        if one.is_external and one.name not in existing
     ]
     counts = _counts(topology, settings, existing, [one.name for one in absent], partitions)
     restored = restored_from(topology)
@@ -257,7 +255,7 @@ def _counts(
     partitions: int | None,
 ) -> dict[str, int]:
     """Returns the number of partitions of each topic to create; groups that share a topic are one."""
-    prefix = topic_prefix(settings)
+    prefix = internal.topic_prefix(settings)
     fixed = {f"{prefix}-{name}": topic.partitions for name, topic in topology.repartition_topics.items()}
     counts = dict.fromkeys(names, BROKERS_DEFAULT if partitions is None else partitions)
     for group in _joined(copartitioned(topology, settings, existing)):
@@ -378,7 +376,9 @@ def found_topics(target: Target, admin: Admin) -> FoundTopics:
     """Asks the cluster for the topics of an application."""
     topology = target.known_topology()
     existing = admin.topics()
-    own = application_topics(topology, target.settings, {name: info.partitions for name, info in existing.items()})
+    own = application.application_topics(
+        topology, target.settings, {name: info.partitions for name, info in existing.items()}
+    )
     configs = admin.topic_settings([one.name for one in own if one.name in existing])
     policies = {name: settings["cleanup.policy"] for name, settings in configs.items() if "cleanup.policy" in settings}
     return find_topics(topology, target.settings, existing, policies)
@@ -398,7 +398,7 @@ def _words(target: Target, found: FoundTopics) -> list[str]:
     return lines
 
 
-def _row(one: ApplicationTopic, found: FoundTopics) -> tuple[str, ...]:
+def _row(one: application.ApplicationTopic, found: FoundTopics) -> tuple[str, ...]:
     info = found.existing.get(one.name)
     expected = "" if one.expected is None else str(one.expected)
     replicas = "" if info is None or info.replication_factor is None else str(info.replication_factor)

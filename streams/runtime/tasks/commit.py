@@ -247,11 +247,7 @@ class Committer:
         now = self._clock.monotonic()
         if now < self._renew_at:
             return
-        known = {
-            name: one
-            for task in tasks
-            for name, one in {**task.inputs.known_offsets, **task.inputs.sent_offsets}.items()
-        }
+        known = {name: one for task in tasks for name, one in task.inputs.latest_offsets.items()}
         if known:
             self._renew_at = now + RENEW_RETRY_S
             try:
@@ -269,5 +265,5 @@ def _unchanged(tasks: Collection[Task]) -> Mapping[TopicPartition, OffsetAndMeta
     """Returns offsets that one of the tasks knows already, for a commit that changes none."""
     for task in tasks:
         if task.inputs.known_offsets:
-            return {**task.inputs.known_offsets, **task.inputs.sent_offsets}
+            return task.inputs.latest_offsets
     raise InternalError("a task without any input is to be committed")

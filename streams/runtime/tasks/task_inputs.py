@@ -80,6 +80,11 @@ class TaskInputs:
         self.only = BatchLoop(queues[0], environment) if len(queues) == 1 else None
         self.merge = self.merge_of(self.queues.values())
 
+    @property
+    def latest_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """The offsets for a commit that changes none: while the last answer is not known, those that were sent."""
+        return {**self.known_offsets, **self.sent_offsets}
+
     def clear(self) -> None:
         """Forgets what is buffered and what is committed."""
         self.queues.clear()

@@ -189,25 +189,23 @@ class TaskManager:
         if not opened:
             return
         running = self._tasks.all_running()
-        uncommitted = self._committer.in_transaction and any(task.commit_needed for task in running)
-        broken = "were lost" if lost and uncommitted else ""
+        left_open = lost and self._committer.in_transaction and any(task.commit_needed for task in running)
         try:
             if not lost:
                 self._committer.commit(running)
         except (CommitAgain, DiskFullError) as error:
             text = "no commit, or none on disk; the next owner of the tasks restores or processes again what is missing"
             log.warning(text, extra={"error": str(error)})
-            if self._committer.in_transaction and any(task.commit_needed for task in opened):
-                # With the next commit of the others it would commit results of tasks whose offsets it does not have.
-                broken = "went away before a commit, since the disk is full,"
+            # With the next commit of the others it would commit results of tasks whose offsets it does not have.
+            left_open = self._committer.in_transaction and any(task.commit_needed for task in opened)
         finally:
             for task in opened:
                 if self.standbys.keeps(task):
                     self._keep(task)
                 else:
                     self._close(task, dirty=True)
-        if broken:
-            raise TaskMigratedError(f"tasks {broken} in the middle of a transaction: it is rolled back")
+        if left_open:
+            raise TaskMigratedError("tasks were lost in the middle of a transaction: it is rolled back")
 
     def _keep(self, task: Task) -> None:
         """Takes a task back to its last commit, and makes it a standby."""

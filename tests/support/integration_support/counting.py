@@ -52,6 +52,13 @@ class Counting:
         self.rounds += first == 0
         self._topics.send(self.input, ((None, f"word-{number}") for number in range(first, last)), PARTITIONS)
 
+    def run_round(self, reader: Reader) -> None:
+        """Has a worker count one more round, which is stopped then."""
+        worker = self.start()
+        self.send()
+        self.read_round(reader)
+        worker.stop()
+
     def read_round(self, reader: Reader, deadline_s: float = DEADLINE_S) -> None:
         """Until the last counts of all words are those of the rounds sent."""
         due = {f"word-{number}": str(self.rounds) for number in range(WORDS)}
