@@ -21,6 +21,15 @@ from streams.kafka.wire.api import Api
 from streams.kafka.wire.client_settings import ClientSettings
 from streams.kafka.wire.codec import Int8, Int16, Int32
 from streams.kafka.wire.connection import Connections, Deadline
+from streams.kafka.wire.consumer_groups import (
+    CONSUMER_GROUP_DESCRIBE,
+    CONSUMER_GROUP_HEARTBEAT,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupHeartbeatRequest,
+    DescribedConsumer,
+    PartitionsOfId,
+)
+from streams.kafka.wire.coordinator import Coordinator
 from tools.kafka.broker import Broker
 from waiting import wait_until
 
@@ -171,6 +180,76 @@ def test_a_worker_that_is_suspended_past_its_session_is_fenced_and_comes_back(
             counting.read_round(reader)
             first.stop()
             second.stop()
+            counting.check(reader)
+    finally:
+        workers.close()
+
+
+class Heartbeats:
+    """Sends heartbeats for members whose own ones are held up, as a network does that loses answers."""
+
+    def __init__(self, topics: Topics, workers: Workers) -> None:
+        self._settings, self._group = ClientSettings.of({"bootstrap.servers": topics.bootstrap}), workers.application
+
+    def member(self) -> DescribedConsumer:
+        with Coordinator(self._settings, self._group) as coordinator:
+            request = ConsumerGroupDescribeRequest((self._group,), False)
+            (member,) = coordinator.call(CONSUMER_GROUP_DESCRIBE, request, 30.0).groups[0].members
+        found: DescribedConsumer = member
+        return found
+
+    def send(
+        self,
+        member_id: str,
+        epoch: int,
+        topic: str | None = None,
+        instance: str | None = None,
+        owned: tuple[PartitionsOfId, ...] = (),
+    ) -> int:
+        """Returns the epoch of the member behind it."""
+        names, timeout_ms = (None, -1) if topic is None else ((topic,), 60_000)
+        request = ConsumerGroupHeartbeatRequest(
+            self._group, member_id, epoch, instance, None, timeout_ms, names, None, owned
+        )
+        with Coordinator(self._settings, self._group) as coordinator:
+            answer = coordinator.call(CONSUMER_GROUP_HEARTBEAT, request, 30.0)
+        assert (answer.error_code, answer.error_message) == (0, None)
+        return int(answer.member_epoch)
+
+    def move_on(self, member: DescribedConsumer, passing: str, topic: str) -> None:
+        """Has the group go on by two epochs, and the member with it, that hears nothing of them."""
+        owned = tuple(PartitionsOfId(one.topic_id, one.partitions) for one in member.assignment.topic_partitions)
+
+        def has_gone_on(epoch: int) -> bool:
+            return self.send(member.member_id, epoch, instance=member.instance_id, owned=owned) == epoch + 1
+
+        self.send(passing, 0, topic)
+        wait_until("it has the next epoch", lambda: has_gone_on(member.member_epoch))
+        self.send(passing, -1)
+        wait_until("it has the one after that", lambda: has_gone_on(member.member_epoch + 1))
+
+
+def test_a_member_whose_epoch_is_behind_takes_its_place_again(
+    start_broker: Callable[..., Broker], tmp_path: Path, unique_name: Callable[[str], str]
+) -> None:
+    """Answers to its heartbeats were lost, as when their coordinator froze. The brokers refuse the epoch that it has,
+    and then the instance id, which they still have for this member (4.3.1); it is no other process."""
+    broker = start_broker(LONG_SESSIONS)
+    topics, workers = Topics(broker.bootstrap, unique_name), Workers(tmp_path, broker.bootstrap, unique_name("app"))
+    try:
+        counting = Counting(topics, workers, group_protocol="consumer")
+        counting.send()
+        worker = counting.start(state_dir=tmp_path / "one").wait_running()
+        with topics.reader(counting.output) as reader:
+            counting.read_round(reader)
+            os.kill(worker.pid, signal.SIGSTOP)
+            heartbeats = Heartbeats(topics, workers)
+            heartbeats.move_on(heartbeats.member(), "passing", counting.output)
+            os.kill(worker.pid, signal.SIGCONT)
+            counting.send()
+            worker.wait_for("takes the place of its former member in the group")
+            counting.read_round(reader)
+            worker.stop()
             counting.check(reader)
     finally:
         workers.close()

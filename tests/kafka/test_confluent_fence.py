@@ -128,7 +128,16 @@ def test_each_reason_that_ends_a_member_is_an_error_of_its_own(
 def test_an_instance_id_that_another_has_now_ends_a_member_that_had_a_place(newer: ConfluentConsumer) -> None:
     newer._place._member = str(newer.member_id()).encode()
     with pytest.raises(InstanceFenced):
+        newer._place.check(newer._client, Report("FENCED_INSTANCE_ID"))
+
+
+def test_an_instance_id_that_the_group_has_for_the_member_itself_is_no_end(newer: ConfluentConsumer) -> None:
+    """A coordinator that froze had sent the next epochs in answers that were lost: all workers of an application
+    ended, though no other process was there. Who has the instance id is seen before the thread joins again."""
+    newer._place._member = str(newer.member_id()).encode()
+    with pytest.raises(TaskMigratedError, match="the group still has the") as caught:
         newer._place.check(newer._client, Report("UNRELEASED_INSTANCE_ID"))
+    assert not isinstance(caught.value, InstanceFenced)
 
 
 def test_a_member_has_one_id_from_the_start_to_its_end(newer: ConfluentConsumer, consumer: ConfluentConsumer) -> None:

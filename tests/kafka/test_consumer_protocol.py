@@ -230,6 +230,21 @@ def test_a_member_whose_place_nobody_took_joins_again(clients: EmbeddedClients) 
     assert listener.calls == [("assigned", {0, 1}), ("lost", {0, 1}), ("assigned", {0, 1})]
 
 
+def test_a_member_whose_epoch_is_behind_is_refused_until_its_place_is_taken_over(clients: EmbeddedClients) -> None:
+    """Answers to it were lost. Its instance id is still its own, so that it is not let in by its own id (4.3.1)."""
+    one, listener = join(clients, "one")
+    one.poll(0)
+    assert one.fall_behind()
+    with pytest.raises(CommitAgain):
+        one.commit(OFFSETS)
+    for _ in range(2):
+        with pytest.raises(TaskMigratedError, match="UNRELEASED_INSTANCE_ID"):
+            one.poll(0)
+    GroupEntry(clients.admin({}), ManualClock(), "one", {one.member_id()}).wait(GROUP, SYSTEM_THREADS.event())
+    one.poll(0)
+    assert listener.calls == [("assigned", {0, 1}), ("lost", {0, 1}), ("assigned", {0, 1})]
+
+
 def test_a_member_joins_no_classic_group_and_a_classic_one_joins_its_group(clients: EmbeddedClients) -> None:
     classic, _ = join(clients, "one", "classic")
     classic.poll(0)

@@ -155,10 +155,10 @@ def session_ended() -> TaskMigratedError:
 
 def instance_held() -> TaskMigratedError:
     """Returns the error of a consumer of the consumer protocol (KIP-848) that could not join, since the group still has
-    its instance id for a member that has not said that it ends."""
+    its instance id for a member that has not said that it ends. That may be the consumer itself."""
     return TaskMigratedError(
-        "the group still has the group.instance.id of this thread for a former member: it is taken over, or free when"
-        " the session of that one has ended"
+        "the group still has the group.instance.id of this thread for a member: if that was this thread it is taken"
+        " over, or free when its session has ended"
     )
 
 

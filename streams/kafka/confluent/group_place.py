@@ -216,10 +216,11 @@ class GroupPlace:
         :param name: ``None`` if it is not known: in a classic group there is only that of a fence.
         :param text: the client's report.
         """
-        if name == "UNRELEASED_INSTANCE_ID" and self._member is None:
+        # Whose the instance id is now says the description of the group, which the thread reads before it joins again.
+        # It may be this very member: one whose epoch is refused joins again by its own id, which brokers refuse too.
+        if name == "UNRELEASED_INSTANCE_ID":
             return errors.instance_held
-        is_fence = name in ("FENCED_INSTANCE_ID", "UNRELEASED_INSTANCE_ID")
-        if is_fence or (name is None and self._is_classic):
+        if name == "FENCED_INSTANCE_ID" or (name is None and self._is_classic):
             return self.reason_of_fence(client, self._member)
         return errors.classic_members if name == "GROUP_ID_NOT_FOUND" else partial(errors.fatal_error, name, text)
 

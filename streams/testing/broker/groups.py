@@ -6,9 +6,10 @@ owns beyond its target, then to take what is in its target and no other member o
 starts the next round, in which others find it free; so a partition is never owned twice.
 
 Members may speak the consumer protocol (KIP-848): each then has an epoch of its own, which is the generation that it
-has reached, and its instance id is its own until it has said that it ends, or its session is over. Such a member joins
-no group of classic members, since real brokers refuse it where those have assigned by `cooperative-sticky`; a classic
-one may join such a group.
+has reached, and its instance id is its own until it has said that it ends, or its session is over; a static member
+whose epoch is refused is not let in again by its own id before that (4.3.1). Such a member joins no group of classic
+members, since real brokers refuse it where those have assigned by `cooperative-sticky`; a classic one may join such a
+group.
 
 Simplifications: no member waits for another, so a round is over for each member when it has polled (Kafka holds all
 members until the last has joined); sessions are kept alive by the member's calls alone, there is no heartbeat thread.
@@ -120,6 +121,7 @@ class Member:
         "generation",
         "has_ended",
         "instance",
+        "is_behind",
         "last_seen_s",
         "member_id",
         "owned",
@@ -145,6 +147,9 @@ class Member:
         self.protocol = protocol
         self.has_ended = False
         """Whether a static member of the consumer protocol has said that it ends: its instance id may join again."""
+        self.is_behind = False
+        """Whether the group has given it epochs in answers that were lost: a member of the consumer protocol is refused
+        then, and joins again by its own id."""
         self.topics = frozenset(topics)
         self.session_timeout_s = session_timeout_s
         self.last_seen_s = 0.0
@@ -289,7 +294,7 @@ class Group:
             return self.streams.refusal(identity.member, identity.generation, partitions)
         member = self.members.get(identity.member)
         if member is not None and member.protocol == "consumer":
-            is_current = identity.generation == member.generation and not member.has_ended
+            is_current = identity.generation == member.generation and not (member.has_ended or member.is_behind)
             return None if is_current else "STALE_MEMBER_EPOCH"
         holder = self.static_member(identity.instance)
         if holder is not None and holder.member_id != identity.member and holder.protocol == "classic":

@@ -123,6 +123,15 @@ class ConsumerMembership:
             self._group.leave(self._member)
             self._broker.changes.notify()
 
+    def fall_behind(self) -> bool:
+        """Loses epochs that the group has given to this member; returns whether that means anything to it. The caller
+        holds the lock."""
+        member = self._member
+        if member is None or self._protocol == "classic" or self._instance is None:
+            return False
+        member.is_behind = True
+        return True
+
     def heartbeat(self) -> None:
         """Extends the session, if it has not ended; the caller holds the lock."""
         member = self._member
@@ -130,7 +139,7 @@ class ConsumerMembership:
             member.last_seen_s = self._broker.clock.monotonic()
 
     def _is_member(self, member: Member) -> bool:
-        return self._group.members.get(member.member_id) is member and not member.has_ended
+        return self._group.members.get(member.member_id) is member and not (member.has_ended or member.is_behind)
 
     def _is_replaced(self, member: Member) -> bool:
         """Whether another member has the instance id of one that is no member any more."""

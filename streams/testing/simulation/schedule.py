@@ -24,7 +24,7 @@ KINDS = {
     "event": "gives consumers an error, after which they go on or are replaced",
     "fence": "makes another producer take the transactional ids of the worker",
     "expire": "ends open transactions of the worker by their timeout",
-    "evict": "removes the worker's members from the group",
+    "evict": "removes the worker's members from the group, or has static ones of the consumer protocol miss epochs",
     "clock": "sets the wall clock to another time",
     "leap": "lets hours pass in which nothing happens",
     "slow": "makes the user's code slow for the next record",
