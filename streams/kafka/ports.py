@@ -54,6 +54,23 @@ class UnknownPartitionError(RetryableError):
     """The cluster does not know the partition: its topic was deleted, or is so new that not all brokers know it yet."""
 
 
+class PartlyCommitted(RetryableError):
+    """A commit left out the offsets of partitions that do not exist; all others are committed.
+
+    Brokers look for the topics first: if none of them exists, they have not looked at the member.
+    """
+
+    def __init__(self, message: str, partitions: Collection[TopicPartition] = (), **place: Any) -> None:
+        super().__init__(message, **place)
+        self.partitions = frozenset(partitions)
+
+    @classmethod
+    def without(cls, partitions: Collection[TopicPartition]) -> PartlyCommitted:
+        """Returns the error for these partitions."""
+        names = ", ".join(sorted(map(str, partitions)))
+        return cls(f"cannot commit offsets: these partitions do not exist: {names}", partitions)
+
+
 class NotDelivered(TransactionAborted):
     """A record was not delivered in time and is lost to the producer, or its topic does not exist: its task goes back
     to the last commit and processes again what was read since (semantics 114, 165).
@@ -210,6 +227,7 @@ class Consumer(Protocol):
         """Commits and waits.
 
         :raises CommitAgain: a rebalance is in progress.
+        :raises PartlyCommitted: partitions do not exist; the offsets of all others are committed.
         :raises TaskMigratedError: this member is not in the group any more.
         """
         ...

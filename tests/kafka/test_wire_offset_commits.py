@@ -7,7 +7,7 @@ import pytest
 from processor_api.clock import ManualClock
 from processor_api.errors import ConfigError, RetryableError
 from processor_api.task_id import TopicPartition
-from streams.kafka.ports import OffsetAndMetadata
+from streams.kafka.ports import OffsetAndMetadata, PartlyCommitted
 from streams.kafka.wire.messages import FIND_COORDINATOR
 from streams.kafka.wire.offset_commits import (
     OFFSET_COMMIT,
@@ -53,6 +53,17 @@ def test_a_commit_has_the_member_and_each_offset_with_its_text() -> None:
         CommittedTopic("a", (CommittedPartition(0, 7, -1, "\0"), CommittedPartition(2, 9, -1, "more\0"))),
         CommittedTopic("b", (CommittedPartition(1, 8, -1, "text\0"),)),
     )
+
+
+def test_partitions_that_do_not_exist_are_named_unless_more_is_wrong() -> None:
+    """The others are committed; another error is that of all."""
+    for codes in ((0, 3, 3), (3, 0, 0)):
+        answers = {FIND_COORDINATOR: here, OFFSET_COMMIT: answer(*codes)}
+        with FakeBroker(answers) as broker, pytest.raises(PartlyCommitted, match="do not exist: a-") as caught:
+            commit(broker)
+        assert caught.value.partitions == {TopicPartition("a", number) for number, code in enumerate(codes) if code}
+    with FakeBroker({FIND_COORDINATOR: here, OFFSET_COMMIT: answer(0, 12, 3)}) as broker:
+        assert commit(broker) == 12
 
 
 def test_the_connection_is_kept_for_the_next_commit() -> None:

@@ -191,6 +191,7 @@ def test_a_topic_of_a_pattern_that_is_gone_again_at_once_ends_nothing() -> None:
             140000034,
             "copies-of-count",
         ),  # the simulation took the copy of a thread in the user's code for one that is done
+        (180006530, "pattern-in-streams-group"),  # the group was asked with the offset of a topic that was deleted
         (1093, "sliding"),  # a full cache that could not be logged tried to make room until the stack was full
     ],
 )
@@ -250,3 +251,17 @@ def test_tasks_that_go_away_while_the_disk_is_full_leave_nothing_in_the_transact
     full = Action("full disk", at=500 + 10 * seed, worker=seed % 2, seconds=15.0)
     thread = Action("add thread", at=540 + 10 * seed, worker=seed % 2)
     assert fails(application, seed, [full, thread], shape(wraps=False), **NO_ROOM) == ""
+
+
+@pytest.mark.parametrize(
+    ("application", "seed"),
+    [*(("pattern", seed) for seed in (34, 35, 38)), *(("pattern-in-streams-group", seed) for seed in (34, 36, 38))],
+)
+def test_the_group_is_asked_without_the_offsets_of_deleted_topics(application: str, seed: int) -> None:
+    """At least once a worker asks before it logs whether it has its place, with offsets that the group has. Brokers
+    refuse those of a topic that was deleted, and the worker committed nothing any more."""
+    made = Action("topic", at=250 + 7 * seed, worker=0)
+    deleted = Action("topic", at=500 + 11 * seed, worker=0)
+    again = Action("fault", at=900, worker=seed % 2, call="commit", detail="_DESTROY", seconds=2.0)
+    settings = {"processing.guarantee": "at_least_once"}
+    assert fails(application, seed, [made, deleted, again], shape(wraps=False), **settings) == ""

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
 from processor_api.errors import RetryableError, StreamsError
@@ -18,7 +18,7 @@ from streams.kafka.confluent.direct_offsets import TIMEOUT_S, DirectOffsets, Gro
 from streams.kafka.confluent.errors import caught, kafka_error, raise_first
 from streams.kafka.confluent.outage import ClientOutage, ClusterOutage
 from streams.kafka.offset_metadata import TopicPartitionMetadata
-from streams.kafka.ports import ClientUnusable, OffsetAndMetadata
+from streams.kafka.ports import ClientUnusable, OffsetAndMetadata, PartlyCommitted
 from streams.kafka.timed_executor import CallTimedOutError, TimedExecutor
 from streams.kafka.wire.offset_texts import offset_texts
 
@@ -143,6 +143,7 @@ class GroupOffsets:
         :param is_calling_back: whether the client is in a callback. It takes no calls of other threads then, and its
             brokers have just answered, so the call is made by this thread.
         :raises KafkaException: if the coordinator or the client refuses it.
+        :raises PartlyCommitted: if partitions do not exist.
         :raises ClientUnusable: if the client was given up.
         :raises RetryableError: if there is no answer in a callback.
         """
@@ -150,7 +151,7 @@ class GroupOffsets:
         def call() -> None:
             if not self.direct.commit(metadata, offsets):
                 wanted = [ClientPartition(*name, one.offset, one.metadata) for name, one in offsets.items()]
-                raise_first(caught(client.commit, offsets=wanted, asynchronous=False))
+                commit_by_client(client, wanted)
 
         if is_calling_back:
             call()
@@ -167,6 +168,8 @@ class GroupOffsets:
                 f"the coordinator of group {self._settings.get('group.id')!r} did not answer within {limit_s:.0f} s;"
                 " a new client finds out what is committed"
             ) from None
+        except PartlyCommitted:
+            raise
         except RetryableError as error:
             self._give_up()
             raise ClientUnusable(error.message, **error.place()) from error
@@ -181,6 +184,24 @@ class GroupOffsets:
     def _give_up(self) -> None:
         self.is_given_up = True
         self.executor.close()
+
+
+def commit_by_client(client: Any, offsets: list[ClientPartition]) -> None:
+    """Commits offsets with librdkafka's client.
+
+    :raises KafkaException: if the coordinator or the client refuses it.
+    :raises PartlyCommitted: if partitions do not exist, and nothing else is wrong.
+    """
+    try:
+        found = caught(client.commit, offsets=offsets, asynchronous=False)
+    except KafkaException as error:  # it is that of all of them
+        if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            raise PartlyCommitted.without([TopicPartition(one.topic, one.partition) for one in offsets]) from error
+        raise
+    refused = [one for one in found or () if one.error is not None]
+    if refused and all(one.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART for one in refused):
+        raise PartlyCommitted.without([TopicPartition(one.topic, one.partition) for one in refused])
+    raise_first(found)
 
 
 class GroupReader:

@@ -93,8 +93,8 @@ class Membership(Protocol):
         ...
 
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Commits offsets without a transaction. Raises `TaskMigratedError` (abandon) or `CommitAgain` (after the next
-        poll)."""
+        """Commits offsets without a transaction. Raises `TaskMigratedError` (abandon), `CommitAgain` (after the next
+        poll) or `PartlyCommitted` (some partitions do not exist)."""
         ...
 
     def may_open(self) -> bool:

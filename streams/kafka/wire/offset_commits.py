@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 from processor_api.clock import Clock
 from processor_api.task_id import TopicPartition
-from streams.kafka.ports import OffsetAndMetadata
+from streams.kafka.ports import OffsetAndMetadata, PartlyCommitted
 from streams.kafka.wire import error_codes
 from streams.kafka.wire.api import Api
 from streams.kafka.wire.client_settings import ClientSettings
@@ -86,6 +86,17 @@ class OffsetCommitResponse:
         codes = (partition.error_code for topic in self.topics for partition in topic.partitions)
         return next((code for code in codes if code != error_codes.NONE), error_codes.NONE)
 
+    @property
+    def absent(self) -> frozenset[TopicPartition]:
+        """The partitions that do not exist, if nothing else is wrong."""
+        codes = {
+            TopicPartition(topic.name, one.partition_index): one.error_code
+            for topic in self.topics
+            for one in topic.partitions
+        }
+        only = {error_codes.NONE, error_codes.UNKNOWN_TOPIC_OR_PARTITION}.issuperset(codes.values())
+        return frozenset(name for name, code in codes.items() if code != error_codes.NONE) if only else frozenset()
+
 
 OFFSET_COMMIT = Api(
     name="OffsetCommit",
@@ -136,6 +147,8 @@ class OffsetCommits:
     ) -> int:
         """Commits offsets; returns the first error code of the answer, which is 0 if all were committed.
 
+        :raises PartlyCommitted: if partitions do not exist, and nothing else is wrong.
+
         The request is sent again only where it cannot arrive twice: after the end of a connection, or where the
         coordinator moves.
 
@@ -153,7 +166,10 @@ class OffsetCommits:
             member.instance_id,
             tuple(CommittedTopic(topic, tuple(partitions)) for topic, partitions in topics.items()),
         )
-        return self._coordinator.call(self._api, request, timeout_s).error_code
+        answer = self._coordinator.call(self._api, request, timeout_s)
+        if answer.absent:
+            raise PartlyCommitted.without(answer.absent)
+        return answer.error_code
 
     def committed(
         self, partitions: Collection[TopicPartition], *, require_stable: bool, timeout_s: float

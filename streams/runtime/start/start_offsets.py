@@ -166,7 +166,7 @@ class StartOffsets:
             found = with_forms(task, with_ids(found, task.topic_ids))
             if task.stores.engines:
                 # From now on a missing offset is a lost one (`check_positions`), also before the first commit.
-                self._committer.start_at(found)
+                self._committer.offsets.start_at(found)
             starts = committed | found
         start_unrestored(task, committed, starts)
         return starts

@@ -21,9 +21,9 @@ from processor_api.clock import Clock
 from processor_api.errors import DiskFullError, InternalError, RetryableError
 from processor_api.task_id import TopicPartition
 from streams.kafka.membership.port import Membership
-from streams.kafka.ports import ClientUnusable, CommitAgain, OffsetAndMetadata, TransactionAborted
+from streams.kafka.ports import ClientUnusable, CommitAgain, OffsetAndMetadata, PartlyCommitted, TransactionAborted
 from streams.kafka.producing.record_collector import RecordCollector
-from streams.log import retry_level, working_on
+from streams.log import RepeatedLines, retry_level, working_on
 from streams.runtime.processing.pace import Pace
 from streams.runtime.tasks.task import Task, TaskState
 
@@ -39,6 +39,96 @@ SURE_SHARE = 0.5
 SURE_S = 5.0
 """The most of it, in seconds: brokers set the session of groups of the protocols ``streams`` and ``consumer``, and an
 administrator can have made it shorter than the setting of the client."""
+
+
+class TaskOffsets:
+    """Commits offsets of tasks without a transaction, and finds out by them whether the tasks are still the member's.
+
+    Brokers refuse those of topics that were deleted, and commit the others (semantics 200).
+
+    :param session_timeout_s: how long the group waits for a member of which it hears nothing.
+    """
+
+    def __init__(self, membership: Membership, clock: Clock, session_timeout_s: float) -> None:
+        self._membership = membership
+        self._clock = clock
+        self._repeated = RepeatedLines(log, clock)
+        self._renew_at = clock.monotonic() + RENEW_INTERVAL_S
+        self._sure_s = min(SURE_SHARE * session_timeout_s, SURE_S)
+        self._sure_until = clock.monotonic() + self._sure_s
+        """Until when no other member can have the tasks."""
+
+    def commit(self, offsets: Offsets, tasks: Collection[Task]) -> frozenset[TopicPartition]:
+        """Commits offsets; returns the partitions that do not exist, which are left out.
+
+        :param tasks: those that leave them out from now on.
+        :raises CommitAgain: nothing is lost; commit after the next poll.
+        :raises ClientUnusable: it is not known what the group has.
+        :raises TaskMigratedError: another member owns the tasks.
+        """
+        asked, absent = self._clock.monotonic(), frozenset[TopicPartition]()
+        try:
+            self._membership.commit(offsets)
+        except PartlyCommitted as error:
+            absent = error.partitions
+            self._leave_out(error, tasks)
+        except (CommitAgain, ClientUnusable):
+            raise
+        except RetryableError as error:  # without a transaction the same offsets can be committed any time
+            raise CommitAgain(error.message, **error.place()) from error
+        if len(absent) < len(offsets):
+            self._sure_until = asked + self._sure_s
+        return absent
+
+    def make_sure(self, tasks: Collection[Task]) -> None:
+        """Asks the group whether the tasks are this member's, if another one may have them by now; raises as
+        :meth:`commit`.
+
+        No broker refuses rows of a member that was frozen and replaced, as it does in a transaction: they would lie
+        above newer ones of the same keys. It refuses the offsets, though they are those that it has; and if the answer
+        to the last commit was lost, those of that one, since what it has must not go back. It answers nothing about
+        topics that were deleted; where there are no others, no other member can have processed more.
+        """
+        if self._clock.monotonic() < self._sure_until:
+            return
+        for task in tasks:
+            offsets = task.inputs.latest_offsets
+            if offsets and not self.commit(offsets, tasks).issuperset(offsets):
+                return
+
+    def start_at(self, offsets: Offsets) -> None:
+        """Commits where partitions start that had no committed offset.
+
+        From then on a missing offset means that it was lost.
+        """
+        self._membership.commit(offsets)
+
+    def renew(self, tasks: Collection[Task]) -> None:
+        """Commits again what is committed, from time to time, so that it does not expire."""
+        now = self._clock.monotonic()
+        if now < self._renew_at:
+            return
+        known = {name: one for task in tasks for name, one in task.inputs.latest_offsets.items()}
+        if not known:
+            return
+        self._renew_at = now + RENEW_RETRY_S
+        try:
+            self._membership.commit(known)
+        except PartlyCommitted as error:
+            self._leave_out(error, tasks)
+        except RetryableError as error:
+            log.log(retry_level(), "committed offsets are not renewed yet", extra={"error": str(error)})
+            return
+        self._renew_at = now + RENEW_INTERVAL_S
+
+    def _leave_out(self, error: PartlyCommitted, tasks: Collection[Task]) -> None:
+        for task in tasks:
+            task.inputs.leave_out(error.partitions)
+        self._repeated.log(
+            "the offsets of deleted topics are not committed",
+            level=logging.WARNING,
+            partitions=", ".join(sorted(map(str, error.partitions))),
+        )
 
 
 class Committer:
@@ -61,6 +151,8 @@ class Committer:
         self.collector = collector
         """Sends what tasks write; a commit flushes it."""
         collector.holds_changes = not exactly_once
+        self.offsets = TaskOffsets(membership, clock, session_timeout_s)
+        """Commits offsets without a transaction."""
         self._membership = membership
         self._clock = clock
         self._exactly_once = exactly_once
@@ -70,10 +162,6 @@ class Committer:
         self._in_transaction = False
         self._began: float | None = None
         """When work in the open transaction began."""
-        self._renew_at = clock.monotonic() + RENEW_INTERVAL_S
-        self._sure_s = min(SURE_SHARE * session_timeout_s, SURE_S)
-        self._sure_until = clock.monotonic() + self._sure_s
-        """At least once, until when no other member can have these tasks."""
         self._behind: list[tuple[Task, Offsets]] = []
         """Tasks whose engines lack what is committed, with the offsets: their disk was full."""
 
@@ -113,13 +201,14 @@ class Committer:
         needing = [task for task in tasks if task.commit_needed]
         if not needing:
             self._nothing_waits()
-            self._renew(tasks)
+            self.offsets.renew(tasks)
             return caught_up
         self._drain(needing)
         self.collector.flush()
         if not self._exactly_once:
-            self._log_held(needing)
+            self._log_held(needing, tasks)
         offsets = {task.id: task.committable() for task in needing}
+        absent: Collection[TopicPartition] = ()
         if self._exactly_once:
             self._commit_transaction(_together(offsets.values()) or _unchanged(needing))
             failed, full = self._apply(needing)
@@ -130,17 +219,17 @@ class Committer:
             committed = [task for task in needing if task not in failed or task.stores.progress.all_logged]
             for task in committed:
                 task.inputs.sent_offsets = offsets[task.id]
-            self._commit_offsets(_together(offsets[task.id] for task in committed))
+            absent = self.offsets.commit(_together(offsets[task.id] for task in committed), tasks)
         self.progressed = any(task.has_progress for task in committed)
-        self._behind = [(task, offsets[task.id]) for task in failed if task in committed]
+        self._behind = [(task, _without(offsets[task.id], absent)) for task in failed if task in committed]
         for task in committed:
             if task not in failed:
-                task.committed()
+                task.committed(absent=absent)
         if full is not None:
             self._began = None
             raise full
         self._nothing_waits()
-        self._renew(tasks)
+        self.offsets.renew(tasks)
         return True
 
     def _catch_up(self) -> bool:
@@ -165,17 +254,13 @@ class Committer:
                 task.drain()
         self._pace.record_drain(self._clock.monotonic() - begin)
 
-    def _log_held(self, tasks: Collection[Task]) -> None:
+    def _log_held(self, tasks: Collection[Task], running: Collection[Task]) -> None:
         """Logs what the tasks' stores changed, now that each result has arrived.
 
         A changelog that has a change without its result would lose the result where the process ends here: a row that
         left a buffer is not sent on again, and a key that a processor has seen before is skipped.
         """
-        if self._clock.monotonic() >= self._sure_until:
-            # No broker refuses rows of a member that was frozen and replaced, as it does in a transaction: they would
-            # lie above newer ones of the same keys. It refuses the offsets, though they are those that it has; and if
-            # the answer to the last commit was lost, those of that one, since what it has must not go back.
-            self._commit_offsets(_unchanged(tasks))
+        self.offsets.make_sure(running)
         logged = [task.stores.changelogs.send_held() for task in tasks]
         if any(logged):
             self.collector.flush()
@@ -194,16 +279,6 @@ class Committer:
         except CommitAgain as error:  # not tried again: its tasks may be revoked before
             raise TransactionAborted(error.message, **error.place()) from error
         self._in_transaction = False
-
-    def _commit_offsets(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        asked = self._clock.monotonic()
-        try:
-            self._membership.commit(offsets)
-            self._sure_until = asked + self._sure_s
-        except (CommitAgain, ClientUnusable):
-            raise
-        except RetryableError as error:  # without a transaction the same offsets can be committed any time
-            raise CommitAgain(error.message, **error.place()) from error
 
     def _apply(self, tasks: Collection[Task]) -> tuple[list[Task], DiskFullError | None]:
         """Writes to the engines; returns the tasks whose disk was full, with the error of the first."""
@@ -234,27 +309,9 @@ class Committer:
         self._began = None
         self._behind.clear()
 
-    # ------------------------------------------------------------------ offsets that must not expire
 
-    def start_at(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Commits where partitions start that had no committed offset.
-
-        From then on a missing offset means that it was lost.
-        """
-        self._membership.commit(offsets)
-
-    def _renew(self, tasks: Collection[Task]) -> None:
-        now = self._clock.monotonic()
-        if now < self._renew_at:
-            return
-        known = {name: one for task in tasks for name, one in task.inputs.latest_offsets.items()}
-        if known:
-            self._renew_at = now + RENEW_RETRY_S
-            try:
-                self._membership.commit(known)
-                self._renew_at = now + RENEW_INTERVAL_S
-            except RetryableError as error:
-                log.log(retry_level(), "committed offsets are not renewed yet", extra={"error": str(error)})
+def _without(offsets: Offsets, absent: Collection[TopicPartition]) -> Offsets:
+    return {name: one for name, one in offsets.items() if name not in absent} if absent else offsets
 
 
 def _together(offsets: Iterable[Offsets]) -> dict[TopicPartition, OffsetAndMetadata]:
@@ -264,6 +321,9 @@ def _together(offsets: Iterable[Offsets]) -> dict[TopicPartition, OffsetAndMetad
 def _unchanged(tasks: Collection[Task]) -> Mapping[TopicPartition, OffsetAndMetadata]:
     """Returns offsets that one of the tasks knows already, for a commit that changes none."""
     for task in tasks:
+        if found := task.inputs.latest_offsets:
+            return found
+    for task in tasks:  # the topics of all were deleted: the brokers say so
         if task.inputs.known_offsets:
-            return task.inputs.latest_offsets
+            return task.inputs.known_offsets
     raise InternalError("a task without any input is to be committed")

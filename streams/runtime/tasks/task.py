@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext
 from types import MappingProxyType
 from typing import Any
@@ -421,12 +421,18 @@ class Task:
         self.environment.metrics.sample()
         self.stores.sample()
 
-    def committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None) -> None:
+    def committed(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None,
+        absent: Collection[TopicPartition] = (),
+    ) -> None:
         """Notes that the commit has succeeded.
 
         :param offsets: what was committed, if that was a while ago; else it is what is :meth:`committable`.
+        :param absent: partitions that do not exist, and whose offsets are not committed.
         """
-        self.inputs.committed(self.committable() if offsets is None else offsets)
+        changed = self.committable() if offsets is None else offsets
+        self.inputs.committed({name: one for name, one in changed.items() if name not in absent} if absent else changed)
         self.stores.commit_ended()
         if offsets is None:
             self.environment.operators.committed()

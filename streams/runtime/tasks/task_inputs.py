@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from processor_api.record import NO_TIMESTAMP
 from processor_api.task_id import TopicPartition
@@ -26,6 +26,8 @@ class TaskInputs:
         """
         self.sent_offsets: Mapping[TopicPartition, OffsetAndMetadata] = {}
         """The offsets that the last commit without a transaction was to change, as long as its answer is not known."""
+        self._absent: set[TopicPartition] = set()
+        """Partitions that brokers do not know: their topics were deleted."""
         self.only: BatchLoop | None = None
         """The queue of a task that has one alone."""
         self.merge_of: Callable[[Iterable[InputQueue]], TimeMerge] = TimeMerge
@@ -58,6 +60,7 @@ class TaskInputs:
                 queue.start = found.offset
                 _continue(queue, found)
         self.known_offsets, self.sent_offsets = dict(committed), {}
+        self._absent.clear()
         self._choose(environment)
 
     def add(
@@ -82,13 +85,28 @@ class TaskInputs:
 
     @property
     def latest_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The offsets for a commit that changes none: while the last answer is not known, those that were sent."""
-        return {**self.known_offsets, **self.sent_offsets}
+        """The offsets for a commit that changes none: while the last answer is not known, those that were sent.
+
+        Those of deleted topics are left out, since brokers refuse them.
+        """
+        latest = {**self.known_offsets, **self.sent_offsets}
+        return {name: one for name, one in latest.items() if name not in self._absent} if self._absent else latest
 
     def clear(self) -> None:
         """Forgets what is buffered and what is committed."""
         self.queues.clear()
+        self._absent.clear()
         self.known_offsets, self.sent_offsets = {}, {}
+
+    def leave_out(self, partitions: Collection[TopicPartition]) -> None:
+        """Has commits that change nothing leave out partitions of this task that brokers do not know, until an offset
+        of theirs is committed."""
+        self._absent.update(name for name in partitions if name in self.queues)
+
+    def note_absent(self, partition: TopicPartition) -> None:
+        """Takes that there is no such partition: its topic was deleted, and nothing waits for it."""
+        self.queues[partition].caught_up = True
+        self.leave_out([partition])
 
     # ------------------------------------------------------------------ what there is
 
@@ -185,6 +203,7 @@ class TaskInputs:
         self.sent_offsets = {}
         if changed:
             self.known_offsets = {**self.known_offsets, **changed}
+            self._absent.difference_update(changed)
 
 
 def _continue(queue: InputQueue, committed: OffsetAndMetadata) -> None:

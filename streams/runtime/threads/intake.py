@@ -206,8 +206,7 @@ class Intake:
         if error.name() in LOST:
             return self._lost.add(partition, event.offset())
         if error.name() == "UNKNOWN_TOPIC_OR_PART" and partition in self._resources.tasks.running:
-            # tasks do not wait for a deleted topic
-            self._resources.tasks.running[partition].inputs.queues[partition].caught_up = True
+            self._resources.tasks.running[partition].inputs.note_absent(partition)
         if event.topic() and partition not in self._resources.tasks.running and error.name() != "_FATAL":
             self._repeated.log("cannot read", partition=str(partition), error=error.str())
             return

@@ -8,11 +8,12 @@ and ends. Added partitions that no store depends on are no such change: `streams
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from processor_api.clock import Clock
 from processor_api.errors import StreamsError, TopologyError
+from processor_api.task_id import TopicPartition
 from streams.kafka.ports import Admin
 from streams.kafka.topics.internal import RESET_HINT
 from streams.runtime.start.topic_ids import check_same
@@ -54,6 +55,9 @@ class PartitionWatch:
         found: _Topics | None = self._checks.take()
         if found is not None:
             found.check()
+            for task in tasks:
+                for partition in found.absent(task.inputs.queues):
+                    task.inputs.note_absent(partition)
         if not self._checks.is_due:
             return
         known = {
@@ -86,6 +90,10 @@ class _Topics(NamedTuple):
     ids: Mapping[str, str]
     partitions: Mapping[str, int]
     found_ids: Mapping[str, str]
+
+    def absent(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """Returns those of the partitions whose topics are not there any more."""
+        return [one for one in partitions if one.topic in self.known and not self.partitions.get(one.topic, 0)]
 
     def check(self) -> None:
         """Raises the error of a topic that has changed."""

@@ -590,7 +590,7 @@ def _thread_tasks(
     snapshots = SnapshotStarts(place, clients, clock)
     begins = StandbyStarts(application, clients.admin, opener, restores, snapshots)
     standbys = StandbyTasks(begins, follower, marks, clock)
-    schemas = SchemaChecks(clock, committer.start_at, clients.admin.log_ends)
+    schemas = SchemaChecks(clock, committer.offsets.start_at, clients.admin.log_ends)
     starts = TaskStarts(opener, orphans, offsets, snapshots, restores, standbys, schemas)
     tasks, ownership = ThreadTasks(), Ownership(process.plans, plans)
     retry = Retry(clock, 0, 0, config.task_timeout_ms)

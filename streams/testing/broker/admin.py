@@ -144,7 +144,7 @@ class EmbeddedAdmin:
         with self._broker.lock:
             found = self._broker.groups.group(group).members.get(member.member_id)
             if found is not None:
-                found.has_ended = True
+                found.refused_as = "ended"
                 self._broker.changes.notify()
 
     def open_transactions(self) -> list[str]:

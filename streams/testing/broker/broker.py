@@ -8,7 +8,7 @@ from itertools import count
 from processor_api.clock import Clock, SystemClock
 from processor_api.errors import StreamsError, TaskMigratedError
 from processor_api.task_id import TopicPartition
-from streams.kafka.ports import CommitAgain, OffsetAndMetadata
+from streams.kafka.ports import CommitAgain, OffsetAndMetadata, PartlyCommitted
 from streams.kafka.streams_group import GroupTopic
 from streams.testing.broker.groups import Group, GroupCoordinator
 from streams.testing.broker.messages import ERROR_CODES, ErrorInfo, LogRecord
@@ -272,17 +272,21 @@ class EmbeddedBroker:
         :param moved: what the group has done since, for the error.
         :raises CommitAgain: if the group has moved on.
         :raises TaskMigratedError: if the client is not in it.
-        :raises StreamsError: if a partition does not exist, or an offset is negative.
+        :raises PartlyCommitted: if partitions do not exist; the offsets of others are committed.
+        :raises StreamsError: if an offset is negative.
         """
         if refusal in ("ILLEGAL_GENERATION", "STALE_MEMBER_EPOCH"):
             raise CommitAgain(f"group {group.name!r} {moved}: poll, then commit again")
         if refusal is not None:
             raise TaskMigratedError(f"this {client} is not in group {group.name!r} any more: {refusal}")
+        counts = self._partition_counts()
+        absent = {name for name in offsets if name.partition >= counts.get(name.topic, 0)}
         for partition, committed in offsets.items():
-            self.log(partition)
             if committed.offset < 0:
                 raise StreamsError(f"offset {committed.offset} of {partition} cannot be committed: it is negative")
-        group.offsets.update(offsets)
+        group.offsets.update((name, one) for name, one in offsets.items() if name not in absent)
+        if absent:
+            raise PartlyCommitted.without(absent)
 
     def expire(self) -> None:
         """Ends the transactions and sessions whose time has passed."""

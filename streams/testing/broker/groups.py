@@ -119,13 +119,12 @@ class Member:
     __slots__ = (
         "client_id",
         "generation",
-        "has_ended",
         "instance",
-        "is_behind",
         "last_seen_s",
         "member_id",
         "owned",
         "protocol",
+        "refused_as",
         "revoking",
         "session_timeout_s",
         "target",
@@ -145,11 +144,9 @@ class Member:
         self.client_id = client_id
         self.instance = instance
         self.protocol = protocol
-        self.has_ended = False
-        """Whether a static member of the consumer protocol has said that it ends: its instance id may join again."""
-        self.is_behind = False
-        """Whether the group has given it epochs in answers that were lost: a member of the consumer protocol is refused
-        then, and joins again by its own id."""
+        self.refused_as: Literal["ended", "behind"] | None = None
+        """Why the group takes nothing of a static member of the consumer protocol: it has said that it ends, and its
+        instance id may join again; or answers with its next epochs were lost."""
         self.topics = frozenset(topics)
         self.session_timeout_s = session_timeout_s
         self.last_seen_s = 0.0
@@ -157,6 +154,10 @@ class Member:
         self.owned: frozenset[TopicPartition] = frozenset()
         self.target: frozenset[TopicPartition] = frozenset()
         self.revoking = False
+
+    @property
+    def has_ended(self) -> bool:
+        return self.refused_as == "ended"
 
 
 class Group:
@@ -294,7 +295,7 @@ class Group:
             return self.streams.refusal(identity.member, identity.generation, partitions)
         member = self.members.get(identity.member)
         if member is not None and member.protocol == "consumer":
-            is_current = identity.generation == member.generation and not (member.has_ended or member.is_behind)
+            is_current = identity.generation == member.generation and member.refused_as is None
             return None if is_current else "STALE_MEMBER_EPOCH"
         holder = self.static_member(identity.instance)
         if holder is not None and holder.member_id != identity.member and holder.protocol == "classic":

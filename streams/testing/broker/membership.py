@@ -115,7 +115,7 @@ class ConsumerMembership:
                 self._group.leave(member)
                 self._broker.changes.notify()
             elif self._protocol == "consumer":
-                member.has_ended = True
+                member.refused_as = "ended"
 
     def evict(self) -> None:
         """Ends the session at once; the caller holds the lock."""
@@ -129,7 +129,7 @@ class ConsumerMembership:
         member = self._member
         if member is None or self._protocol == "classic" or self._instance is None:
             return False
-        member.is_behind = True
+        member.refused_as = "behind"
         return True
 
     def heartbeat(self) -> None:
@@ -139,7 +139,7 @@ class ConsumerMembership:
             member.last_seen_s = self._broker.clock.monotonic()
 
     def _is_member(self, member: Member) -> bool:
-        return self._group.members.get(member.member_id) is member and not (member.has_ended or member.is_behind)
+        return self._group.members.get(member.member_id) is member and member.refused_as is None
 
     def _is_replaced(self, member: Member) -> bool:
         """Whether another member has the instance id of one that is no member any more."""

@@ -252,10 +252,12 @@ def _partitions(stage: SimulationStage, crew: Crew, worker: Worker, action: Acti
 
 
 def _topic(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -> None:
-    for name, partitions in sorted(stage.application.scenario.passing.items()):
+    for first, partitions in sorted(stage.application.scenario.passing.items()):
+        name = f"{first}{stage.application.deleted_topics or ''}"
         if name in stage.broker.topics:
             stage.broker.delete_topic(name)
             stage.network.forget(name)
+            stage.application.deleted_topics += 1
         else:
             stage.broker.create_topic(name, partitions)
 

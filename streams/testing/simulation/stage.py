@@ -122,6 +122,8 @@ class SimulatedApplication:
         self.id = str(self.settings["application.id"])
         self.deployed = False
         """Whether workers that start run the changed topology."""
+        self.deleted_topics = 0
+        """How many topics have been deleted. None is made again: workers that have used it end then."""
 
     @property
     def exactly_once(self) -> bool:

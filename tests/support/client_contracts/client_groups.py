@@ -18,6 +18,7 @@ from streams.kafka.ports import (
     InstanceFenced,
     NewTopic,
     OffsetAndMetadata,
+    PartlyCommitted,
     TransactionAborted,
 )
 
@@ -308,6 +309,18 @@ class GroupContract:
         raises(TaskMigratedError, lambda: outsider.commit(offsets))
         worker.close()
         outsider.commit(offsets)
+
+    def test_offsets_of_partitions_that_do_not_exist_are_left_out(self) -> None:
+        """Those of the others are committed; the error names what is not."""
+        topic, group = self.cluster.topic(), self.cluster.name("group")
+        worker = self.worker(group, [topic], {})
+        self.poll_until_owned([worker], [1])
+        here, missing = TopicPartition(topic, 0), TopicPartition(self.cluster.name("missing"), 0)
+        for offsets in ({here: OffsetAndMetadata(5), missing: OffsetAndMetadata(3)}, {missing: OffsetAndMetadata(3)}):
+            error = raises(PartlyCommitted, lambda offsets=offsets: worker.consumer.commit(offsets))  # type: ignore[misc]
+            assert error.partitions == {missing}
+            assert missing.topic in str(error)
+        assert worker.consumer.committed([here]) == {here: OffsetAndMetadata(5)}
 
     def test_a_member_that_was_away_too_long_has_lost_its_partitions(self) -> None:
         """Commits of such a member raise TaskMigratedError; the next polls report the loss and bring it back into the

@@ -11,7 +11,7 @@ from processor_api.errors import AuthorizationError, RetryableError, StreamsErro
 from processor_api.task_id import TopicPartition
 from streams.kafka import streams_group
 from streams.kafka.client_errors import error_of
-from streams.kafka.ports import ClientUnusable, CommitAgain, OffsetAndMetadata
+from streams.kafka.ports import ClientUnusable, CommitAgain, OffsetAndMetadata, PartlyCommitted
 from streams.kafka.wire import error_codes
 from streams.kafka.wire.client_settings import ClientSettings
 from streams.kafka.wire.offset_commits import EPOCH_OFFSET_COMMIT, CommittingMember, OffsetCommits
@@ -58,6 +58,8 @@ class WireStreamsGroup:
         by = CommittingMember(member.member_id, member.epoch, member.instance_id)
         try:
             code = self._commits.commit(by, offsets, COMMIT_S)
+        except PartlyCommitted:
+            raise
         except RetryableError as error:
             raise ClientUnusable(
                 f"the coordinator of group {self._group!r} did not answer a commit, which may still arrive: a new"
