@@ -37,6 +37,11 @@ class StaticMembersRefused(RetryableError):
     """The brokers take no static members in groups of this protocol; a dynamic one may join."""
 
 
+class InstanceHeld(RetryableError):
+    """The group has the instance id for a member, which may be the very one that joins: its join was taken, and the
+    answer lost."""
+
+
 class GroupStatus(enum.IntEnum):
     """A status that the group has for a member; one that is not known here is `UNKNOWN`."""
 
@@ -181,6 +186,7 @@ class StreamsGroupRequests(Protocol):
         :raises StaticMembersRefused: if the member has an instance id, and the brokers take none.
         :raises TopologyRefused: if the group was made for another topology.
         :raises InstanceFenced: if another member has taken the instance id.
+        :raises InstanceHeld: if the member joins, and the group still has the instance id for a member.
         :raises RetryableError: if there was no answer: it is not known whether the group has got it.
         :raises StreamsError: for all else, such as a right that is missing.
         """

@@ -180,6 +180,66 @@ def test_a_static_member_gets_its_tasks_back_after_a_restart(
 
 
 @pytest.mark.slow
+def test_a_killed_static_member_takes_its_own_place(
+    start_broker: Callable[..., Broker], tmp_path: Path, unique_name: Callable[[str], str]
+) -> None:
+    """At once, though the group has its instance id for a session; the other member keeps its tasks meanwhile. Brokers
+    before 4.4 have no static members."""
+    if tuple(map(int, version().split("."))) < (4, 4):
+        pytest.skip("static members of streams groups need Kafka 4.4")
+    broker = start_broker(LONG_SESSIONS)
+    topics, workers = Topics(broker.bootstrap, unique_name), Workers(tmp_path, broker.bootstrap, unique_name("app"))
+    try:
+        counting = streams_group(topics, workers)
+        counting.send()
+        first = counting.start(state_dir=tmp_path / "one").wait_running()
+        second = counting.start(state_dir=tmp_path / "two").wait_running()
+        second.wait_for("task runs")
+        with topics.reader(counting.output) as reader:
+            counting.read_round(reader)
+            known = len(first.events("assignment"))
+            second.kill()
+            again = counting.start(state_dir=tmp_path / "two")
+            again.wait_for("takes the place of its former member in the group")
+            counting.send()
+            counting.read_round(reader)
+            assert len(first.events("assignment")) == known
+            first.stop()
+            again.stop()
+            counting.check(reader)
+    finally:
+        workers.close()
+
+
+@pytest.mark.slow
+def test_a_second_process_with_the_same_instance_id_ends_the_first(
+    start_broker: Callable[..., Broker], tmp_path: Path, unique_name: Callable[[str], str]
+) -> None:
+    """The newer one has the place, and the older one says what to do."""
+    if tuple(map(int, version().split("."))) < (4, 4):
+        pytest.skip("static members of streams groups need Kafka 4.4")
+    broker = start_broker(LONG_SESSIONS)
+    topics, workers = Topics(broker.bootstrap, unique_name), Workers(tmp_path, broker.bootstrap, unique_name("app"))
+    try:
+        counting = streams_group(topics, workers)
+        counting._settings["group.instance.id"] = "one"
+        counting.send()
+        first = counting.start(state_dir=tmp_path / "one").wait_running()
+        with topics.reader(counting.output) as reader:
+            counting.read_round(reader)
+            second = counting.start(state_dir=tmp_path / "two")
+            second.wait_for("takes the place of its former member in the group")
+            assert first.wait() != 0
+            assert "a state.dir of its own" in first.text
+            counting.send()
+            counting.read_round(reader)
+            second.stop()
+            counting.check(reader)
+    finally:
+        workers.close()
+
+
+@pytest.mark.slow
 def test_a_topic_that_the_brokers_cannot_make_is_named(topics: Topics, workers: Workers) -> None:
     counting = Counting(topics, workers, group_protocol="streams", replication_factor=3)
     counting.send()

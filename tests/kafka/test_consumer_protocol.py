@@ -40,6 +40,7 @@ from streams.kafka.wire.messages import (
     DescribeGroupsResponse,
     FinalizedFeature,
 )
+from streams.kafka.wire.streams_groups.messages import STREAMS_GROUP_HEARTBEAT, StreamsGroupHeartbeatResponse
 from streams.runtime.threads.thread_resources import GroupEntry
 from streams.testing.broker import EmbeddedBroker, EmbeddedClients
 from streams.threads import SYSTEM_THREADS
@@ -138,6 +139,17 @@ def test_a_former_member_is_ended_and_its_instance_id_may_come_back(code: int) -
         release_instance({"bootstrap.servers": broker.bootstrap}, "g", member, clock=ManualClock())
         remove_members({"bootstrap.servers": broker.bootstrap}, "g", [member], clock=ManualClock())
         sent = [(one.member_id, one.member_epoch, one.instance_id) for one in broker.asked(CONSUMER_GROUP_HEARTBEAT)]
+    assert sent == [("m-1", -2, "i"), ("m-1", -1, "i")]
+
+
+@pytest.mark.parametrize("code", [0, 25, 69])
+def test_a_former_member_of_a_streams_group_is_ended_in_the_same_way(code: int) -> None:
+    member = GroupMember("c", "m-1", "i", frozenset(), protocol="streams")
+    answer = StreamsGroupHeartbeatResponse(0, code, None, "m-1", -2, 5000, 0, 0, None, None, None, None, 0, None)
+    with asked({STREAMS_GROUP_HEARTBEAT: answer}, STREAMS_VERSIONS) as broker:
+        release_instance({"bootstrap.servers": broker.bootstrap}, "g", member, clock=ManualClock())
+        remove_members({"bootstrap.servers": broker.bootstrap}, "g", [member], clock=ManualClock())
+        sent = [(one.member_id, one.member_epoch, one.instance_id) for one in broker.asked(STREAMS_GROUP_HEARTBEAT)]
     assert sent == [("m-1", -2, "i"), ("m-1", -1, "i")]
 
 
@@ -363,6 +375,18 @@ def test_a_thread_waits_for_classic_members_but_not_for_its_own(
     clients.leave_group({}, "g", "two")
     assert not enter(clients, "one").waits
     assert clients.admin({}).group_members("g") == []
+
+
+def test_a_thread_of_the_streams_protocol_leaves_a_classic_group_to_the_brokers(clients: EmbeddedClients) -> None:
+    """These refuse its join, which is logged; its own former member there is the classic protocol's."""
+    own, _ = join(clients, "one", "classic")
+    other, _ = join(clients, "two", "classic")
+    own.poll(0)
+    other.poll(0)
+    entry = GroupEntry(clients.admin({}), ManualClock(), "one", protocol="streams")
+    entry.wait(GROUP, SYSTEM_THREADS.event())
+    assert not entry.waits
+    assert len(clients.admin({}).group_members("g")) == 2
 
 
 def test_a_place_that_cannot_be_taken_over_is_said(clients: EmbeddedClients, caplog: pytest.LogCaptureFixture) -> None:

@@ -17,12 +17,15 @@ from streams.kafka.membership.group_picture import thread_name_at
 from streams.kafka.membership.port import GroupTopology, Tasks
 from streams.kafka.membership.streams_group_membership import LATE_S, OwnedTasks, StreamsGroupMembership
 from streams.kafka.membership.topology_gate import client_id_with_hash
-from streams.kafka.ports import OffsetAndMetadata
+from streams.kafka.ports import InstanceFenced, OffsetAndMetadata
 from streams.kafka.streams_group import (
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
     GroupSubtopology,
     GroupTopic,
     Heartbeat,
     HeartbeatAnswer,
+    InstanceHeld,
     TaskLists,
     TopologyRefused,
 )
@@ -296,6 +299,34 @@ def test_tasks_of_a_lost_answer_are_asked_for(group: Group) -> None:
     )
     requests.loses = True
     other.leave()
+    group.owns(member, owner)
+    assert not requests.loses
+
+
+class StaticRequests(EmbeddedStreamsGroup):
+    """Keeps an instance id for its member, as Kafka 4.4 does, and loses the answer to the first join."""
+
+    holder: str | None = None
+    loses = True
+
+    def heartbeat(self, beat: Heartbeat, timeout_s: float) -> HeartbeatAnswer:
+        member_id, epoch, _ = beat.member
+        if epoch == JOIN_EPOCH and self.holder is not None:
+            raise InstanceHeld("UNRELEASED_INSTANCE_ID")
+        if epoch == LEAVE_EPOCH and self.holder != member_id:
+            raise InstanceFenced("FENCED_INSTANCE_ID")
+        answer = super().heartbeat(replace(beat, member=beat.member._replace(instance_id=None)), timeout_s)
+        self.holder = None if epoch == LEAVE_EPOCH else member_id
+        if self.loses:
+            self.loses = False
+            raise RetryableError("the answer is lost")
+        return answer
+
+
+def test_a_static_member_whose_join_was_taken_unheard_joins_again(group: Group) -> None:
+    """At once; it waited until its own session was over."""
+    requests = StaticRequests(group.broker, {"group.id": "app", "client.id": "one"})
+    member, owner = group.join(replace(MEMBER, instance_id="i"), requests=requests)
     group.owns(member, owner)
     assert not requests.loses
 

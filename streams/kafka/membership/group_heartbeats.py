@@ -18,6 +18,7 @@ from streams.kafka.streams_group import (
     GroupStatus,
     Heartbeat,
     HeartbeatAnswer,
+    InstanceHeld,
     MemberFenced,
     StaticMembersRefused,
     StreamsGroupRequests,
@@ -176,6 +177,8 @@ class GroupHeartbeats:
             self._fenced(beat, error)
             return self._retry_s()
         except RetryableError as error:
+            if isinstance(error, InstanceHeld):  # brokers take this leave if it is held by an earlier join of this life
+                self._leave(beat.member)
             self.life.unanswered(beat, self._clock.monotonic())
             self._repeated.log("the group does not answer; heartbeats go on", error=str(error))
             return self._retry_s()

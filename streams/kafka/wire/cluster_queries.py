@@ -21,6 +21,7 @@ from processor_api.clock import Clock, SystemClock
 from processor_api.errors import AuthorizationError, RetryableError, StreamsError
 from processor_api.task_id import TopicPartition
 from streams.kafka import ports
+from streams.kafka.streams_group import STATIC_LEAVE_EPOCH
 from streams.kafka.wire import consumer_groups, error_codes, messages
 from streams.kafka.wire.api import Api
 from streams.kafka.wire.client_settings import Address, ClientSettings
@@ -439,6 +440,7 @@ def _streams_member(found: DescribedStreamsMember) -> ports.GroupMember:
         host=found.client_host.lstrip("/"),
         tasks=lists.active,
         standby=lists.copies,
+        has_left=found.member_epoch == STATIC_LEAVE_EPOCH,
         protocol="streams",
     )
 

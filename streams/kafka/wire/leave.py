@@ -86,7 +86,7 @@ def remove_members(
     try:
         for one in members:
             if one.protocol == "streams":
-                _leave_streams_group(settings, group, one, timeout_s, clock)
+                _end_streams_member(settings, group, one, timeout_s, clock, returns=False)
             elif one.protocol == "consumer":
                 _end_consumer(settings, group, one, timeout_s, clock, returns=False)
         if classic:
@@ -113,7 +113,8 @@ def release_instance(
     timeout_s: float = LEAVE_S,
     clock: Clock | None = None,
 ) -> None:
-    """Ends a static member of the consumer protocol whose instance id is to join again, at once, as another member.
+    """Ends a static member of the consumer or of the streams protocol whose instance id is to join again, at once, as
+    another member.
 
     The brokers keep an instance id for its member until that has said that it ends, or for its session: a process that
     was killed would wait for that when it comes back. In the classic protocol the newer member takes the place. The
@@ -124,8 +125,9 @@ def release_instance(
     :raises RetryableError: if no coordinator was ready within the time.
     :raises StreamsError: if it cannot be done, as for :func:`leave_group`.
     """
+    end = _end_streams_member if member.protocol == "streams" else _end_consumer
     try:
-        _end_consumer(settings, group, member, timeout_s, clock, returns=True)
+        end(settings, group, member, timeout_s, clock, returns=True)
     except StreamsError as error:
         raise type(error)(
             f"the place of static member {member.instance_id!r} in group {group!r} cannot be taken over before its"
@@ -148,12 +150,19 @@ def _end_consumer(
         raise StreamsError(error_codes.described(code))
 
 
-def _leave_streams_group(
-    settings: Mapping[str, Any], group: str, member: GroupMember, timeout_s: float, clock: Clock | None
+def _end_streams_member(
+    settings: Mapping[str, Any],
+    group: str,
+    member: GroupMember,
+    timeout_s: float,
+    clock: Clock | None,
+    *,
+    returns: bool,
 ) -> None:
     """Sends the heartbeat with which a member of a group of the streams protocol leaves."""
+    epoch = streams_group.STATIC_LEAVE_EPOCH if returns else streams_group.LEAVE_EPOCH
     beat = streams_group.Heartbeat(
-        member=streams_group.GroupMemberIdentity(member.member_id, streams_group.LEAVE_EPOCH, member.instance_id)
+        member=streams_group.GroupMemberIdentity(member.member_id, epoch, member.instance_id)
     )
     gone = suppress(streams_group.MemberFenced, streams_group.GroupOfOtherProtocol, InstanceFenced)
     with gone, closing(StreamsGroupHeartbeats(ClientSettings.of(settings), group, clock)) as heartbeats:

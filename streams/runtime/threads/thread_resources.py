@@ -119,17 +119,25 @@ class GroupEntry:
     """Keeps a thread out of its group until no member of that runs another topology, nor speaks a protocol with which
     this one cannot be.
 
-    :param instance_id: that of the thread, if it joins by the consumer protocol (KIP-848).
+    :param instance_id: that of the thread, if the brokers keep it for a member until that has said that it ends: in
+        groups of the consumer and of the streams protocol.
     :param former: the ids of the members that the thread was before in this process.
+    :param protocol: the ``group.protocol`` of the thread.
     """
 
     def __init__(
-        self, admin: Admin, clock: Clock, instance_id: str | None = None, former: Collection[str] = ()
+        self,
+        admin: Admin,
+        clock: Clock,
+        instance_id: str | None = None,
+        former: Collection[str] = (),
+        protocol: str = "consumer",
     ) -> None:
         self._admin = admin
         self._clock = clock
         self._instance_id = instance_id
         self._former = former
+        self._protocol = protocol
         self._repeated = RepeatedLines(log, clock)
         self.waits = False
         """Whether the thread waits; any thread may read it."""
@@ -162,14 +170,16 @@ class GroupEntry:
         others = [one for one in found.members if one.instance_id != self._instance_id]
         if names := other_topologies(others, group.hash):
             return _OTHER_TOPOLOGY, names
+        if self._protocol == "streams" and found.protocol != "streams":
+            return "", []  # the brokers refuse its join as long as that is so, which is logged
         if found.protocol == "classic" and others:
             return _CLASSIC, sorted(one.client_id for one in others)
         self._take_over(found)
         return "", []
 
     def _take_over(self, found: GroupInfo) -> None:
-        """Ends the former member of this thread, if that has not left: its process was killed. The classic protocol
-        does so where another member joins with the same instance id.
+        """Ends the former member of this thread, if that has not left: its process was killed. In the classic protocol
+        the brokers do so where another member joins with the same instance id.
 
         A thread that had a place takes none from a member that it was not itself: that is of another process, which
         has the newer right, and the two would go on to take the place from each other.
@@ -512,9 +522,10 @@ def _group_member(process: ProcessResources, identity: ThreadIdentity) -> Stream
 
 def _group_entry(process: ProcessResources, identity: ThreadIdentity) -> GroupEntry:
     admin, clock, instance_id = process.cluster.admin, process.platform.clock, identity.instance_id
-    if process.config.group_protocol != "consumer":
+    protocol = process.config.group_protocol
+    if protocol == "classic":
         return GroupEntry(admin, clock)
-    return GroupEntry(admin, clock, instance_id, process.cluster.former_members.get(instance_id, ()))
+    return GroupEntry(admin, clock, instance_id, process.cluster.former_members.get(instance_id, ()), protocol)
 
 
 def _purge(process: ProcessResources) -> RepartitionPurge:

@@ -223,7 +223,9 @@ def _raise(group: str, beat: streams_group.Heartbeat, answer: messages.StreamsGr
             " each process a state.dir of its own (not a copy of another's), or its own group.instance.id"
         )
     if code == error_codes.UNRELEASED_INSTANCE_ID:
-        raise RetryableError(f"group.instance.id {instance_id!r} is still that of a member of group {group!r}: {text}")
+        raise streams_group.InstanceHeld(
+            f"group.instance.id {instance_id!r} is still that of a member of group {group!r}: {text}"
+        )
     if code in _RIGHTS:
         raise AuthorizationError(f"group {group!r} cannot be joined: {text}; allow {_RIGHTS[code]}")
     if code == error_codes.GROUP_MAX_SIZE_REACHED:
