@@ -126,6 +126,9 @@ class GroupContract:
         """Returns the settings of a member whose session is 6 s, in a group of this protocol."""
         return {"session_timeout_ms": 6_000}
 
+    fence: type[TaskMigratedError] = InstanceFenced
+    """The error of a static member whose place another one has taken."""
+
     def make_room(self, group: str, instance: str) -> None:
         """Prepares the group for a member that takes the place of another with its instance id."""
 
@@ -378,7 +381,7 @@ class GroupContract:
             second.poll()
             try:
                 first.poll()
-            except InstanceFenced:
+            except self.fence:
                 return True
             return False
 
@@ -557,6 +560,10 @@ class ConsumerProtocolContract(GroupContract):
     member until that has ended."""
 
     assignor = "uniform"
+
+    fence = TaskMigratedError
+    """A member whose epoch is refused joins again, and hears that its instance id is that of a member: whether of another
+    one or its own is seen only in the description of the group."""
 
     def make_room(self, group: str, instance: str) -> None:
         (former,) = [one for one in self.cluster.admin.group_members(group) if one.instance_id == instance]
