@@ -562,8 +562,8 @@ class ConsumerProtocolContract(GroupContract):
     assignor = "uniform"
 
     fence = TaskMigratedError
-    """A member whose epoch is refused joins again, and hears that its instance id is that of a member: whether of another
-    one or its own is seen only in the description of the group."""
+    """A member whose epoch is refused joins again, and hears that its instance id is that of a member. Whether that is
+    another one is seen only in the description of the group."""
 
     def make_room(self, group: str, instance: str) -> None:
         (former,) = [one for one in self.cluster.admin.group_members(group) if one.instance_id == instance]
