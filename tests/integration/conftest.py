@@ -99,3 +99,19 @@ def workers(kafka: str, unique_name: Callable[[str], str], tmp_path: Path) -> It
     started = Workers(tmp_path, kafka, unique_name("app"))
     yield started
     started.close()
+
+
+@pytest.fixture
+def on_own_broker(
+    start_broker: Callable[..., Broker], tmp_path: Path, unique_name: Callable[[str], str]
+) -> Iterator[Callable[[Mapping[str, str]], tuple[Topics, Workers]]]:
+    """Starts a broker with these properties for this test alone; returns its topics, and workers of an application."""
+    with ExitStack() as all_workers:
+
+        def start(properties: Mapping[str, str]) -> tuple[Topics, Workers]:
+            bootstrap = start_broker(properties).bootstrap
+            workers = Workers(tmp_path, bootstrap, unique_name("app"))
+            all_workers.callback(workers.close)
+            return Topics(bootstrap, unique_name), workers
+
+        yield start

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,6 +79,7 @@ WAITS_FOR_CLASSIC = (
     "waiting: the application has members with group.protocol=classic, with which one of the consumer protocol cannot"
     " be; this worker joins when they have left"
 )
+OwnBroker = Callable[[Mapping[str, str]], tuple[Topics, Workers]]
 SHORT_SESSIONS = {"group.consumer.session.timeout.ms": "6000"}
 LONG_SESSIONS = {
     "group.consumer.max.session.timeout.ms": "600000",
@@ -118,71 +119,55 @@ def test_two_workers_share_the_tasks_and_one_takes_over(topics: Topics, workers:
     assert described(topics, workers).members == ()
 
 
-def test_a_killed_worker_takes_its_own_place_when_it_comes_back(
-    start_broker: Callable[..., Broker], tmp_path: Path, unique_name: Callable[[str], str]
-) -> None:
+def test_a_killed_worker_takes_its_own_place_when_it_comes_back(on_own_broker: OwnBroker, tmp_path: Path) -> None:
     """At once, though the group has its instance ids for a session; and the transaction that it left is ended."""
-    broker = start_broker(LONG_SESSIONS)
-    topics, workers = Topics(broker.bootstrap, unique_name), Workers(tmp_path, broker.bootstrap, unique_name("app"))
-    try:
-        counting = Counting(topics, workers, group_protocol="consumer")
+    topics, workers = on_own_broker(LONG_SESSIONS)
+    counting = Counting(topics, workers, group_protocol="consumer")
+    counting.send()
+    first = counting.start(state_dir=tmp_path / "one").wait_running()
+    with topics.reader(counting.output) as reader:
+        counting.read_round(reader)
+        first.kill()
         counting.send()
-        first = counting.start(state_dir=tmp_path / "one").wait_running()
-        with topics.reader(counting.output) as reader:
-            counting.read_round(reader)
-            first.kill()
-            counting.send()
-            again = counting.start(state_dir=tmp_path / "one")
-            again.wait_for("takes the place of its former member in the group")
-            counting.read_round(reader)
-            again.stop()
-            counting.check(reader)
-    finally:
-        workers.close()
+        again = counting.start(state_dir=tmp_path / "one")
+        again.wait_for("takes the place of its former member in the group")
+        counting.read_round(reader)
+        again.stop()
+        counting.check(reader)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
-def test_the_tasks_of_a_killed_worker_go_to_the_other(
-    start_broker: Callable[..., Broker], tmp_path: Path, unique_name: Callable[[str], str], guarantee: str
-) -> None:
+def test_the_tasks_of_a_killed_worker_go_to_the_other(on_own_broker: OwnBroker, guarantee: str) -> None:
     """They come with the end of its session, which the brokers set."""
-    broker = start_broker(SHORT_SESSIONS)
-    topics, workers = Topics(broker.bootstrap, unique_name), Workers(tmp_path, broker.bootstrap, unique_name("app"))
-    try:
-        Counting(topics, workers, guarantee, group_protocol="consumer").check_killed_worker()
-    finally:
-        workers.close()
+    topics, workers = on_own_broker(SHORT_SESSIONS)
+    Counting(topics, workers, guarantee, group_protocol="consumer").check_killed_worker()
 
 
 @pytest.mark.slow
 def test_a_worker_that_is_suspended_past_its_session_is_fenced_and_comes_back(
-    start_broker: Callable[..., Broker], tmp_path: Path, unique_name: Callable[[str], str]
+    on_own_broker: OwnBroker, tmp_path: Path
 ) -> None:
     """What it had open is refused, and it takes its part again."""
-    broker = start_broker(SHORT_SESSIONS)
-    topics, workers = Topics(broker.bootstrap, unique_name), Workers(tmp_path, broker.bootstrap, unique_name("app"))
-    try:
-        counting = Counting(topics, workers, group_protocol="consumer")
+    topics, workers = on_own_broker(SHORT_SESSIONS)
+    counting = Counting(topics, workers, group_protocol="consumer")
+    counting.send()
+    first = counting.start(state_dir=tmp_path / "one").wait_running()
+    second = counting.start(state_dir=tmp_path / "two").wait_running()
+    second.wait_for("task runs")
+    with topics.reader(counting.output) as reader:
+        counting.read_round(reader)
+        os.kill(first.pid, signal.SIGSTOP)
         counting.send()
-        first = counting.start(state_dir=tmp_path / "one").wait_running()
-        second = counting.start(state_dir=tmp_path / "two").wait_running()
-        second.wait_for("task runs")
-        with topics.reader(counting.output) as reader:
-            counting.read_round(reader)
-            os.kill(first.pid, signal.SIGSTOP)
-            counting.send()
-            counting.read_round(reader)
-            runs = len(first.events("task runs"))
-            os.kill(first.pid, signal.SIGCONT)
-            wait_until("it has tasks again", lambda: len(first.events("task runs")) > runs)
-            counting.send()
-            counting.read_round(reader)
-            first.stop()
-            second.stop()
-            counting.check(reader)
-    finally:
-        workers.close()
+        counting.read_round(reader)
+        runs = len(first.events("task runs"))
+        os.kill(first.pid, signal.SIGCONT)
+        wait_until("it has tasks again", lambda: len(first.events("task runs")) > runs)
+        counting.send()
+        counting.read_round(reader)
+        first.stop()
+        second.stop()
+        counting.check(reader)
 
 
 class Heartbeats:
@@ -229,55 +214,32 @@ class Heartbeats:
         wait_until("it has the one after that", lambda: has_gone_on(member.member_epoch + 1))
 
 
-def test_a_member_whose_epoch_is_behind_takes_its_place_again(
-    start_broker: Callable[..., Broker], tmp_path: Path, unique_name: Callable[[str], str]
-) -> None:
+def test_a_member_whose_epoch_is_behind_takes_its_place_again(on_own_broker: OwnBroker, tmp_path: Path) -> None:
     """Answers to its heartbeats were lost, as when their coordinator froze. The brokers refuse the epoch that it has,
     and then the instance id, which they still have for this member (4.3.1); it is no other process."""
-    broker = start_broker(LONG_SESSIONS)
-    topics, workers = Topics(broker.bootstrap, unique_name), Workers(tmp_path, broker.bootstrap, unique_name("app"))
-    try:
-        counting = Counting(topics, workers, group_protocol="consumer")
+    topics, workers = on_own_broker(LONG_SESSIONS)
+    counting = Counting(topics, workers, group_protocol="consumer")
+    counting.send()
+    worker = counting.start(state_dir=tmp_path / "one").wait_running()
+    with topics.reader(counting.output) as reader:
+        counting.read_round(reader)
+        os.kill(worker.pid, signal.SIGSTOP)
+        heartbeats = Heartbeats(topics, workers)
+        heartbeats.move_on(heartbeats.member(), "passing", counting.output)
+        os.kill(worker.pid, signal.SIGCONT)
         counting.send()
-        worker = counting.start(state_dir=tmp_path / "one").wait_running()
-        with topics.reader(counting.output) as reader:
-            counting.read_round(reader)
-            os.kill(worker.pid, signal.SIGSTOP)
-            heartbeats = Heartbeats(topics, workers)
-            heartbeats.move_on(heartbeats.member(), "passing", counting.output)
-            os.kill(worker.pid, signal.SIGCONT)
-            counting.send()
-            worker.wait_for("takes the place of its former member in the group")
-            counting.read_round(reader)
-            worker.stop()
-            counting.check(reader)
-    finally:
-        workers.close()
+        worker.wait_for("takes the place of its former member in the group")
+        counting.read_round(reader)
+        worker.stop()
+        counting.check(reader)
 
 
 @pytest.mark.slow
-def test_a_second_process_with_the_same_instance_id_ends_the_first(
-    start_broker: Callable[..., Broker], tmp_path: Path, unique_name: Callable[[str], str]
-) -> None:
+def test_a_second_process_with_the_same_instance_id_ends_the_first(on_own_broker: OwnBroker, tmp_path: Path) -> None:
     """As in the classic protocol: the newer one has the place, and the older one says what to do."""
-    broker = start_broker(LONG_SESSIONS)
-    topics, workers = Topics(broker.bootstrap, unique_name), Workers(tmp_path, broker.bootstrap, unique_name("app"))
-    try:
-        counting = Counting(topics, workers, group_protocol="consumer", group_instance_id="one")
-        counting.send()
-        first = counting.start(state_dir=tmp_path / "one").wait_running()
-        with topics.reader(counting.output) as reader:
-            counting.read_round(reader)
-            second = counting.start(state_dir=tmp_path / "two")
-            second.wait_for("takes the place of its former member in the group")
-            assert first.wait() != 0
-            assert "give each process a state.dir of its own" in first.text
-            counting.send()
-            counting.read_round(reader)
-            second.stop()
-            counting.check(reader)
-    finally:
-        workers.close()
+    topics, workers = on_own_broker(LONG_SESSIONS)
+    counting = Counting(topics, workers, group_protocol="consumer", group_instance_id="one")
+    counting.check_second_process(tmp_path)
 
 
 @pytest.mark.slow

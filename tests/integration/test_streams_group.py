@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,7 @@ from tools.kafka.broker import Broker
 from tools.kafka.jars import version
 from waiting import wait_until
 
+OwnBroker = Callable[[Mapping[str, str]], tuple[Topics, Workers]]
 SHORT_SESSIONS = {
     "group.streams.min.session.timeout.ms": "6000",
     "group.streams.session.timeout.ms": "6000",
@@ -50,16 +51,10 @@ def test_two_workers_share_the_tasks_and_one_takes_over(topics: Topics, workers:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
-def test_the_tasks_of_a_killed_worker_go_to_the_other(
-    start_broker: Callable[..., Broker], tmp_path: Path, unique_name: Callable[[str], str], guarantee: str
-) -> None:
+def test_the_tasks_of_a_killed_worker_go_to_the_other(on_own_broker: OwnBroker, guarantee: str) -> None:
     """They come with the end of its session."""
-    broker = start_broker(SHORT_SESSIONS)
-    topics, workers = Topics(broker.bootstrap, unique_name), Workers(tmp_path, broker.bootstrap, unique_name("app"))
-    try:
-        streams_group(topics, workers, guarantee).check_killed_worker()
-    finally:
-        workers.close()
+    topics, workers = on_own_broker(SHORT_SESSIONS)
+    streams_group(topics, workers, guarantee).check_killed_worker()
 
 
 @pytest.mark.slow
@@ -141,102 +136,73 @@ def test_what_the_brokers_refuse_ends_a_worker_with_what_to_do(topics: Topics, w
 
 
 @pytest.mark.slow
-def test_a_static_member_gets_its_tasks_back_after_a_restart(
-    start_broker: Callable[..., Broker], tmp_path: Path, unique_name: Callable[[str], str]
-) -> None:
+def test_a_static_member_gets_its_tasks_back_after_a_restart(on_own_broker: OwnBroker, tmp_path: Path) -> None:
     """Within its session, and no other member notices. Brokers before 4.4 refuse it, which ends the worker."""
-    broker = start_broker(LONG_SESSIONS)
-    topics, workers = Topics(broker.bootstrap, unique_name), Workers(tmp_path, broker.bootstrap, unique_name("app"))
-    try:
-        counting = streams_group(topics, workers)
+    topics, workers = on_own_broker(LONG_SESSIONS)
+    counting = streams_group(topics, workers)
+    counting.send()
+
+    def start(name: str) -> Worker:
+        counting._settings["group.instance.id"] = name
+        return counting.start(state_dir=tmp_path / name)
+
+    first = start("one")
+    if tuple(map(int, version().split("."))) < (4, 4):
+        assert first.wait() != 0
+        assert "need Kafka 4.4 or later" in first.text
+        return
+    first.wait_running()
+    second = start("two").wait_running()
+    second.wait_for("task runs")
+    with topics.reader(counting.output) as reader:
+        counting.read_round(reader)
+        known = len(first.events("assignment"))
+        second.stop()
+        again = start("two").wait_running()
+        again.wait_for("task runs")
         counting.send()
-
-        def start(name: str) -> Worker:
-            counting._settings["group.instance.id"] = name
-            return counting.start(state_dir=tmp_path / name)
-
-        first = start("one")
-        if tuple(map(int, version().split("."))) < (4, 4):
-            assert first.wait() != 0
-            assert "need Kafka 4.4 or later" in first.text
-            return
-        first.wait_running()
-        second = start("two").wait_running()
-        second.wait_for("task runs")
-        with topics.reader(counting.output) as reader:
-            counting.read_round(reader)
-            known = len(first.events("assignment"))
-            second.stop()
-            again = start("two").wait_running()
-            again.wait_for("task runs")
-            counting.send()
-            counting.read_round(reader)
-            assert len(first.events("assignment")) == known
-            first.stop()
-            again.stop()
-            counting.check(reader)
-    finally:
-        workers.close()
+        counting.read_round(reader)
+        assert len(first.events("assignment")) == known
+        first.stop()
+        again.stop()
+        counting.check(reader)
 
 
 @pytest.mark.slow
-def test_a_killed_static_member_takes_its_own_place(
-    start_broker: Callable[..., Broker], tmp_path: Path, unique_name: Callable[[str], str]
-) -> None:
+def test_a_killed_static_member_takes_its_own_place(on_own_broker: OwnBroker, tmp_path: Path) -> None:
     """At once, though the group has its instance id for a session; the other member keeps its tasks meanwhile. Brokers
     before 4.4 have no static members."""
     if tuple(map(int, version().split("."))) < (4, 4):
         pytest.skip("static members of streams groups need Kafka 4.4")
-    broker = start_broker(LONG_SESSIONS)
-    topics, workers = Topics(broker.bootstrap, unique_name), Workers(tmp_path, broker.bootstrap, unique_name("app"))
-    try:
-        counting = streams_group(topics, workers)
+    topics, workers = on_own_broker(LONG_SESSIONS)
+    counting = streams_group(topics, workers)
+    counting.send()
+    first = counting.start(state_dir=tmp_path / "one").wait_running()
+    second = counting.start(state_dir=tmp_path / "two").wait_running()
+    second.wait_for("task runs")
+    with topics.reader(counting.output) as reader:
+        counting.read_round(reader)
+        known = len(first.events("assignment"))
+        second.kill()
+        again = counting.start(state_dir=tmp_path / "two")
+        again.wait_for("takes the place of its former member in the group")
         counting.send()
-        first = counting.start(state_dir=tmp_path / "one").wait_running()
-        second = counting.start(state_dir=tmp_path / "two").wait_running()
-        second.wait_for("task runs")
-        with topics.reader(counting.output) as reader:
-            counting.read_round(reader)
-            known = len(first.events("assignment"))
-            second.kill()
-            again = counting.start(state_dir=tmp_path / "two")
-            again.wait_for("takes the place of its former member in the group")
-            counting.send()
-            counting.read_round(reader)
-            assert len(first.events("assignment")) == known
-            first.stop()
-            again.stop()
-            counting.check(reader)
-    finally:
-        workers.close()
+        counting.read_round(reader)
+        assert len(first.events("assignment")) == known
+        first.stop()
+        again.stop()
+        counting.check(reader)
 
 
 @pytest.mark.slow
-def test_a_second_process_with_the_same_instance_id_ends_the_first(
-    start_broker: Callable[..., Broker], tmp_path: Path, unique_name: Callable[[str], str]
-) -> None:
+def test_a_second_process_with_the_same_instance_id_ends_the_first(on_own_broker: OwnBroker, tmp_path: Path) -> None:
     """The newer one has the place, and the older one says what to do."""
     if tuple(map(int, version().split("."))) < (4, 4):
         pytest.skip("static members of streams groups need Kafka 4.4")
-    broker = start_broker(LONG_SESSIONS)
-    topics, workers = Topics(broker.bootstrap, unique_name), Workers(tmp_path, broker.bootstrap, unique_name("app"))
-    try:
-        counting = streams_group(topics, workers)
-        counting._settings["group.instance.id"] = "one"
-        counting.send()
-        first = counting.start(state_dir=tmp_path / "one").wait_running()
-        with topics.reader(counting.output) as reader:
-            counting.read_round(reader)
-            second = counting.start(state_dir=tmp_path / "two")
-            second.wait_for("takes the place of its former member in the group")
-            assert first.wait() != 0
-            assert "a state.dir of its own" in first.text
-            counting.send()
-            counting.read_round(reader)
-            second.stop()
-            counting.check(reader)
-    finally:
-        workers.close()
+    topics, workers = on_own_broker(LONG_SESSIONS)
+    counting = streams_group(topics, workers)
+    counting._settings["group.instance.id"] = "one"
+    counting.check_second_process(tmp_path)
 
 
 @pytest.mark.slow

@@ -331,6 +331,16 @@ def test_a_static_member_whose_join_was_taken_unheard_joins_again(group: Group) 
     assert not requests.loses
 
 
+def test_an_instance_id_that_another_member_has_is_for_the_next_join(group: Group) -> None:
+    """Before which the thread looks whose it is, and takes the place over if that is right."""
+    requests = StaticRequests(group.broker, {"group.id": "app", "client.id": "one"})
+    requests.holder = "another"
+    member, _ = group.join(replace(MEMBER, instance_id="i"), requests=requests)
+    error = group.fails(member)
+    assert type(error) is TaskMigratedError
+    assert "UNRELEASED_INSTANCE_ID" in str(error)
+
+
 def test_a_copy_is_kept_for_some_seconds_after_the_group_took_it_away() -> None:
     """A broker takes the copy away a heartbeat before it gives the task itself, which then goes on from it."""
     clock = ManualClock()

@@ -8,8 +8,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from processor_api.clock import Clock
-from processor_api.errors import ConfigError, RetryableError, StreamsError
+from processor_api.errors import ConfigError, RetryableError, StreamsError, TaskMigratedError
 from streams.kafka.membership.group_life import GroupLife
+from streams.kafka.ports import InstanceFenced
 from streams.kafka.streams_group import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
@@ -176,9 +177,9 @@ class GroupHeartbeats:
         except MemberFenced as error:
             self._fenced(beat, error)
             return self._retry_s()
+        except InstanceHeld as error:
+            return self._held(beat, error)
         except RetryableError as error:
-            if isinstance(error, InstanceHeld):  # brokers take this leave if it is held by an earlier join of this life
-                self._leave(beat.member)
             self.life.unanswered(beat, self._clock.monotonic())
             self._repeated.log("the group does not answer; heartbeats go on", error=str(error))
             return self._retry_s()
@@ -246,6 +247,16 @@ class GroupHeartbeats:
         self._leave(beat.member)  # a member whose epoch alone was refused is still there
         self.life.fenced(beat)
 
+    def _held(self, beat: Heartbeat, error: InstanceHeld) -> float:
+        """Frees the instance id, if an earlier join of this life has it, whose answer was lost: brokers take the leave
+        of the holder alone. Another member's place is taken over before the thread joins again, if that is right."""
+        if isinstance(self._leave(beat.member), InstanceFenced):
+            self._fail(TaskMigratedError(error.message))
+            return self._member.pace_s
+        self.life.unanswered(beat, self._clock.monotonic())
+        self._repeated.log("the group does not answer; heartbeats go on", error=str(error))
+        return self._retry_s()
+
     def _is_stuck(self) -> bool:
         return self._clock.monotonic() > self.polled_at + self._member.max_poll_s
 
@@ -258,8 +269,11 @@ class GroupHeartbeats:
         self._leave(beat.member)
         self.life.fenced(beat)
 
-    def _leave(self, member: GroupMemberIdentity) -> None:
+    def _leave(self, member: GroupMemberIdentity) -> StreamsError | None:
+        """Says that a member leaves; returns the error, if the group does not take it."""
         try:
             self._requests.heartbeat(Heartbeat(member=member._replace(epoch=LEAVE_EPOCH)), REQUEST_S)
         except StreamsError as error:
             log.debug("the group was not told that the member leaves", extra={"error": str(error)})
+            return error
+        return None

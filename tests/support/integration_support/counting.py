@@ -108,3 +108,18 @@ class Counting:
             self.send()
             read(reader)
             second.stop()
+
+    def check_second_process(self, folder: Path) -> None:
+        """Of two processes with one instance id the newer one has the place, and the older one says what to do."""
+        self.send()
+        first = self.start(state_dir=folder / "one").wait_running()
+        with self._topics.reader(self.output) as reader:
+            self.read_round(reader)
+            second = self.start(state_dir=folder / "two")
+            second.wait_for("takes the place of its former member in the group")
+            assert first.wait() != 0
+            assert "a state.dir of its own" in first.text
+            self.send()
+            self.read_round(reader)
+            second.stop()
+            self.check(reader)
