@@ -152,9 +152,7 @@ def test_a_worker_that_is_suspended_past_its_session_is_fenced_and_comes_back(
     topics, workers = on_own_broker(SHORT_SESSIONS)
     counting = Counting(topics, workers, group_protocol="consumer")
     counting.send()
-    first = counting.start(state_dir=tmp_path / "one").wait_running()
-    second = counting.start(state_dir=tmp_path / "two").wait_running()
-    second.wait_for("task runs")
+    first, second = counting.start_two(tmp_path)
     with topics.reader(counting.output) as reader:
         counting.read_round(reader)
         os.kill(first.pid, signal.SIGSTOP)

@@ -25,6 +25,9 @@ SHORT_SESSIONS = {
 LONG_SESSIONS = {"group.streams.max.session.timeout.ms": "600000", "group.streams.session.timeout.ms": "600000"}
 GUARANTEES = ["exactly_once_v2", pytest.param("at_least_once", marks=pytest.mark.slow)]
 
+TAKES_STATIC = tuple(map(int, version().split("."))) >= (4, 4)
+needs_static_members = pytest.mark.skipif(not TAKES_STATIC, reason="static members of streams groups need Kafka 4.4")
+
 
 def streams_group(topics: Topics, workers: Workers, guarantee: str = "exactly_once_v2") -> Counting:
     return Counting(topics, workers, guarantee, group_protocol="streams")
@@ -147,7 +150,7 @@ def test_a_static_member_gets_its_tasks_back_after_a_restart(on_own_broker: OwnB
         return counting.start(state_dir=tmp_path / name)
 
     first = start("one")
-    if tuple(map(int, version().split("."))) < (4, 4):
+    if not TAKES_STATIC:
         assert first.wait() != 0
         assert "need Kafka 4.4 or later" in first.text
         return
@@ -169,17 +172,13 @@ def test_a_static_member_gets_its_tasks_back_after_a_restart(on_own_broker: OwnB
 
 
 @pytest.mark.slow
+@needs_static_members
 def test_a_killed_static_member_takes_its_own_place(on_own_broker: OwnBroker, tmp_path: Path) -> None:
-    """At once, though the group has its instance id for a session; the other member keeps its tasks meanwhile. Brokers
-    before 4.4 have no static members."""
-    if tuple(map(int, version().split("."))) < (4, 4):
-        pytest.skip("static members of streams groups need Kafka 4.4")
+    """At once, though the group has its instance id for a session; the other member keeps its tasks meanwhile."""
     topics, workers = on_own_broker(LONG_SESSIONS)
     counting = streams_group(topics, workers)
     counting.send()
-    first = counting.start(state_dir=tmp_path / "one").wait_running()
-    second = counting.start(state_dir=tmp_path / "two").wait_running()
-    second.wait_for("task runs")
+    first, second = counting.start_two(tmp_path)
     with topics.reader(counting.output) as reader:
         counting.read_round(reader)
         known = len(first.events("assignment"))
@@ -195,10 +194,9 @@ def test_a_killed_static_member_takes_its_own_place(on_own_broker: OwnBroker, tm
 
 
 @pytest.mark.slow
+@needs_static_members
 def test_a_second_process_with_the_same_instance_id_ends_the_first(on_own_broker: OwnBroker, tmp_path: Path) -> None:
     """The newer one has the place, and the older one says what to do."""
-    if tuple(map(int, version().split("."))) < (4, 4):
-        pytest.skip("static members of streams groups need Kafka 4.4")
     topics, workers = on_own_broker(LONG_SESSIONS)
     counting = streams_group(topics, workers)
     counting._settings["group.instance.id"] = "one"

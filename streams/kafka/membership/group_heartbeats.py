@@ -180,9 +180,7 @@ class GroupHeartbeats:
         except InstanceHeld as error:
             return self._held(beat, error)
         except RetryableError as error:
-            self.life.unanswered(beat, self._clock.monotonic())
-            self._repeated.log("the group does not answer; heartbeats go on", error=str(error))
-            return self._retry_s()
+            return self._unanswered(beat, error)
         except StreamsError as error:
             self._fail(error)
             return self._member.pace_s
@@ -253,6 +251,9 @@ class GroupHeartbeats:
         if isinstance(self._leave(beat.member), InstanceFenced):
             self._fail(TaskMigratedError(error.message))
             return self._member.pace_s
+        return self._unanswered(beat, error)
+
+    def _unanswered(self, beat: Heartbeat, error: RetryableError) -> float:
         self.life.unanswered(beat, self._clock.monotonic())
         self._repeated.log("the group does not answer; heartbeats go on", error=str(error))
         return self._retry_s()

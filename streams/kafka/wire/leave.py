@@ -85,10 +85,8 @@ def remove_members(
     )
     try:
         for one in members:
-            if one.protocol == "streams":
-                _end_streams_member(settings, group, one, timeout_s, clock, returns=False)
-            elif one.protocol == "consumer":
-                _end_consumer(settings, group, one, timeout_s, clock, returns=False)
+            if one.protocol != "classic":
+                _end_member(settings, group, one, timeout_s, clock, returns=False)
         if classic:
             _leave(settings, group, classic, timeout_s, clock)
     except StreamsError as error:
@@ -125,9 +123,8 @@ def release_instance(
     :raises RetryableError: if no coordinator was ready within the time.
     :raises StreamsError: if it cannot be done, as for :func:`leave_group`.
     """
-    end = _end_streams_member if member.protocol == "streams" else _end_consumer
     try:
-        end(settings, group, member, timeout_s, clock, returns=True)
+        _end_member(settings, group, member, timeout_s, clock, returns=True)
     except StreamsError as error:
         raise type(error)(
             f"the place of static member {member.instance_id!r} in group {group!r} cannot be taken over before its"
@@ -135,7 +132,7 @@ def release_instance(
         ) from error
 
 
-def _end_consumer(
+def _end_member(
     settings: Mapping[str, Any],
     group: str,
     member: GroupMember,
@@ -144,22 +141,13 @@ def _end_consumer(
     *,
     returns: bool,
 ) -> None:
-    with Coordinator(ClientSettings.of(settings), group, clock) as coordinator:
-        code = end_member(coordinator, group, member, timeout_s, returns=returns)
-    if code not in _GONE:
-        raise StreamsError(error_codes.described(code))
-
-
-def _end_streams_member(
-    settings: Mapping[str, Any],
-    group: str,
-    member: GroupMember,
-    timeout_s: float,
-    clock: Clock | None,
-    *,
-    returns: bool,
-) -> None:
-    """Sends the heartbeat with which a member of a group of the streams protocol leaves."""
+    """Sends the last heartbeat of a member of the consumer or of the streams protocol in its place."""
+    if member.protocol == "consumer":
+        with Coordinator(ClientSettings.of(settings), group, clock) as coordinator:
+            code = end_member(coordinator, group, member, timeout_s, returns=returns)
+        if code not in _GONE:
+            raise StreamsError(error_codes.described(code))
+        return
     epoch = streams_group.STATIC_LEAVE_EPOCH if returns else streams_group.LEAVE_EPOCH
     beat = streams_group.Heartbeat(
         member=streams_group.GroupMemberIdentity(member.member_id, epoch, member.instance_id)

@@ -167,9 +167,10 @@ class OffsetCommits:
             tuple(CommittedTopic(topic, tuple(partitions)) for topic, partitions in topics.items()),
         )
         answer = self._coordinator.call(self._api, request, timeout_s)
-        if answer.absent:
-            raise PartlyCommitted.without(answer.absent)
-        return answer.error_code
+        code = answer.error_code
+        if code == error_codes.UNKNOWN_TOPIC_OR_PARTITION and (absent := answer.absent):
+            raise PartlyCommitted.without(absent)
+        return code
 
     def committed(
         self, partitions: Collection[TopicPartition], *, require_stable: bool, timeout_s: float

@@ -162,8 +162,8 @@ class Committer:
         self._in_transaction = False
         self._began: float | None = None
         """When work in the open transaction began."""
-        self._behind: list[tuple[Task, Offsets]] = []
-        """Tasks whose engines lack what is committed, with the offsets: their disk was full."""
+        self._behind: list[tuple[Task, Offsets, Collection[TopicPartition]]] = []
+        """Tasks whose engines lack what is committed, with the offsets and those left out: their disk was full."""
 
     @property
     def in_transaction(self) -> bool:
@@ -221,7 +221,7 @@ class Committer:
                 task.inputs.sent_offsets = offsets[task.id]
             absent = self.offsets.commit(_together(offsets[task.id] for task in committed), tasks)
         self.progressed = any(task.has_progress for task in committed)
-        self._behind = [(task, _without(offsets[task.id], absent)) for task in failed if task in committed]
+        self._behind = [(task, offsets[task.id], absent) for task in failed if task in committed]
         for task in committed:
             if task not in failed:
                 task.committed(absent=absent)
@@ -239,10 +239,10 @@ class Committer:
         """
         found = bool(self._behind)
         while self._behind:
-            task, offsets = self._behind[0]
+            task, offsets, absent = self._behind[0]
             if task.state is TaskState.RUNNING:
                 task.apply(transaction=self._exactly_once)
-                task.committed(offsets)
+                task.committed(offsets, absent)
             del self._behind[0]
         return found
 
@@ -308,10 +308,6 @@ class Committer:
         self._in_transaction = False
         self._began = None
         self._behind.clear()
-
-
-def _without(offsets: Offsets, absent: Collection[TopicPartition]) -> Offsets:
-    return {name: one for name, one in offsets.items() if name not in absent} if absent else offsets
 
 
 def _together(offsets: Iterable[Offsets]) -> dict[TopicPartition, OffsetAndMetadata]:

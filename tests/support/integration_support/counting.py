@@ -47,6 +47,17 @@ class Counting:
         settings = {**self._settings, "state.dir": state_dir or self._workers.state_dir}
         return self._workers.start("word_count:topology", *words, settings=settings, env=env, terminal=terminal)
 
+    def start_two(self, folder: Path | None = None) -> tuple[Worker, Worker]:
+        """Starts two workers, and returns them when both have tasks.
+
+        :param folder: where each has a state directory of its own; they have one together if not given.
+        """
+        first, second = (
+            self.start(state_dir=None if folder is None else folder / name).wait_running() for name in ("one", "two")
+        )
+        second.wait_for("task runs")
+        return first, second
+
     def send(self, first: int = 0, last: int = WORDS) -> None:
         """A round, or a part of one."""
         self.rounds += first == 0
@@ -98,8 +109,7 @@ class Counting:
     def check_killed_worker(self) -> None:
         """The tasks of a killed worker go to the other one: at least once, or exactly once if so set."""
         self.send()
-        first, second = self.start().wait_running(), self.start().wait_running()
-        second.wait_for("task runs")
+        first, second = self.start_two()
         is_exact = self._settings["processing.guarantee"] == "exactly_once_v2"
         read = self.read_round if is_exact else self.read_round_or_more
         with self._topics.reader(self.output) as reader:
