@@ -14,7 +14,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from processor_api.task_id import TopicPartition
-from streams.kafka.confluent.group_offsets import GroupReader
+from streams.kafka.confluent.consuming.group_offsets import GroupReader
 from streams.kafka.confluent.outage import ClusterOutage
 
 PARTITIONS = 4

@@ -39,7 +39,7 @@ APART = {
     "streams/http/options.py": "what the port is opened with, beside the server",
     "streams/http/worker.py": "the pages about the worker, beside the server",
     "streams/kafka/confluent/consumer.py": "one client a file, and who makes them",
-    "streams/kafka/confluent/header_names.py": "a handler of errors for the whole process, beside its one user",
+    "streams/kafka/confluent/consuming/header_names.py": "a handler of errors for the whole process",
     "streams/kafka/confluent/producer.py": "one client a file, and who makes them",
     "streams/queries/composite_stores.py": "reads of stores, beside their types",
     "streams/runtime/global_stores/stores.py": "the stores, beside the task that fills them",

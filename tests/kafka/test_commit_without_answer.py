@@ -10,7 +10,7 @@ import pytest
 
 from processor_api.errors import RetryableError
 from processor_api.task_id import TopicPartition
-from streams.kafka.confluent.group_offsets import GivenUpClient, GroupOffsets
+from streams.kafka.confluent.consuming.group_offsets import GivenUpClient, GroupOffsets
 from streams.kafka.ports import ClientUnusable, CommitAgain, OffsetAndMetadata
 
 OFFSETS = {TopicPartition("in", 0): OffsetAndMetadata(7)}

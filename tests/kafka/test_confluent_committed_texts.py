@@ -8,7 +8,7 @@ import pytest
 
 from processor_api.errors import ConfigError, RetryableError
 from processor_api.task_id import TopicPartition
-from streams.kafka.confluent.group_offsets import exact_offsets
+from streams.kafka.confluent.consuming.group_offsets import exact_offsets
 from streams.kafka.offset_metadata import TopicPartitionMetadata
 from streams.kafka.ports import OffsetAndMetadata
 

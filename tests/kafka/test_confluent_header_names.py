@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from streams.kafka.confluent.header_names import decode_headers, replacing
+from streams.kafka.confluent.consuming.header_names import decode_headers, replacing
 
 # As the binding decodes the name of a header: strictly, at the terminating zero.
 decode = ctypes.pythonapi.PyUnicode_FromString

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from streams.kafka.confluent.group_place import (
+from streams.kafka.confluent.consuming.group_place import (
     check_metadata_form,
     group_metadata,
     member_of,

@@ -15,7 +15,7 @@ from processor_api.clock import ManualClock
 from streams.kafka.confluent.admin import ReplaceableAdmin
 from streams.kafka.confluent.callbacks import ClientLog
 from streams.kafka.confluent.consumer import ConfluentConsumer
-from streams.kafka.confluent.group_offsets import GroupReader
+from streams.kafka.confluent.consuming.group_offsets import GroupReader
 from streams.kafka.confluent.outage import SILENT_S, ClusterOutage
 from streams.kafka.confluent.producer import ConfluentProducer
 from streams.log import retry_level, watch_outage

@@ -12,7 +12,7 @@ from confluent_kafka import OFFSET_BEGINNING, OFFSET_END
 from processor_api.errors import RetryableError
 from processor_api.task_id import TopicPartition
 from streams.kafka.confluent.consumer import ConfluentConsumer
-from streams.kafka.confluent.direct_offsets import PartitionOffsets
+from streams.kafka.confluent.consuming.direct_offsets import PartitionOffsets
 from streams.kafka.confluent.errors import Resources
 from streams.kafka.ports import ClientUnusable, UnknownPartitionError
 from streams.kafka.wire.messages import (

@@ -6,7 +6,7 @@ import random
 from collections.abc import Collection
 
 from processor_api.task_id import TopicPartition
-from streams.kafka.confluent.read_ahead import MESSAGE_BYTES, ReadAhead
+from streams.kafka.confluent.consuming.read_ahead import MESSAGE_BYTES, ReadAhead
 from streams.testing.broker.messages import ErrorInfo, LogRecord, PartitionEvent
 
 A, B, C = (TopicPartition("t", number) for number in range(3))

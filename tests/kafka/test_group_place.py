@@ -9,7 +9,8 @@ from confluent_kafka import TopicPartition as ClientPartition
 
 from processor_api.errors import TaskMigratedError
 from processor_api.task_id import TopicPartition
-from streams.kafka.confluent.group_place import GroupPlace, group_metadata
+from streams.kafka.confluent.consuming.assigned import AssignedPartitions
+from streams.kafka.confluent.consuming.group_place import GroupPlace, group_metadata
 from streams.kafka.confluent.outage import ClientOutage
 
 ONE, TWO = ClientPartition("tasks", 1), ClientPartition("tasks", 2)
@@ -32,7 +33,7 @@ class Client:
     def incremental_assign(self, partitions: list[Any]) -> None:
         """Nothing is fetched."""
 
-    incremental_unassign = incremental_assign
+    incremental_unassign = resume = incremental_assign
 
     def __init__(self) -> None:
         self.subscribed: list[list[str]] = []
@@ -62,7 +63,7 @@ class Member:
 
     def __init__(self) -> None:
         self.client, self.calls = Client(), Calls()
-        self.place = GroupPlace(cast(ClientOutage, Outage()))
+        self.place = GroupPlace(cast(ClientOutage, Outage()), AssignedPartitions())
         self.callbacks = self.place.callbacks(self.calls)
         self.call("on_assign", ONE, TWO)
         self.calls.made.clear()
@@ -116,7 +117,7 @@ def test_a_member_whose_loss_was_reported_gets_partitions_as_another_one() -> No
 
 def test_topics_that_change_wait_for_a_client_that_has_lost_its_place() -> None:
     """librdkafka ends the process where a client that was a member, and is none, gets other topics."""
-    client, place, calls = Client(), GroupPlace(cast(ClientOutage, Outage())), Calls()
+    client, place, calls = Client(), GroupPlace(cast(ClientOutage, Outage()), AssignedPartitions()), Calls()
     client.member = ""
     place.wanted = ["a"], calls
     place.subscribe(client)

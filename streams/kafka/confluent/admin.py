@@ -24,8 +24,8 @@ from processor_api.forks import belongs_to_this_process, never_free
 from processor_api.task_id import TopicPartition
 from streams.kafka import ports
 from streams.kafka.confluent.callbacks import ClientLog, weakly
+from streams.kafka.confluent.consuming.group_offsets import GroupReader
 from streams.kafka.confluent.errors import AUTHENTICATION, Resources, kafka_error, mapped, mapping, offsets_error
-from streams.kafka.confluent.group_offsets import GroupReader
 from streams.kafka.confluent.outage import ClusterOutage, OutageNotice, plain_reason
 from streams.kafka.wire.cluster_queries import ClusterQueries
 

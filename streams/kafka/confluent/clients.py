@@ -14,7 +14,7 @@ from streams.kafka.client_statistics import ClientStatistics
 from streams.kafka.confluent.admin import ConfluentAdmin
 from streams.kafka.confluent.callbacks import LatestStatistics
 from streams.kafka.confluent.consumer import ConfluentConsumer
-from streams.kafka.confluent.group_place import check_metadata_form, group_metadata
+from streams.kafka.confluent.consuming.group_place import check_metadata_form, group_metadata
 from streams.kafka.confluent.outage import ClusterOutage
 from streams.kafka.confluent.producer import ConfluentProducer
 from streams.kafka.ports import Admin, Consumer, Producer

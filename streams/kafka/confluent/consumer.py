@@ -8,21 +8,21 @@ from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, KafkaException
 from confluent_kafka import Consumer as Client
-from confluent_kafka import TopicPartition as ClientPartition
 
 from processor_api.clock import SystemClock
 from processor_api.errors import StreamsError
 from processor_api.forks import belongs_to_this_process, never_free
 from processor_api.task_id import TopicPartition
 from streams.kafka.confluent.callbacks import ClientLog, LatestStatistics, weakly
-from streams.kafka.confluent.direct_offsets import TIMEOUT_S, PartitionOffsets
+from streams.kafka.confluent.consuming.assigned import AssignedPartitions, client_partitions
+from streams.kafka.confluent.consuming.direct_offsets import TIMEOUT_S, PartitionOffsets
+from streams.kafka.confluent.consuming.group_offsets import GivenUpClient, GroupOffsets, given_up
+from streams.kafka.confluent.consuming.group_place import GroupPlace, member_of
+from streams.kafka.confluent.consuming.header_names import decode_headers
+from streams.kafka.confluent.consuming.read_ahead import ReadAhead
 from streams.kafka.confluent.errors import Resources, caught, kafka_error, mapped, mapping
-from streams.kafka.confluent.group_offsets import GivenUpClient, GroupOffsets, given_up
-from streams.kafka.confluent.group_place import GroupPlace, member_of
-from streams.kafka.confluent.header_names import decode_headers
 from streams.kafka.confluent.known_topics import learn_topics
 from streams.kafka.confluent.outage import ClientOutage, ClusterOutage
-from streams.kafka.confluent.read_ahead import ReadAhead
 from streams.kafka.ports import (
     AT_BEGINNING,
     AT_END,
@@ -43,10 +43,6 @@ FENCED = {"_FATAL", "FENCED_INSTANCE_ID"}
 _SPECIAL = {AT_BEGINNING: OFFSET_BEGINNING, AT_END: OFFSET_END}
 
 
-def _client(partitions: Collection[TopicPartition]) -> list[ClientPartition]:
-    return [ClientPartition(topic, partition) for topic, partition in partitions]
-
-
 class ConfluentConsumer:
     """Implements `streams.kafka.ports.Consumer`."""
 
@@ -58,10 +54,10 @@ class ConfluentConsumer:
         :param outage: that of its cluster; one of its own if not given."""
         self.resources = Resources.of(config, "READ", "DESCRIBE")
         self._outage = ClientOutage.of(config, outage)
-        self._place = GroupPlace(self._outage, is_classic=config.get("group.protocol") != "consumer")
+        self._assigned = AssignedPartitions()
+        self._place = GroupPlace(self._outage, self._assigned, is_classic=config.get("group.protocol") != "consumer")
         self._offsets = GroupOffsets(config, self._outage)
         self._places = PartitionOffsets(config, self.resources)
-        self._assigned: set[TopicPartition] = set()
         self.statistics = LatestStatistics()
         kilobytes = int(config.get("queued.max.messages.kbytes", QUEUED_KBYTES))
         self._ahead = ReadAhead(kilobytes * 1024, weakly(self._stop), weakly(self._fetch_again))
@@ -104,7 +100,9 @@ class ConfluentConsumer:
         if self._place.wanted is not None:
             self._subscribe()
         try:
-            messages = caught(self._consume, max_messages, timeout_s)
+            if self._assigned.is_waiting:
+                self._assigned.go_on(self._client)
+            messages = self._assigned.without_events_of_others(caught(self._consume, max_messages, timeout_s))
         except (KafkaException, SystemError) as error:
             raise mapped(error, "consume", self.resources) from error
         if messages:
@@ -117,7 +115,7 @@ class ConfluentConsumer:
         return messages
 
     def _check_brokers(self) -> None:
-        self._outage.check(self._client, next((partition.topic for partition in self._assigned), None))
+        self._outage.check(self._client, next((partition.topic for partition in self._assigned.names), None))
 
     def poll(self, timeout_s: float) -> Any:
         ahead = self._ahead
@@ -138,6 +136,8 @@ class ConfluentConsumer:
         if self._place.wanted is not None:
             self._subscribe()
         try:
+            if self._assigned.is_waiting:
+                self._assigned.go_on(self._client)
             message = caught(self._poll, timeout_s)
         except (KafkaException, SystemError) as error:
             raise mapped(error, "consume", self.resources) from error
@@ -172,36 +172,33 @@ class ConfluentConsumer:
     def assign(self, partitions: Mapping[TopicPartition, int]) -> None:
         if not partitions:
             return
-        learn_topics(self._client, {name.topic for name in partitions} - {name.topic for name in self._assigned})
-        wanted = [ClientPartition(*name, _SPECIAL.get(offset, offset)) for name, offset in partitions.items()]
-        self._client.incremental_assign(wanted)
-        self._assigned.update(partitions)
+        learn_topics(self._client, {name.topic for name in partitions} - {name.topic for name in self._assigned.names})
+        self._assigned.add(self._client, {name: _SPECIAL.get(offset, offset) for name, offset in partitions.items()})
 
     @mapping("unassign partitions")
     def unassign(self, partitions: Collection[TopicPartition]) -> None:
-        known = [name for name in partitions if name in self._assigned]
+        known = [name for name in partitions if name in self._assigned.names]
         if not known:
             return
         self._ahead.forget(known)
-        self._assigned.difference_update(known)
-        self._client.incremental_unassign(_client(known))
+        self._assigned.remove(self._client, known)
 
     def assignment(self) -> frozenset[TopicPartition]:
-        return frozenset(self._assigned)
+        return frozenset(self._assigned.names)
 
     @mapping("look after a consumer")
     def relieve(self) -> None:
         # With partitions a poll could take a record.
-        if not self._assigned:
+        if not self._assigned.names:
             self._client.poll(0)
 
     @mapping("seek")
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        self._client.seek(ClientPartition(*partition, _SPECIAL.get(offset, offset)))
+        self._assigned.seek(self._client, partition, _SPECIAL.get(offset, offset))
         self._ahead.clear([partition])  # last: a seek that fails leaves the position, and what was fetched from there
 
     def pause(self, partitions: Collection[TopicPartition]) -> None:
-        self._ahead.pause([name for name in partitions if name in self._assigned])
+        self._ahead.pause([name for name in partitions if name in self._assigned.names])
 
     @mapping("resume partitions")
     def resume(self, partitions: Collection[TopicPartition]) -> None:
@@ -209,12 +206,12 @@ class ConfluentConsumer:
 
     @mapping("pause partitions")
     def _stop(self, partitions: Collection[TopicPartition]) -> None:
-        self._client.pause(_client(partitions))
+        self._client.pause(client_partitions(partitions))
 
     def _fetch_again(self, partitions: Collection[TopicPartition]) -> None:
         """Resumes partitions at the client, also before a partition is removed: the client would keep the flag for the
         next assignment."""
-        self._client.resume(_client(partitions))
+        self._client.resume(client_partitions(partitions))
 
     @mapping("read a position")
     def position(self, partition: TopicPartition) -> int | None:
@@ -222,15 +219,15 @@ class ConfluentConsumer:
         kept = self._ahead.next_offset(partition)
         if kept is not None:
             return kept
-        offset: int = self._client.position(_client([partition]))[0].offset
+        offset = self._assigned.position(self._client, partition)
         return offset if offset >= 0 else None
 
     @mapping("read the end of what was fetched")
     def fetched_end(self, partition: TopicPartition) -> int | None:
         """Returns the high watermark, which the client keeps: no record is behind it, whatever the isolation level."""
-        if partition not in self._assigned:
+        if partition not in self._assigned.names:
             return None
-        _, end = self._client.get_watermark_offsets(ClientPartition(*partition), cached=True)
+        _, end = self._client.get_watermark_offsets(client_partitions([partition])[0], cached=True)
         return end if end >= 0 else None
 
     def high_watermark(self, partition: TopicPartition) -> int | None:

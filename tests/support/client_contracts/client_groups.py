@@ -12,6 +12,7 @@ from client_contracts.client_kit import OF_PROTOCOL, Cluster, contents, raises, 
 from processor_api.errors import TaskMigratedError
 from processor_api.task_id import TopicPartition
 from streams.kafka.ports import (
+    AT_BEGINNING,
     CommitAgain,
     Consumer,
     GroupHasMembers,
@@ -204,6 +205,64 @@ class GroupContract:
         assert third.owned > kept[1]
         assert first.faults == []
         assert first.calls[-1][0] == "revoked"
+
+    def test_a_member_that_reads_others_has_not_answered_a_rebalance(self) -> None:
+        """Partitions are owned until the listener was called, whatever the member reads before that."""
+        topic, read, group, owners = self.cluster.topic(4), self.cluster.topic(60), self.cluster.name("group"), Owners()
+        first = self.worker(group, [topic], owners, enable_partition_eof=False)
+        self.poll_until_owned([first], [4])
+        always = TopicPartition(read, 59)
+        first.consumer.assign({always: 0, TopicPartition(read, 0): 0})
+        first.poll()
+        second = self.worker(group, [topic], owners)
+        for number in range(58):  # the member hears of the rebalance between two of these
+            second.poll()
+            first.consumer.unassign([TopicPartition(read, number)])
+            first.consumer.assign({TopicPartition(read, number + 1): 0})
+        assert (first.faults, second.faults, second.owned) == ([], [], set())
+        assert first.consumer.assignment() == {always, TopicPartition(read, 58)}
+        self.poll_until_owned([first, second], [2, 2])
+
+    def test_partitions_that_a_member_has_left_are_read_again(self) -> None:
+        """From any offset, before and after a rebalance, and where their first fetch has not begun."""
+        topic, inputs, group, owners = (
+            self.cluster.topic(4),
+            self.cluster.topic(2),
+            self.cluster.name("group"),
+            Owners(),
+        )
+        one, other = TopicPartition(inputs, 0), TopicPartition(inputs, 1)
+        producer = self.cluster.producer()
+        for partition in (0, 1):
+            for number in range(5):
+                send(producer, inputs, b"%d-%d" % (partition, number), partition=partition)
+        producer.flush()
+        first = self.worker(group, [topic], owners, enable_partition_eof=False)
+        self.poll_until_owned([first], [4])
+        consumer = first.consumer
+
+        def found(count: int) -> list[bytes | None]:
+            with first.inside():
+                return sorted(contents(read(self.cluster.until, consumer, count)))
+
+        consumer.assign({one: 3, other: 3})
+        assert found(4) == [b"0-3", b"0-4", b"1-3", b"1-4"]
+        consumer.unassign([one])
+        consumer.assign({one: 1})
+        consumer.unassign([one, other])
+        consumer.assign({one: 4, other: 2})
+        assert found(4) == [b"0-4", b"1-2", b"1-3", b"1-4"]
+        consumer.unassign([one, other])
+        consumer.assign({one: AT_BEGINNING})
+        assert found(5) == [b"0-0", b"0-1", b"0-2", b"0-3", b"0-4"]
+        assert consumer.position(one) == 5
+        second = self.worker(group, [topic], owners)
+        self.poll_until_owned([first, second], [2, 2])
+        consumer.unassign([one])
+        consumer.assign({other: 4, one: 4})
+        assert found(2) == [b"0-4", b"1-4"]
+        assert consumer.assignment() == {one, other}
+        assert first.faults == []
 
     def test_groups_do_not_know_each_other(self) -> None:
         """Members of two groups each own all partitions."""

@@ -17,6 +17,7 @@ from processor_api.task_id import TopicPartition
 from streams.kafka.client_errors import instance_fenced
 from streams.kafka.confluent import errors
 from streams.kafka.confluent.callbacks import ClientLog
+from streams.kafka.confluent.consuming.assigned import AssignedPartitions
 from streams.kafka.confluent.outage import ClientOutage
 from streams.kafka.ports import RebalanceListener
 
@@ -81,11 +82,13 @@ class GroupPlace:
     """Holds a consumer's place in its group. The client calls it in a rebalance, and reports to it how it ends.
 
     :param outage: the one of the client, which may have lost its brokers when it loses its place.
+    :param assigned: what the client reads, and changes only where that is no answer to a rebalance.
     :param is_classic: whether the client speaks the classic protocol of groups.
     """
 
-    def __init__(self, outage: ClientOutage, *, is_classic: bool = True) -> None:
+    def __init__(self, outage: ClientOutage, assigned: AssignedPartitions, *, is_classic: bool = True) -> None:
         self._outage = outage
+        self._assigned = assigned
         self._is_classic = is_classic
         self.owned: set[TopicPartition] = set()
         """The partitions that the group has given to this member and not taken back."""
@@ -99,7 +102,6 @@ class GroupPlace:
         """The name of the fatal error that the client has reported."""
         self.wanted: tuple[list[str], RebalanceListener] | None = None
         """The topics to subscribe to as soon as the client can, with whom to call."""
-        self._has_subscribed = False
         self._ended: Callable[[], StreamsError] | None = None
         """Makes the error of each further call, once the client has had a fatal one."""
 
@@ -116,11 +118,11 @@ class GroupPlace:
 
         librdkafka ends the process by an assertion where the topics of such a client change.
         """
-        if self.wanted is None or (self._has_subscribed and member_of(client.consumer_group_metadata()) == b""):
+        if self.wanted is None or (self._assigned.is_member and member_of(client.consumer_group_metadata()) == b""):
             return
         (topics, listener), self.wanted = self.wanted, None
         client.subscribe(topics, **self.callbacks(listener))
-        self._has_subscribed = True
+        self._assigned.is_member = True
 
     def callbacks(self, listener: RebalanceListener) -> dict[str, Callable[[Client, list[ClientPartition]], None]]:
         """Returns what the client calls in a rebalance, by the names of the options of its ``subscribe``."""
@@ -139,13 +141,13 @@ class GroupPlace:
                 self._call(listener.on_lost, self._lose())
             else:
                 self._call(listener.on_revoked, _plain(partitions))
-            client.incremental_unassign([])  # last: it tells the group that others may have them
+            self._assigned.answer_revocation(client)  # last: it tells the group that others may have them
             self.owned.difference_update(_plain(partitions))
 
         def on_lost(client: Client, partitions: list[ClientPartition]) -> None:
             self._outage.suspect()  # the group may have heard nothing of it for a session
             self._call(listener.on_lost, _plain(partitions))
-            client.incremental_unassign([])
+            self._assigned.answer_revocation(client)
             self.owned.difference_update(_plain(partitions))
 
         return {"on_assign": on_assign, "on_revoke": on_revoke, "on_lost": on_lost}

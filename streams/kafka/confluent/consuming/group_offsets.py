@@ -14,7 +14,7 @@ from processor_api.errors import RetryableError, StreamsError
 from processor_api.forks import belongs_to_this_process, never_free
 from processor_api.task_id import TopicPartition
 from streams.kafka.confluent.callbacks import ClientLog
-from streams.kafka.confluent.direct_offsets import TIMEOUT_S, DirectOffsets, GroupPositions
+from streams.kafka.confluent.consuming.direct_offsets import TIMEOUT_S, DirectOffsets, GroupPositions
 from streams.kafka.confluent.errors import caught, kafka_error, raise_first
 from streams.kafka.confluent.outage import ClientOutage, ClusterOutage
 from streams.kafka.offset_metadata import TopicPartitionMetadata

@@ -14,8 +14,8 @@ from confluent_kafka import TopicPartition as ClientPartition
 from processor_api.clock import SystemClock
 from processor_api.errors import AuthorizationError, ConfigError, RetryableError, StreamsError
 from processor_api.task_id import TopicPartition
+from streams.kafka.confluent.consuming.group_place import generation_of, member_of
 from streams.kafka.confluent.errors import Resources, mapped, offsets_error, raise_first
-from streams.kafka.confluent.group_place import generation_of, member_of
 from streams.kafka.ports import ClientUnusable, OffsetAndMetadata, UnknownPartitionError
 from streams.kafka.wire.cluster_queries import ClusterQueries
 from streams.kafka.wire.error_codes import NONE
