@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,7 +27,9 @@ from streams.kafka.wire.consumer_groups import (
     CONSUMER_GROUP_HEARTBEAT,
     ConsumerGroupDescribeRequest,
     ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
     DescribedConsumer,
+    DescribedConsumerGroup,
     PartitionsOfId,
 )
 from streams.kafka.wire.coordinator import Coordinator
@@ -78,6 +81,9 @@ UPDATE_FEATURES = Api(
 WAITS_FOR_CLASSIC = (
     "waiting: the application has members with group.protocol=classic, with which one of the consumer protocol cannot"
     " be; this worker joins when they have left"
+)
+WAITS_FOR_MEMBER = (
+    "the group waits for this member, which has not heard of it: an answer of the coordinator was lost; it joins again"
 )
 OwnBroker = Callable[[Mapping[str, str]], tuple[Topics, Workers]]
 SHORT_SESSIONS = {"group.consumer.session.timeout.ms": "6000"}
@@ -174,30 +180,43 @@ class Heartbeats:
     def __init__(self, topics: Topics, workers: Workers) -> None:
         self._settings, self._group = ClientSettings.of({"bootstrap.servers": topics.bootstrap}), workers.application
 
-    def member(self) -> DescribedConsumer:
+    def group(self) -> DescribedConsumerGroup:
         with Coordinator(self._settings, self._group) as coordinator:
             request = ConsumerGroupDescribeRequest((self._group,), False)
-            (member,) = coordinator.call(CONSUMER_GROUP_DESCRIBE, request, 30.0).groups[0].members
-        found: DescribedConsumer = member
+            found: DescribedConsumerGroup = coordinator.call(CONSUMER_GROUP_DESCRIBE, request, 30.0).groups[0]
         return found
 
-    def send(
+    def members(self) -> dict[str, DescribedConsumer]:
+        return {one.member_id: one for one in self.group().members}
+
+    def is_at_rest(self) -> bool:
+        group = self.group()
+        return {group.assignment_epoch, *(one.member_epoch for one in group.members)} == {group.group_epoch}
+
+    def member(self) -> DescribedConsumer:
+        (member,) = self.members().values()
+        return member
+
+    def send(self, member_id: str, epoch: int, **fields: Any) -> int:
+        """Returns the epoch of the member behind it."""
+        return self.answer(member_id, epoch, **fields).member_epoch
+
+    def answer(
         self,
         member_id: str,
         epoch: int,
-        topic: str | None = None,
+        topics: tuple[str, ...] | None = None,
         instance: str | None = None,
-        owned: tuple[PartitionsOfId, ...] = (),
-    ) -> int:
-        """Returns the epoch of the member behind it."""
-        names, timeout_ms = (None, -1) if topic is None else ((topic,), 60_000)
+        owned: tuple[PartitionsOfId, ...] | None = (),
+    ) -> ConsumerGroupHeartbeatResponse:
+        timeout_ms = -1 if topics is None else 60_000
         request = ConsumerGroupHeartbeatRequest(
-            self._group, member_id, epoch, instance, None, timeout_ms, names, None, owned
+            self._group, member_id, epoch, instance, None, timeout_ms, topics, None, owned
         )
         with Coordinator(self._settings, self._group) as coordinator:
-            answer = coordinator.call(CONSUMER_GROUP_HEARTBEAT, request, 30.0)
+            answer: ConsumerGroupHeartbeatResponse = coordinator.call(CONSUMER_GROUP_HEARTBEAT, request, 30.0)
         assert (answer.error_code, answer.error_message) == (0, None)
-        return int(answer.member_epoch)
+        return answer
 
     def move_on(self, member: DescribedConsumer, passing: str, topic: str) -> None:
         """Has the group go on by two epochs, and the member with it, that hears nothing of them."""
@@ -206,7 +225,7 @@ class Heartbeats:
         def has_gone_on(epoch: int) -> bool:
             return self.send(member.member_id, epoch, instance=member.instance_id, owned=owned) == epoch + 1
 
-        self.send(passing, 0, topic)
+        self.send(passing, 0, topics=(topic,))
         wait_until("it has the next epoch", lambda: has_gone_on(member.member_epoch))
         self.send(passing, -1)
         wait_until("it has the one after that", lambda: has_gone_on(member.member_epoch + 1))
@@ -227,6 +246,47 @@ def test_a_member_whose_epoch_is_behind_takes_its_place_again(on_own_broker: Own
         os.kill(worker.pid, signal.SIGCONT)
         counting.send()
         worker.wait_for("takes the place of its former member in the group")
+        counting.read_round(reader)
+        worker.stop()
+        counting.check(reader)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("static", [True, False])
+def test_a_member_that_misses_what_it_is_to_give_up_joins_again(
+    on_own_broker: OwnBroker, tmp_path: Path, static: bool
+) -> None:
+    """The brokers tell it once, and librdkafka does not ask again: the group waited until ``max.poll.interval.ms`` was
+    over. The answer is lost here in that another client takes it while the worker stands still."""
+    topics, workers = on_own_broker(LONG_SESSIONS)
+    instance = {"group_instance_id": "one"} if static else {}
+    counting = Counting(topics, workers, group_protocol="consumer", **instance)
+    counting.send()
+    worker = counting.start(state_dir=tmp_path / "one").wait_running()
+    with topics.reader(counting.output) as reader:
+        counting.read_round(reader)
+        heartbeats = Heartbeats(topics, workers)
+        wait_until("the group is at rest", heartbeats.is_at_rest)
+        os.kill(worker.pid, signal.SIGSTOP)
+        member = heartbeats.member()
+        heartbeats.send("passing", 0, topics=member.subscribed_topic_names)
+
+        def is_told() -> bool:
+            answer = heartbeats.answer(member.member_id, member.member_epoch, instance=member.instance_id, owned=None)
+            assert answer.member_epoch == member.member_epoch
+            return answer.assignment is not None
+
+        wait_until("the worker is to give up tasks", is_told)
+        os.kill(worker.pid, signal.SIGCONT)
+        worker.wait_for(WAITS_FOR_MEMBER)
+
+        def has_heard() -> bool:
+            found = heartbeats.members().get(member.member_id)
+            return found is not None and found.member_epoch > member.member_epoch
+
+        wait_until("it has given them up", has_heard)
+        heartbeats.send("passing", -1)
+        counting.send()
         counting.read_round(reader)
         worker.stop()
         counting.check(reader)

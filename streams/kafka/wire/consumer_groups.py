@@ -6,14 +6,17 @@ whose process has ended without a word, or for good.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
+from processor_api.errors import StreamsError
 from processor_api.task_id import TopicPartition
 from streams.kafka.ports import GroupMember
 from streams.kafka.streams_group import LEAVE_EPOCH, STATIC_LEAVE_EPOCH
 from streams.kafka.wire import error_codes
 from streams.kafka.wire.api import Api
+from streams.kafka.wire.client_settings import ClientSettings
 from streams.kafka.wire.codec import AtMost, Int8, Int16, Int32, Since, Uuid
 from streams.kafka.wire.coordinator import Coordinator
 
@@ -172,3 +175,34 @@ def end_member(coordinator: Coordinator, group: str, member: GroupMember, timeou
         group, member.member_id, epoch, member.instance_id, None, _SAME, None, None, None
     )
     return coordinator.call(CONSUMER_GROUP_HEARTBEAT, request, timeout_s).error_code
+
+
+@dataclass(frozen=True)
+class MemberPlace:
+    """The place that the coordinator has for a member."""
+
+    member: GroupMember
+    epoch: int
+    is_behind: bool
+    """Whether the group waits until it has given up partitions, and has said so."""
+
+
+def member_place(settings: Mapping[str, Any], group: str, member_id: str, timeout_s: float) -> MemberPlace | None:
+    """Asks the coordinator for the place of a member; returns ``None`` if the group has no such member.
+
+    :param settings: of a client, under librdkafka's names.
+    :raises RetryableError: if no coordinator answers within the time.
+    :raises StreamsError: if it cannot be asked, or refuses.
+    """
+    request = ConsumerGroupDescribeRequest((group,), include_authorized_operations=False)
+    with Coordinator(ClientSettings.of(settings), group) as coordinator:
+        answer = coordinator.call(CONSUMER_GROUP_DESCRIBE, request, timeout_s)
+    if answer.error_code == error_codes.GROUP_ID_NOT_FOUND:
+        return None
+    if answer.error_code != error_codes.NONE:
+        raise StreamsError(f"group {group!r} is not described: {error_codes.described(answer.error_code)}")
+    for found in answer.groups:
+        for one in found.members:
+            if one.member_id == member_id:
+                return MemberPlace(consumer_member(one), one.member_epoch, one.member_epoch < found.assignment_epoch)
+    return None

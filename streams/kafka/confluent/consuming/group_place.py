@@ -18,6 +18,7 @@ from streams.kafka.client_errors import instance_fenced
 from streams.kafka.confluent import errors
 from streams.kafka.confluent.callbacks import ClientLog
 from streams.kafka.confluent.consuming.assigned import AssignedPartitions
+from streams.kafka.confluent.consuming.stalled import StalledMember
 from streams.kafka.confluent.outage import ClientOutage
 from streams.kafka.ports import RebalanceListener
 
@@ -83,17 +84,21 @@ class GroupPlace:
 
     :param outage: the one of the client, which may have lost its brokers when it loses its place.
     :param assigned: what the client reads, and changes only where that is no answer to a rebalance.
-    :param is_classic: whether the client speaks the classic protocol of groups.
+    :param stalled: looks whether the group waits for it; ``None`` if the client speaks the classic protocol of groups.
     """
 
-    def __init__(self, outage: ClientOutage, assigned: AssignedPartitions, *, is_classic: bool = True) -> None:
+    def __init__(
+        self, outage: ClientOutage, assigned: AssignedPartitions, stalled: StalledMember | None = None
+    ) -> None:
         self._outage = outage
         self._assigned = assigned
-        self._is_classic = is_classic
+        self._stalled = stalled
         self.owned: set[TopicPartition] = set()
         """The partitions that the group has given to this member and not taken back."""
         self.is_calling_back = False
         """Whether the client is inside of a callback of a rebalance."""
+        self.calls = 0
+        """How many rebalances the client has reported."""
         self._last: bytes | None = None
         """The id of the member that the client was when it was last asked."""
         self._member: bytes | None = None
@@ -110,6 +115,12 @@ class GroupPlace:
         with suppress(KafkaException, RuntimeError, StreamsError):  # it is closed, or was given up
             self._last = member_of(client.consumer_group_metadata()) or self._last
         return None if self._last is None else self._last.decode()
+
+    def look(self, client: Any) -> None:
+        """Has the group looked at, once in a while: whether it waits for this member, which has not heard of it."""
+        stalled = self._stalled
+        if stalled is not None and self._assigned.is_member and stalled.is_due:
+            stalled.check(self.member_id(client), self.owned, self.calls)
 
     # ------------------------------------------------------------------ rebalances
 
@@ -156,6 +167,7 @@ class GroupPlace:
         self, method: Callable[[Collection[TopicPartition]], None], partitions: Collection[TopicPartition]
     ) -> None:
         self.is_calling_back = True
+        self.calls += 1
         try:
             method(partitions)
         finally:
@@ -222,7 +234,7 @@ class GroupPlace:
         # It may be this very member: one whose epoch is refused joins again by its own id, which brokers refuse too.
         if name == "UNRELEASED_INSTANCE_ID":
             return errors.instance_held
-        if name == "FENCED_INSTANCE_ID" or (name is None and self._is_classic):
+        if name == "FENCED_INSTANCE_ID" or (name is None and self._stalled is None):
             return self.reason_of_fence(client, self._member)
         return errors.classic_members if name == "GROUP_ID_NOT_FOUND" else partial(errors.fatal_error, name, text)
 
