@@ -41,6 +41,7 @@ from streams.kafka.wire.messages import (
     FinalizedFeature,
 )
 from streams.kafka.wire.streams_groups.messages import STREAMS_GROUP_HEARTBEAT, StreamsGroupHeartbeatResponse
+from streams.runtime.threads.process_resources import FormerMembers
 from streams.runtime.threads.thread_resources import GroupEntry
 from streams.testing.broker import EmbeddedBroker, EmbeddedClients
 from streams.threads import SYSTEM_THREADS
@@ -232,6 +233,11 @@ def test_an_instance_id_is_its_members_until_that_has_ended(clients: EmbeddedCli
     assert listener.calls == [("assigned", {0, 1})]
 
 
+def had_place(member_id: str | None) -> FormerMembers:
+    assert member_id is not None
+    return FormerMembers({member_id}, had_place=True)
+
+
 def test_a_member_whose_place_nobody_took_joins_again(clients: EmbeddedClients) -> None:
     one, listener = join(clients, "one")
     one.poll(0)
@@ -252,7 +258,7 @@ def test_a_member_whose_epoch_is_behind_is_refused_until_its_place_is_taken_over
     for _ in range(2):
         with pytest.raises(TaskMigratedError, match="UNRELEASED_INSTANCE_ID"):
             one.poll(0)
-    GroupEntry(clients.admin({}), ManualClock(), "one", {one.member_id()}).wait(GROUP, SYSTEM_THREADS.event())
+    GroupEntry(clients.admin({}), ManualClock(), "one", had_place(one.member_id())).wait(GROUP, SYSTEM_THREADS.event())
     one.poll(0)
     assert listener.calls == [("assigned", {0, 1}), ("lost", {0, 1}), ("assigned", {0, 1})]
 
@@ -350,15 +356,30 @@ def test_a_thread_takes_the_place_of_its_killed_member(
     assert listener.calls == [("assigned", {0, 1})]
 
 
+def test_a_thread_that_had_no_place_takes_it_from_a_member_that_is_found_late(clients: EmbeddedClients) -> None:
+    """Its process was killed as it joined, and the coordinator read that when the next process had looked."""
+    killed, _ = join(clients, "one")
+    again, listener = join(clients, "one")
+    killed.poll(0)
+    with pytest.raises(TaskMigratedError, match="UNRELEASED_INSTANCE_ID"):
+        again.poll(0)
+    former = FormerMembers({str(again.member_id())})
+    GroupEntry(clients.admin({}), ManualClock(), "one", former).wait(GROUP, SYSTEM_THREADS.event())
+    again.poll(0)
+    assert listener.calls == [("assigned", {0, 1})]
+
+
 def test_a_thread_that_had_a_place_takes_none_from_another_process(clients: EmbeddedClients) -> None:
     """Else two with the same instance id would take it from each other without end. A member that it was itself, such
     as one of a client that was given up, is ended."""
     other, _ = join(clients, "one")
     other.poll(0)
-    entry = GroupEntry(clients.admin({}), ManualClock(), "one", {"former"})
+    entry = GroupEntry(clients.admin({}), ManualClock(), "one", had_place("former"))
     with pytest.raises(InstanceFenced, match="give each process a state"):
         entry.wait(GROUP, SYSTEM_THREADS.event())
-    GroupEntry(clients.admin({}), ManualClock(), "one", {other.member_id()}).wait(GROUP, SYSTEM_THREADS.event())
+    GroupEntry(clients.admin({}), ManualClock(), "one", had_place(other.member_id())).wait(
+        GROUP, SYSTEM_THREADS.event()
+    )
     (member,) = clients.admin({}).group_members("g")
     assert member.has_left
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
@@ -22,6 +23,16 @@ from streams.runtime.plan.task_plan import PlanBook
 from streams.runtime.processing.probe import RecordWatch
 
 
+@dataclass
+class FormerMembers:
+    """Holds the members of the group that a thread was, or tried to be, before in this process."""
+
+    ids: set[str] = field(default_factory=set)
+    """Their ids, also of those whose join had no answer: brokers may have taken it."""
+    had_place: bool = False
+    """Whether the group has given tasks, or none of them, to one of these members."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ClusterAccess:
     """Holds what the threads of a process reach the cluster with."""
@@ -33,8 +44,8 @@ class ClusterAccess:
     shutdown_requests: ShutdownRequests
     batch_limits: TopicBatchLimits
     """The sizes that the topics allow the producers of the threads."""
-    former_members: dict[str, set[str]] = field(default_factory=dict)
-    """The ids of the members that each thread of this process was before, by its instance id."""
+    former_members: defaultdict[str, FormerMembers] = field(default_factory=lambda: defaultdict(FormerMembers))
+    """The members that each thread of this process was before, by its instance id."""
 
 
 @dataclass(frozen=True, kw_only=True)

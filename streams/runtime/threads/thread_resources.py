@@ -57,7 +57,7 @@ from streams.runtime.tasks.expired_windows import CutChangelogs, ExpiredWindows
 from streams.runtime.tasks.purge import RepartitionPurge
 from streams.runtime.tasks.retry import Retry
 from streams.runtime.threads.partition_watch import PartitionWatch
-from streams.runtime.threads.process_resources import ProcessResources
+from streams.runtime.threads.process_resources import FormerMembers, ProcessResources
 from streams.runtime.threads.task_manager import Ownership, TaskManager, ThreadTasks
 from streams.runtime.threads.thread_state import TaskMetadata, ThreadMetadata, task_metadata
 from streams.runtime.tracing.task_trace import traced_by
@@ -121,7 +121,7 @@ class GroupEntry:
 
     :param instance_id: that of the thread, if the brokers keep it for a member until that has said that it ends: in
         groups of the consumer and of the streams protocol.
-    :param former: the ids of the members that the thread was before in this process.
+    :param former: the members that the thread was before in this process.
     :param protocol: the ``group.protocol`` of the thread.
     """
 
@@ -130,13 +130,13 @@ class GroupEntry:
         admin: Admin,
         clock: Clock,
         instance_id: str | None = None,
-        former: Collection[str] = (),
+        former: FormerMembers | None = None,
         protocol: str = "consumer",
     ) -> None:
         self._admin = admin
         self._clock = clock
         self._instance_id = instance_id
-        self._former = former
+        self._former = former or FormerMembers()
         self._protocol = protocol
         self._repeated = RepeatedLines(log, clock)
         self.waits = False
@@ -182,12 +182,13 @@ class GroupEntry:
         the brokers do so where another member joins with the same instance id.
 
         A thread that had a place takes none from a member that it was not itself: that is of another process, which
-        has the newer right, and the two would go on to take the place from each other.
+        has the newer right, and the two would go on to take the place from each other. One that had none may find a
+        former member late: a coordinator that comes back can read the request of a killed process then.
         """
         for former in found.members:
             if former.instance_id != self._instance_id or former.has_left:
                 continue
-            if self._former and former.member_id not in self._former:
+            if self._former.had_place and former.member_id not in self._former.ids:
                 raise instance_fenced()
             try:
                 if found.protocol == "classic":
@@ -359,7 +360,9 @@ class ThreadResources:
     def _remember_member(self) -> None:
         found = self.clients.consumer.member_id()
         if found is not None:
-            self.process.cluster.former_members.setdefault(self.identity.instance_id, set()).add(found)
+            former = self.process.cluster.former_members[self.identity.instance_id]
+            former.ids.add(found)
+            former.had_place = former.had_place or self.manager.ownership.assigned
 
     def _abort(self) -> None:
         try:
@@ -525,7 +528,7 @@ def _group_entry(process: ProcessResources, identity: ThreadIdentity) -> GroupEn
     protocol = process.config.group_protocol
     if protocol == "classic":
         return GroupEntry(admin, clock)
-    return GroupEntry(admin, clock, instance_id, process.cluster.former_members.get(instance_id, ()), protocol)
+    return GroupEntry(admin, clock, instance_id, process.cluster.former_members[instance_id], protocol)
 
 
 def _purge(process: ProcessResources) -> RepartitionPurge:
