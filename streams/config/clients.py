@@ -49,7 +49,9 @@ more, and before it connects again to one that is back, for far longer."""
 _MAX_POLL_RECORDS = 1000
 _SESSION_TIMEOUT_MS = 45_000
 _MAX_POLL_INTERVAL_MS = 300_000
-_HEARTBEAT_MS = 3000
+_HEARTBEAT_MS = 1000
+"""Kafka's default is 3000. A task that changes hands in a classic group is without an owner until the last member has
+heard of the next rebalance, which it does with its next heartbeat."""
 _METADATA_MAX_AGE_MS = 300_000
 _RETRY_BACKOFF_MS, _RETRY_BACKOFF_MAX_MS = 100, 1000
 
@@ -61,8 +63,9 @@ def main_consumer(config: StreamsConfig, client_id: str, group_instance_id: str 
     """
     found = _consumer(config, client_id, config.main_consumer)
     found["auto.offset.reset"] = "error"  # the client knows one policy for all topics: the runtime resets by source
-    if "heartbeat.interval.ms" not in found and "session.timeout.ms" in found:  # three heartbeats in a session
-        found["heartbeat.interval.ms"] = max(1, min(_HEARTBEAT_MS, found["session.timeout.ms"] // 3))
+    if "heartbeat.interval.ms" not in found:  # three heartbeats in a session, at least
+        session_ms = found.get("session.timeout.ms", _SESSION_TIMEOUT_MS)
+        found["heartbeat.interval.ms"] = max(1, min(_HEARTBEAT_MS, session_ms // 3))
     if config.group_protocol == "consumer":
         found["group.protocol"] = "consumer"
         for name in ("session.timeout.ms", "heartbeat.interval.ms"):  # the client refuses them: the group has its own
