@@ -103,7 +103,7 @@ def test_every_reader_goes_on(
         "application.id": unique_name("hostile"), "bootstrap.servers": kafka, "commit.interval.ms": 100,
         "processing.guarantee": guarantee, "max.task.idle.ms": -1, "topology.optimization": "all",
         "deserialization.exception.handler": log_and_continue,
-        "default.timestamp.extractor": log_and_skip_on_invalid_timestamp,
+        "default.timestamp.extractor": log_and_skip_on_invalid_timestamp, "timestamp.after.max.ms": -1,
     }  # fmt: skip
     for state in ("filled", "restored"):
         settings["state.dir"] = str(tmp_path / state)
