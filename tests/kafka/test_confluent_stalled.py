@@ -43,7 +43,7 @@ class Group:
         """Lets the time of so many looks pass."""
         for _ in range(times):
             self.clock.wait(LOOK_S)
-            self.stalled.check("member", owned, calls)
+            self.stalled.check(lambda: "member", owned, calls)
             wait_until("the look is over", self.is_over)
 
     def is_over(self) -> bool:
@@ -61,9 +61,9 @@ def test_a_member_that_has_what_the_group_says_stays(group: Group) -> None:
 
 
 def test_it_is_looked_at_from_time_to_time_only(group: Group) -> None:
-    group.stalled.check("member", MEMBER.partitions, 7)
+    group.stalled.check(lambda: "member", MEMBER.partitions, 7)
     group.look()
-    group.stalled.check("member", MEMBER.partitions, 7)
+    group.stalled.check(lambda: "member", MEMBER.partitions, 7)
     assert group.is_over()
     assert group.looks == 1
     assert group.stalled.next_look == pytest.approx(group.clock.monotonic() + LOOK_S)
@@ -131,5 +131,5 @@ def test_what_may_not_be_asked_is_asked_once(group: Group, caplog: pytest.LogCap
 
 def test_a_client_that_is_no_member_yet_is_not_looked_for(group: Group) -> None:
     group.clock.wait(LOOK_S)
-    group.stalled.check(None, (), 0)
+    group.stalled.check(lambda: None, (), 0)
     assert (group.is_over(), group.looks) == (True, 0)

@@ -8,6 +8,7 @@ from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, KafkaException
 from confluent_kafka import Consumer as Client
+from confluent_kafka import TopicPartition as ClientPartition
 
 from processor_api.clock import SystemClock
 from processor_api.errors import StreamsError
@@ -104,7 +105,7 @@ class ConfluentConsumer:
         try:
             if self._assigned.is_waiting:
                 self._assigned.go_on(self._client)
-            messages = self._assigned.without_events_of_others(caught(self._consume, max_messages, timeout_s))
+            messages = self._assigned.without_events_of_left(caught(self._consume, max_messages, timeout_s))
         except (KafkaException, SystemError) as error:
             raise mapped(error, "consume", self.resources) from error
         if messages:
@@ -142,6 +143,8 @@ class ConfluentConsumer:
             if self._assigned.is_waiting:
                 self._assigned.go_on(self._client)
             message = caught(self._poll, timeout_s)
+            if message is not None and not self._assigned.without_events_of_left((message,)):
+                message = None
         except (KafkaException, SystemError) as error:
             raise mapped(error, "consume", self.resources) from error
         if message is not None:
@@ -230,7 +233,7 @@ class ConfluentConsumer:
         """Returns the high watermark, which the client keeps: no record is behind it, whatever the isolation level."""
         if partition not in self._assigned.names:
             return None
-        _, end = self._client.get_watermark_offsets(client_partitions([partition])[0], cached=True)
+        _, end = self._client.get_watermark_offsets(ClientPartition(*partition), cached=True)
         return end if end >= 0 else None
 
     def high_watermark(self, partition: TopicPartition) -> int | None:

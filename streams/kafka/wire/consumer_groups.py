@@ -18,6 +18,7 @@ from streams.kafka.wire import error_codes
 from streams.kafka.wire.api import Api
 from streams.kafka.wire.client_settings import ClientSettings
 from streams.kafka.wire.codec import AtMost, Int8, Int16, Int32, Since, Uuid
+from streams.kafka.wire.connection import UnsupportedRequest
 from streams.kafka.wire.coordinator import Coordinator
 
 _SAME = -1
@@ -187,6 +188,24 @@ class MemberPlace:
     """Whether the group waits until it has given up partitions, and has said so."""
 
 
+def described(coordinator: Coordinator, group: str, timeout_s: float) -> tuple[DescribedConsumerGroup | None, bool]:
+    """Returns the group if it is one of the consumer protocol, and whether the coordinator takes part in that.
+
+    :raises RetryableError: if the coordinator does not answer within the time.
+    :raises StreamsError: if it refuses.
+    """
+    request = ConsumerGroupDescribeRequest((group,), include_authorized_operations=True)
+    try:
+        answer = coordinator.call(CONSUMER_GROUP_DESCRIBE, request, timeout_s)
+    except UnsupportedRequest:
+        return None, False
+    if answer.error_code in (error_codes.GROUP_ID_NOT_FOUND, error_codes.UNSUPPORTED_VERSION):
+        return None, answer.error_code == error_codes.GROUP_ID_NOT_FOUND
+    if answer.error_code != error_codes.NONE or len(answer.groups) != 1:
+        raise StreamsError(f"group {group!r} is not described: {error_codes.described(answer.error_code)}")
+    return answer.groups[0], True
+
+
 def member_place(settings: Mapping[str, Any], group: str, member_id: str, timeout_s: float) -> MemberPlace | None:
     """Asks the coordinator for the place of a member; returns ``None`` if the group has no such member.
 
@@ -194,15 +213,11 @@ def member_place(settings: Mapping[str, Any], group: str, member_id: str, timeou
     :raises RetryableError: if no coordinator answers within the time.
     :raises StreamsError: if it cannot be asked, or refuses.
     """
-    request = ConsumerGroupDescribeRequest((group,), include_authorized_operations=False)
     with Coordinator(ClientSettings.of(settings), group) as coordinator:
-        answer = coordinator.call(CONSUMER_GROUP_DESCRIBE, request, timeout_s)
-    if answer.error_code == error_codes.GROUP_ID_NOT_FOUND:
+        found, _ = described(coordinator, group, timeout_s)
+    if found is None:
         return None
-    if answer.error_code != error_codes.NONE:
-        raise StreamsError(f"group {group!r} is not described: {error_codes.described(answer.error_code)}")
-    for found in answer.groups:
-        for one in found.members:
-            if one.member_id == member_id:
-                return MemberPlace(consumer_member(one), one.member_epoch, one.member_epoch < found.assignment_epoch)
+    for one in found.members:
+        if one.member_id == member_id:
+            return MemberPlace(consumer_member(one), one.member_epoch, one.member_epoch < found.assignment_epoch)
     return None

@@ -115,7 +115,7 @@ def describe_group(
             streams, knows_streams = described(coordinator, group, timeout_s), True
         except UnsupportedRequest:
             streams, knows_streams = None, False
-        consumers, knows_consumers = _consumers(coordinator, group, timeout_s)
+        consumers, knows_consumers = consumer_groups.described(coordinator, group, timeout_s)
     if streams is not None:
         return GroupDescription(streams.group_state, "", len(streams.members), None, "streams")
     if consumers is not None:
@@ -131,22 +131,6 @@ def describe_group(
         knows_streams=knows_streams,
         knows_consumers=knows_consumers,
     )
-
-
-def _consumers(
-    coordinator: Coordinator, group: str, timeout_s: float
-) -> tuple[consumer_groups.DescribedConsumerGroup | None, bool]:
-    """Returns the group if it is one of the consumer protocol, and whether the coordinator takes part in that."""
-    request = consumer_groups.ConsumerGroupDescribeRequest((group,), include_authorized_operations=True)
-    try:
-        answer = coordinator.call(consumer_groups.CONSUMER_GROUP_DESCRIBE, request, timeout_s)
-    except UnsupportedRequest:
-        return None, False
-    if answer.error_code in (error_codes.GROUP_ID_NOT_FOUND, error_codes.UNSUPPORTED_VERSION):
-        return None, answer.error_code == error_codes.GROUP_ID_NOT_FOUND
-    if answer.error_code != error_codes.NONE or len(answer.groups) != 1:
-        raise StreamsError(f"group {group!r} is not described: {error_codes.described(answer.error_code)}")
-    return answer.groups[0], True
 
 
 def _may_read(operations: int) -> bool | None:

@@ -103,11 +103,11 @@ class AssignedPartitions:
         offset: int = client.position(client_partitions([name]))[0].offset
         return offset
 
-    def without_events_of_others(self, messages: Sequence[Any]) -> Sequence[Any]:
-        """Leaves out what the client reports of partitions that the consumer does not read."""
+    def without_events_of_left(self, messages: Sequence[Any]) -> Sequence[Any]:
+        """Leaves out what the client reports of partitions that it has and the consumer does not read."""
         if not self._left or all(message.error() is None for message in messages):
             return messages
-        return [one for one in messages if one.error() is None or self._is_of_others(one)]
+        return [message for message in messages if message.error() is None or not self._has_left(message)]
 
-    def _is_of_others(self, message: Any) -> bool:
-        return TopicPartition(message.topic() or "", message.partition() or 0) not in self._left
+    def _has_left(self, message: Any) -> bool:
+        return TopicPartition(message.topic() or "", message.partition() or 0) in self._left

@@ -14,6 +14,7 @@ from processor_api.errors import RetryableError, StreamsError
 from processor_api.forks import belongs_to_this_process, never_free
 from processor_api.task_id import TopicPartition
 from streams.kafka.confluent.callbacks import ClientLog
+from streams.kafka.confluent.consuming.assigned import client_partitions
 from streams.kafka.confluent.consuming.direct_offsets import TIMEOUT_S, DirectOffsets, GroupPositions
 from streams.kafka.confluent.errors import caught, kafka_error, raise_first
 from streams.kafka.confluent.outage import ClientOutage, ClusterOutage
@@ -127,7 +128,7 @@ class GroupOffsets:
         read = None if self.is_given_up else self.direct.committed(partitions)
         if read is not None:
             return read
-        found = client.committed([ClientPartition(*name) for name in partitions], timeout=TIMEOUT_S)
+        found = client.committed(client_partitions(partitions), timeout=TIMEOUT_S)
         raise_first(found)
         return exact_offsets(found, self._texts)
 
@@ -250,7 +251,7 @@ class GroupReader:
         """
         client = self._client(group)
         try:
-            found = client.committed([ClientPartition(*name) for name in partitions], timeout=timeout_s)
+            found = client.committed(client_partitions(partitions), timeout=timeout_s)
         except KafkaException:
             with self._lock:  # it may have lost all brokers, which a new client finds
                 self._clients.pop(group, None)

@@ -118,9 +118,8 @@ class GroupPlace:
 
     def look(self, client: Any) -> None:
         """Has the group looked at, once in a while: whether it waits for this member, which has not heard of it."""
-        stalled = self._stalled
-        if stalled is not None and self._assigned.is_member and stalled.is_due:
-            stalled.check(self.member_id(client), self.owned, self.calls)
+        if self._stalled is not None and self._assigned.is_member:
+            self._stalled.check(partial(self.member_id, client), self.owned, self.calls)
 
     # ------------------------------------------------------------------ rebalances
 

@@ -13,6 +13,7 @@ from processor_api.errors import RetryableError, StreamsError
 from processor_api.task_id import TopicPartition
 from streams.kafka.ports import GroupMember
 from streams.kafka.wire.consumer_groups import MemberPlace, member_place
+from streams.kafka.wire.leave import release_instance, remove_members
 
 log = logging.getLogger("streams.kafka.client")
 
@@ -58,8 +59,6 @@ class StalledMember:
             return member_place(config, group, member_id, LOOK_S)
 
         def end(member: GroupMember) -> None:
-            from streams.kafka.wire.leave import release_instance, remove_members
-
             if member.instance_id is None:
                 remove_members(config, group, [member])
             else:
@@ -67,22 +66,21 @@ class StalledMember:
 
         return cls(describe, end, SystemClock())
 
-    @property
-    def is_due(self) -> bool:
-        return self.next_look <= self._clock.monotonic()
-
-    def check(self, member_id: str | None, owned: Collection[TopicPartition], calls: int) -> None:
+    def check(self, member_id: Callable[[], str | None], owned: Collection[TopicPartition], calls: int) -> None:
         """Has another thread look, if it is time; returns at once.
 
+        :param member_id: returns the id of the member, ``None`` if the client is none yet; it is asked if it is time.
         :param owned: the partitions that the member owns.
         :param calls: how many rebalances the client has reported.
         """
-        if not self.is_due:
+        now = self._clock.monotonic()
+        if now < self.next_look:
             return
-        self.next_look = self._clock.monotonic() + LOOK_S
-        if member_id is not None and (self._looking is None or not self._looking.is_alive()):
+        self.next_look = now + LOOK_S
+        member = member_id()
+        if member is not None and (self._looking is None or not self._looking.is_alive()):
             self._looking = threading.Thread(
-                target=self._look, args=(member_id, frozenset(owned), calls), name="group-check", daemon=True
+                target=self._look, args=(member, frozenset(owned), calls), name="group-check", daemon=True
             )
             self._looking.start()
 
