@@ -295,6 +295,11 @@ class DropReason(enum.Enum):
         "set the partitioner of the producer to murmur2_random, or repartition() the stream",
         False,
     )
+    DELETED_UNREAD = (
+        "deleted from its topic before it was read",
+        "give the topic a longer retention (retention.ms, retention.bytes), or the application more workers",
+        False,
+    )
 
     def __init__(self, text: str, remedy: str, dropped: bool = True) -> None:
         self.text = text

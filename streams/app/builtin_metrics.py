@@ -199,6 +199,8 @@ def _of_thread(thread: StreamThread) -> Iterator[Metric]:
         ratio = f"part of the time that the thread spends on {what}, up to 1"
         yield Gauge(MetricName(f"{name}-ratio", THREAD, ratio, tags), partial(windows.rate, seconds))
     yield from _of_group(counters.group, tags)
+    stalled = "input partitions that have records and deliver none"
+    yield Gauge(MetricName("stalled-partitions", THREAD, stalled, tags), thread.stalled_partitions)
     since = "when the thread was started, in ms since 1970"
     yield _gauge("thread-start-time", since, THREAD, tags, counters, "started_at_ms")
     yield _gauge("thread-state", "the state of the thread", THREAD, tags, thread, "state")

@@ -224,7 +224,8 @@ class KafkaStreams:
     def is_ready(self) -> bool:
         """Whether this process does its part: every task that it owns runs, or waits for workers of another topology.
 
-        A process without tasks is ready too. One that restores its tasks is not, nor one without tasks
+        A process without tasks is ready too. One that restores its tasks is not, nor one with an input partition that
+        has records and delivers none, nor one without tasks
         that fills copies of tasks which are to move to it (semantics 100), nor one that has not reached a broker.
         Workers of a new topology are ready while they wait until those of the old one have left, so that a rolling
         update, which waits for the new ones to be ready, goes on.
@@ -235,6 +236,8 @@ class KafkaStreams:
         """
         threads = self._run.threads
         if self.state is ClientState.RUNNING:
+            if any(one.stalled_partitions() for one in threads or ()):
+                return False
             coming = [one for one in threads or () if one.is_warming_up()]
             return not coming or any(one.owned_tasks() for one in threads or () if one not in coming)
         if threads is None or self.state is not ClientState.REBALANCING:

@@ -62,7 +62,9 @@ def main_consumer(config: StreamsConfig, client_id: str, group_instance_id: str 
     :param group_instance_id: of this thread; ``None`` for dynamic membership.
     """
     found = _consumer(config, client_id, config.main_consumer)
-    found["auto.offset.reset"] = "error"  # the client knows one policy for all topics: the runtime resets by source
+    # The client has one policy for all topics. With "error" it stops a partition whose position has left the log, and a
+    # member of a group cannot start it again, so the runtime finds the gap and continues by the policy of the source.
+    found["auto.offset.reset"] = "earliest"
     if "heartbeat.interval.ms" not in found:  # three heartbeats in a session, at least
         session_ms = found.get("session.timeout.ms", _SESSION_TIMEOUT_MS)
         found["heartbeat.interval.ms"] = max(1, min(_HEARTBEAT_MS, session_ms // 3))

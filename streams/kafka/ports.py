@@ -218,6 +218,15 @@ class Consumer(Protocol):
         """
         ...
 
+    def log_start(self, partition: TopicPartition) -> int | None:
+        """Returns the first offset of the log of a partition at its last fetch: nothing before it can be read.
+
+        It asks no broker and raises nothing.
+
+        :returns: ``None`` while that is not known.
+        """
+        ...
+
     def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
         """Returns the committed offsets of the group, without those partitions that have none. Waits for pending
         transactions."""

@@ -174,6 +174,12 @@ class WorkerLook:
     def reading(self) -> Iterator[NoOutputReason]:
         """Yields why no records are processed; nothing if some are."""
         parts = [part for task in self._running for part in task.partitions]
+        if stalled := [part for part in parts if part.stalled]:
+            yield NoOutputReason(
+                cause="stalled",
+                text=f"{_names(stalled)} {_have(stalled)} records that the client does not deliver",
+                remedy="See whether their leaders are reached; if they are, restart the worker and report it.",
+            )
         hidden = [part for part in parts if part.caught_up and not part.buffered and _unread(part)]
         if hidden and not self._processed:
             yield NoOutputReason(

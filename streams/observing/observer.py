@@ -239,6 +239,7 @@ def _partition(queue: InputQueue, task: Task) -> PartitionStatus:
         lag=task.inputs.lag(queue),
         buffered=len(queue),
         caught_up=queue.caught_up,
+        stalled=queue.ends.stalled,
         stream_time_ms=_time(queue.partition_time),
         last_read_ms=queue.ends.read_ms,
     )

@@ -30,6 +30,8 @@ class PartitionStatus:
     """Whether the partition was read to its end."""
     stream_time_ms: int | None
     """The latest time of a record of it; ``None`` before the first."""
+    stalled: bool = False
+    """Whether it has records that the consumer does not deliver."""
     last_read_ms: int | None = None
     """When a record of it was last read, to a second of the worker's clock; ``None`` if none has come while it ran."""
 

@@ -19,6 +19,7 @@ from runtime_support.running_app import Cluster, passing_on
 from streams.app.kafka_streams import KafkaStreams
 from streams.app.states import ClientState
 from streams.config import StreamsConfig
+from streams.kafka.ports import OffsetAndMetadata
 from waiting import wait_until
 
 IN = TopicPartition("in", 0)
@@ -102,6 +103,63 @@ def test_an_offset_that_is_lost_while_records_wait_is_lost_behind_them(cluster: 
     app.resume()
     cluster.until_out(*numbers(0, 3), *numbers(6, 10))
     assert app.state is ClientState.RUNNING
+
+
+def overtaken(cluster: Cluster, policy: AutoOffsetReset, guarantee: str, *, keeps: int = 0) -> KafkaStreams:
+    """A running application that has processed 0..2, and whose partition has lost 3..5 before they were read."""
+    app = cluster.app(passing_on(offset_reset=policy), {"processing.guarantee": guarantee}, start=False)
+    cluster.send("first")
+    producer = cluster.clients.consumer({"group.id": "app"})
+    producer.commit({IN: OffsetAndMetadata(0)})
+    producer.close()
+    app.start()
+    cluster.until_out("first")
+    cluster.send(*numbers(1, 3))
+    cluster.until_out("first", *numbers(1, 3))
+    wait_until("it is committed", lambda: committed(cluster) == 3)
+    app.pause()
+    with cluster.broker.lock:  # nothing is fetched between the two
+        cluster.send(*numbers(3, 6 + keeps))
+        delete(cluster, 6)
+    app.resume()
+    return app
+
+
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
+@pytest.mark.parametrize("keeps", [0, 4])
+def test_retention_overtakes_a_reader(
+    guarantee: str, keeps: int, cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It was never read again: librdkafka does not go on with a partition that it has stopped, in a member of a group.
+    Now what is left is read, also if that is nothing, and the records that are gone are counted at their source."""
+    with caplog.at_level(logging.WARNING, "streams"):
+        app = overtaken(cluster, EARLIEST, guarantee, keeps=keeps)
+        wait_until("the position is committed", lambda: committed(cluster) == 6 + keeps)
+    cluster.until_out("first", *numbers(1, 3), *numbers(6, 6 + keeps))
+    (told,) = [one for one in caplog.records if one.msg.startswith("offset outside of the log")]
+    found = (told.offset, told.beginning, told.policy, told.goes_on_at)  # type: ignore[attr-defined]
+    assert found == (3, 6, "earliest", 6)
+    (task,) = app.status().tasks
+    lost = [one for one in task.drops if one.reason == "deleted-unread"]
+    assert [(one.node, one.count) for one in lost] == [("source", 3)]
+    cluster.send("last")
+    cluster.until_out("first", *numbers(1, 3), *numbers(6, 6 + keeps), "last")
+
+
+@pytest.mark.parametrize("keeps", [0, 4])
+def test_a_reader_that_retention_overtakes_goes_to_the_end_by_its_policy(keeps: int, cluster: Cluster) -> None:
+    overtaken(cluster, LATEST, "exactly_once_v2", keeps=keeps)
+    wait_until("the position is committed", lambda: committed(cluster) == 6 + keeps)
+    cluster.send("last")
+    cluster.until_out("first", *numbers(1, 3), "last")
+
+
+@pytest.mark.parametrize("keeps", [0, 4])
+def test_a_reader_that_retention_overtakes_ends_without_a_policy(keeps: int, cluster: Cluster) -> None:
+    error = failure(cluster, overtaken(cluster, NONE, "at_least_once", keeps=keeps))
+    assert f"offset 3 of in-0 is outside of its log, which goes from 6 to {6 + keeps}" in str(error)
+    assert cluster.values() == ["first", *numbers(1, 3)]
+    assert committed(cluster) == 3
 
 
 def test_without_a_policy_it_is_an_error_with_the_range(cluster: Cluster) -> None:

@@ -233,14 +233,25 @@ class ConfluentConsumer:
         """Returns the high watermark, which the client keeps: no record is behind it, whatever the isolation level."""
         if partition not in self._assigned.names:
             return None
-        _, end = self._client.get_watermark_offsets(ClientPartition(*partition), cached=True)
-        return end if end >= 0 else None
+        _, end = self._watermarks(partition)
+        return end
 
     def high_watermark(self, partition: TopicPartition) -> int | None:
         try:
             return self.fetched_end(partition)
         except StreamsError:  # the client cannot be used any more, which its next real call reports
             return None
+
+    def log_start(self, partition: TopicPartition) -> int | None:
+        try:
+            return self._watermarks(partition)[0] if partition in self._assigned.names else None
+        except KafkaException:  # the client cannot be used any more, which its next real call reports
+            return None
+
+    def _watermarks(self, partition: TopicPartition) -> tuple[int | None, int | None]:
+        """Returns the first offset and the end of a log at its last fetch, as far as they are known."""
+        low, high = self._client.get_watermark_offsets(ClientPartition(*partition), cached=True)
+        return low if low >= 0 else None, high if high >= 0 else None
 
     # ------------------------------------------------------------------ offsets
 

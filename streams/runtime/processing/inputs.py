@@ -246,11 +246,15 @@ class MeanSize:
 
 
 class KnownEnds:
-    """Holds where an input partition ended, as far as it is known; written by the task's thread, read by any."""
+    """Holds where an input partition ended, and how far it was read; written by the task's thread, read by any."""
 
-    __slots__ = ("log", "reached", "read_ms", "read_to")
+    __slots__ = ("delivered", "log", "reached", "read_ms", "read_to", "stalled")
 
     def __init__(self) -> None:
+        self.delivered: int | None = None
+        """The offset of the record that the consumer delivers next, if no offset is left out."""
+        self.stalled = False
+        """Whether the partition has records that the consumer does not deliver."""
         self.reached: int | None = None
         """Where the partition ended when that was last reached."""
         self.log: int | None = None
@@ -349,7 +353,7 @@ class InputQueue:
 
     def continue_at(self, offset: int) -> None:
         """Continues at another offset, where nothing is buffered."""
-        self.position = offset
+        self.position = self.ends.delivered = offset
         self.caught_up = False
 
     def measure(self, messages: Sequence[Any]) -> None:

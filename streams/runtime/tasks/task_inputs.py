@@ -57,7 +57,7 @@ class TaskInputs:
         for partition, queue in self.queues.items():
             queue.reader.form = self.forms.get(partition)
             if (found := committed.get(partition)) is not None:
-                queue.start = found.offset
+                queue.start = queue.ends.delivered = found.offset
                 _continue(queue, found)
         self.known_offsets, self.sent_offsets = dict(committed), {}
         self._absent.clear()
@@ -74,6 +74,7 @@ class TaskInputs:
         queue = self.queues[partition] = InputQueue(partition, source, environment)
         if committed is not None:
             self.known_offsets = {**self.known_offsets, partition: committed}
+            queue.ends.delivered = committed.offset
             _continue(queue, committed)
         self._choose(environment)
         return queue

@@ -6,19 +6,20 @@ A partition of which enough is buffered is paused until its task has caught up.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import groupby
 from typing import Any
 
 from processor_api.clock import Clock
 from processor_api.task_id import TopicPartition
 from streams.config import clients as client_configs
-from streams.kafka.client_errors import LOST, client_event, is_event
+from streams.kafka.client_errors import client_event, is_event
 from streams.log import RepeatedLines
 from streams.runtime.processing.inputs import InputQueue
-from streams.runtime.start.lost_offsets import LostOffsets
+from streams.runtime.tasks.task import Task
 from streams.runtime.threads.due_tasks import DueTasks
 from streams.runtime.threads.thread_resources import ThreadResources
+from streams.runtime.threads.undelivered import LostOffsets, StalledPartitions
 
 # Records gather before the next turn of a stream thread, where turns find few of them.
 #
@@ -87,6 +88,7 @@ class Intake:
         self._due = due
         self._repeated = repeated
         self._stands_still = stands_still
+        self._stalled = StalledPartitions(self._consumer, clock)
         self.paused: set[TopicPartition] = set()
         """Partitions that the consumer does not fetch, since enough of them is buffered."""
 
@@ -119,7 +121,15 @@ class Intake:
     def forget(self) -> None:
         """Forgets what it knows of partitions: all are read from their committed offsets again."""
         self._lost.clear()
+        self._stalled.clear()
         self.paused.clear()
+
+    def watch(self, now: float, tasks: Collection[Task]) -> None:
+        """Finds partitions that the consumer does not deliver, if it is time.
+
+        :param now: of the monotonic clock, in seconds.
+        """
+        self._stalled.check(now, tasks, self.paused)
 
     def resume(self) -> None:
         """Resumes the partitions of which no longer too much is buffered."""
@@ -170,10 +180,13 @@ class Intake:
         for event in ends.values():
             self._event(event)
 
-    def _add(self, partition: TopicPartition, batch: list[Any]) -> None:
+    def _add(self, partition: TopicPartition, batch: Sequence[Any]) -> None:
         task = self._resources.tasks.running.get(partition)
         if task is None:
             return self._resources.membership.take(partition, batch)
+        batch = self._lost.checked(task, task.inputs.queues[partition], batch)
+        if not batch:
+            return
         queue = task.add(partition, batch)
         self._resources.idling.arrived(partition)
         self._due.got_records(task)
@@ -200,11 +213,9 @@ class Intake:
         error, partition = event.error(), TopicPartition(event.topic() or "", event.partition() or 0)
         if error.code() == self._consumer.partition_eof:
             task = self._resources.tasks.running.get(partition)
-            if task is not None:
-                task.inputs.queues[partition].at_end(event.offset())
+            if task is not None and self._lost.at_end(task, queue := task.inputs.queues[partition], event.offset()):
+                queue.at_end(event.offset())
             return
-        if error.name() in LOST:
-            return self._lost.add(partition, event.offset())
         if error.name() == "UNKNOWN_TOPIC_OR_PART" and partition in self._resources.tasks.running:
             self._resources.tasks.running[partition].inputs.note_absent(partition)
         if event.topic() and partition not in self._resources.tasks.running and error.name() != "_FATAL":

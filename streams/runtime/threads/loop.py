@@ -254,6 +254,7 @@ class ThreadLoop:
         due.follow(self._resources.tasks.running_now)
         running = self._resources.tasks.running_now.values()
         self._kept.reports.at(now, running, self._resources.clients.consumer.high_watermark)
+        self.intake.watch(now, running)
         if not self._is_due(now, running):
             return
         if self._kept.full_disk.holds(Waiting.COMMIT) and not self._kept.full_disk.may_try():

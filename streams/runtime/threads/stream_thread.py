@@ -129,12 +129,18 @@ class StreamThread:
         return None if resources is None else resources.metadata(self.state)
 
     def is_ready(self) -> bool:
-        """Whether every task of the thread runs, or they wait for members of another topology to leave; any thread may
-        call it."""
+        """Whether every task of the thread runs and is given its records, or they wait for members of another topology
+        to leave; any thread may call it."""
         if self.state is ThreadState.RUNNING:
-            return not self.is_warming_up()
+            return not self.is_warming_up() and not self.stalled_partitions()
         waiting = self.state in (ThreadState.STARTING, ThreadState.PARTITIONS_REVOKED, ThreadState.PARTITIONS_ASSIGNED)
         return waiting and self.waits_for_another_topology()
+
+    def stalled_partitions(self) -> int:
+        """Returns how many input partitions have records that the consumer does not deliver; any thread may call it."""
+        resources = self._resources
+        running = () if resources is None else list(resources.tasks.running_now.values())
+        return sum(queue.ends.stalled for task in running for queue in task.inputs.all())
 
     def is_warming_up(self) -> bool:
         """Whether it fills copies of tasks before it takes them over; any thread may call it."""

@@ -105,6 +105,11 @@ class Fetch:
         """The end of the log, with the records of open transactions; ``None`` where there is no such log."""
         return None if self._log is None else self._log.end_offset
 
+    @property
+    def log_start(self) -> int | None:
+        """The first offset of the log; ``None`` where there is no such log."""
+        return None if self._log is None else self._log.start_offset
+
     def _find_log(self) -> bool:
         topic = self._broker.topics.get(self._partition.topic)
         if topic is None or not 0 <= self._partition.partition < len(topic.partitions):
@@ -292,6 +297,11 @@ class EmbeddedConsumer:
         """Returns the end of the log of a partition; see the port."""
         fetch = self._fetches.get(partition)
         return None if fetch is None else fetch.log_end
+
+    def log_start(self, partition: TopicPartition) -> int | None:
+        """Returns the first offset of the log of a partition; see the port."""
+        fetch = self._fetches.get(partition)
+        return None if fetch is None else fetch.log_start
 
     def _set_paused(self, partitions: Collection[TopicPartition], paused: bool) -> None:
         for partition in partitions:

@@ -187,6 +187,9 @@ class RemoteConsumer(_RemoteClient):
     def high_watermark(self, partition: TopicPartition) -> int | None:
         return self._call("high_watermark", partition)  # type: ignore[no-any-return]
 
+    def log_start(self, partition: TopicPartition) -> int | None:
+        return self._call("log_start", partition)  # type: ignore[no-any-return]
+
     def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, ports.OffsetAndMetadata]:
         return self._call("committed", list(partitions))  # type: ignore[no-any-return]
 

@@ -223,6 +223,39 @@ class GroupContract:
         assert first.consumer.assignment() == {always, TopicPartition(read, 58)}
         self.poll_until_owned([first, second], [2, 2])
 
+    def test_a_member_whose_position_left_the_log_continues_at_its_beginning(self) -> None:
+        """With ``auto.offset.reset=earliest`` it does so by itself, below the log and beyond it, and can seek from
+        there; the start of the log shows that records are gone."""
+        owned, inputs = self.cluster.topic(), self.cluster.topic(2)
+        deleted, beyond = TopicPartition(inputs, 0), TopicPartition(inputs, 1)
+        producer = self.cluster.producer()
+        for partition in (deleted, beyond):
+            send(producer, inputs, *(b"%d" % number for number in range(10)), partition=partition.partition)
+        producer.flush()
+        self.cluster.admin.delete_records({deleted: 6})
+        member = self.worker(
+            self.cluster.name("group"), [owned], {}, enable_partition_eof=False, auto_offset_reset="earliest"
+        )
+        self.poll_until_owned([member], [1])
+        consumer = member.consumer
+
+        def offsets(count: int) -> list[int]:
+            with member.inside():
+                return [message.offset() for message in read(self.cluster.until, consumer, count)]
+
+        assert consumer.log_start(deleted) is None
+        consumer.assign({deleted: 2})
+        assert offsets(4) == [6, 7, 8, 9]
+        assert consumer.log_start(deleted) == 6
+        consumer.assign({beyond: 50})
+        assert offsets(10) == list(range(10))
+        assert consumer.log_start(beyond) == 0
+        consumer.seek(deleted, 8)
+        assert offsets(2) == [8, 9]
+        consumer.unassign([deleted])
+        consumer.assign({deleted: 7})
+        assert offsets(3) == [7, 8, 9]
+
     def test_partitions_that_a_member_has_left_are_read_again(self) -> None:
         """From any offset, before and after a rebalance, and where their first fetch has not begun."""
         topic, inputs, group, owners = (
