@@ -14,6 +14,7 @@ R = TypeVar("R")
 
 _HEADER = struct.Struct(">hhih")
 _CORRELATION_ID = struct.Struct(">i")
+CORRELATION_BYTES = _CORRELATION_ID.size
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +34,9 @@ class Api(Generic[Q, R]):
     most_answer_bytes: int = 64 * 1024
     """Largest size of an answer that is read: as much as the request may return, with room for fields that are not
     known here."""
+    recurs: bool = False
+    """Whether it is sent again and again and mostly gets the same answer: a connection keeps the last one and reads it
+    once."""
     old_response_header: bool = False
     """Whether the answer's header has no tagged fields even in flexible versions, as that of ApiVersions, which must be
     readable by a client that does not know the broker's versions."""

@@ -10,13 +10,13 @@ import struct
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from processor_api.clock import Clock
 from processor_api.errors import RetryableError, StreamsError
 from processor_api.forks import belongs_to_this_process
 from streams.kafka.wire import error_codes, messages
-from streams.kafka.wire.api import Api, correlation_id_of
+from streams.kafka.wire.api import CORRELATION_BYTES, Api, correlation_id_of
 from streams.kafka.wire.client_settings import Address, ClientSettings
 from streams.kafka.wire.codec import MalformedMessage
 from streams.kafka.wire.sasl import Login
@@ -122,6 +122,9 @@ class Connection:
         self._line = line
         self._client_id = client_id
         self._ids = itertools.count()
+        self._recurring: dict[int, tuple[bytes, Any]] = {}
+        """The last answer to each request that recurs, by its key: the bytes behind the correlation id, and what they
+        say."""
         belongs_to_this_process(self)
 
     def leave_to_parent(self) -> Collection[str]:
@@ -201,11 +204,20 @@ class Connection:
                 answered_id = correlation_id_of(answer)
                 if answered_id != sent_id:
                     raise RetryableError(f"{self.address} answered request {answered_id} instead of {sent_id}")
-                return api.decode(answer, version, lambda: _seconds(deadline))
+                return self._read(api, answer, version, deadline)
             except TimeoutError as error:
                 raise _connection_error(self.address, error) from error
             except MalformedMessage as error:
                 raise MalformedMessage(f"the answer of {self.address} to {api.name} cannot be read: {error}") from error
+
+    def _read(self, api: Api[Q, R], answer: bytes, version: int, deadline: Deadline) -> R:
+        if not api.recurs:
+            return api.decode(answer, version, lambda: _seconds(deadline))
+        body, known = answer[CORRELATION_BYTES:], self._recurring.get(api.key)
+        if known is None or known[0] != body:
+            known = self._recurring[api.key] = body, api.decode(answer, version, lambda: _seconds(deadline))
+        found: R = known[1]
+        return found
 
     def _version(self, api: Api[Q, R]) -> int:
         low, high = self.versions.get(api.key, (0, -1))

@@ -533,6 +533,7 @@ METADATA = Api(
     response=MetadataResponse,
     needs="3.1",
     most_answer_bytes=64 * 1024 * 1024,  # each partition with its replicas
+    recurs=True,
 )
 LIST_OFFSETS = Api(
     name="ListOffsets",
