@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import struct
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import count
 from typing import Any, Self
 
 from processor_api.record import HeaderList
 from processor_api.stores.builder import StoreBuilder
+from processor_api.stores.custom import ChangelogRecord
 from state.engine.port import Batch, Engine
 from state.key_value.live_view import KeyValueView
 from state.key_value.store import (
@@ -162,6 +163,16 @@ def _restoring(builder: StoreBuilder[Any, Any], engine: Engine, codec: RowCodec)
     return restore
 
 
+def _records(builder: StoreBuilder[Any, Any], engine: Engine, codec: RowCodec) -> Iterator[ChangelogRecord]:
+    """Yields the rows in the order in which they were put, by which a restore numbers them from 0 on.
+
+    The keys are sorted in memory, as they are when the map is opened: its largest number of entries bounds them.
+    """
+    get = engine.family(f"{builder.name}.lru").get
+    found = ((key, get(key)) for _, key in _by_number(engine, builder.name))
+    return (ChangelogRecord(*row, None) for row in codec.logged((key, row) for key, row in found if row is not None))
+
+
 def _stored(key: bytes, row: bytes) -> StoredRow:
     number, timestamp = _FRONT.unpack_from(row)
     return StoredRow(key, row[_FRONT.size :], timestamp, more={"number": number})
@@ -171,6 +182,7 @@ _PLAIN = StoreKind(
     codec=_numbered(count().__next__),
     open=_open_with(_Lru),
     restoring=_restoring,
+    changelog_records=_records,
     view=KeyValueView,
     offline={"lru": StoredFamily(_stored, ("timestamp", "number"))},
     changelog_form=ChangelogForm.KEYS,

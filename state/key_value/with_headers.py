@@ -3,13 +3,14 @@ the headers in front."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from processor_api.record import HeaderList
 from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.contracts import ValueTimestampHeaders
+from processor_api.stores.custom import ChangelogRecord
 from processor_api.stores.queries import (
     KeyQuery,
     RangeQuery,
@@ -21,18 +22,28 @@ from processor_api.stores.queries import (
 from processor_api.stores.time_to_live import ACCESS
 from state.engine.port import Batch, Engine
 from state.formats.keys import MAX_TIME
-from state.formats.values import write_session_with_headers
+from state.formats.values import read_session_with_headers, write_session_with_headers
 from state.key_value.live_view import KeyValueView
 from state.key_value.store import KeyValueFacade, KeyValueForm
 from state.read_views.answers import pairs, record_of, timestamped, value_of_key, value_only, values_of_range
-from state.row_format.access_header import guarded, split_access
+from state.row_format.access_header import guarded, guarded_headers, split_access
 from state.row_format.codec import RowCodec, without_access
 from state.row_format.value_forms import Shown, Timestamped, Untimed, WithoutHeaders, named, parts_with_headers
 from state.write_buffer.buffer import Rows
 from state.write_buffer.changelog_form import ChangelogForm
 from state.write_buffer.fast_path import Put, make_get, make_put, row_key_maker
 from state.write_buffer.headers_codec import HEADERS, HeadersLog, WithHeaders, row_from_plain, row_from_timestamped
-from state.write_buffer.store_kind import ITSELF, Answer, Opening, OpenStore, Restore, StoreForm, StoreKind, open_rows
+from state.write_buffer.store_kind import (
+    ITSELF,
+    Answer,
+    Opening,
+    OpenStore,
+    Restore,
+    StoreForm,
+    StoreKind,
+    logged_rows,
+    open_rows,
+)
 from state.write_buffer.stored_rows import HEADERS_FAMILY
 
 
@@ -141,6 +152,12 @@ def _restoring(builder: StoreBuilder[Any, Any], engine: Engine, codec: RowCodec)
     return restore
 
 
+def _records(builder: StoreBuilder[Any, Any], engine: Engine, codec: RowCodec) -> Iterator[ChangelogRecord]:
+    for key, data, timestamp in logged_rows(builder, engine, codec):
+        value, headers = read_session_with_headers(data)
+        yield ChangelogRecord(key, value, timestamp, guarded_headers(headers))
+
+
 def _from_accessed(row: bytes) -> bytes:
     return row_from_timestamped(without_access(row))
 
@@ -170,6 +187,7 @@ KINDS = {
         changelog_form=ChangelogForm.KEYS,
         open=_open,
         restoring=_restoring,
+        changelog_records=_records,
         view=KeyValueView,
         offline={"headers": HEADERS_FAMILY},
         forms=_FORMS,

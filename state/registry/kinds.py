@@ -6,7 +6,8 @@ else lists kinds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+import struct
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, cast
@@ -14,6 +15,7 @@ from typing import Any, cast
 from processor_api.errors import StateError, StoreError, TopologyError
 from processor_api.serde import Serde
 from processor_api.stores.builder import StoreBuilder
+from processor_api.stores.custom import ChangelogRecord
 from processor_api.stores.suppliers import CustomStoreSupplier, make_custom
 from processor_api.task_id import TopicPartition
 from state.custom import store as custom_store
@@ -22,6 +24,7 @@ from state.custom.context import StoreContext
 from state.custom.engine import CustomStoreEngine
 from state.engine.passing_on import ReadEngine
 from state.engine.port import Engine
+from state.engine.repair_hints import rebuild_store
 from state.guards.guard import guarded
 from state.guards.policies import ReadOnly
 from state.key_value import list_store, lru, store, timestamp_proxy, with_headers
@@ -174,6 +177,42 @@ def restore_of(builder: StoreBuilder[Any, Any], engine: Engine, as_of: int | Non
         builder = restored_as_of(builder, as_of)
     engine, codec = _upgraded(builder, engine)
     return kind_of(builder).restoring(builder, engine, codec)
+
+
+def changelog_records_of(builder: StoreBuilder[Any, Any], engine: Engine) -> Iterator[ChangelogRecord] | None:
+    """Returns the rows of a store as records of its changelog; ``None`` if rows of its kind cannot be turned back into
+    records, such as those of a user's own store.
+
+    :func:`restore_of` makes the same rows of these records, in an engine without rows: what a changelog would give that
+    holds nothing else. The engine is only read, by ranges. No row may change until the last record was taken.
+
+    * Rows that are left in families of older kinds are given as rows of the present kind.
+    * Rows that have expired and are not deleted yet are given too. A restore drops them, or hides them as the store
+      does, unless it is as of an earlier time.
+    * Of what a store notes besides its rows, records carry what a restore finds in a changelog: the stream times of
+      windows, sessions, versions and joins, and the numbers of puts. A restore does not find the time of a store with a
+      time to live, which begins again with the next record.
+    * The timestamp is -1 where rows have none, such as those of plain stores. The headers are ``None`` where the store
+      does not keep them.
+
+    The iterator raises StateError if a row is damaged, and OSError if there is no room for the temporary file in which
+    the rows of a large versioned store are sorted.
+    """
+    as_records = kind_of(builder).as_records
+    if as_records is None:
+        return None
+    return _read_records(builder.name, as_records(builder, *_upgraded(builder, engine)))
+
+
+def _read_records(store: str, records: Iterator[ChangelogRecord]) -> Iterator[ChangelogRecord]:
+    try:
+        yield from records
+    except (ValueError, struct.error) as error:
+        raise StateError(
+            f"the rows of store {store!r} cannot be written to its changelog, because one of them is damaged: {error};"
+            f" {rebuild_store(store)} as far as that has it",
+            store=store,
+        ) from error
 
 
 def restores_blindly(builder: StoreBuilder[Any, Any], engine: Engine) -> bool:

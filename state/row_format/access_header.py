@@ -40,11 +40,14 @@ def guarded(log: Callable[..., None]) -> Callable[..., None]:
     """Returns the log of a store that has its users' headers and no time of access."""
 
     def logged(key: bytes, data: bytes | None, timestamp: int, headers: HeaderList | None = None) -> None:
-        if data is not None and headers and _ends_with_access(headers):
-            headers = with_access(headers, NOT_KNOWN)
-        log(key, data, timestamp, headers)
+        log(key, data, timestamp, headers if data is None else guarded_headers(headers))
 
     return logged
+
+
+def guarded_headers(headers: HeaderList | None) -> HeaderList | None:
+    """Returns the headers of a logged record of a store that has its users' headers and no time of access."""
+    return with_access(headers, NOT_KNOWN) if _ends_with_access(headers) else headers
 
 
 def _ends_with_access(headers: HeaderList | None) -> bool:

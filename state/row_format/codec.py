@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,6 +30,16 @@ class RowCodec:
     entries: Callable[[Callable[[bytes], Any]], Callable[[bytes], Entry]] | None = None
     """Makes, from a function that reads a value, one that reads a row: `read` and that function in one call, for reads
     of single rows. If that call fails, `read` gives the reason. ``None`` where there is only `read`."""
+    written: Callable[[bytes], tuple[bytes, int]] | None = None
+    """Returns what `write` was given for a row; ``None`` if `read` returns it."""
+
+    def logged(self, rows: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes, int]]:
+        """Yields rows of the engine as they were logged: the inverse of `fill`. The timestamp is -1 if rows do not have
+        it."""
+        parts = self.written or self.read
+        for key, row in rows:
+            data, timestamp = parts(row)
+            yield key, data, timestamp
 
     def reading(self, value: Callable[[bytes], Any]) -> Callable[[bytes], Entry]:
         """Returns the quickest function that reads a row and its value."""
@@ -131,6 +141,11 @@ def _read_accessed(row: bytes) -> tuple[bytes, int]:
     return read_value_and_timestamp(row[8:])
 
 
-ACCESSED = RowCodec("accessed", _write_accessed, _read_accessed, _fill_accessed)
+def _accessed_as_written(row: bytes) -> tuple[bytes, int]:
+    value, timestamp = read_value_and_timestamp(row[8:])
+    return row[:8] + value, timestamp
+
+
+ACCESSED = RowCodec("accessed", _write_accessed, _read_accessed, _fill_accessed, written=_accessed_as_written)
 """Eight bytes of the time of the last access (`pack_access`), eight of timestamp, then the value. What is written has
 the access in front of the value; what is read has not."""

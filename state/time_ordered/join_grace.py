@@ -6,13 +6,14 @@ period. Rows stand under ``0x00``, time, key and a sequence number, on the chang
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
 from processor_api.errors import StateError, StoreError
 from processor_api.record import NO_TIMESTAMP, HeaderList
 from processor_api.stores.builder import StoreBuilder
+from processor_api.stores.custom import ChangelogRecord
 from processor_api.texts import repr_of
 from state.engine.port import Batch, Engine
 from state.formats.buffer_value import BufferValue, read_buffer_value
@@ -154,6 +155,18 @@ def _restoring(builder: StoreBuilder[Any, Any], engine: Engine, codec: RowCodec)
     return restore
 
 
+def _records(builder: StoreBuilder[Any, Any], engine: Engine, codec: RowCodec) -> Iterator[ChangelogRecord]:
+    """Yields the rows as they are. A deletion with the stream time and the last sequence number comes before them: the
+    records that had them may have left the buffer, and a restore finds both in the keys."""
+    family = engine.family(f"{builder.name}.{codec.family_suffix}")
+    known = BufferIndex(family, writes_entries=False)
+    if known.stream_time >= 0:
+        key = window_key_by_time(b"", known.stream_time, known.sequence)
+        yield ChangelogRecord(key, None, NO_TIMESTAMP, None)
+    for row in codec.logged(family.range(*ENTRIES)):
+        yield ChangelogRecord(*row, None)
+
+
 def _not_ours(store: str, error: ValueError) -> StateError:
     return StateError(
         f"store {store!r} cannot be restored: its changelog has a key that a join buffer cannot have ({error}); was"
@@ -178,6 +191,7 @@ KINDS = {
         time_first=True,
         open=_open,
         restoring=_restoring,
+        changelog_records=_records,
         offline={FAMILY: StoredFamily(_stored, ("timestamp", "headers", "sequence"))},
     )
 }

@@ -6,7 +6,7 @@ a row that leaves the buffer is deleted from the changelog.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 from processor_api.errors import StateError, StoreError
 from processor_api.record import NO_TIMESTAMP, HeaderList
 from processor_api.stores.builder import StoreBuilder
+from processor_api.stores.custom import ChangelogRecord
 from state.engine.port import Batch, Engine
 from state.formats.buffer_value import (
     VERSION,
@@ -29,7 +30,7 @@ from state.time_ordered.buffer import Buffer, Callback, open_buffer, read_row, r
 from state.time_ordered.index import ENTRIES, FACTS_KEY, check_facts, entry_of, invalidate, time_of
 from state.write_buffer.buffer import Log
 from state.write_buffer.changelog_form import ChangelogForm
-from state.write_buffer.store_kind import Opening, OpenStore, Restore, StoreKind
+from state.write_buffer.store_kind import Opening, OpenStore, Restore, StoreKind, logged_rows
 from state.write_buffer.stored_rows import StoredFamily, StoredRow
 
 TIMES = "suppressed-times"
@@ -183,10 +184,15 @@ def _logged(log: Callable[..., None] | None, *, keeps_headers: bool) -> Log | No
         if row is None:
             write(key, None, NO_TIMESTAMP, None)
         else:
-            value = read_buffer_value(row)
-            write(key, written(value._replace(prefixes=None)), NO_TIMESTAMP, _headers_of(value))
+            data, headers = _with_own_headers(read_buffer_value(row))
+            write(key, data, NO_TIMESTAMP, headers)
 
     return logged_with_headers if keeps_headers else logged
+
+
+def _with_own_headers(value: BufferValue) -> tuple[bytes, HeaderList]:
+    """Returns a row that keeps headers as its record on the changelog has it: the value and the headers."""
+    return written(value._replace(prefixes=None)), _headers_of(value)
 
 
 def _headers_of(value: BufferValue) -> HeaderList:
@@ -257,6 +263,14 @@ def _restoring(builder: StoreBuilder[Any, Any], engine: Engine, codec: RowCodec)
     return restore
 
 
+def _records(builder: StoreBuilder[Any, Any], engine: Engine, codec: RowCodec) -> Iterator[ChangelogRecord]:
+    """Yields the rows as the buffer logs them; a restore makes the index of them."""
+    with_headers = keeps_headers(builder)
+    for key, row, timestamp in logged_rows(builder, engine, codec):
+        data, headers = _with_own_headers(read_row(row, builder.name)) if with_headers else (row, list(_VERSION))
+        yield ChangelogRecord(key, data, timestamp, headers)
+
+
 def _current(store: str, data: bytes, timestamp: int, headers: HeaderList, known: Callable[[], bytes | None]) -> bytes:
     """Returns a row from a changelog record of any version."""
     version = next((value for name, value in reversed(headers) if name == "v"), None)
@@ -295,6 +309,7 @@ KINDS = {
         changelog_form=ChangelogForm.CHANGES,
         open=_open,
         restoring=_restoring,
+        changelog_records=_records,
         families=(TIMES,),
         offline={
             "suppressed": StoredFamily(_stored, ("timestamp", "headers", "leaves_at")),

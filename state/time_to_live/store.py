@@ -15,9 +15,10 @@ from typing import Any, cast
 
 from processor_api.record import HeaderList
 from processor_api.stores.builder import StoreBuilder
+from processor_api.stores.custom import ChangelogRecord
 from processor_api.stores.time_to_live import ACCESS, RECORD_TIME
 from state.engine.port import Batch, Engine, Snapshot
-from state.formats.values import write_session_with_headers
+from state.formats.values import read_session_with_headers, write_session_with_headers
 from state.key_value import store, with_headers
 from state.key_value.live_view import KeyValueView
 from state.read_views.index import Taken
@@ -29,7 +30,7 @@ from state.time_to_live.buffer import ByAccess, ByRecordTime, ExpiringRows
 from state.time_to_live.options import EXPIRY, EXPIRY_ROW, Lifetime
 from state.time_to_live.rules import Accesses, AccessRule, ExpiryRule, RecordTimeRule
 from state.write_buffer.headers_codec import row_from_timestamped
-from state.write_buffer.store_kind import Opening, OpenStore, Restore, StoreKind
+from state.write_buffer.store_kind import Opening, OpenStore, Restore, RowsAsRecords, StoreKind, logged_rows
 from state.write_buffer.stored_rows import (
     ACCESSED_FAMILY,
     HEADERS_ACCESSED_FAMILY,
@@ -207,8 +208,26 @@ def _restoring_by_access(write: Callable[[bytes, HeaderList | None], bytes | Non
     return restoring
 
 
+def _records_by_access(read: Callable[[bytes], tuple[bytes, HeaderList | None]]) -> RowsAsRecords:
+    """Returns the function that yields the rows of such a store as records of its changelog.
+
+    :param read: returns a value and its headers, from the part of a row behind its access and timestamp.
+    """
+
+    def records(builder: StoreBuilder[Any, Any], engine: Engine, codec: RowCodec) -> Iterator[ChangelogRecord]:
+        for key, data, timestamp in logged_rows(builder, engine, codec):
+            value, headers = read(data[8:])
+            yield ChangelogRecord(key, value, timestamp, with_access(headers, data[:8]))
+
+    return records
+
+
 def _value_alone(value: bytes, headers: HeaderList | None) -> bytes | None:
     return value
+
+
+def _without_headers(value: bytes) -> tuple[bytes, HeaderList | None]:
+    return value, None
 
 
 # ---------------------------------------------------------------------- rows of other kinds
@@ -259,19 +278,28 @@ def _by_record_time(kind: StoreKind, codec: RowCodec) -> StoreKind:
 
 
 def _by_access(
-    kind: StoreKind, codec: RowCodec, write: Callable[[bytes, HeaderList | None], bytes | None]
+    kind: StoreKind,
+    codec: RowCodec,
+    write: Callable[[bytes, HeaderList | None], bytes | None],
+    read: Callable[[bytes], tuple[bytes, HeaderList | None]],
 ) -> StoreKind:
     return replace(
         _on_codec(kind, codec),
         open=_open_by_access(kind.open),
         restoring=_restoring_by_access(write),
+        changelog_records=_records_by_access(read),
         view=AccessView,
     )
 
 
 KINDS = {
     **{kind_name(name, RECORD_TIME): _by_record_time(kind, TIMESTAMPED) for name, kind in store.KINDS.items()},
-    **{kind_name(name, ACCESS): _by_access(kind, ACCESSED, _value_alone) for name, kind in store.KINDS.items()},
+    **{
+        kind_name(name, ACCESS): _by_access(kind, ACCESSED, _value_alone, _without_headers)
+        for name, kind in store.KINDS.items()
+    },
     kind_name("headers-key-value", RECORD_TIME): _by_record_time(_HEADERS, _HEADERS.codec),
-    kind_name("headers-key-value", ACCESS): _by_access(_HEADERS, HEADERS_ACCESSED, write_session_with_headers),
+    kind_name("headers-key-value", ACCESS): _by_access(
+        _HEADERS, HEADERS_ACCESSED, write_session_with_headers, read_session_with_headers
+    ),
 }

@@ -82,7 +82,7 @@ class HistoryReads:
         self.retention_ms, self.segment_ms = retention_ms, segment_ms
         self.waiting_rows = waiting
         self._index: SortedList[bytes] | None = None
-        self.stream_time, self.stored_until = (_stored_time(family),) * 2 if times is None else times
+        self.stream_time, self.stored_until = (stored_time(family),) * 2 if times is None else times
         """The second: no version in the family ends later. It is behind the stream time where records are processed
         again."""
 
@@ -179,8 +179,8 @@ class HistoryReads:
         return self._index.irange(low, high, inclusive=(True, False))
 
 
-def _stored_time(family: Family) -> int:
-    """The stream time at the last commit; -1 before the first."""
+def stored_time(family: Family) -> int:
+    """Returns the stream time at the last commit; -1 before the first."""
     found = family.get(_STREAM_TIME)
     return -1 if found is None else _unpack(found)[0]
 

@@ -24,6 +24,7 @@ from state.row_format.codec import TIMESTAMPED, RowCodec
 from state.row_format.record_context import Cursor
 from state.row_format.row_format import RowFormat
 from state.row_format.row_probe import probed_get
+from state.versioned.as_records import versions_as_records
 from state.versioned.history import VERSIONS, VersionHistory, front_of, read_version_row
 from state.versioned.live_view import VersionedView
 from state.versioned.versions import Found, VersionReads, Versions
@@ -390,6 +391,7 @@ KINDS: dict[str, StoreKind] = {
         changelog_form=ChangelogForm.VERSIONS,
         open=_open,
         restoring=_restoring,
+        changelog_records=versions_as_records,
         families=(VERSIONS,),
         expires=True,
         view=VersionedView,

@@ -6,23 +6,25 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Self
 
 from processor_api.errors import StateError, StoreError
-from processor_api.record import HeaderList
+from processor_api.record import NO_TIMESTAMP, HeaderList
 from processor_api.serde import Serde
 from processor_api.stores.builder import StoreBuilder
+from processor_api.stores.custom import ChangelogRecord
 from processor_api.stores.windowed import Window, Windowed
 from processor_api.texts import error_text, repr_of
 from processor_api.user_code.durations import whole_ms
 from state.engine.port import Batch, Engine, Family
 from state.formats.keys import MAX_TIME
-from state.formats.values import write_session_with_headers
+from state.formats.values import read_session_with_headers, write_session_with_headers
 from state.row_format.checked_serdes import key_writer, reader
 from state.row_format.codec import Logged, RowCodec
 from state.row_format.migration import older_handles
 from state.row_format.row_format import Entry
 from state.row_format.value_forms import Shown, Timestamped, WithoutHeaders
 from state.windowed.key_layout import SESSION, Found, RowLayout, TimeFirst
+from state.windowed.row_functions import logged_key_reader
 from state.windowed.rows import TimedReads, TimedRows
-from state.windowed.segments import Retention, Segments
+from state.windowed.segments import LARGEST_SEQUENCE, HeldSegments, Retention, Segments, stored_facts
 from state.write_buffer.buffer import FlushCallback
 from state.write_buffer.iterators import ClosableFacade, OpenIterators, RowIterator
 from state.write_buffer.row_reader import Get
@@ -291,6 +293,47 @@ def restore_timed(
         segments.applied()
 
     return restore
+
+
+def timed_as_records(
+    builder: StoreBuilder[Any, Any], engine: Engine, codec: RowCodec, layout: RowLayout, *, with_headers: bool = False
+) -> Iterator[ChangelogRecord]:
+    """Yields the rows of a store as records of its changelog, segment by segment, so that a restore drops none of them
+    that the store shows.
+
+    Rows that have expired and are not deleted are among them, because a restore as of an earlier time needs them. If no
+    row has the stream time of the store, for instance because the last session was removed, a deletion of a row that
+    does not exist follows with this time: without it, a restore would show expired rows again. In a store that keeps
+    duplicates the row that was put last comes last, once more if need be, because the numbers of later puts continue
+    from it. The number of a put that has left no row is not known; no row can have it.
+
+    :param with_headers: whether its rows have the headers of the records.
+    """
+    name = builder.name
+    family = engine.family(f"{name}.{codec.family_suffix}")
+    stream_time, _, sequence = stored_facts(name, family) or (NO_TIMESTAMP, 0, 0)
+    numbered = bool(builder.supplier.parameters.get("retain_duplicates"))
+    logged_key, size, unpack = logged_key_reader(layout), layout.keys.tail.size, layout.keys.tail.unpack_from
+    latest, record, last, before = NO_TIMESTAMP, None, None, LARGEST_SEQUENCE + 1
+    for segment in HeldSegments.in_family(family).ids:
+        for row, data, timestamp in codec.logged(family.range(*layout.segment_bounds(segment))):
+            headers: HeaderList | None = None
+            if with_headers:
+                data, headers = read_session_with_headers(data)
+            key = logged_key(row)
+            record = ChangelogRecord(key, data, timestamp, headers)
+            yield record
+            time, rest = unpack(key, len(key) - size)
+            if time > latest:
+                latest = time
+            # Numbers begin again behind the largest one, so the last put is the one that is nearest to the last number.
+            if numbered and (sequence - rest & LARGEST_SEQUENCE) < before:
+                last, before = record, sequence - rest & LARGEST_SEQUENCE
+    if last is not None and last is not record:
+        yield last
+    if stream_time > latest:
+        rest = stream_time if layout.keys is SESSION else 0
+        yield ChangelogRecord(layout.keys.write(b"", stream_time, rest), None, stream_time, None)
 
 
 def _restore_index(batch: Batch, family: Family, row: bytes, *, deleted: bool) -> None:

@@ -143,6 +143,10 @@ class KeyFirst:
         start = _pack_segment(segment) + key
         return start + _pack_time(low), start + _pack_time(high) + self._after
 
+    def segment_bounds(self, segment: int) -> tuple[bytes, bytes]:
+        """Returns where the rows of a segment begin and where they have ended."""
+        return _pack_segment(segment), _after(segment)
+
     def of_key(
         self, key: bytes, rows: Iterator[tuple[bytes, Entry]], value_of: Callable[[Any], Any] | None
     ) -> Iterator[Found]:
@@ -184,6 +188,10 @@ class TimeFirst:
 
     def parts(self, row: bytes) -> Parts:
         return self.keys.read_by_time(row[8:])
+
+    def segment_bounds(self, segment: int) -> tuple[bytes, bytes]:
+        """Returns where the rows of a segment begin and where they have ended; those of the index follow them."""
+        return self.time_bounds(segment, 0, keys.MAX_TIME)
 
     def time_bounds(self, segment: int, low: int, high: int) -> tuple[bytes, bytes]:
         """The rows of all keys with times from ``low`` to ``high``."""

@@ -19,7 +19,7 @@ from state.read_views.answers import UNANSWERED, QueryRows, itself, pairs, recor
 from state.row_format.codec import PLAIN, TIMESTAMPED, RowCodec, row_from_plain
 from state.row_format.record_context import Cursor
 from state.row_format.value_forms import Aggregated, Plain, Shown, Timestamped, TimestampedWithHeaders
-from state.windowed.base import TimedOperator, restore_timed
+from state.windowed.base import TimedOperator, restore_timed, timed_as_records
 from state.windowed.key_layout import SESSION, KeyFirst, RowLayout, TimedKeys, TimeFirst
 from state.windowed.live_view import TimedView
 from state.windowed.rows import TimedRows
@@ -34,7 +34,16 @@ from state.write_buffer.headers_codec import (
     session_from_timestamped,
 )
 from state.write_buffer.headers_codec import row_from_plain as headers_from_plain
-from state.write_buffer.store_kind import ITSELF, Answer, Opening, OpenStore, Restore, StoreForm, StoreKind
+from state.write_buffer.store_kind import (
+    ITSELF,
+    Answer,
+    Opening,
+    OpenStore,
+    Restore,
+    RowsAsRecords,
+    StoreForm,
+    StoreKind,
+)
 from state.write_buffer.stored_rows import (
     Reader,
     StoredFamily,
@@ -224,10 +233,15 @@ def timed_kinds(
     :param order_of: returns the layout and the retention of a store's rows.
     """
 
-    # A function of its own, so that each restore keeps the values of its turn of the loop below.
+    # Functions of their own, so that each keeps the values of its turn of the loop below.
     def restoring(of: Values, time_ordered: bool) -> Callable[[StoreBuilder[Any, Any], Engine, RowCodec], Restore]:
         return lambda builder, engine, codec: restore_timed(
             builder, engine, codec, *order_of(builder, engine, time_ordered), with_headers=of.with_headers
+        )
+
+    def as_records(of: Values, time_ordered: bool) -> RowsAsRecords:
+        return lambda builder, engine, codec: timed_as_records(
+            builder, engine, codec, order_of(builder, engine, time_ordered)[0], with_headers=of.with_headers
         )
 
     times = ("session_start", "session_end") if keys is SESSION else ("window_start", "sequence")
@@ -241,6 +255,7 @@ def timed_kinds(
                 codec=replace(of.codec, family_suffix=suffix),
                 open=open_with(of, isinstance(layout, TimeFirst)),
                 restoring=restoring(of, isinstance(layout, TimeFirst)),
+                changelog_records=as_records(of, isinstance(layout, TimeFirst)),
                 older={f"{order}{name}-{older}": convert for older, convert in of.older.items()},
                 same=frozenset({FACTS_KEY}),
                 view=TimedView,

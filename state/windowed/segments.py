@@ -303,7 +303,7 @@ class Segments(SegmentTimes):
     """
 
     def __init__(self, store: str, family: Family, retention: Retention, count_drop: Callable[[int], None]) -> None:
-        stream_time, interval, sequence = _stored_facts(store, family) or (NO_TIMESTAMP, retention.interval_ms, 0)
+        stream_time, interval, sequence = stored_facts(store, family) or (NO_TIMESTAMP, retention.interval_ms, 0)
         super().__init__(retention, interval, HeldSegments.in_family(family))
         self._store = store
         self._family = family
@@ -456,7 +456,7 @@ class Segments(SegmentTimes):
 
     def committed(self, family: Family) -> SegmentTimes:
         """Returns the times as a snapshot of their family has them."""
-        stream_time, interval, _ = _stored_facts(self._store, family) or (NO_TIMESTAMP, self.retention.interval_ms, 0)
+        stream_time, interval, _ = stored_facts(self._store, family) or (NO_TIMESTAMP, self.retention.interval_ms, 0)
         return SegmentTimes(self.retention, interval, HeldSegments.in_family(family), stream_time)
 
     def committed_facts(self, family: Family) -> tuple[int, int]:
@@ -502,7 +502,7 @@ class Segments(SegmentTimes):
         """Does nothing: there is nothing to release."""
 
 
-def _stored_facts(store: str, family: Family) -> tuple[int, int, int] | None:
+def stored_facts(store: str, family: Family) -> tuple[int, int, int] | None:
     """Returns the stream time, the interval and the last sequence number as the last commit wrote them; ``None`` if
     nothing was written. The interval stays that of the rows, also if the retention has changed since.
 

@@ -7,13 +7,14 @@ kind is found by the name that store suppliers carry, once it is registered (:mo
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from processor_api.record import HeaderList
 from processor_api.serde import Serde
 from processor_api.stores.builder import StoreBuilder
+from processor_api.stores.custom import ChangelogRecord
 from processor_api.stores.queries import Query
 from processor_api.stores.suppliers import MEMORY, ROCKSDB
 from state.engine.port import Batch, Engine
@@ -37,6 +38,10 @@ Restore = Callable[
 """``(batch, keys, values, timestamps, headers)`` of changelog records, in order: puts what they say into a batch of the
 engine. The columns are read once, and only those that the kind needs. One function serves one restore from its start to
 its end, and may remember what it saw."""
+
+RowsAsRecords = Callable[[StoreBuilder[Any, Any], Engine, RowCodec], Iterator[ChangelogRecord]]
+"""Yields the rows of a store's engine as records of its changelog: the inverse of :data:`Restore`, which makes the same
+rows of them (:func:`state.registry.kinds.changelog_records_of`)."""
 
 AS_OF = "restored_as_of"
 """The parameter of :func:`restored_as_of`."""
@@ -190,6 +195,17 @@ def _restore_rows(builder: StoreBuilder[Any, Any], engine: Engine, codec: RowCod
     return restore
 
 
+def logged_rows(builder: StoreBuilder[Any, Any], engine: Engine, codec: RowCodec) -> Iterator[tuple[bytes, bytes, int]]:
+    """Yields key, value and timestamp of all rows of a store, as they were logged."""
+    return codec.logged(engine.family(f"{builder.name}.{codec.family_suffix}").range())
+
+
+def rows_as_records(builder: StoreBuilder[Any, Any], engine: Engine, codec: RowCodec) -> Iterator[ChangelogRecord]:
+    """Yields the rows of kinds whose changelog has the keys of their rows; their headers are not known."""
+    make = tuple.__new__  # Half the cost of the class, whose constructor is a function of Python.
+    return (make(ChangelogRecord, (*row, None)) for row in logged_rows(builder, engine, codec))
+
+
 def _same(value: Any) -> Any:
     return value
 
@@ -218,6 +234,8 @@ class StoreKind:
     """Opens a store of a task on its engine."""
     restoring: Callable[[StoreBuilder[Any, Any], Engine, RowCodec], Restore] = _restore_rows
     """Makes the restore of a store. The default is for changelogs that have the keys of the rows."""
+    changelog_records: RowsAsRecords | None = None
+    """The inverse of `restoring`; with the default of that it may be left out (:attr:`as_records`)."""
     changelog_form: ChangelogForm = ChangelogForm.OWN
     """The form of the keys and values of its changelog."""
     time_first: bool = False
@@ -254,6 +272,12 @@ class StoreKind:
     def restores_rows(self) -> bool:
         """Whether the changelog has the keys of the rows, which are put as they come."""
         return self.restoring is _restore_rows
+
+    @property
+    def as_records(self) -> RowsAsRecords | None:
+        """The function that yields the rows of a store as records of its changelog; ``None`` if only the changelog has
+        these records."""
+        return self.changelog_records or (rows_as_records if self.restores_rows else None)
 
 
 def restored_as_of(builder: StoreBuilder[Any, Any], time: int) -> StoreBuilder[Any, Any]:

@@ -16,9 +16,9 @@ from processor_api.stores.factory import Stores
 from samples import sample_of
 from state.guards.guard import guarded
 from state.guards.policies import OneThread
-from state.registry.kinds import BUILT_IN, kind_name, read_only
+from state.registry.kinds import BUILT_IN, changelog_records_of, families_of, kind_name, kind_of, read_only
 from state.registry.kinds import KINDS as ALL_KINDS
-from state_contract.kinds import EXPIRING, KEY_VALUE, KINDS, LAST, Kind, Setup, setups
+from state_contract.kinds import EXPIRING, KEY_VALUE, KINDS, LAST, NOT_WRITTEN_BACK, Kind, Setup, setups
 from state_support.store_kit import StoreKit, restored
 
 S = Serdes.STRING
@@ -87,6 +87,11 @@ def test_every_kind_is_here() -> None:
     assert covered == {name for name in BUILT_IN if ALL_KINDS[name].offline}, "those whose rows are in an engine"
 
 
+def test_every_kind_is_written_back_or_says_why_not() -> None:
+    """A kind with a restore of its own has to have the inverse of it too, or a reason in the table."""
+    assert {name for name in BUILT_IN if ALL_KINDS[name].as_records is None} == NOT_WRITTEN_BACK.keys()
+
+
 # -------------------------------------------------------------- commits, aborts, restarts
 
 
@@ -120,6 +125,28 @@ def test_what_was_committed_is_what_stays(setup: Setup, opened: Opened, tmp_path
     kit.commit()
     added = [row for row in kind.contents(kit) if row not in before]
     assert sum("last" in str(row) for row in added) == 1, added
+
+
+@every(LOGGED)
+def test_rows_are_written_back_to_an_empty_changelog(setup: Setup, opened: Opened, tmp_path: Path) -> None:
+    """The rows as records of the changelog restore the store, as the changelog itself does, and read them only."""
+    kit, kind = opened(setup), setup.kind
+    put_all(kit, kind, PUTS)
+    kit.commit()
+    put_all(kit, kind, [*MORE, ("late", "x", 0)])
+    kit.commit()
+    committed, before = kit.dump(), kind.contents(kit)
+    records = changelog_records_of(kit.builder, kit.engine)
+    assert records is not None
+    again = restored(kit.builder, [*records], tmp_path / "written-back")
+    assert kind.contents(again) == before
+    assert kit.dump() == committed
+    from_changelog = restored(kit.builder, kit.logged, tmp_path / "from-changelog")
+    family = families_of(kit.builder)[0]
+    if kind_of(kit.builder).metrics_scope != "lru":  # numbered by the records, of which there are fewer
+        assert list(again.engine.family(family).range()) == list(from_changelog.engine.family(family).range())
+    again.close()
+    from_changelog.close()
 
 
 @every(SETUPS)

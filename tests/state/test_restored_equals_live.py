@@ -22,22 +22,12 @@ from processor_api.stores.custom import ChangelogRecord
 from processor_api.stores.factory import Stores
 from processor_api.stores.suppliers import as_supplier
 from state_support.bytes_stores import PlainBytesSupplier
-from state_support.restorable import KEYS, RESTORABLE, Restorable, Step, all_of
+from state_support.restorable import RESTORABLE, WRITES, Restorable, Step, all_of
 from state_support.store_kit import LogRecord, StoreKit, load, restored
 from state_support.texts import Buffering, InMemory, Managing, Texts
 from streams.testing.contracts.store_kit import StoreKit as ContractKit
 
-CALLS = ["put"] * 6 + ["delete", "remove", "get"]
-AHEAD = [0, 0, 0, 1, 1, 3, 10, 19, 20, 41, 1000, -1, -5, -9, -20, -41]
-"""How far a step's time is from the latest."""
 TASK = ["drain", "commit", "commit", "abort", "crash", "restore", "go on restored", "again"]
-WRITES = st.tuples(
-    st.sampled_from(CALLS),
-    st.sampled_from(KEYS),
-    st.sampled_from(["", "v", "ww"]),
-    st.sampled_from(AHEAD),
-    st.sampled_from([0, 1, 2, 9]),
-)
 STEPS = st.lists(st.one_of(WRITES, WRITES, WRITES, st.sampled_from(TASK)), max_size=30)
 MESSAGE_TOPIC = "töpic"
 ROOM_BYTES = 1 << 20

@@ -13,11 +13,11 @@ from processor_api.serde import Serde
 from processor_api.stores.builder import StoreBuilder, change_buffer_builder, join_buffer_builder
 from processor_api.stores.contracts import AggregationWithHeaders, ValueAndTimestamp, ValueTimestampHeaders
 from processor_api.stores.factory import Stores
-from processor_api.stores.suppliers import MEMORY, ROCKSDB
+from processor_api.stores.suppliers import CUSTOM, CUSTOM_VERSIONED, MEMORY, ROCKSDB
 from processor_api.stores.windowed import Windowed, window_of
 from state_support.store_kit import StoreKit
 
-__all__ = ["EXPIRING", "KEY_VALUE", "KINDS", "LAST", "Kind", "Setup", "setups"]
+__all__ = ["EXPIRING", "KEY_VALUE", "KINDS", "LAST", "NOT_WRITTEN_BACK", "Kind", "Setup", "setups"]
 
 Call = Callable[[Any], Any]
 """A call on what :meth:`Kind.face` gives."""
@@ -333,6 +333,13 @@ KINDS = [
     *(_window(values, duplicates=True) for values in ("", "headers")), _window(duplicates=True, time_ordered=True),
     *(_session(values, time_ordered=ordered) for values in SESSIONS for ordered in (False, True)),
 ]  # fmt: skip
+
+
+NOT_WRITTEN_BACK = {
+    CUSTOM: "the user's store has its rows, and alone knows which records it logs",
+    CUSTOM_VERSIONED: "the user's store has its rows, and need not list the deletions among its versions",
+}
+"""Kinds whose rows cannot be turned back into records of their changelogs, and why."""
 
 
 def setups() -> Iterator[Setup]:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from hypothesis import strategies as st
+
 from processor_api.serde import Serdes
 from processor_api.stores.builder import StoreBuilder, change_buffer_builder, join_buffer_builder
 from processor_api.stores.contracts import AggregationWithHeaders, ValueAndTimestamp, ValueTimestampHeaders
@@ -14,13 +16,24 @@ from processor_api.stores.suppliers import MEMORY, ROCKSDB
 from processor_api.stores.windowed import Window, Windowed
 from state_support.store_kit import StoreKit
 
-__all__ = ["KEYS", "RESTORABLE", "Restorable", "Step", "all_of"]
+__all__ = ["KEYS", "RESTORABLE", "RETENTION", "SEGMENT", "WRITES", "Restorable", "Step", "all_of"]
 
 S = Serdes.STRING
 KEYS = ["", "a", "a\0", "b"]
 RETENTION, WINDOW, GRACE, TIME_TO_LIVE, MOST_ENTRIES = 40, 10, 5, 20, 3
 LAST = (1 << 63) - 1
 SEGMENT = 7
+CALLS = ["put"] * 6 + ["delete", "remove", "get"]
+AHEAD = [0, 0, 0, 1, 1, 3, 10, 19, 20, 41, 1000, -1, -5, -9, -20, -41]
+"""How far a step's time is from the latest."""
+WRITES = st.tuples(
+    st.sampled_from(CALLS),
+    st.sampled_from(KEYS),
+    st.sampled_from(["", "v", "ww"]),
+    st.sampled_from(AHEAD),
+    st.sampled_from([0, 1, 2, 9]),
+)
+"""Call, key, value, time ahead of the latest, and length of a random step."""
 Builder = StoreBuilder[Any, Any]
 Show = Callable[[Any, int], Any]
 
