@@ -52,12 +52,12 @@ class FetchSettings:
 class Fetch:
     """Reads one assigned partition. Nothing here takes a lock: the consumer holds the broker's around every call."""
 
-    __slots__ = ("_broker", "_eof_at", "_log", "_partition", "_settings", "_stopped", "_topic", "_unknown", "moved",
-                 "paused", "position")  # fmt: skip
+    __slots__ = ("_broker", "_eof_at", "_log", "_settings", "_topic", "_unknown", "moved", "partition", "paused",
+                 "position", "stopped")  # fmt: skip
 
     def __init__(self, broker: EmbeddedBroker, partition: TopicPartition, settings: FetchSettings) -> None:
         self._broker = broker
-        self._partition = partition
+        self.partition = partition
         self._settings = settings
         self._log: PartitionLog | None = None
         self._topic: Any = None
@@ -71,13 +71,13 @@ class Fetch:
         self.position = offset
         self.moved = False
         self._eof_at = -1
-        self._stopped = False
+        self.stopped = False
         if self._find_log():
             self._resolve()
 
     def take(self, count: int) -> list[Any]:
         """Returns up to ``count`` records, or the event that is to be reported."""
-        if self.paused or self._stopped:
+        if self.paused or self.stopped:
             return []
         log = self._log
         if log is None or self._topic.deleted:
@@ -111,12 +111,12 @@ class Fetch:
         return None if self._log is None else self._log.start_offset
 
     def _find_log(self) -> bool:
-        topic = self._broker.topics.get(self._partition.topic)
-        if topic is None or not 0 <= self._partition.partition < len(topic.partitions):
+        topic = self._broker.topics.get(self.partition.topic)
+        if topic is None or not 0 <= self.partition.partition < len(topic.partitions):
             self._log = None
             return False
         self._topic = topic
-        self._log = topic.partitions[self._partition.partition]
+        self._log = topic.partitions[self.partition.partition]
         self._unknown = False
         return True
 
@@ -131,20 +131,20 @@ class Fetch:
         if self._settings.reset_to is not None:
             self.seek(self._settings.reset_to)
             return self.take(count)
-        self._stopped = True
+        self.stopped = True
         where = f"from {log.start_offset} to {log.end_offset}"
-        reason = f"offset {self.position} of {self._partition} is outside its log, which goes {where}"
+        reason = f"offset {self.position} of {self.partition} is outside its log, which goes {where}"
         return [self._event("_AUTO_OFFSET_RESET", self.position, reason)]
 
     def _report_unknown(self) -> list[Any]:
         if self._unknown:
             return []
         self._unknown = True
-        reason = f"partition {self._partition} does not exist"
+        reason = f"partition {self.partition} does not exist"
         return [self._event("UNKNOWN_TOPIC_OR_PART", self.position, reason)]
 
     def _event(self, name: str, offset: int, reason: str) -> PartitionEvent:
-        return PartitionEvent(self._partition.topic, self._partition.partition, offset, ErrorInfo(name, reason))
+        return PartitionEvent(self.partition.topic, self.partition.partition, offset, ErrorInfo(name, reason))
 
 
 class EmbeddedConsumer:
@@ -175,6 +175,9 @@ class EmbeddedConsumer:
         self._turn: list[Fetch] = []
         """The assigned partitions; each call of `consume` starts one further."""
         self._events: list[PartitionEvent] = []
+        self._stopped: set[TopicPartition] = set()
+        """Partitions that a member of a group cannot read again, as with librdkafka: their positions had left the log,
+        and nothing was revoked since."""
         self._closed = False
 
     # Records
@@ -194,6 +197,7 @@ class EmbeddedConsumer:
             with self._lock:
                 self._broker.expire()
                 if rebalanced and membership is not None:
+                    self._stopped.clear()
                     self._events += map(_unknown_topic, sorted(membership.newly_missing()))
                 self._collect(messages, max_messages)
                 if rebalanced or timeout <= 0 or len(messages) >= max_messages:
@@ -247,6 +251,7 @@ class EmbeddedConsumer:
             for partition, offset in partitions.items():
                 fetch = Fetch(self._broker, partition, self._settings)
                 fetch.seek(offset)
+                fetch.stopped = partition in self._stopped
                 self._fetches[partition] = fetch
                 self._turn.append(fetch)
 
@@ -259,8 +264,11 @@ class EmbeddedConsumer:
         :raises StreamsError: if one of them is not assigned; then none is removed.
         """
         self._check_open()
+        is_member = self._membership is not None and self._membership.is_subscribed
         for fetch in [self._fetch(partition) for partition in partitions]:
             self._turn.remove(fetch)
+            if fetch.stopped and is_member:
+                self._stopped.add(fetch.partition)
         for partition in partitions:
             del self._fetches[partition]
 

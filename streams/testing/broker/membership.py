@@ -67,6 +67,11 @@ class ConsumerMembership:
             self._take(self._listener, step)
         return True
 
+    @property
+    def is_subscribed(self) -> bool:
+        """Whether the consumer takes part in its group."""
+        return self._listener is not None
+
     def newly_missing(self) -> frozenset[str]:
         """Returns the subscribed topics that do not exist and were not reported before; the caller holds the lock."""
         missing = self._topics.difference(self._broker.topics)

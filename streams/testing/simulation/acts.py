@@ -230,6 +230,14 @@ def _cut(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -> 
                 log.delete_before(log.start_offset + stage.scheduler.draw() % (log.end_offset - log.start_offset + 1))
 
 
+def _overtake(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -> None:
+    app = worker.app
+    if app is not None and stage.application.scenario.cut:
+        app.pause()
+        stage.later(action.seconds / 2, lambda: _cut(stage, crew, worker, action))
+        stage.later(action.seconds, app.resume)
+
+
 def _truncate(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -> None:
     """Deletes the records before the last one of any key, as a compaction and a retention may do together. Those of a
     history, which must not be compacted for a time, stay."""
@@ -279,6 +287,6 @@ _ACTS: dict[str, Callable[[SimulationStage, Crew, Worker, Action], None]] = {
     "freeze": _freeze, "stop": _stop, "join": _join, "fault": _fault, "outage": _outage, "event": _event,
     "fence": _fence, "expire": _expire, "evict": _evict, "clock": _clock, "leap": _leap, "slow": _slow,
     "raise": _raise, "add thread": _add_thread, "remove thread": _remove_thread, "pause": _pause,
-    "full disk": _full_disk, "clean": _clean, "trim": _trim, "cut": _cut, "truncate": _truncate,
+    "full disk": _full_disk, "clean": _clean, "trim": _trim, "cut": _cut, "overtake": _overtake, "truncate": _truncate,
     "partitions": _partitions, "topic": _topic, "deploy": _deploy,
 }  # fmt: skip

@@ -36,6 +36,7 @@ KINDS = {
     "clean": "compacts the internal topics, and deletes what is due",
     "trim": "deletes records that were processed and committed",
     "cut": "deletes records that were not read yet, where the scenario allows it",
+    "overtake": "pauses the application until retention has deleted what it has not read, where the scenario allows it",
     "truncate": "deletes records of changelogs that later ones replace",
     "partitions": "gives a topic one more partition, where the scenario allows it",
     "topic": "makes a topic that comes and goes, or deletes it, where the scenario has some",
@@ -47,7 +48,7 @@ _WEIGHTS = {
     "kill": 8, "kill, empty": 4, "kill, swap": 3, "power": 3, "damage": 2, "freeze": 8, "stop": 3, "join": 2,
     "fault": 14, "outage": 4, "event": 2, "fence": 3, "expire": 3, "evict": 3, "clock": 2, "leap": 2, "slow": 4,
     "raise": 3, "add thread": 2, "remove thread": 2, "pause": 2, "full disk": 2, "clean": 2, "trim": 2, "cut": 3,
-    "truncate": 3, "partitions": 3, "topic": 3, "deploy": 3,
+    "overtake": 3, "truncate": 3, "partitions": 3, "topic": 3, "deploy": 3,
 }  # fmt: skip
 
 _MOMENTS = (
@@ -156,7 +157,7 @@ def _draw(chance: Random, shape: Shape, kind: str) -> Action:
         seconds = chance.choice((60.0, HOUR_S, 13 * HOUR_S))
     elif kind == "slow":
         seconds = chance.choice((0.5, 5.0, 30.0, 400.0))
-    elif kind == "pause":
+    elif kind in ("pause", "overtake"):
         seconds = chance.choice((1.0, 3.0, 15.0))
     elif kind == "full disk":
         seconds = chance.choice((0.3, 3.0, 15.0, 100.0))

@@ -256,6 +256,26 @@ class GroupContract:
         consumer.assign({deleted: 7})
         assert offsets(3) == [7, 8, 9]
 
+    def test_a_member_does_not_read_a_partition_again_that_its_client_has_stopped(self) -> None:
+        """With ``auto.offset.reset=error`` the client stops it at a position outside of the log, and nothing that a
+        member may do starts it again before the next revocation."""
+        owned, inputs = self.cluster.topic(), self.cluster.topic()
+        place = TopicPartition(inputs, 0)
+        producer = self.cluster.producer()
+        send(producer, inputs, *(b"%d" % number for number in range(10)))
+        producer.flush()
+        self.cluster.admin.delete_records({place: 6})
+        member = self.worker(self.cluster.name("group"), [owned], {}, enable_partition_eof=False)
+        self.poll_until_owned([member], [1])
+        consumer = member.consumer
+        consumer.assign({place: 2})
+        with member.inside():
+            event = self.cluster.until("the position is lost", lambda: consumer.poll(0.1))
+            assert event.error().name() == "_AUTO_OFFSET_RESET"
+            consumer.unassign([place])
+            consumer.assign({place: 6})
+            assert [consumer.poll(0.1) for _ in range(10)] == [None] * 10
+
     def test_partitions_that_a_member_has_left_are_read_again(self) -> None:
         """From any offset, before and after a rebalance, and where their first fetch has not begun."""
         topic, inputs, group, owners = (
