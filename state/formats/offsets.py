@@ -21,6 +21,9 @@ COMPLETE_AT = b"streams.complete-at/"
 SCHEMAS = b"streams.schemas/"
 """The prefix of the keys of what is known of the serdes by which a store's rows were written."""
 
+REBUILT = b"streams.rebuilt/"
+"""The prefix of the keys of stores that were emptied and have not all of their changelogs again."""
+
 _OFFSET = struct.Struct(">q")
 
 write_offset = _OFFSET.pack
@@ -54,6 +57,14 @@ def schemas_key(family: str) -> bytes:
     :param family: the first one of the store's rows.
     """
     return SCHEMAS + family.encode() + b"/"
+
+
+def rebuilt_key(family: str) -> bytes:
+    """The key of the row that is there while a store is filled again.
+
+    :param family: the first one of the store's rows.
+    """
+    return REBUILT + family.encode() + b"/"
 
 
 def read_time(row: bytes | None) -> int | None:

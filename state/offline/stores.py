@@ -11,7 +11,7 @@ from itertools import islice
 from processor_api.errors import DamagedStateError, RetryableError, StateError
 from state.directory.inspect import StoredTask
 from state.engine.port import OFFSETS, POSITIONS, store_of
-from state.formats.offsets import COMPLETE_AT, SCHEMAS, TOPIC_ID, read_offset, schemas_key
+from state.formats.offsets import COMPLETE_AT, REBUILT, SCHEMAS, TOPIC_ID, read_offset, schemas_key
 from state.registry.kinds import KINDS, family_reader
 from state.rocksdb.commit_numbers import COMMIT_PREFIX
 from state.rocksdb.errors import damaged
@@ -46,7 +46,7 @@ def kind_of_families(suffixes: Collection[str]) -> str | None:
     return None
 
 
-BESIDE_OFFSETS = (TOPIC_ID, COMPLETE_AT, SCHEMAS)
+BESIDE_OFFSETS = (TOPIC_ID, COMPLETE_AT, SCHEMAS, REBUILT)
 """The prefixes of rows that say something about offsets, named by the topic, or about the rows of a store."""
 COUNTED = 10_000
 """The largest number of entries that is counted; more are estimated."""
@@ -126,15 +126,15 @@ def _offset(row: bytes) -> int | None:
 def offset_store(key: bytes, task: StoredTask, stores: list[str]) -> tuple[str, str] | None:
     """The store that a row of the family of offsets is about, and the partition; the topic, where the row is
     that of a topic id or of a time. ``None`` if it is about none of these."""
-    of_topic = key.startswith(BESIDE_OFFSETS)
-    text = key.removeprefix(TOPIC_ID).removeprefix(COMPLETE_AT).removeprefix(SCHEMAS).decode(errors="replace")
+    prefix = next((one for one in BESIDE_OFFSETS if key.startswith(one)), b"")
+    text = key.removeprefix(prefix).decode(errors="replace")
     family, slash, partition = text.partition("/")
     if slash:
         return (store_of(family), partition) if store_of(family) in stores else None
     if task.task is not None:
         for store in stores:
             changelog = f"{task.application_id}-{store}-changelog"
-            if text == (changelog if of_topic else f"{changelog}-{task.task.partition}"):
+            if text == (changelog if prefix else f"{changelog}-{task.task.partition}"):
                 return store, text
     return None
 

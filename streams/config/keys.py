@@ -464,6 +464,15 @@ KEYS: tuple[Key, ...] = (
     ),
     Key("state.dir", "state_dir", "${XDG_STATE_HOME:-~/.local/state}/streams", WORKS, "root of the state directories"),
     Key(
+        "state.on.changelog.loss",
+        "state_on_changelog_loss",
+        "write",
+        WORKS,
+        "what to do when a changelog has lost its records, because the topic was deleted and made again or its log was"
+        " truncated, and the store is complete on disk ([replaced topics](guarantees.md#replaced-topics)): `write` puts"
+        " the store into the changelog; `fail` rejects the task; a setting of this library",
+    ),
+    Key(
         "state.on.damage",
         "state_on_damage",
         "rebuild",

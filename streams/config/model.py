@@ -177,6 +177,10 @@ class StreamsConfig(BaseModel):
     """-1 keeps the directories."""
     state_on_damage: Annotated[Literal["rebuild", "fail"], PlainValidator(values.one_of("rebuild", "fail"))] = "rebuild"
     """The treatment of state that is damaged on disk."""
+    state_on_changelog_loss: Annotated[Literal["write", "fail"], PlainValidator(values.one_of("write", "fail"))] = (
+        "write"
+    )
+    """The treatment of stores that are complete on disk, and whose changelogs have lost their records."""
     state_on_schema_change: Annotated[Literal["fail", "warn"], PlainValidator(values.one_of("fail", "warn"))] = "fail"
     """The treatment of rows that the serdes of this version cannot read."""
     statestore_cache_max_bytes: Count = 10 * 1024 * 1024

@@ -6,8 +6,8 @@ numbers the window close time that was emitted last. After them, which Kafka Str
 bytes of the topic's id, which distinguishes the offsets of a topic from those of one that was deleted before. Then
 notes, each as ``kind byte``, ``length u16`` and its bytes: the changelogs that hold records, a handover that is not
 complete, records to skip, the handover that committed the offset, the stream times of operators, by marks instead of
-names, the schemas of stores, by marks, and the form of the records of a repartition topic. A note of another kind is
-passed over.
+names, the schemas of stores, by marks, the form of the records of a repartition topic, and the ids of the changelogs,
+by marks. A note of another kind is passed over.
 
 A broker takes a text of 4,096 bytes with an offset (``offset.metadata.max.bytes``), and refuses a commit with a longer
 one. So marks replace names that are too long together, and times that have no room after that are left out, or the
@@ -36,8 +36,8 @@ _VALUE = struct.Struct(">q")
 _PARTITION_TIME_ONLY, _LATEST = 1, 2
 _ID, ID_BYTES = b"\x01", 16
 _NOTE, _MARK, _SKIP, _TIME = struct.Struct(">BH"), struct.Struct(">I"), struct.Struct(">qq"), struct.Struct(">Iq")
-_SCHEMA = struct.Struct(">III")
-_MARKS, _HANDOVER, _SKIPPED, _HANDED_OVER, _TIMES, _SCHEMAS, _FORM = 2, 3, 4, 5, 6, 7, 8
+_SCHEMA, _CHANGELOG_ID = struct.Struct(">III"), struct.Struct(">II")
+_MARKS, _HANDOVER, _SKIPPED, _HANDED_OVER, _TIMES, _SCHEMAS, _FORM, _CHANGELOG_IDS = 2, 3, 4, 5, 6, 7, 8, 9
 
 _MOST_BYTES = 4096 // 4 * 3
 """Bytes that a broker takes with an offset by default, as they are before base64."""
@@ -84,6 +84,20 @@ class SchemaMark(NamedTuple):
     """That of all that is kept of the schemas of its rows; equal to ``last`` if none are of an older form."""
 
 
+class ChangelogId(NamedTuple):
+    """The topic that a changelog was as of a commit, which distinguishes it from a later one of the same name."""
+
+    mark: int
+    """That of the changelog's name."""
+    id: int
+    """The CRC-32 of the topic's id."""
+
+    @classmethod
+    def of(cls, topic: str, topic_id: str) -> ChangelogId:
+        """Returns that of a changelog with this id."""
+        return cls(changelog_mark(topic), zlib.crc32(topic_id.encode()))
+
+
 @dataclass(frozen=True)
 class TopicPartitionMetadata:
     """The metadata that is committed with the offset of one input partition."""
@@ -106,15 +120,19 @@ class TopicPartitionMetadata:
     form: str | None = None
     """The form of the records of a repartition topic that were not processed, as far as one is known
     (:mod:`streams.runtime.start.waiting_records`)."""
+    changelog_ids: frozenset[ChangelogId] = frozenset()
+    """The ids of the task's changelogs that hold records, where they have room: a changelog with another id has lost
+    what the offset stands for."""
 
     def encode(self) -> str:
         """Returns the text, of at most 4,096 characters: the times that have no room are left out."""
         id_, notes = _packed_id(self.topic_id) if self.topic_id else b"", b"".join(self._notes())
         named, marked = self._times(_MOST_BYTES - _FRONT.size - _COUNT.size - len(id_) - len(notes))
         notes += _packed_note(_TIMES, b"".join(marked)) if marked else b""
-        schemas = _packed_schemas(self.schemas) if self.schemas else b""
-        if _FRONT.size + _COUNT.size + sum(map(len, named)) + len(id_) + len(notes) + len(schemas) <= _MOST_BYTES:
-            notes += schemas
+        size = _FRONT.size + _COUNT.size + sum(map(len, named)) + len(id_)
+        for more in (_packed_ids(self.changelog_ids), _packed_schemas(self.schemas)):
+            if size + len(notes) + len(more) <= _MOST_BYTES:
+                notes += more
         front = _FRONT.pack(_LATEST, self.partition_time)
         if named or id_ or notes:
             front += _COUNT.pack(len(named)) + b"".join(named)
@@ -194,7 +212,14 @@ def _packed_marks(changelogs: frozenset[int]) -> bytes:
 
 
 @lru_cache
+def _packed_ids(ids: frozenset[ChangelogId]) -> bytes:
+    return _packed_note(_CHANGELOG_IDS, b"".join(_CHANGELOG_ID.pack(*one) for one in sorted(ids))) if ids else b""
+
+
+@lru_cache
 def _packed_schemas(schemas: frozenset[SchemaMark]) -> bytes:
+    if not schemas:
+        return b""
     return _packed_note(_SCHEMAS, b"".join(_SCHEMA.pack(*one) for one in sorted(schemas)))
 
 
@@ -217,7 +242,9 @@ def _read_notes(data: bytes, offset: int) -> Iterator[tuple[int, bytes, int]]:
         yield kind, data[begin:offset], offset
 
 
-_Notes = tuple[frozenset[int], str | None, SkipRule | None, str | None, frozenset[SchemaMark], str | None]
+_Notes = tuple[
+    frozenset[int], str | None, SkipRule | None, str | None, frozenset[SchemaMark], str | None, frozenset[ChangelogId]
+]
 
 
 def _all(entry: struct.Struct, data: bytes) -> Iterable[tuple[Any, ...]]:
@@ -235,6 +262,7 @@ def _known_notes(notes: Mapping[int, bytes]) -> _Notes:
         _text(notes.get(_HANDED_OVER)),
         frozenset(map(SchemaMark._make, _all(_SCHEMA, schemas))),
         _text(notes.get(_FORM)),
+        frozenset(map(ChangelogId._make, _all(_CHANGELOG_ID, notes.get(_CHANGELOG_IDS, b"")))),
     )
 
 

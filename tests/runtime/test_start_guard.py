@@ -101,19 +101,10 @@ def test_committed_offsets_without_their_changelog_are_refused(guarantee: str, k
     kit.send("a", "b", "c")
     run(kit, counting(), 3, processing_guarantee=guarantee)
     empty(kit, CHANGELOG)
+    kit.broker.gives_ids = False  # with ids, the error names the former topic
     text = refused(kit, counting(), processing_guarantee=guarantee)
     for part in (f"changelog '{CHANGELOG}-0' is empty", "reset application 'app'", "--offsets-only --shift-by 0"):
         assert part in text
-
-
-@pytest.mark.parametrize("store", ["rocksDB", "in_memory"])
-def test_a_state_directory_does_not_hide_a_changelog_that_is_gone(store: str, tmp_path: Path) -> None:
-    """Its rows were removed, since they are of another topic, and the counts began again."""
-    with Cluster(tmp_path, topics={"in": 1, "out": 1}, one_state=True) as kit:
-        kit.send("a", "b", "c")
-        run(kit, counting(), 3, default_dsl_store=store)
-        empty(kit, CHANGELOG)
-        assert "is empty" in refused(kit, counting(), default_dsl_store=store)
 
 
 @GUARANTEES

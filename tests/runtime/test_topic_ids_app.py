@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,6 @@ from processor_api.task_id import TopicPartition
 from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster, Restores
 from state_support.texts import Managing, Texts
-from streams.app.kafka_streams import KafkaStreams
 from streams.app.states import ClientState
 from streams.kafka.offset_metadata import TopicPartitionMetadata
 from streams.kafka.ports import OffsetAndMetadata
@@ -80,9 +80,17 @@ def remake(kit: Cluster, topic: str, records: list[tuple[str, str]]) -> None:
 # ------------------------------------------------------------------ changelogs
 
 
+def forget_ids_of_changelogs(kit: Cluster) -> None:
+    """Takes the ids of changelogs out of the committed offsets, as a former release has committed them."""
+    offsets = kit.broker.groups.group("app").offsets
+    for place, one in list(offsets.items()):
+        metadata = replace(TopicPartitionMetadata.decode(one.metadata), changelog_ids=frozenset())
+        offsets[place] = OffsetAndMetadata(one.offset, metadata.encode())
+
+
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
 @pytest.mark.parametrize("which", BUILDERS)
-def test_a_store_of_a_former_changelog_is_restored(
+def test_a_store_of_a_former_changelog_is_restored_if_the_offsets_do_not_name_it(
     which: str, guarantee: str, kit: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Was that the rows of the former topic were served, and none of the new one, as its offsets fitted."""
@@ -91,6 +99,7 @@ def test_a_store_of_a_former_changelog_is_restored(
     assert answer(kit, "old1") == "old1"
     assert answer(kit, "old2") == "old1 old2"
     assert app.close(60)
+    forget_ids_of_changelogs(kit)
     remake(kit, CHANGELOG, [("new1", "v"), ("new2", "v"), ("new3", "v")])
     restores = Restores()
     with caplog.at_level(logging.ERROR):
@@ -124,6 +133,7 @@ def test_a_store_from_before_ids_were_kept_takes_the_topic_over(
     assert caplog.records == []
     assert bool(restores.ended) == (which == "in memory")
     assert app.close(60)
+    forget_ids_of_changelogs(kit)
     remake(kit, CHANGELOG, [("new", "v"), ("newer", "v"), ("newest", "v")])
     kit.start(topology)
     assert answer(kit, "x") == "new newer newest x"
@@ -232,11 +242,46 @@ def test_the_first_offset_of_a_task_with_stores_says_of_which_topic_it_is(kit: C
     assert (found.offset, TopicPartitionMetadata.decode(found.metadata).topic_id) == (0, ids["in"])
 
 
-@pytest.mark.parametrize("topic", ["in", CHANGELOG])
-def test_a_topic_made_again_under_a_running_application_ends_it(topic: str, kit: Cluster) -> None:
-    """By the next look at the topics, with what to do."""
-    app: KafkaStreams = kit.start(keeping(BUILDERS["on disk"]), metadata_max_age_ms=20)
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
+def test_an_input_made_again_and_longer_ends_a_running_application(guarantee: str, kit: Cluster) -> None:
+    """Its first records were skipped and the rest committed, without a word, until the next look at the topics."""
+    app = kit.start(keeping(BUILDERS["on disk"]), processing_guarantee=guarantee)
     answer(kit, "a")
-    remake(kit, topic, [])
+    offsets = kit.broker.groups.group("app").offsets
+    kit.until(lambda: offsets[TopicPartition("in", 0)].offset == 1)
+    with kit.broker.lock:  # the reader does not see that there is no topic for a moment
+        remake(kit, "in", [(f"new{number}", "v") for number in range(5)])
     kit.until(lambda: app.state is ClientState.ERROR)
-    assert f"'{topic}' was deleted and made again" in str(app.failure)
+    assert isinstance(app.failure, StateError)
+    assert "'in' was deleted and made again while this worker read it" in str(app.failure)
+    assert [one.offset for one in offsets.values()] in ([], [1])
+    if guarantee == "exactly_once_v2":
+        assert kit.values("out") == ["a"]
+
+
+def test_a_topic_made_again_and_empty_ends_a_running_application(kit: Cluster) -> None:
+    """By the next look at the topics."""
+    app = kit.start(keeping(BUILDERS["on disk"]), metadata_max_age_ms=20)
+    answer(kit, "a")
+    remake(kit, "in", [])
+    kit.until(lambda: app.state is ClientState.ERROR)
+    assert "'in' was deleted and made again" in str(app.failure)
+
+
+def test_a_global_topic_made_again_and_longer_ends_a_running_application(kit: Cluster) -> None:
+    """Its first records were never in the table; the next start fills it from the new topic."""
+    builder = StreamsBuilder()
+    strings: Consumed[str, str] = Consumed(key_serde=S, value_serde=S)
+    builder.global_table("global", strings, materialized=Materialized(name="g", store_type="rocksdb"))
+    builder.stream("in", strings).process(LookUp).to("out", Produced(key_serde=S, value_serde=S))
+    topology = builder.build()
+    kit.send_pairs("global", [("old", "v")])
+    app = kit.start(topology)
+    assert answer(kit, "x") == "old"
+    with kit.broker.lock:
+        remake(kit, "global", [("new1", "v"), ("new2", "v"), ("new3", "v")])
+    kit.until(lambda: app.state is ClientState.ERROR)
+    assert "topic 'global' of global store 'g' was deleted and made again" in str(app.failure)
+    app.close(60)
+    kit.start(topology)
+    assert answer(kit, "x") == "new1 new2 new3"

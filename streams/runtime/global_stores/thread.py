@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from processor_api.errors import DiskFullError, InternalError, MissingTopicError, StreamsError
+from processor_api.errors import DiskFullError, InternalError, MissingTopicError, RetryableError, StreamsError
+from processor_api.stores.builder import GlobalStore
 from processor_api.task_id import TopicPartition
 from processor_api.texts import plain_str
 from streams.config import clients as client_configs
@@ -24,7 +25,7 @@ from streams.kafka.ports import AT_BEGINNING, Consumer
 from streams.log import RepeatedLines
 from streams.runtime.global_stores.restore import GlobalRestore
 from streams.runtime.global_stores.task import GlobalTask
-from streams.runtime.global_stores.topic_reader import ReaderStopped, TopicReader
+from streams.runtime.global_stores.topic_reader import Polled, ReaderStopped, TopicReader
 from streams.runtime.tasks.full_disk import FullDisk, Waiting
 from streams.runtime.tasks.retry import Retry
 from streams.runtime.threads.parent_only import ParentOnly
@@ -231,6 +232,7 @@ class GlobalStreamThread:
                 self.task.apply()
                 restore.restart(TopicPartition(str(lost.topic), int(lost.partition or 0)))
                 continue
+            self._check_topics(polled)
             self.task.apply()
             if not (polled.runs or polled.events):
                 restore.check_idle()
@@ -253,6 +255,7 @@ class GlobalStreamThread:
             except _OffsetLost as lost:
                 raise self._wiped(lost) from lost
             if polled.runs:
+                self._check_topics(polled)
                 self.task.apply()
 
     def _sample(self, now: float | None = None) -> None:
@@ -268,6 +271,39 @@ class GlobalStreamThread:
         if new := self._partitions.take_new():
             self._reader.assign(dict.fromkeys(new, AT_BEGINNING))
             log.info("new partitions are read", extra={"partitions": ", ".join(map(str, new))})
+
+    def _check_topics(self, polled: Polled) -> None:
+        """Checks that records which are about to be written are of the topics that the stores are filled from.
+
+        A topic that was deleted, made again and filled past the position is read on as if nothing had happened. Ids
+        never return, so an answer that was requested after the records were read is enough.
+
+        :raises StreamsError: if a topic was deleted and made again; its store is emptied.
+        """
+        known = self._partitions.topics.ids
+        wanted = {place.topic: known[place.topic] for place, _ in polled.runs if place.topic in known}
+        if not wanted:
+            return
+        while True:
+            try:
+                found = self._process.cluster.admin.topic_ids(wanted)
+                break
+            except RetryableError as error:
+                self._repeated.log("the topics of global stores cannot be checked yet", error=str(error))
+                self._reader.wait(error)
+        for topic, before in wanted.items():
+            if found.get(topic, before) != before:
+                raise self._replaced(self.task.specs[topic], before, found[topic])
+
+    def _replaced(self, spec: GlobalStore, before: str, now: str) -> StreamsError:
+        """Empties the store of a topic that was replaced: tasks must not read it while it is filled again."""
+        self.task.stores.wipe(spec)
+        return StreamsError(
+            f"topic {spec.topic!r} of global store {spec.name!r} was deleted and made again: its id was {before} and is"
+            f" {now}. The store was emptied. Start the application again to have it filled from the new topic",
+            topic=spec.topic,
+            store=spec.name,
+        )
 
     def _wiped(self, lost: _OffsetLost) -> StreamsError:
         """Empties a store; tasks must not read it while it is filled again, so the application has to be restarted."""

@@ -164,7 +164,7 @@ class TopicReader:
                 self._renew(error)
             except RetryableError as error:
                 self._repeated.log("the topics of global stores cannot be asked yet", error=str(error))
-                self._wait(error)
+                self.wait(error)
 
     def _current(self) -> Consumer:
         if self._consumer is None:
@@ -177,14 +177,19 @@ class TopicReader:
         while True:
             self._repeated.log("the topics of global stores are read on by a new consumer", error=str(last))
             self.close()
-            self._wait(last)
+            self.wait(last)
             try:
                 self._current().assign(self._positions)
                 return
             except _PASSING as again:
                 last = again
 
-    def _wait(self, error: StreamsError) -> None:
+    def wait(self, error: StreamsError) -> None:
+        """Waits until the cluster may be asked again.
+
+        :raises ReaderStopped: if the thread is asked to end.
+        :raises TaskTimeoutError: if errors last for too long.
+        """
         if self._stopping.wait(self._retry.record_failure(error)):
             raise ReaderStopped(error.message) from error
 

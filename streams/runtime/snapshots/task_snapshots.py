@@ -143,7 +143,7 @@ class TaskSnapshots:
         job, engine = taking.job, taking.job.engine
         assert isinstance(engine, Ingesting)
         engine.ingest(taking.copy.copied)
-        taking.task.stores.progress.note_complete([job.store], taking.found.made_ms)
+        taking.task.stores.progress.note_complete([job.store], taking.found.made_ms, is_filled=False)
         batch = job.engine.batch()
         batch.put(job.offset_key, write_offset(taking.found.offset), job.engine.family(OFFSETS).handle)
         job.engine.write(batch)

@@ -88,6 +88,16 @@ def topic_was_replaced(task: TaskId, at: TopicPartition, offset: int, former: st
     )
 
 
+def input_was_replaced(topic: str, former: str, now: str) -> StateError:
+    """Returns the error where a topic was deleted and made again while a task read it."""
+    return StateError(
+        f"topic {topic!r} was deleted and made again while this worker read it: its id was {former} and is {now}."
+        " Nothing that was read since the last commit is committed. A worker that starts now refuses, and says how to"
+        " go on",
+        topic=topic,
+    )
+
+
 def offset_is_gone(task: TaskId, at: TopicPartition, position: int, state_dir: Path) -> StreamsError:
     """Returns the error where stores hold what was made of an input that has no committed offset any more."""
     return _refusal(
@@ -159,6 +169,25 @@ def changelog_was_emptied(
         f"Run the bootstrap again, or reset application {application!r} (`streams reset APP`: internal topics,"
         " committed offsets, local state) to process its input again. To go on with empty stores on purpose,"
         f" {_as_they_are(inputs)}",
+        changelog,
+    )
+
+
+def changelog_was_replaced(
+    task: TaskId, application: str, store: str, changelog: TopicPartition, why: str, inputs: Iterable[str]
+) -> StateError:
+    """Returns the error where a changelog is another topic than the one that held what the committed offsets stand for.
+
+    :param why: the reason why the state of this worker cannot take its place.
+    """
+    return _refusal(
+        StateError,
+        task,
+        f"changelog {str(changelog)!r} was deleted and made again since the last commit, so it lacks what store"
+        f" {store!r} had, and {why}. The store would begin with less than the committed offsets stand for",
+        "Start the worker that has run the task last, with its state directory: it writes the store into the new"
+        f" changelog. Or reset application {application!r} (`streams reset APP`: internal topics, committed offsets,"
+        f" local state) to process its input again. To go on with what the new changelog has, {_as_they_are(inputs)}",
         changelog,
     )
 

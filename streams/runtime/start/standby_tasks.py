@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from processor_api.clock import Clock
-from processor_api.errors import DamagedStateError, DiskFullError, StreamsError
+from processor_api.errors import DamagedStateError, DiskFullError, RetryableError, StreamsError
 from processor_api.task_id import TaskId, TopicPartition
 from streams.kafka.ports import Admin, OffsetAndMetadata
 from streams.log import RepeatedLines, working_on
@@ -30,6 +30,7 @@ from streams.runtime.snapshots.snapshot_starts import SnapshotStarts
 from streams.runtime.start.task_opener import TaskOpener
 from streams.runtime.start.task_restores import TaskRestores
 from streams.runtime.start.topic_ids import keep_changelog_ids, topics_of
+from streams.runtime.start.write_back import replaced_changelogs
 from streams.runtime.tasks.task import Task
 from streams.threads import SYSTEM_THREADS, PeriodicCall, Threads
 from streams.user_exits import as_error, passes
@@ -160,9 +161,16 @@ class StandbyStarts:
         """
         ids = self._admin.topic_ids(topics_of([task]))
         task.topic_ids = {topic: ids[topic] for topic in topics_of([task]) if topic in ids}
+        committed = self._admin.group_offsets(self._application, task.plan.partitions(task.id.partition))
+        if lost := replaced_changelogs(task, committed):
+            # What is here may be all that is left of the store, if the task becomes active here.
+            raise RetryableError(
+                f"the copy of task {task.id} stays as it is: the changelog of store {lost[0]!r} was deleted and made"
+                " again, and the owner of the task has not written the store into it yet",
+                task=str(task.id),
+            )
         keep_changelog_ids(task)
-        inputs = task.plan.partitions(task.id.partition)
-        return self.restores.plan_standby(task, self._admin.group_offsets(self._application, inputs))
+        return self.restores.plan_standby(task, committed)
 
 
 @dataclass

@@ -19,6 +19,7 @@ from streams.runtime.start import start_guard
 from streams.runtime.start.refusals import no_reset_policy
 from streams.runtime.start.topic_ids import keep_changelog_ids, topics_of, with_ids
 from streams.runtime.start.waiting_records import with_forms
+from streams.runtime.start.write_back import WriteBack
 from streams.runtime.tasks.assembly import ThreadClients
 from streams.runtime.tasks.commit import Committer
 from streams.runtime.tasks.task import Task
@@ -96,15 +97,24 @@ class StartOffsets:
 
     :param committer: commits where partitions start that have no committed offset.
     :param default: the reset policy of sources that have none of their own.
+    :param write_back: writes stores into changelogs that were replaced; without it such tasks are left as they are.
     """
 
-    def __init__(self, clients: ThreadClients, committer: Committer, clock: Clock, default: AutoOffsetReset) -> None:
+    def __init__(
+        self,
+        clients: ThreadClients,
+        committer: Committer,
+        clock: Clock,
+        default: AutoOffsetReset,
+        write_back: WriteBack | None = None,
+    ) -> None:
         self._consumer = clients.consumer
         self._restore_consumer = clients.restore_consumer
         self._admin = clients.admin
         self._committer = committer
         self._clock = clock
         self._default = default
+        self._write_back = write_back
         self._absent = AbsentInputs(clients.consumer, clock)
 
     def absent_inputs_due(self, running: Iterable[Task]) -> bool:
@@ -132,6 +142,8 @@ class StartOffsets:
             start_guard.check_complete(application, known, task.id)
             start_guard.check_topics(task.id, known, ids)
             start_guard.check_positions(task, known.keys() | task.absent)
+            if self._write_back is not None:
+                committed.update(self._write_back.restore_changelogs(task, known))
         if tasks:
             application = next(iter(tasks)).environment.settings.application_id
             start_guard.check_handed_over(application, tasks, committed)

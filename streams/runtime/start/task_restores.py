@@ -19,6 +19,7 @@ from streams.restore.jobs import RestoreJob, plan_restore
 from streams.restore.restorer import Restorer
 from streams.runtime.plan.task_plan import TaskPlan
 from streams.runtime.snapshots.task_snapshots import TaskSnapshots
+from streams.runtime.start.write_back import TRUNCATED, WriteBack
 from streams.runtime.tasks.assembly import ThreadClients
 from streams.runtime.tasks.expired_windows import CutChangelogs
 from streams.runtime.tasks.task import Task
@@ -165,10 +166,18 @@ Starts = Mapping[TopicPartition, OffsetAndMetadata]
 class TaskRestores:
     """Plans the restores of a stream thread's tasks, and starts those again whose changelogs were truncated."""
 
-    def __init__(self, restorer: Restorer, clients: ThreadClients, snapshots: TaskSnapshots, clock: Clock) -> None:
+    def __init__(
+        self,
+        restorer: Restorer,
+        clients: ThreadClients,
+        snapshots: TaskSnapshots,
+        clock: Clock,
+        write_back: WriteBack | None = None,
+    ) -> None:
         self._restorer = restorer
         self._snapshots = snapshots
         self._clock = clock
+        self._write_back = write_back
         self._forgotten = ForgottenDeletions(clients.admin, clock)
         self._cut = CutChangelogs(clients.admin, clock)
         self._consumer = clients.restore_consumer
@@ -236,13 +245,18 @@ class TaskRestores:
             end, stored = ends[partition], task.stores.progress.stored_offset(store)
             if store in task.plan.source_changelogs:  # only what was processed (semantics 95)
                 end, stored = _up_to(starts.get(partition), end, stored)
+            elif stored is not None and not beginnings[partition] <= stored + 1 <= end:
+                written = self._written_back(task, store, starts)
+                if written is not None:
+                    self._changelog_ends[task.id][store] = written
+                    continue
             has_rows = stored is None and task.stores.progress.has_rows(store)
             start, clear = plan_restore(stored, beginnings[partition], end, store, task.id, has_rows=has_rows)
             if clear:
                 read[partition] = beginnings[partition]
                 task.stores.progress.wipe(store)
                 # Empty as of now: all deletions that the changelog has now will be read.
-                task.stores.progress.note_complete([store], now)
+                task.stores.progress.note_complete([store], now, is_filled=False)
             time = task.stores.times.get(store)
             is_empty = stored is None and not has_rows and (time is None or not time.is_unfinished)
             if is_empty and start < end and self._snapshots.begin(task, _job(task, store, partition, start, end)):
@@ -253,6 +267,13 @@ class TaskRestores:
         if sum(end - start for _, start, end in ranges.values()) >= BULK_RECORDS:
             task.stores.start_bulk_load(ranges)
         return [_job(task, store, partition, start, end) for store, (partition, start, end) in ranges.items()]
+
+    def _written_back(self, task: Task, store: str, starts: Starts) -> int | None:
+        """Writes a store into a changelog that has lost records which the store has; returns the end of the changelog,
+        or ``None`` if the store is not complete."""
+        if self._write_back is None or self._write_back.why_not(task, store, starts) is not None:
+            return None
+        return self._write_back.write(task, store, TRUNCATED)
 
     def plan_standby(self, task: Task, starts: Starts) -> list[RestoreJob]:
         """Returns the changelogs of a task that is not to run, to be followed from where each of its stores is; removes
@@ -275,7 +296,7 @@ class TaskRestores:
             start, clear = plan_restore(stored, beginnings[partition], end, store, task.id, has_rows=has_rows)
             if clear:
                 progress.wipe(store)
-                progress.note_complete([store], self._clock.time_ms())
+                progress.note_complete([store], self._clock.time_ms(), is_filled=False)
             jobs.append(_job(task, store, partition, start, limit))
         return jobs
 

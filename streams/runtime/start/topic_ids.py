@@ -9,12 +9,13 @@ kept, or by another tool, and is accepted.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Container, Mapping
 
-from processor_api.errors import StateError
+from processor_api.errors import RetryableError
 from processor_api.task_id import TopicPartition
 from streams.kafka.offset_metadata import TopicPartitionMetadata
-from streams.kafka.ports import OffsetAndMetadata
+from streams.kafka.ports import Admin, CommitAgain, OffsetAndMetadata, TransactionAborted
+from streams.runtime.start import refusals
 from streams.runtime.tasks.task import Task
 
 log = logging.getLogger("streams.restore")
@@ -25,19 +26,53 @@ def topics_of(tasks: Collection[Task]) -> set[str]:
     return {topic for task in tasks for topic in (*task.plan.topics, *task.plan.changelogs.values())}
 
 
-def check_same(known: Mapping[str, str], now: Mapping[str, str]) -> None:
+def check_same(known: Mapping[str, str], now: Mapping[str, str], inputs: Container[str]) -> None:
     """Compares the ids of topics in use with those that they have now.
 
-    :raises StateError: if a topic was deleted and made again meanwhile.
+    :param inputs: the topics that are read; the others are changelogs.
+    :raises StateError: if an input was deleted and made again meanwhile.
+    :raises TransactionAborted: if a changelog was: what follows is decided when its tasks start from their last commit.
     """
-    for topic, before in known.items():
-        if now.get(topic, before) != before:
-            raise StateError(
-                f"topic {topic!r} was deleted and made again while this worker used it: its id was {before} and is"
-                f" {now[topic]}. What the stores and the committed offsets stand for is not in it. Stop every worker"
-                " and reset the application (`streams reset`: internal topics, committed offsets, local state)",
-                topic=topic,
-            )
+    changed = [topic for topic, before in known.items() if now.get(topic, before) != before]
+    for topic in changed:
+        if topic in inputs:
+            raise refusals.input_was_replaced(topic, known[topic], now[topic])
+    if changed:
+        topic = changed[0]
+        raise TransactionAborted(
+            f"changelog {topic!r} was deleted and made again while this worker used it: its id was {known[topic]} and"
+            f" is {now[topic]}",
+            topic=topic,
+        )
+
+
+class TopicIdentity:
+    """Checks with each commit that the topics of its tasks are those with which these were opened.
+
+    A topic that was deleted, made again and filled past the position of a reader is read on as if nothing had happened.
+    Ids never return, so an answer that was requested after the last record was read says that all of them were of the
+    topic that is known.
+    """
+
+    def __init__(self, admin: Admin) -> None:
+        self._admin = admin
+
+    def check(self, tasks: Collection[Task]) -> None:
+        """Checks the topics of tasks that are to be committed, with one request.
+
+        :raises CommitAgain: if no broker answers; nothing is lost.
+        :raises StateError: as :func:`check_same`.
+        :raises TransactionAborted: as :func:`check_same`.
+        """
+        known = {topic: id_ for task in tasks for topic, id_ in task.topic_ids.items()}
+        if not known:
+            return
+        try:
+            now = self._admin.topic_ids(known)
+        except RetryableError as error:
+            raise CommitAgain(error.message, **error.place()) from error
+        if now != known:
+            check_same(known, now, frozenset().union(*(task.plan.topics for task in tasks)))
 
 
 def with_ids(

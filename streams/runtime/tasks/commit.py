@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from processor_api.clock import Clock
 from processor_api.errors import DiskFullError, InternalError, RetryableError
@@ -136,6 +136,7 @@ class Committer:
 
     :param pace: records how long drains take.
     :param session_timeout_s: how long the group waits for a member of which it hears nothing.
+    :param check_topics: raises if a topic of tasks to commit is not the one that they were opened with.
     """
 
     def __init__(
@@ -147,6 +148,7 @@ class Committer:
         *,
         exactly_once: bool,
         session_timeout_s: float = 45.0,
+        check_topics: Callable[[Collection[Task]], None] = lambda tasks: None,
     ) -> None:
         self.collector = collector
         """Sends what tasks write; a commit flushes it."""
@@ -156,6 +158,7 @@ class Committer:
         self._membership = membership
         self._clock = clock
         self._exactly_once = exactly_once
+        self._check_topics = check_topics
         self._pace = pace
         self.progressed = False
         """Whether the last commit had more in it than what was written when processors were initialised."""
@@ -193,6 +196,7 @@ class Committer:
 
         :raises CommitAgain: nothing is lost; commit after the next poll.
         :raises DiskFullError: nothing is lost; commit when there is room, and process nothing before that.
+        :raises StateError: an input was deleted and made again.
         :raises RetryableError: exactly once, it is unknown what the broker has of it: leave it to a new producer.
         :raises TransactionAborted: abort it and rebuild the tasks.
         :raises TaskMigratedError: another member owns the tasks.
@@ -203,6 +207,7 @@ class Committer:
             self._nothing_waits()
             self.offsets.renew(tasks)
             return caught_up
+        self._check_topics(needing)  # Before the drain: nothing is lost if no broker answers.
         self._drain(needing)
         self.collector.flush()
         if not self._exactly_once:

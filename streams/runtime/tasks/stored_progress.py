@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from processor_api.errors import DamagedStateError
+from processor_api.record import NO_TIMESTAMP
 from processor_api.stores.suppliers import CustomStoreSupplier
 from processor_api.task_id import TaskId, TopicPartition
 from processor_api.texts import kind_and_text
@@ -24,6 +25,7 @@ from state.formats.offsets import (
     offset_key,
     read_offset,
     read_time,
+    rebuilt_key,
     schemas_key,
     topic_id_key,
     write_offset,
@@ -31,6 +33,8 @@ from state.formats.offsets import (
 )
 from state.registry.kinds import families_held, family_of, family_reader
 from state.write_buffer.stored_rows import StoredRow
+from streams.kafka.offset_metadata import TopicPartitionMetadata
+from streams.kafka.ports import OffsetAndMetadata
 from streams.runtime.plan.task_plan import TaskPlan
 from streams.runtime.processing.inputs import InputQueue
 
@@ -119,13 +123,18 @@ class StoredProgress:
         key = self.time_key(store)
         return read_time(self.engine_of(store).family(OFFSETS).get(key)) if key else None
 
-    def note_complete(self, stores: Iterable[str], time_ms: int) -> None:
-        """Notes for stores that they have all of their changelogs as of a time, or are empty and will be filled."""
+    def note_complete(self, stores: Iterable[str], time_ms: int, *, is_filled: bool = True) -> None:
+        """Notes for stores that they have all of their changelogs as of a time.
+
+        :param is_filled: ``False`` if they are empty as of that time and will be filled.
+        """
         for store in stores:
             key, engine = self.time_key(store), self.engine_of(store)
             if key:
-                batch = engine.batch()
-                batch.put(key, write_time(time_ms), engine.family(OFFSETS).handle)
+                batch, handle = engine.batch(), engine.family(OFFSETS).handle
+                batch.put(key, write_time(time_ms), handle)
+                if is_filled:
+                    batch.delete(self._rebuilt_key(store), handle)
                 engine.write(batch)
 
     def forget(self, store: str) -> None:
@@ -175,6 +184,47 @@ class StoredProgress:
         batch.put(key, topic_id.encode(), offsets.handle)
         engine.write(batch)
         return known
+
+    def topic_id(self, store: str) -> str | None:
+        """Returns the id of the changelog topic that the store's rows are of; ``None`` if none is known."""
+        found = self.engine_of(store).family(OFFSETS).get(topic_id_key(self._plan.changelogs[store]))
+        return None if found is None else found.decode(errors="replace")
+
+    def bind_written(self, store: str, topic_id: str | None, offset: int) -> None:
+        """Notes that all rows of the store are in the changelog up to an offset.
+
+        :param topic_id: the id of that topic; ``None`` if the cluster gives none.
+        """
+        engine = self.engine_of(store)
+        batch, handle = engine.batch(), engine.family(OFFSETS).handle
+        if topic_id is not None:
+            batch.put(topic_id_key(self._plan.changelogs[store]), topic_id.encode(), handle)
+        batch.put(self.offset_key(store), write_offset(offset), handle)
+        engine.write(batch)
+
+    def _rebuilt_key(self, store: str) -> bytes:
+        return rebuilt_key(family_of(self._plan.topology.stores[store]))
+
+    def is_complete_at(self, store: str, committed: Mapping[TopicPartition, OffsetAndMetadata]) -> bool:
+        """Whether the rows of a store on disk hold everything up to committed offsets, as its own notes show.
+
+        A store that is being filled, one whose last commit was killed before it reached the disk, and one that ran
+        elsewhere since are not.
+        """
+        engine = self.engine_of(store)
+        if not engine.persistent or isinstance(self._plan.topology.stores[store].supplier, CustomStoreSupplier):
+            return False
+        if engine.family(OFFSETS).get(self._rebuilt_key(store)) is not None:
+            return False
+        positions = self._positions_in(engine)
+        for name, one in committed.items():
+            position = positions.get(str(name))
+            if position is None:
+                if TopicPartitionMetadata.decode(one.metadata).partition_time != NO_TIMESTAMP:
+                    return False  # a record of the partition was processed, but not with this state
+            elif position < one.offset:
+                return False
+        return bool(positions)
 
     def has_rows(self, store: str) -> bool:
         """Whether the store's engine holds anything of it."""
@@ -228,6 +278,7 @@ class StoredProgress:
             batch.delete(key, offsets.handle)
         if not isinstance(self._plan.topology.stores[store].supplier, CustomStoreSupplier):  # those keep offsets alone
             batch.delete(self._schemas_key(store), offsets.handle)
+            batch.put(self._rebuilt_key(store), b"", offsets.handle)
         engine.write(batch)
         engine.clear(families_held(self._plan.topology.stores[store], engine))
 

@@ -402,7 +402,12 @@ class Task:
         times = self.environment.operators.times
         changelogs = self.stores.changelogs
         return self.inputs.committable(
-            times.current(), self.topic_ids, changelogs.marks(), changelogs.schemas, progressed=times.progressed
+            times.current(),
+            self.topic_ids,
+            changelogs.marks(),
+            changelogs.schemas,
+            changelogs.ids(self.topic_ids),
+            progressed=times.progressed,
         )
 
     def apply(self, *, transaction: bool = False) -> None:

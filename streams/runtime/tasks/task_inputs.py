@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 from processor_api.record import NO_TIMESTAMP
 from processor_api.task_id import TopicPartition
-from streams.kafka.offset_metadata import SchemaMark, TopicPartitionMetadata
+from streams.kafka.offset_metadata import ChangelogId, SchemaMark, TopicPartitionMetadata
 from streams.kafka.ports import OffsetAndMetadata
 from streams.runtime.plan.co_partitioned import KeySample, KeyWatch
 from streams.runtime.processing.environment import Environment
@@ -172,6 +172,7 @@ class TaskInputs:
         topic_ids: Mapping[str, str],
         marks: frozenset[int],
         schemas: frozenset[SchemaMark] = frozenset(),
+        changelog_ids: frozenset[ChangelogId] = frozenset(),
         *,
         progressed: bool,
     ) -> dict[TopicPartition, OffsetAndMetadata]:
@@ -180,6 +181,7 @@ class TaskInputs:
         :param times: of the operators.
         :param marks: of the changelogs that hold records.
         :param schemas: those of the stores.
+        :param changelog_ids: those of the changelogs that hold records.
         :param progressed: whether an operator has a later time than in the last commit.
         """
         known = self.known_offsets
@@ -192,7 +194,14 @@ class TaskInputs:
                 skip, topic_id = queue.skip_rule(position), topic_ids.get(name.topic)
                 form = None if queue.reader.form is None else queue.reader.form.at(position)
                 metadata = TopicPartitionMetadata(
-                    queue.partition_time, times, topic_id, marks, skip=skip, schemas=schemas, form=form
+                    queue.partition_time,
+                    times,
+                    topic_id,
+                    marks,
+                    skip=skip,
+                    schemas=schemas,
+                    form=form,
+                    changelog_ids=changelog_ids,
                 )
                 found = OffsetAndMetadata(position, metadata.encode())
                 if found != before:

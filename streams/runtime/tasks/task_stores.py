@@ -23,7 +23,7 @@ from state.row_format.record_context import Cursor
 from state.windowed.segments import stored_time, time_name
 from state.write_buffer.memory_budget import Budget
 from state.write_buffer.store_kind import CommitParticipant, OpenStore
-from streams.kafka.offset_metadata import SchemaMark, changelog_mark
+from streams.kafka.offset_metadata import ChangelogId, SchemaMark, changelog_mark
 from streams.kafka.producing.record_collector import Changelog, RecordCollector
 from streams.runtime.engines.opener import open_custom_store
 from streams.runtime.engines.store_counters import OPERATOR_CALLS, StoreCounters
@@ -49,6 +49,8 @@ class TaskChangelogs:
     def __init__(self) -> None:
         self.by_store: dict[str, Changelog] = {}
         self._marks: frozenset[int] = frozenset()
+        self._ids: tuple[frozenset[int], Mapping[str, str], frozenset[ChangelogId]] = frozenset(), {}, frozenset()
+        """The ids of changelogs, behind what they were made of."""
         self.schemas: frozenset[SchemaMark] = frozenset()
         """The schemas of the rows of the stores, which are committed with the offsets of the inputs."""
 
@@ -64,6 +66,18 @@ class TaskChangelogs:
         if len(written) != len(self._marks):
             self._marks = frozenset(map(changelog_mark, written))
         return self._marks
+
+    def ids(self, topic_ids: Mapping[str, str]) -> frozenset[ChangelogId]:
+        """Returns the ids of those that hold records.
+
+        :param topic_ids: of the topics of the task, as far as they are known; another mapping when one has changed.
+        """
+        marks, (of_marks, of_ids, found) = self.marks(), self._ids
+        if of_marks is not marks or of_ids is not topic_ids:
+            written = [one.topic for one in self.by_store.values() if one.end and one.topic in topic_ids]
+            found = frozenset(ChangelogId.of(topic, topic_ids[topic]) for topic in written)
+            self._ids = marks, topic_ids, found
+        return found
 
     def held_bytes(self) -> int:
         """Returns about how much memory the records take that wait for :meth:`send_held`."""
@@ -336,7 +350,8 @@ class TaskStores:
         now, counters = self._environment.clock.monotonic, self.counters
         for engine, stores, offsets_handle, positions_handle in self._of_engine:
             pending = [store for store, _, _, _ in stores if store.pending]
-            if not pending and not (positions and self._has_unlogged_store(engine, stores)):
+            # Positions are written also if no store has changed: they show that the stores lack nothing.
+            if not pending and not (positions and engine.persistent):
                 continue
             begin = now() if counters else 0.0
             batch = engine.batch()
@@ -364,11 +379,6 @@ class TaskStores:
         for name in self.times:
             for one in self.stores[name].participants:
                 one.commit_ended()
-
-    @staticmethod
-    def _has_unlogged_store(engine: Engine, stores: Sequence[_Applied]) -> bool:
-        """Whether there is a store on disk without a changelog: its positions must be written exactly."""
-        return engine.persistent and any(not key for _, _, key, _ in stores)
 
     def _source_position(self, store: str, positions: Mapping[TopicPartition, int]) -> int | None:
         """Returns up to where a store holds the source topic that is its changelog."""

@@ -50,7 +50,8 @@ class PartitionWatch:
         """Starts a check if one is due.
 
         :raises TopologyError: if the last check found another partition count.
-        :raises StateError: if it found that a topic was deleted and made again.
+        :raises StateError: if it found that an input was deleted and made again.
+        :raises TransactionAborted: if a changelog was.
         """
         found: _Topics | None = self._checks.take()
         if found is not None:
@@ -68,14 +69,15 @@ class PartitionWatch:
         }
         if known:
             ids = {topic: id_ for task in tasks for topic, id_ in task.topic_ids.items()}
-            self._checks.start(self._interval_s, self._ask, known, ids)
+            inputs = frozenset().union(*(task.plan.topics for task in tasks))
+            self._checks.start(self._interval_s, self._ask, known, ids, inputs)
         else:
             self._checks.after(self._interval_s)
 
-    def _ask(self, known: Mapping[str, tuple[int, bool]], ids: Mapping[str, str]) -> _Topics:
+    def _ask(self, known: Mapping[str, tuple[int, bool]], ids: Mapping[str, str], inputs: frozenset[str]) -> _Topics:
         topics = self._admin.topics(known)
         now = {name: info.partitions for name, info in topics.items()}
-        return _Topics(known, ids, now, self._admin.topic_ids(ids))
+        return _Topics(known, ids, inputs, now, self._admin.topic_ids(ids))
 
     def close(self) -> None:
         """Ends the checks, without waiting for one that is under way."""
@@ -88,6 +90,8 @@ class _Topics(NamedTuple):
     known: Mapping[str, tuple[int, bool]]
     """The number of partitions of each, and whether it may grow."""
     ids: Mapping[str, str]
+    inputs: frozenset[str]
+    """Those that are read; the others are changelogs."""
     partitions: Mapping[str, int]
     found_ids: Mapping[str, str]
 
@@ -97,7 +101,7 @@ class _Topics(NamedTuple):
 
     def check(self) -> None:
         """Raises the error of a topic that has changed."""
-        check_same(self.ids, self.found_ids)
+        check_same(self.ids, self.found_ids, self.inputs)
         for topic, (before, may_grow) in self.known.items():
             now = self.partitions.get(topic, 0)
             if now and (now < before or (now > before and not may_grow)):

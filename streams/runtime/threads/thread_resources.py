@@ -51,6 +51,8 @@ from streams.runtime.start.stored_schemas import SchemaChecks
 from streams.runtime.start.task_opener import TaskOpener
 from streams.runtime.start.task_restores import TaskRestores
 from streams.runtime.start.task_starts import TaskStarts
+from streams.runtime.start.topic_ids import TopicIdentity
+from streams.runtime.start.write_back import WriteBack, WriteBackClients
 from streams.runtime.tasks.assembly import TaskAssembly, ThreadClients
 from streams.runtime.tasks.commit import Committer
 from streams.runtime.tasks.expired_windows import CutChangelogs, ExpiredWindows
@@ -399,6 +401,7 @@ def make_resources(
         pace,
         exactly_once=config.exactly_once,
         session_timeout_s=client_configs.session_timeout_ms(config) / 1000,
+        check_topics=TopicIdentity(admin).check,
     )
     restorer = Restorer(
         clients.restore_consumer, clock, process.listeners.restores, process.metrics, config.task_timeout_ms
@@ -576,6 +579,14 @@ def _task_opener(
     return TaskOpener(assembly, process.state.directory)
 
 
+def _write_back_clients(process: ProcessResources, identity: ThreadIdentity) -> WriteBackClients:
+    make, config = process.cluster.clients, process.config
+    return WriteBackClients(
+        producer=lambda: make.producer(client_configs.producer(config, identity.producer_id)),
+        consumer=lambda: make.consumer(client_configs.restore_consumer(config, identity.restore_consumer_id)),
+    )
+
+
 def _thread_tasks(
     process: ProcessResources,
     identity: ThreadIdentity,
@@ -591,9 +602,15 @@ def _thread_tasks(
     orphans = (
         OrphanedTransactions(application, identity.instance_id, clients.admin, clock) if config.exactly_once else None
     )
-    offsets = StartOffsets(clients, committer, clock, client_configs.auto_offset_reset(config))
+    write_back = WriteBack(
+        _write_back_clients(process, identity),
+        clock,
+        committer.offsets.start_at,
+        enabled=config.state_on_changelog_loss == "write",
+    )
+    offsets = StartOffsets(clients, committer, clock, client_configs.auto_offset_reset(config), write_back)
     handed_over = config.state_snapshot_dir if isinstance(config.state_snapshot_dir, Path) else None
-    restores = TaskRestores(restorer, clients, TaskSnapshots(handed_over, application, clock), clock)
+    restores = TaskRestores(restorer, clients, TaskSnapshots(handed_over, application, clock), clock, write_back)
     follower = Follower(
         lambda: process.cluster.clients.consumer(client_configs.standby_consumer(config, identity.standby_consumer_id)),
         clock,
