@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from heapq import merge
 from itertools import chain
 from operator import itemgetter
+from os import SEEK_CUR
 from tempfile import TemporaryFile
 from typing import IO, Any
 
@@ -115,7 +116,7 @@ def _write(file: IO[bytes], run: Iterable[_Put]) -> list[int]:
     """Writes puts behind what the file has, in pieces; returns the place of each."""
     places: list[int] = []
     for piece in _pieces(run, PIECE_BYTES):
-        places.append(file.tell())
+        places.append(file.seek(0, SEEK_CUR))
         marshal.dump(piece, file)
     return places
 
