@@ -156,7 +156,8 @@ class StateDirectory:
                 slots = sorted((self.path / "slots").iterdir())
                 held = [lock for slot in slots if (lock := self._try_lock(slot)) is not None]
                 if names <= _OF_NO_TASK and len(held) == len(slots):
-                    aside = self.path.with_name(f"{_REMOVING}{self.path.name}-{uuid.uuid4().hex}")
+                    # No application id has a tilde, so this is never the directory of another application.
+                    aside = self.path.with_name(f"{_REMOVING}{self.path.name}~{uuid.uuid4().hex}")
                     self.path.rename(aside)
                     shutil.rmtree(aside, ignore_errors=True)
         finally:

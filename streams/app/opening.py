@@ -20,6 +20,7 @@ from streams.app.topics import TopicFitter, TopicWatch, warn_of_lost_history
 from streams.config import StreamsConfig
 from streams.config import clients as client_configs
 from streams.kafka.membership.shutdown_requests import ShutdownRequests
+from streams.kafka.own_names import thread_id
 from streams.kafka.ports import Admin, KafkaClients
 from streams.kafka.producing.batch_limits import TopicBatchLimits
 from streams.kafka.topics.left_behind import DeployCheck
@@ -157,11 +158,12 @@ class ApplicationResources:
         :param endpoint: the address that it tells the others.
         """
         config = self.process.config
-        own = f"{config.application_id}-{self.identity}"
+        own = thread_id(config.application_id, str(self.identity), number)
+        instance = client_configs.group_instance_id(config)
         identity = ThreadIdentity(
             thread=f"{self.client_id}-StreamThread-{number}",
-            instance_id=f"{client_configs.group_instance_id(config) or own}-{number}",
-            transactional_id=f"{own}-{number}",
+            instance_id=f"{instance}-{number}" if instance else own,
+            transactional_id=own,
             endpoint=endpoint,
             process_id=str(self.identity),
             tags={

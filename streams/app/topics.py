@@ -12,9 +12,9 @@ from processor_api.topology.nodes import SourceNode
 from processor_api.topology.subtopology import subtopologies
 from processor_api.topology.topology import Topology
 from streams.config import StreamsConfig
-from streams.kafka.membership.control_topics import control_topic
 from streams.kafka.membership.port import GroupTopology
 from streams.kafka.membership.task_slots import has_plans
+from streams.kafka.own_names import control_topic
 from streams.kafka.ports import Admin, NewTopic
 from streams.kafka.streams_group import GroupSubtopology
 from streams.kafka.topics import internal

@@ -15,9 +15,9 @@ from processor_api.errors import RetryableError
 from processor_api.topology.topology import Topology
 from streams.config import StreamsConfig
 from streams.config import clients as client_configs
+from streams.kafka.own_names import shadow_topic
 from streams.kafka.ports import Admin, Consumer, KafkaClients, NewTopic, Producer, UnknownTopicError
 from streams.kafka.topics.application import application_topics, topology_sources
-from streams.kafka.topics.internal import shadow_topic
 from streams.log import RepeatedLines
 from streams.shadow.limited_inputs import FollowedGroup, LimitedConsumer, Limits
 

@@ -103,7 +103,7 @@ def test_a_clone_goes_on_where_a_killed_worker_ended(
         finally:
             others.close()
     wait_until(
-        "the group that kept the progress is gone", lambda: not topics.committed(f"{clone}-clone", counting.input)
+        "the group that kept the progress is gone", lambda: not topics.committed(f"{clone}~clone", counting.input)
     )
     assert len(topics.committed(clone, counting.input, PARTITIONS)) == PARTITIONS
 

@@ -236,7 +236,7 @@ def test_nothing_is_changed_by_a_dry_run(cli: ClusterCommands) -> None:
     assert "shop-counts-changelog    shop2-counts-changelog" in shown.out
     assert set(cli.kafka.broker.topics) == topics
     assert not offsets_of(cli, "shop2")
-    assert not offsets_of(cli, "shop2-clone")
+    assert not offsets_of(cli, "shop2~clone")
 
 
 @pytest.mark.parametrize(

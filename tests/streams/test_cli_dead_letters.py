@@ -30,7 +30,7 @@ SETTINGS = """settings |= {
 }"""
 NOW_MS = SystemClock().time_ms()
 DAY_MS = 24 * 3_600_000
-GROUP = "shop-dlq-replay"
+GROUP = "shop~dlq-replay"
 
 
 @pytest.fixture

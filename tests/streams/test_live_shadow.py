@@ -283,7 +283,7 @@ def test_a_shadow_is_promoted_again_when_it_has_followed_the_new_version(cli: Cl
     """What the first promotion has noted of its copy says nothing about topics that workers have written to since."""
     versions = begun(cli)
     assert killed_at(cli, versions, 1, of="delete_group")
-    assert offsets_of(cli, "shop-clone")
+    assert offsets_of(cli, "shop~clone")
     send(cli, WORDS)
     run_until_read(cli, versions.new, "shop")
     follow(cli, versions)

@@ -65,7 +65,7 @@ class ClusterCommands:
 
     def app(self, text: str, name: str = "shop", *, before: str = "from streams import *\n", after: str = "") -> str:
         """Writes an application whose id is ``name``, and returns its file; its settings stand behind ``text``."""
-        module = f"{name}_{next(_NUMBERS)}"
+        module = f"{name}_{next(_NUMBERS)}".replace("-", "_")
         self._made.append(module)
         file = self.folder / f"{module}.py"
         settings = {

@@ -77,15 +77,18 @@ class ClusterConnection:
     """Makes the clients of one command.
 
     :param clients: makes them; librdkafka's if not given.
+    :param read_only: whether they must not change the cluster, as those of a dry run.
     """
 
-    def __init__(self, config: StreamsConfig, clients: KafkaClients | None = None) -> None:
+    def __init__(self, config: StreamsConfig, clients: KafkaClients | None = None, *, read_only: bool = False) -> None:
         from streams.config import clients as client_configs
+        from streams.kafka.read_only import ReadOnlyClients
 
         self._config = config
         self._settings = client_configs
         self._client_id = f"{config.application_id}-cli"
-        self._clients = clients if clients is not None else _reachable(config, self._client_id)
+        found = clients if clients is not None else _reachable(config, self._client_id)
+        self._clients: KafkaClients = ReadOnlyClients(found) if read_only else found
 
     @property
     def clients(self) -> KafkaClients:

@@ -7,7 +7,7 @@ import base64
 import binascii
 import zlib
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from operator import itemgetter
@@ -20,8 +20,10 @@ from processor_api.task_id import TopicPartition
 from streams.cli.cluster.connection import ClusterConnection, Target, partitions_of, target_of
 from streams.cli.cluster.positions import PartitionReading
 from streams.cli.output.failures import CannotRun
+from streams.cli.output.terminal import say_error
 from streams.cli.settings_options import add_settings_options
 from streams.cli.topology_function import APP_HELP
+from streams.kafka.own_names import former_replay_group, replay_group
 from streams.kafka.ports import OffsetAndMetadata
 from streams.kafka.topics.application import DEAD_LETTERS, dead_letter_topic
 from streams.serdes.times import time_ms
@@ -271,16 +273,17 @@ class LetterQueue:
     """The topics of the cluster."""
 
     @classmethod
-    def of(cls, arguments: argparse.Namespace, clients: KafkaClients | None) -> LetterQueue:
+    def of(cls, arguments: argparse.Namespace, clients: KafkaClients | None, *, read_only: bool = True) -> LetterQueue:
         """Finds the topic.
 
+        :param read_only: whether the clients must not change the cluster.
         :raises CannotRun: if none is named, or it does not exist.
         """
         target = target_of(arguments)
         topic = arguments.queue or dead_letter_topic(target.settings)
         if topic is None:
             raise CannotRun(f"the settings of {target.app} have no {DEAD_LETTERS}: name the topic by --queue")
-        connection = ClusterConnection(target.config, clients)
+        connection = ClusterConnection(target.config, clients, read_only=read_only)
         with connection.admin() as admin:
             existing = admin.topics()
         if topic not in existing:
@@ -290,7 +293,7 @@ class LetterQueue:
     @property
     def group(self) -> str:
         """The group that remembers what was sent again, which is also the transactional id of the replay."""
-        return f"{self.target.config.application_id}-dlq-replay"
+        return replay_group(self.target.config.application_id)
 
     @property
     def partitions(self) -> list[TopicPartition]:
@@ -307,6 +310,7 @@ class LetterQueue:
         """
         partitions = self.partitions
         committed, beginnings = consumer.committed(partitions), consumer.beginning_offsets(partitions)
+        committed = {**self._of_former_version(set(partitions) - committed.keys()), **committed}
         try:
             return {
                 one.partition: ReplayMemory.of(committed.get(one), beginnings[one], ends[one]) for one in partitions
@@ -316,6 +320,45 @@ class LetterQueue:
                 f"group {self.group!r} does not say what was replayed: {error} is not of this command. Delete its"
                 " offsets if nothing was"
             ) from error
+
+    @property
+    def _former_group(self) -> str:
+        return former_replay_group(self.target.config.application_id)
+
+    def _of_former_version(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, OffsetAndMetadata]:
+        """Returns what a former version remembered in a group of another name, which may be an application's: then it
+        has members, or metadata of another form."""
+        if not partitions:
+            return {}
+        with self.connection.consumer(group=self._former_group) as former:
+            found = former.committed(sorted(partitions))
+        if not found:
+            return {}
+        with self.connection.admin() as admin:
+            is_application = bool(admin.group_members(self._former_group))
+        try:
+            for one in found.values():
+                ReplayMemory.of(one, 0, one.offset)
+        except ValueError:
+            is_application = True
+        return {} if is_application else found
+
+    def end_former_replay(self, consumer: Consumer) -> None:
+        """Ends a replay of a former version that still runs, so that no letter is sent by both, and says what is taken
+        over from it.
+
+        :param consumer: one of the group.
+        """
+        unknown = set(self.partitions) - consumer.committed(self.partitions).keys()
+        if not unknown:
+            return
+        with self.connection.admin() as admin:
+            if self._former_group in admin.open_transactions():
+                admin.fence_producer(self._former_group)  # Its offsets cannot be read before.
+            if not self._of_former_version(unknown):
+                return
+            admin.fence_producer(self._former_group)
+        say_error(f"what was replayed up to now is taken over from group {self._former_group!r} of a former version")
 
 
 def letters_between(

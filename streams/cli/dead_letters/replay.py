@@ -45,7 +45,7 @@ def add_parser(commands: Any) -> None:
         "send dead letters back to where they came from",
         _EXAMPLES,
         "Sends dead letters back to the topic and partition that they came from, with their key, value, headers and"
-        " timestamp. What was sent is remembered in the same transaction, by the group <application.id>-dlq-replay, so"
+        " timestamp. What was sent is remembered in the same transaction, by the group <application.id>~dlq-replay, so"
         " that the command sends no letter twice. It ends where the dead letters ended when it began. Exit status: 1 if"
         " one that was asked for cannot be sent, else 0.",
     )
@@ -85,7 +85,7 @@ def run(arguments: argparse.Namespace, *, clients: KafkaClients | None = None, c
     """Sends the letters; returns the exit status."""
     clock = clock or SystemClock()
     wanted = letters.filter_of(arguments)
-    queue = letters.LetterQueue.of(arguments, clients)
+    queue = letters.LetterQueue.of(arguments, clients, read_only=arguments.dry_run)
     inputs = _inputs(queue)
     with queue.consumer() as consumer:
         if arguments.dry_run:
@@ -94,6 +94,7 @@ def run(arguments: argparse.Namespace, *, clients: KafkaClients | None = None, c
             _say_plan(plan, "would be sent")
             return plan.status
         with queue.connection.transactional_producer(inputs, queue.group) as producer:
+            queue.end_former_replay(consumer)
             plan = _plan(queue, consumer, wanted, _Limits(inputs, arguments.max_replays))
             _check_remembered(queue, plan, arguments, clock)
             replay = _Replay(queue, consumer, producer, plan, clock)

@@ -56,7 +56,7 @@ def add_parser(commands: Any) -> None:
     what.add_argument("--promote", action="store_true", help="give its state and offsets to APP; nothing may run")
     what.add_argument("--delete-topics", action="store_true", help="delete its shadow topics")
     live.add_argument(
-        "--dry-run", action="store_true", help="show what is left to do for --promote, and change nothing"
+        "--dry-run", action="store_true", help="show what --promote or --delete-topics would do, and change nothing"
     )
     parser.add_argument("--limit", metavar="N", type=int, default=20, help="print N differences of each (default: 20)")
     parser.add_argument(

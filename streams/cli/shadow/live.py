@@ -34,8 +34,8 @@ from streams.cli.shadow.comparison import (
     versions_of,
 )
 from streams.cli.stored.cloning import settled_offsets
+from streams.kafka.own_names import former_copy_group, looking_like_shadow_topics, own_shadow_topics
 from streams.kafka.topics.application import Use, application_topics
-from streams.kafka.topics.internal import shadow_topic
 from streams.shadow.clients import own_topics, up_to
 from streams.shadow.limited_inputs import FixedLimits
 
@@ -61,7 +61,7 @@ def run(arguments: argparse.Namespace, wait_s: float, clients: KafkaClients | No
     if arguments.promote:
         return shadow.promote(dry_run=arguments.dry_run)
     if arguments.delete_topics:
-        return shadow.delete_topics()
+        return shadow.delete_topics(dry_run=arguments.dry_run)
     return shadow.compare(wait_s, arguments)
 
 
@@ -203,7 +203,7 @@ class _Shadow:
                 f" {old.application_id!r}"
             )
         self._names = old.application_id, new.application_id
-        self._connection = ClusterConnection(old, clients)
+        self._connection = ClusterConnection(old, clients, read_only=arguments.dry_run)
         self._clients, self._clock = self._connection.clients, clock
 
     @contextmanager
@@ -268,21 +268,37 @@ class _Shadow:
     def _shadow_topics(self, admin: Admin, reader: Consumer) -> dict[str, int]:
         """Returns the shadow topics that exist, with the offsets that they have had."""
         existing = admin.topics()
-        begin, end = shadow_topic(self._names[1], "\n").split("\n")
-        names = sorted(name for name in existing if name.startswith(begin) and name.endswith(end))
+        names = sorted(self._own_shadow_topics(admin, existing))
         places = partitions_of(names, existing)
         begins, ends = (reader.beginning_offsets(places), reader.end_offsets(places)) if places else ({}, {})
         return {name: sum(ends[p] - begins[p] for p in places if p.topic == name) for name in names}
 
-    def delete_topics(self) -> int:
-        """Deletes the shadow topics."""
-        with self._connection.admin() as admin, self._connection.consumer() as reader:
+    def _own_shadow_topics(self, admin: Admin, existing: Collection[str]) -> set[str]:
+        version = self._versions[1]
+        outputs = {
+            one.name for one in application_topics(version.topology, version.target.settings, {}) if one.is_written
+        }
+        return own_shadow_topics(self._names[1], existing, admin.groups(), outputs)
+
+    def delete_topics(self, *, dry_run: bool) -> int:
+        """Deletes the shadow topics; those of which it is not certain that they are the shadow's are named and left."""
+        with self._connection.admin() as admin:
             _refuse_members(admin, self._names[1:])
-            names = list(self._shadow_topics(admin, reader))
-            if names:
+            existing = admin.topics()
+            own = self._own_shadow_topics(admin, existing)
+            names = sorted(own)
+            if names and not dry_run:
                 admin.delete_topics(names)
         for name in names:
-            say(f"deleted {name}")
+            say(f"would delete {name}" if dry_run else f"deleted {name}")
+        for name, topic in sorted(looking_like_shadow_topics(self._names[1], existing, ()).items()):
+            if name not in own:
+                say(
+                    f"left alone: {name}. It is the shadow topic of another application, or of topic {topic!r}, which"
+                    f" {self._versions[1].name} does not write and which does not exist"
+                )
+        if dry_run:
+            say("nothing was changed (--dry-run)")
         if not names:
             say(f"application {self._names[1]!r} has no shadow topics")
         return CLEAN
@@ -296,7 +312,8 @@ class _Shadow:
             _refuse_members(admin, self._names)
             with self._promotion(admin, sides) as made:
                 if made.is_complete():
-                    made.forget_progress()
+                    if not dry_run:
+                        made.forget_progress()
                     say(f"{new!r} is promoted to {old!r} already: start workers of the new version")
                     return CLEAN
                 standings = _Standings(admin, sides, self._clock)
@@ -343,8 +360,11 @@ class _Shadow:
         former = {one.name for one in topics if not MADE_AGAIN.isdisjoint(one.uses)}
         existing = admin.topics()
         inputs = [*old.inputs(existing, own=False), *old.inputs(existing, own=True)]
-        with self._connection.consumer(group=plan.group) as progress:
-            clients = CloneClients(admin=admin, source=new.reader, target=old.reader, progress=progress)
+        with (
+            self._connection.consumer(group=plan.group) as progress,
+            self._connection.consumer(group=former_copy_group(old.id)) as kept,
+        ):
+            clients = CloneClients(admin=admin, source=new.reader, target=old.reader, progress=progress, former=kept)
             yield Promotion(plan, clients, self._clock, inputs, former)
 
     def _bring_to_rest(

@@ -15,6 +15,7 @@ from streams.cli.output.failures import CLEAN, CannotRun
 from streams.cli.output.terminal import counted, say, say_error, table
 from streams.cli.settings_options import add_settings_options, given_settings
 from streams.cli.topology_function import APP_HELP
+from streams.kafka.own_names import copy_group, former_copy_group
 
 if TYPE_CHECKING:
     from streams.cli.stored.cloning import Clone, ClonePlan
@@ -70,17 +71,20 @@ def run(arguments: argparse.Namespace, *, clients: KafkaClients | None = None, c
     topology, clone_config = target.known_topology(), _with_id(arguments)
     source, clone = target.config.application_id, clone_config.application_id
     check_ids(source, clone)
-    connection = ClusterConnection(target.config, clients)
+    connection = ClusterConnection(target.config, clients, read_only=arguments.dry_run)
     with (
         connection.admin() as admin,
         connection.consumer(group=source) as reader,
         connection.consumer(group=clone) as target_group,
-        connection.consumer(group=f"{clone}-clone") as progress,
+        connection.consumer(group=copy_group(clone)) as progress,
+        connection.consumer(group=former_copy_group(clone)) as former,
     ):
         plan = plan_clone(topology, target.config, clone_config, admin)
-        made = Clone(plan, CloneClients(admin=admin, source=reader, target=target_group, progress=progress), clock)
+        of_copy = CloneClients(admin=admin, source=reader, target=target_group, progress=progress, former=former)
+        made = Clone(plan, of_copy, clock)
         if made.is_complete():
-            made.forget_progress()
+            if not arguments.dry_run:
+                made.forget_progress()
             say(f"application {clone!r} is a complete clone of {source!r} already: start its workers")
             return CLEAN
         made.committed()

@@ -14,6 +14,7 @@ Each step may be killed, and is done or gone on with by the next call
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -23,15 +24,19 @@ from processor_api.errors import RetryableError, StreamsError, TaskMigratedError
 from processor_api.task_id import TopicPartition
 from processor_api.topology.topology import Topology
 from streams.app.topics import TopicFitter
+from streams.cli.cluster.connection import partitions_of
 from streams.cli.output.failures import CannotRun
 from streams.config import StreamsConfig
 from streams.kafka.offset_metadata import CLONE, TopicPartitionMetadata, changelog_mark
+from streams.kafka.own_names import copy_group, former_copy_group
 from streams.kafka.ports import Admin, Consumer, NewTopic, OffsetAndMetadata, Producer
 from streams.kafka.producing.deliveries import not_delivered
 from streams.kafka.producing.zero_timestamps import with_time
 from streams.kafka.record_ranges import read_ranges
 from streams.kafka.topics.internal import check_existing_topics, internal_topics
 from streams.runtime.plan.task_plan import TaskPlan, plan_tasks
+
+log = logging.getLogger("streams.cli")
 
 BATCH_RECORDS, BATCH_BYTES = 10_000, 8 * 1024 * 1024
 """The most that one transaction copies."""
@@ -86,7 +91,7 @@ class ClonePlan:
     @property
     def group(self) -> str:
         """The group that keeps how far the copy is."""
-        return f"{self.clone}-clone"
+        return copy_group(self.clone)
 
     @property
     def note(self) -> str:
@@ -191,6 +196,24 @@ def _settings(made_with: Mapping[str, str], former: Mapping[str, str]) -> dict[s
     return {**made_with, **{name: former[name] for name in (*made_with, *_KEPT) if name in former}}
 
 
+class _Noted(NamedTuple):
+    """The metadata of an offset in the group that keeps how far a copy is."""
+
+    ids: list[str | None]
+    """The ids of both topics."""
+    start: int
+    base: int
+
+
+def _noted_in(committed: OffsetAndMetadata) -> _Noted | None:
+    """Returns what a copy has noted with an offset; ``None`` if it is not the offset of a copy."""
+    try:
+        noted = json.loads(committed.metadata)
+        return _Noted(list(noted["ids"]), int(noted["start"]), int(noted["base"]))
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
 class Progress(NamedTuple):
     """Holds how far a partition is copied, as the group of the copy keeps it."""
 
@@ -223,6 +246,8 @@ class CloneClients:
     """Has the offsets of the new application's group."""
     progress: Consumer
     """Has those of the group that keeps how far the copy is."""
+    former: Consumer
+    """Has those of the group that kept it in a former version; they may be those of an application."""
 
 
 def settled_offsets(consumer: Consumer, places: Collection[TopicPartition], clock: Clock) -> Offsets:
@@ -247,6 +272,7 @@ class Clone:
         self._plan = plan
         self._admin = clients.admin
         self._source, self._target, self._progress = clients.source, clients.target, clients.progress
+        self._older = clients.former
         self._clock = clock
         self._known: dict[CopiedPartition, Progress] = {}
         self._ids: dict[str, str] = {}
@@ -367,8 +393,18 @@ class Clone:
         return True
 
     def forget_progress(self) -> None:
-        """Deletes the group that kept how far the copy was."""
+        """Deletes the group that kept how far the copy was, and what a former version has noted in another one."""
         self._admin.delete_group(self._plan.group)
+        copied = [one.source for one in (*self._plan.changelogs, *self._plan.repartitions)]
+        if not any(map(_noted_in, settled_offsets(self._older, copied, self._clock).values())):
+            return
+        existing = self._admin.topics()
+        found = settled_offsets(self._older, partitions_of(existing, existing), self._clock)
+        noted = {place: one for place, one in found.items() if _noted_in(one)}
+        if len(noted) == len(found):
+            self._admin.delete_group(former_copy_group(self._plan.clone))
+        else:  # An application has this name: its offsets stay, without what would be taken for a copy's progress.
+            self._older.commit({place: one._replace(metadata="") for place, one in noted.items()})
 
     # ------------------------------------------------------------------ the end of the former application
 
@@ -479,17 +515,31 @@ class Clone:
 
     def _read_progress(self, pairs: Collection[CopiedPartition]) -> None:
         """Reads how far an earlier call has copied, of topics that are still the same ones."""
-        found = settled_offsets(self._progress, [one.source for one in pairs], self._clock)
+        self._known.update(self._progress_in(self._progress, pairs))
+        self._adopt([one for one in pairs if one not in self._known])
+
+    def _adopt(self, pairs: Collection[CopiedPartition]) -> None:
+        """Takes over how far a former version has copied, which kept that in a group of another name."""
+        if not self._progress_in(self._older, pairs):
+            return
+        group = former_copy_group(self._plan.clone)
+        self._admin.fence_producer(group)  # that version may still be copying
+        found = self._progress_in(self._older, pairs)
+        self._known.update(found)
+        self._progress.commit({one.source: self._noted(one, known.offset) for one, known in found.items()})
+        log.info("the copy continues from what a former version has noted in group %r", group)
+
+    def _progress_in(self, consumer: Consumer, pairs: Collection[CopiedPartition]) -> dict[CopiedPartition, Progress]:
+        """Returns what a group has noted of topics that are still the same ones. Offsets that another tool has
+        committed are left out: the copy would not know what the new topic holds."""
+        found = settled_offsets(consumer, [one.source for one in pairs], self._clock) if pairs else {}
+        result = {}
         for one in pairs:
-            if one.source not in found:
-                continue
-            offset, text = found[one.source]
-            try:
-                noted = json.loads(text)
-                if noted["ids"] == self._ids_of(one):
-                    self._known[one] = Progress(offset, int(noted["start"]), int(noted["base"]))
-            except (ValueError, KeyError, TypeError):
-                continue  # committed by another tool: the copy would not know what the new topic holds
+            committed = found.get(one.source)
+            noted = None if committed is None else _noted_in(committed)
+            if committed is not None and noted is not None and noted.ids == self._ids_of(one):
+                result[one] = Progress(committed.offset, noted.start, noted.base)
+        return result
 
     def _refuse_filled(self, pairs: Collection[CopiedPartition]) -> None:
         """Refuses new topics with records that no earlier call has copied.

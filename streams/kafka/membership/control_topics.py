@@ -7,14 +7,10 @@ from collections.abc import Collection, Mapping
 from processor_api.errors import TopologyError
 from processor_api.task_id import TaskId, TopicPartition
 from streams.kafka.membership.port import GroupTopology
+from streams.kafka.own_names import control_topic
 from streams.kafka.ports import Admin, NewTopic
 
 CONTROL_CONFIGS = {"cleanup.policy": "delete", "retention.ms": "-1"}
-
-
-def control_topic(prefix: str, subtopology: int) -> str:
-    """Returns the name of the control topic of a subtopology."""
-    return f"{prefix}-{subtopology}-tasks"
 
 
 class ControlTopics:

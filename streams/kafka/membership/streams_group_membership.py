@@ -18,11 +18,12 @@ from processor_api.clock import Clock
 from processor_api.errors import StreamsError, TaskMigratedError
 from processor_api.task_id import TaskId, TopicPartition
 from streams.kafka import streams_group
-from streams.kafka.membership.control_topics import ControlTopics, control_topic
+from streams.kafka.membership.control_topics import ControlTopics
 from streams.kafka.membership.group_heartbeats import WHAT_TO_DO, GroupHeartbeats, StreamsGroupMember, status_text
 from streams.kafka.membership.group_life import GroupLife
 from streams.kafka.membership.port import GroupTopology, Owner, ShutdownRequested, Tasks
 from streams.kafka.membership.topology_gate import TopologyGate
+from streams.kafka.own_names import control_topic
 from streams.kafka.ports import Admin, Consumer, InstanceFenced, OffsetAndMetadata
 from streams.threads import SYSTEM_THREADS, Threads
 

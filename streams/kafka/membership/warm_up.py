@@ -20,10 +20,11 @@ from dataclasses import dataclass
 
 from processor_api.clock import Clock
 from processor_api.task_id import TaskId
-from streams.kafka.membership.control_topics import ControlTopics, control_topic
+from streams.kafka.membership.control_topics import ControlTopics
 from streams.kafka.membership.group_picture import GroupPicture, Place, place_of, read_picture
 from streams.kafka.membership.port import GroupTopology
 from streams.kafka.membership.slot_reports import Coming, StateReport
+from streams.kafka.own_names import control_topic
 from streams.kafka.ports import Admin, GroupMember
 
 log = logging.getLogger("streams.membership")

@@ -11,8 +11,8 @@ from processor_api.errors import StreamsError
 from processor_api.topology.data import TopologyData
 from processor_api.topology.nodes import SinkNode, SourceNode
 from processor_api.topology.subtopology import task_subtopologies
-from streams.kafka.membership.control_topics import control_topic
-from streams.kafka.topics.internal import TopicRole, internal_topic_counts, internal_topics, shadow_topic, topic_prefix
+from streams.kafka.own_names import control_topic, looking_like_shadow_topics
+from streams.kafka.topics.internal import TopicRole, internal_topic_counts, internal_topics, topic_prefix
 from streams.kafka.topics.readers import matching_topics, reads_pattern
 
 SHADOW_OF = "shadow.of"
@@ -134,8 +134,7 @@ def readable_topics(topology: TopologyData, settings: Mapping[str, Any], counts:
     own = {control_topic(prefix, part.id) for part in task_subtopologies(topology)}
     own |= internal_topics(topology, settings).keys() - named
     if settings.get(SHADOW_OF) is not None:
-        begin, end = shadow_topic(prefix, "\n").split("\n")
-        own |= {name for name in counts if name.startswith(begin) and name.endswith(end)}
+        own |= looking_like_shadow_topics(prefix, counts, ()).keys()
     return {name: n for name, n in counts.items() if name in named or not (name.startswith("__") or name in own)}
 
 

@@ -10,7 +10,7 @@ from processor_api.texts import repr_of
 from processor_api.topology.data import TopologyData
 from processor_api.topology.nodes import Node, SourceNode
 from processor_api.topology.subtopology import Subtopology, task_subtopologies
-from streams.kafka.membership.control_topics import control_topic
+from streams.kafka.own_names import control_topic
 from streams.kafka.streams_group import GroupSubtopology, GroupTopic
 from streams.kafka.topics.internal import InternalTopic, TopicRole, full_name, internal_topics, topic_prefix
 from streams.kafka.topics.readers import reads_pattern

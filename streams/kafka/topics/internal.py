@@ -76,11 +76,6 @@ def changelog_name(prefix: str, store: str) -> str:
     return f"{prefix}-{store}-changelog"
 
 
-def shadow_topic(prefix: str, topic: str) -> str:
-    """Returns the topic to which a shadow writes what is for an output topic (semantics 197)."""
-    return f"{prefix}-{topic}-shadow"
-
-
 def full_name(topology: TopologyData, prefix: str, topic: str) -> str:
     """Returns the name on the cluster of a topic that a source or sink of the topology names."""
     return f"{prefix}-{topic}" if topic in topology.repartition_topics else topic

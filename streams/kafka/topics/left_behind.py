@@ -16,6 +16,7 @@ from processor_api.clock import Clock
 from processor_api.errors import RetryableError, StreamsError, TopologyError
 from processor_api.task_id import TopicPartition
 from processor_api.topology.data import TopologyData
+from streams.kafka.own_names import named_after
 from streams.kafka.ports import Admin, Consumer
 from streams.kafka.topics.application import application_topics
 from streams.kafka.topics.internal import topic_prefix
@@ -74,13 +75,7 @@ def looking_own(application_id: str, existing: Collection[str], groups: Collecti
 
     :param groups: all groups of the cluster that may be seen.
     """
-    prefix = f"{application_id}-"
-    others = tuple(f"{group}-" for group in groups if group.startswith(prefix))
-    return {
-        name
-        for name in existing
-        if name.startswith(prefix) and not name.startswith(others) and _OWN.fullmatch(name.removeprefix(prefix))
-    }
+    return {name for name, rest in named_after(application_id, existing, groups).items() if _OWN.fullmatch(rest)}
 
 
 def left_names(

@@ -12,17 +12,16 @@ is not a member cannot commit what it has written: each transaction carries offs
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Collection
 
 from processor_api.clock import Clock
 from processor_api.errors import StreamsError
+from streams.kafka.own_names import thread_id_form
 from streams.kafka.ports import Admin, GroupMember
 
 log = logging.getLogger("streams.restore")
 
 CHECK_INTERVAL_S = 1.0
-_IDENTITY = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-\d+-\d+"
 
 
 def orphans(application: str, open_ids: Collection[str], members: Collection[GroupMember], asking: str) -> list[str]:
@@ -33,7 +32,7 @@ def orphans(application: str, open_ids: Collection[str], members: Collection[Gro
 
     :param asking: the instance id of the member that asks.
     """
-    own = re.compile(f"{re.escape(application)}-{_IDENTITY}")
+    own = thread_id_form(application)
     # A member without an instance id is one of another form, too.
     living = {member.instance_id or "" for member in members}
     if asking not in living or not all(own.fullmatch(name) for name in living):

@@ -128,7 +128,7 @@ def bootstrap(
         raise errors.BackfillMismatchError(
             "a run directory does not have the topology: give bootstrap(..., topology=...) the function that makes it"
         )
-    with Cluster(config, clients) as cluster:
+    with Cluster(config, clients, read_only=dry_run) as cluster:
         plan = plan_handover(cluster, topology_of(made, cluster.config), run.application_id)
         steps = _Bootstrap(cluster, plan, run, cut, overwrite=overwrite, verify=verify)
         if snapshot_dir is not None and not dry_run:
@@ -176,6 +176,8 @@ class _Bootstrap:
         self._check_stopped()
         self._check_settings()
         self._check_cut()
+        if not dry_run:
+            self._cluster.end_publishing()
         former = self._former()
         if former.complete or dry_run:
             self._clear_snapshots()

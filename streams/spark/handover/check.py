@@ -33,7 +33,7 @@ def check_handover(
     :param topology: the topology of the application, or the function that makes it.
     :param clients: makes the Kafka clients; librdkafka's by default.
     """
-    with Cluster(config, clients) as cluster:
+    with Cluster(config, clients, read_only=True) as cluster:
         plan = plan_handover(cluster, topology_of(topology, cluster.config), cluster.config.application_id)
         places = [place for _, place in plan.inputs() if place.topic not in plan.missing]
         committed = cluster.reader.committed(places)
@@ -71,7 +71,7 @@ def progress_beside(
     :param clients: makes the Kafka clients; librdkafka's by default.
     """
     run = FinishedRun(run_dir)
-    with Cluster(config, clients) as cluster:
+    with Cluster(config, clients, read_only=True) as cluster:
         plan = plan_handover(cluster, topology_of(topology, cluster.config), run.application_id)
         places = [place for place in plan.sources if has_offsets(run, place.topic)]
         committed, begins = cluster.reader.committed(places), cluster.reader.beginning_offsets(places)

@@ -12,8 +12,10 @@ from processor_api.errors import RetryableError
 from processor_api.task_id import TopicPartition
 from streams.config import StreamsConfig
 from streams.config import clients as client_configs
+from streams.kafka.own_names import former_publishing_id, publishing_id
 from streams.kafka.ports import Admin, Consumer, KafkaClients, NewTopic, Producer, UnknownPartitionError
 from streams.kafka.producing.batch_limits import limited
+from streams.kafka.read_only import ReadOnlyClients
 
 KNOWN_S = 30.0
 """How long topics may take to be deleted, or to be known by all brokers."""
@@ -25,11 +27,19 @@ class Cluster:
     """Holds the clients that read and write one cluster for one application; a context manager that closes them.
 
     :param clients: makes them; librdkafka's by default.
+    :param read_only: whether they must not change the cluster, as those of a dry run.
     """
 
-    def __init__(self, config: StreamsConfig | Mapping[str, Any], clients: KafkaClients | None = None) -> None:
+    def __init__(
+        self,
+        config: StreamsConfig | Mapping[str, Any],
+        clients: KafkaClients | None = None,
+        *,
+        read_only: bool = False,
+    ) -> None:
         self.config = config if isinstance(config, StreamsConfig) else StreamsConfig.of(config)
-        self._clients = clients or _librdkafka(self.config)
+        found = clients or _librdkafka(self.config)
+        self._clients: KafkaClients = ReadOnlyClients(found) if read_only else found
         self.client_id = f"{self.config.application_id}-bootstrap"
         self.admin: Admin = self._clients.admin(client_configs.admin(self.config, f"{self.client_id}-admin"))
         self._clock: Clock = SystemClock()
@@ -54,13 +64,21 @@ class Cluster:
         """Makes an idempotent producer for some topics, transactional if asked for."""
         settings = limited(client_configs.producer(self.config, f"{self.client_id}-producer"), self.admin, topics)
         if transactional:
-            settings["transactional.id"] = self.client_id
+            settings["transactional.id"] = publishing_id(self.config.application_id)
             settings["transaction.timeout.ms"] = TRANSACTION_MS
         producer = self._clients.producer(settings)
         try:
             yield producer
         finally:
             producer.close()
+
+    def end_publishing(self) -> None:
+        """Ends an open transaction of an earlier call that was killed, or else its offsets could not be read before its
+        time-out; also of a former version, which published under another transactional id."""
+        application = self.config.application_id
+        own = {publishing_id(application), former_publishing_id(application)}
+        for name in own.intersection(self.admin.open_transactions()):
+            self.admin.fence_producer(name)
 
     def ends(self, places: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """Returns the ends of partitions, of topics that may be so new that not all brokers know them."""

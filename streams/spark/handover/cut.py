@@ -82,7 +82,7 @@ class Cut:
         :param clients: makes the Kafka clients; librdkafka's by default.
         :raises CutError: if a topic does not exist.
         """
-        with Cluster(config, clients) as cluster:
+        with Cluster(config, clients, read_only=True) as cluster:
             return Cut(cluster.reader.end_offsets(_partitions(cluster, topics)))
 
     @staticmethod
@@ -102,7 +102,7 @@ class Cut:
         :raises TimestampRangeError: if the time seems to be in another unit than ms.
         """
         refuse_other_unit(timestamp_ms, "the time of the cut is", "give ms")
-        with Cluster(config, clients) as cluster:
+        with Cluster(config, clients, read_only=True) as cluster:
             partitions = _partitions(cluster, topics)
             ends = cluster.reader.end_offsets(partitions)
             found = cluster.reader.offsets_for_time(dict.fromkeys(partitions, timestamp_ms))
