@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from cluster_cli import ClusterCommands, commands
+from clone_kit import Killed, KilledClients, offsets_of
+from cluster_cli import ClusterCommands, Printed, commands
+from processor_api.task_id import TopicPartition
 from streams.app.kafka_streams import KafkaStreams
 from streams.cli.topology_function import load_topology, named_app, settings_in
 from streams.config import StreamsConfig
+from streams.kafka.offset_metadata import TopicPartitionMetadata
 from streams.kafka.ports import Producer
 from streams.testing.broker import EmbeddedClients
 from waiting import wait_until
@@ -100,7 +104,9 @@ def test_a_group_gets_another_topology_and_keeps_its_offsets(cli: ClusterCommand
     assert cli.run(*words, stdin="n\n", terminal=True).lines[-1].endswith("[y/N] nothing was changed")
     done = cli.run(*words, "--yes")
     assert done.status == 0, done.err
-    assert file.read_text() == "in,0,2\n"
+    before = offsets_of(cli, "shop")[TopicPartition("in", 0)]
+    assert before.metadata
+    assert file.read_text() == f"in,0,2,{before.metadata}\n"
     assert cli.kafka.broker.groups.group("shop").streams is None
     assert "2          2    0" in cli.run("groups", app).out
     cli.start(changed)
@@ -158,3 +164,76 @@ def test_a_member_that_fills_copies_is_shown(cli: ClusterCommands) -> None:
         wait_until("it is shown", lambda: "fills copies" in cli.run("groups", first).out)
         members = json.loads(cli.run("groups", first, "--json").out)["members"]
         assert sorted(one["fills_copies"] for one in members) == [False, True]
+
+
+# ------------------------------------------------------------------ an upgrade that was interrupted
+
+
+def interrupted(cli: ClusterCommands, of: str = "commit", call: int = 1) -> str:
+    """Returns the application of a group whose upgrade was killed, by default after the group was deleted."""
+    app = streams_group(cli)
+    cli.kafka.create_topics("in", "out", "other")
+    send(EmbeddedClients(cli.kafka.broker).producer({}), b"1", b"2")
+    running = cli.start(app)
+    wait_until("it has committed", lambda: "total lag: 0" in cli.run("groups", app).out)
+    running.close()
+    clients = KilledClients(cli.kafka.clients, call, of)
+    with pytest.raises(Killed):
+        upgrade(cli, app, clients=clients)
+    clients.end()
+    return app
+
+
+def upgrade(cli: ClusterCommands, app: str, *words: str, **more: Any) -> Printed:
+    file = str(cli.folder / "kept.csv")
+    return cli.run("groups", "upgrade-topology", app, "--offsets-file", file, *(words or ("--yes",)), **more)
+
+
+def test_the_offsets_of_a_killed_upgrade_are_on_the_cluster(cli: ClusterCommands) -> None:
+    """They were in a file alone, of which the next call knew nothing."""
+    app = interrupted(cli)
+    assert not offsets_of(cli, "shop")
+    (cli.folder / "kept.csv").unlink()
+    assert upgrade(cli, app, "--dry-run").lines[-1] == "nothing was changed (--dry-run)"
+    assert not offsets_of(cli, "shop")
+    done = upgrade(cli, app)
+    assert (done.status, done.lines[0]) == (0, "an upgrade-topology of group 'shop' was interrupted, and is continued")
+    assert offsets_of(cli, "shop")[TopicPartition("in", 0)].offset == 2
+    assert (cli.folder / "kept.csv").exists()
+    assert not offsets_of(cli, "shop~upgrade-topology")
+    assert "nothing was changed" in upgrade(cli, app).out
+
+
+@pytest.mark.parametrize("kills", [("commit", 1), ("delete_group", 0)])
+def test_offsets_that_workers_have_committed_since_are_not_replaced(
+    cli: ClusterCommands, kills: tuple[str, int]
+) -> None:
+    app = interrupted(cli, *kills)
+    send(EmbeddedClients(cli.kafka.broker).producer({}), b"3")
+    running = cli.start(app)
+    wait_until("it has committed", lambda: "total lag: 0" in cli.run("groups", app).out)
+    running.close()
+    for words in (("--dry-run",), ("--yes",)):
+        refused = upgrade(cli, app, *words)
+        assert refused.status == 1
+        assert "the committed offset of in-0 is 3, and 2 was kept" in refused.err
+    assert offsets_of(cli, "shop")[TopicPartition("in", 0)].offset == 3
+    kept = offsets_of(cli, "shop~upgrade-topology")
+    assert kept[TopicPartition("in", 0)].offset == 2
+    back = cli.run("reset", app, "--offsets-only", "--from-file", str(cli.folder / "kept.csv"), "--yes")
+    assert back.status == 0, back.err
+    assert offsets_of(cli, "shop")[TopicPartition("in", 0)] == kept[TopicPartition("in", 0)]
+    done = upgrade(cli, app)
+    assert done.status == 0, done.err
+    assert offsets_of(cli, "shop")[TopicPartition("in", 0)] == kept[TopicPartition("in", 0)]
+
+
+def test_a_file_of_offsets_without_metadata_is_read_as_well(cli: ClusterCommands) -> None:
+    app = interrupted(cli)
+    file = cli.folder / "mine.csv"
+    file.write_text("in, 0, 1\n")
+    assert cli.run("reset", app, "--offsets-only", "--from-file", str(file), "--yes").status == 0
+    found = offsets_of(cli, "shop")[TopicPartition("in", 0)]
+    assert (found.offset, TopicPartitionMetadata.decode(found.metadata).partition_time) == (1, -1)
+    file.write_text("in,0,1,text,more\n")
+    assert cli.run("reset", app, "--offsets-only", "--from-file", str(file), "--yes").status == 2

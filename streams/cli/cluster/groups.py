@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,12 +14,13 @@ from processor_api.task_id import TaskId, TopicPartition
 from processor_api.texts import repr_of
 from processor_api.topology.nodes import SourceNode
 from streams.cli.cluster.connection import ClusterConnection, Target, partitions_of, target_of
+from streams.cli.cluster.upgrade_topology import UPGRADE, upgrade
 from streams.cli.command_parser import add_with_examples
 from streams.cli.output.failures import CLEAN, FAILED, CannotRun
-from streams.cli.output.terminal import ask, counted, json_text, say, say_error, table
+from streams.cli.output.terminal import counted, json_text, say, say_error, table
 from streams.cli.settings_options import add_settings_options
 from streams.cli.topology_function import APP_HELP
-from streams.kafka.membership.control_topics import control_topic
+from streams.kafka.own_names import control_topic
 from streams.kafka.topics.application import Use, application_topics
 from streams.kafka.topics.internal import full_name, topic_prefix
 from streams.kafka.topics.readers import matching_topics
@@ -37,7 +37,6 @@ examples:
   streams groups upgrade-topology app.py --dry-run
 """
 _CLIENT = re.compile(r"(?P<process>.*?)(?:-StreamThread-(?P<thread>\d+))?(?:-consumer)?(?:-topology-[0-9a-f]{8})?")
-UPGRADE = "upgrade-topology"
 MOST_PARTITIONS = 10_000
 """Partitions of which the offsets of a group without a topology are asked for at most."""
 
@@ -130,11 +129,10 @@ def run(arguments: argparse.Namespace, *, clients: KafkaClients | None = None) -
     elif arguments.app is not None:
         raise CannotRun(f"one APP is expected, or {UPGRADE!r} before it; got {repr_of(arguments.topology)} and more")
     target = target_of(arguments)
+    if upgrades:
+        return upgrade(arguments, target, clients)
     connection = ClusterConnection(target.config, clients)
     with connection.admin() as admin:
-        if upgrades:
-            with connection.consumer() as consumer:
-                return _upgrade(arguments, target, admin, consumer)
         if not target.has_id:
             return _list(admin, as_json=arguments.json)
         group = admin.describe_group(target.config.application_id)
@@ -273,59 +271,6 @@ def _committed(group: str, admin: Admin, places: Collection[TopicPartition]) -> 
         some = admin.group_offsets(group, listed[begin : begin + MOST_PARTITIONS])
         found |= {place: one.offset for place, one in some.items()}
     return found
-
-
-# ------------------------------------------------------------------ another topology
-
-
-def _upgrade(arguments: argparse.Namespace, target: Target, admin: Admin, consumer: Consumer) -> int:
-    """Replaces a group of the streams protocol by one without a topology; returns the exit status.
-
-    The offsets are written to a file first, since between the two requests only that has them.
-    """
-    if not target.has_id:
-        raise CannotRun(f"{UPGRADE} needs an application: name APP, or --application-id")
-    name = target.config.application_id
-    group = admin.describe_group(name)
-    if group.protocol != "streams":
-        say(f"group {name!r} is none of the streams protocol: it has no topology, and nothing was changed")
-        return CLEAN
-    if group.members:
-        clients = ", ".join(sorted(member.client_id for member in group.members)[:3])
-        raise StreamsError(f"group {name!r} has members ({clients}): stop its workers first; nothing was changed")
-    existing = admin.topics()
-    places = partitions_of([topic for topic in existing if not topic.startswith("__")], existing)
-    offsets = consumer.committed(places)  # waits for transactions that are open
-    say(f"group {name} keeps its offsets of {counted(len(offsets), 'partition')}, and gets another topology")
-    table(
-        ("TOPIC", "PARTITION", "OFFSET"), ((p.topic, str(p.partition), str(offsets[p].offset)) for p in sorted(offsets))
-    )
-    if arguments.dry_run:
-        say("nothing was changed (--dry-run)")
-        return CLEAN
-    if not arguments.yes:
-        if not sys.stdin.isatty():
-            raise CannotRun("nothing was changed: --yes is needed where there is no terminal to ask on")
-        if not ask(f"replace group {name!r}?"):
-            say("nothing was changed")
-            return CLEAN
-    file = arguments.offsets_file or Path(f"{name}-offsets.csv")
-    try:
-        file.write_text("".join(f"{p.topic},{p.partition},{offsets[p].offset}\n" for p in sorted(offsets)), "utf-8")
-    except OSError as error:
-        raise CannotRun(f"nothing was changed: {file} cannot be written: {error.strerror or error}") from error
-    admin.delete_group(name)
-    try:
-        consumer.commit(offsets)
-        if (found := consumer.committed(places)) != offsets:
-            raise StreamsError(f"{len(found)} partitions have offsets now")
-    except StreamsError as error:
-        raise StreamsError(
-            f"group {name!r} was deleted, and its offsets are not those of before ({error.message}): commit them with"
-            f" `streams reset APP --offsets-only --from-file {file}`, before a worker starts"
-        ) from error
-    say(f"done: the next worker that starts gives the group its topology; the offsets are in {file}, too")
-    return CLEAN
 
 
 # ------------------------------------------------------------------ printing

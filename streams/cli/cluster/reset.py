@@ -91,7 +91,9 @@ def _add_point_options(parser: argparse.ArgumentParser) -> None:
     to.add_argument("--to-datetime", metavar="TIME", help="the first record from this time on, ISO 8601")
     to.add_argument("--by-duration", metavar="DURATION", help="the first record that is no older, such as 2h or P1D")
     to.add_argument("--shift-by", metavar="N", type=int, help="so many records on, or back if negative")
-    to.add_argument("--from-file", metavar="FILE", type=Path, help="a file with lines topic,partition,offset")
+    to.add_argument(
+        "--from-file", metavar="FILE", type=Path, help="a file with lines topic,partition,offset[,metadata]"
+    )
 
 
 def _names(text: str) -> list[str]:
@@ -122,7 +124,7 @@ def run(
         if _agreed(arguments, plan, target, ask):
             _delete_state(target, plan)
         return CLEAN
-    with _session(target, clients, clock) as session:
+    with _session(target, clients, clock, read_only=arguments.dry_run) as session:
         plan = session.plan(arguments, to)
         members = session.members()
         _show(target, plan, len(members))
@@ -218,7 +220,9 @@ class _Session:
         places = partitions_of([*topics.inputs, *topics.intermediate, *topics.between], existing)
         committed = {place: one.offset for place, one in self.admin.group_offsets(self.group, places).items()}
         if arguments.from_file is not None:
-            offsets = reset_plan.offsets_of_file(arguments.from_file, self.consumer, places, committed)
+            offsets = reset_plan.offsets_of_file(
+                arguments.from_file, self.consumer, places, committed, with_metadata=arguments.offsets_only
+            )
         else:
             offsets = reset_plan.new_offsets(topics, to, arguments.shift_by, self.consumer, existing, committed)
         keep_state = arguments.keep_state or arguments.offsets_only
@@ -281,7 +285,8 @@ class _Session:
             self.clock.wait(PAUSE_S)
 
     def _commit(self, changes: Collection[reset_plan.OffsetChange]) -> None:
-        """Commits offsets with the ids of their topics, and without what workers noted with the former ones."""
+        """Commits offsets with the ids of their topics, and without what workers noted with the former ones, unless a
+        file has that."""
         from streams.kafka.offset_metadata import TopicPartitionMetadata
         from streams.kafka.ports import OffsetAndMetadata
 
@@ -291,7 +296,8 @@ class _Session:
         wanted = {
             one.place: OffsetAndMetadata(
                 one.new,
-                TopicPartitionMetadata(topic_id=ids[one.place.topic]).encode() if one.place.topic in ids else "",
+                one.metadata
+                or (TopicPartitionMetadata(topic_id=ids[one.place.topic]).encode() if one.place.topic in ids else ""),
             )
             for one in changes
         }
@@ -317,8 +323,8 @@ def _offset_of(found: Any, place: TopicPartition) -> Any:
 
 
 @contextmanager
-def _session(target: Target, clients: KafkaClients | None, clock: Clock) -> Iterator[_Session]:
-    connection = ClusterConnection(target.config, clients)
+def _session(target: Target, clients: KafkaClients | None, clock: Clock, *, read_only: bool) -> Iterator[_Session]:
+    connection = ClusterConnection(target.config, clients, read_only=read_only)
     with connection.admin() as admin, connection.consumer() as consumer:
         yield _Session(target, admin, consumer, clock)
 

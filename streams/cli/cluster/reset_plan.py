@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,8 @@ class OffsetChange:
     place: TopicPartition
     now: int | None
     new: int
+    metadata: str = ""
+    """The metadata that a file has for exactly this offset."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,14 +149,22 @@ def new_offsets(
 
 
 def offsets_of_file(
-    path: Path, consumer: Consumer, known: Collection[TopicPartition], committed: Mapping[TopicPartition, int]
+    path: Path,
+    consumer: Consumer,
+    known: Collection[TopicPartition],
+    committed: Mapping[TopicPartition, int],
+    *,
+    with_metadata: bool,
 ) -> tuple[OffsetChange, ...]:
-    """Returns the offsets that a file names, a line ``topic,partition,offset`` each, as Kafka's reset tool reads them.
+    """Returns the offsets that a file names, a line ``topic,partition,offset`` each, as Kafka's reset tool reads them,
+    with the metadata of the offset as a fourth field where `streams groups upgrade-topology` has written it.
 
     :param known: the partitions that the application reads.
+    :param with_metadata: takes the metadata over, which names stores and topics that must not be reset then.
     :raises CannotRun: if a line is wrong.
     """
     found: dict[TopicPartition, int] = {}
+    texts: dict[TopicPartition, str] = {}
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -161,15 +172,20 @@ def offsets_of_file(
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
-        parts = [part.strip() for part in line.split(",")]
-        if len(parts) != 3 or not (parts[1].isdecimal() and parts[2].isdecimal()):
-            raise CannotRun(f"{path}, line {number}: {line!r} is not topic,partition,offset")
+        parts = [part.strip() for part in next(csv.reader([line]))]
+        if len(parts) not in (3, 4) or not (parts[1].isdecimal() and parts[2].isdecimal()):
+            raise CannotRun(
+                f"{path}, line {number}: {line!r} is not topic,partition,offset or topic,partition,offset,metadata"
+            )
         place = TopicPartition(parts[0], int(parts[1]))
         if place not in known:
             raise CannotRun(f"{path}, line {number}: the application reads no partition {place}")
         found[place] = int(parts[2])
+        texts[place] = "".join(parts[3:]) if with_metadata else ""
     begins = consumer.beginning_offsets(found) if found else {}
     ends = consumer.end_offsets(found) if found else {}
-    return tuple(
-        OffsetChange(one, committed.get(one), max(begins[one], min(found[one], ends[one]))) for one in sorted(found)
-    )
+    changes = []
+    for one in sorted(found):
+        new = max(begins[one], min(found[one], ends[one]))
+        changes.append(OffsetChange(one, committed.get(one), new, texts[one] if new == found[one] else ""))
+    return tuple(changes)
