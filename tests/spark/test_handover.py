@@ -13,14 +13,17 @@ from typing import Any
 
 import pytest
 
+import clone_kit
+from clone_kit import KilledClients
 from dsl import BufferConfig, Consumed, Grouped, Materialized, Produced, StreamsBuilder, Suppressed, TimeWindows
-from processor_api.errors import BootstrapIncompleteError
+from processor_api.errors import BootstrapIncompleteError, StreamsError
 from processor_api.serde import Serdes
 from processor_api.task_id import TopicPartition
 from processor_api.topology.topology import Topology
 from runtime_support.running_app import Cluster
 from spark_support.finished_runs import Sent, processed, run_directory, send_all
 from streams.kafka.offset_metadata import TopicPartitionMetadata
+from streams.kafka.read_only import ReadOnlyClients, WriteRefused
 from streams.spark.errors import (
     ApplicationRunningError,
     BackfillMismatchError,
@@ -317,6 +320,58 @@ def test_a_bootstrap_that_is_killed_in_a_changelog_writes_it_again(
     refuses(sent)
     hand_over(sent, run)
     assert left_by(sent) == expected
+
+
+CALLS = 23
+"""How many calls are between two that are tried in one test: a handover makes some hundred, one for each record."""
+
+
+@pytest.mark.parametrize("part", [0, *(pytest.param(one, marks=pytest.mark.slow) for one in range(1, CALLS))])
+def test_a_bootstrap_that_is_killed_at_any_call_is_done_by_the_next(
+    part: int, run: Path, expected: dict[str, Any], tmp_path: Path
+) -> None:
+    """Each call of a client is the last one of a process; outputs are published once all the same."""
+    outputs = ["out", "windows"]
+    with Cluster(tmp_path / "counts", topics={**SOURCES, **SINKS}) as cluster:
+        send_all(cluster.clients.producer({}), RECORDS)
+        counts = hand_over(cluster, run, dry_run=True, publish_outputs=outputs).published
+    for number in range(part, 2000, CALLS):
+        with Cluster(tmp_path / str(number), topics={**SOURCES, **SINKS}) as cluster:
+            send_all(cluster.clients.producer({}), RECORDS)
+            clients = KilledClients(cluster.clients, number, None)
+            try:
+                hand_over(cluster, run, publish_outputs=outputs, clients=clients)
+                break
+            except clone_kit.Killed:
+                clients.end()
+            assert hand_over(cluster, run, publish_outputs=outputs).complete
+            assert left_by(cluster) == expected, number
+            assert {topic: len(cluster.broker.records(topic)) for topic in outputs} == counts, number
+    assert number > 100
+
+
+def test_a_dry_run_changes_nothing_with_clients_that_cannot_write(sent: Cluster, run: Path) -> None:
+    before = set(sent.broker.topics)
+    for clients in (sent.clients, ReadOnlyClients(sent.clients)):
+        report = hand_over(sent, run, dry_run=True, publish_outputs=["out"], clients=clients)
+        assert not report.complete
+    assert set(sent.broker.topics) == before
+    assert not sent.broker.groups.group("app").offsets
+    with pytest.raises(WriteRefused, match="create_topics"):
+        hand_over(sent, run, clients=ReadOnlyClients(sent.clients))
+
+
+def test_an_open_transaction_of_a_former_version_is_ended(sent: Cluster, run: Path) -> None:
+    """It published under another transactional id, by which the new one is not fenced."""
+    former = sent.clients.producer({"transactional.id": "app-bootstrap"})
+    former.init_transactions()
+    former.begin_transaction()
+    former.produce("out", b"v", b"k", 0, None, None, 1, None)
+    former.flush()
+    hand_over(sent, run, publish_outputs=["out"])
+    assert "app-bootstrap" not in sent.clients.admin({}).open_transactions()
+    with pytest.raises(StreamsError):
+        former.commit_transaction()
 
 
 def test_a_call_after_the_last_step_does_nothing(sent: Cluster, run: Path, expected: dict[str, Any]) -> None:
