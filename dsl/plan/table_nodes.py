@@ -163,7 +163,8 @@ def _check_transformers(supplier: Any, name: str) -> None:
         raise TopologyError(
             f"the supplier of {name!r} made {repr_of(first)}, which is no ValueTransformerWithKey", node=name
         )
-    check_method(first, "transform", name, node=name)
+    for method in ("init", "transform", "close"):
+        check_method(first, method, name, node=name)
     if first is second:
         raise TopologyError(
             f"the supplier of {name!r} returned the same object twice; it must make a new one at each call, since"

@@ -696,7 +696,8 @@ class Topology(TopologyData):
                 " FixedKeyProcessor",
                 node=name,
             )
-        check_method(first, "process", f"processor {name!r}", node=name)
+        for method in ("init", "process", "close"):
+            check_method(first, method, f"processor {name!r}", node=name)
         return isinstance(first, FixedKeyProcessor)
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from inspect import Signature, isasyncgenfunction, iscoroutinefunction, isgeneratorfunction, signature
+from inspect import Signature, signature
 from typing import Any
 
 from processor_api.errors import TopologyError
 from processor_api.texts import repr_of
-from processor_api.user_code.function_code import named_function, returns_nothing
+from processor_api.user_code.function_code import is_async, is_generator, named_function, returns_nothing
 from processor_api.user_code.given_values import attribute_of
 from processor_api.user_code.offset_reset import AutoOffsetReset
 
@@ -110,26 +110,18 @@ def check_method(owner: object, method: str, what: str, **place: Any) -> None:
 
 
 def _check_kind(value: Any, what: str, generates: bool, **place: Any) -> None:
-    both = value, attribute_of(value, "__call__")
-    if any(_is(kind, one) for one in both for kind in (iscoroutinefunction, isasyncgenfunction)):
+    if is_async(value):
         raise TopologyError(
             f"{what}, and {_named(value)} is made by async def: records are processed one after the other, so call what"
             " you wait for without await",
             **place,
         )
-    if not generates and any(_is(isgeneratorfunction, one) for one in both):
+    if not generates and is_generator(value):
         raise TopologyError(
             f"{what}, and {_named(value)} has a yield: a call of it would run nothing and return a generator; return"
             " the result, or take one of the flat_map methods for several results",
             **place,
         )
-
-
-def _is(kind: Callable[[Any], bool], value: Any) -> bool:
-    try:
-        return kind(value)
-    except Exception:  # an object whose attributes cannot be read
-        return False
 
 
 def _named(value: Any) -> str:

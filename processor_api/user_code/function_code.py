@@ -7,7 +7,8 @@ import ast
 import dis
 import inspect
 import textwrap
-from functools import partial
+from collections.abc import Callable
+from functools import lru_cache, partial
 from types import CodeType
 from typing import Any
 
@@ -15,6 +16,9 @@ from processor_api.texts import plain_str
 from processor_api.user_code.given_values import attribute_of
 from processor_api.user_code.lines import Line
 
+_ASYNC = (inspect.iscoroutinefunction, inspect.isasyncgenfunction)
+_MOST_WRAPPERS = 100
+_CACHED = type(lru_cache(print))
 _RETURNS = ("RETURN_VALUE", "RETURN_CONST")
 
 
@@ -39,6 +43,40 @@ def named_function(function: Any) -> str:
     name = function_name(function)
     name = "the lambda" if name == "lambda" else name
     return name if code is None else f"{name} at {Line(code.co_filename, code.co_firstlineno)}"
+
+
+def is_async(function: Any) -> bool:
+    """Whether a function is made by ``async def``, so that a call of it runs nothing and returns a coroutine or an
+    asynchronous generator. So may be what a ``functools.partial`` or ``functools.cache`` calls, or the ``__call__`` of
+    an object.
+
+    A plain function that decorates one is not: it may run the coroutine itself.
+    """
+    return any(_is(kind, one) for one in _called(function) for kind in _ASYNC)
+
+
+def is_generator(function: Any) -> bool:
+    """Whether a function has a ``yield``, in the same places as :func:`is_async`."""
+    return any(_is(inspect.isgeneratorfunction, one) for one in _called(function))
+
+
+def _called(function: Any) -> tuple[Any, Any]:
+    """Returns the function that a call runs, and the ``__call__`` of its class."""
+    for _ in range(_MOST_WRAPPERS):
+        if isinstance(function, partial):
+            function = function.func
+        elif isinstance(function, _CACHED):
+            function = function.__wrapped__
+        else:
+            break
+    return function, attribute_of(type(function), "__call__")
+
+
+def _is(kind: Callable[[Any], bool], value: Any) -> bool:
+    try:
+        return kind(value)
+    except Exception:  # an object whose attributes cannot be read
+        return False
 
 
 def returns_nothing(function: Any) -> bool:

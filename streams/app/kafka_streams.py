@@ -15,6 +15,7 @@ from processor_api.metrics import Metric, MetricName
 from processor_api.standard_files import hold_standard_files
 from processor_api.task_id import TaskId
 from processor_api.topology.function import TopologyLike
+from processor_api.user_code.checks import check_function
 from processor_api.user_code.durations import Timeout, to_seconds
 from state.directory.state_directory import StateDirectory
 from streams.app.application_run import ApplicationRun
@@ -138,8 +139,10 @@ class KafkaStreams:
             assert app.wait(timedelta(seconds=30), state=ClientState.RUNNING)
 
         :raises StreamsError: after the start.
+        :raises TopologyError: if it is no function, or is made by ``async def``.
         """
         self._require_created("a state listener")
+        check_function(listener, "listener", "set_state_listener")
         self._run.states.listener = listener
 
     def set_global_state_restore_listener(self, listener: StateRestoreListener) -> None:
@@ -189,8 +192,10 @@ class KafkaStreams:
             app.start()
 
         :raises StreamsError: after the start.
+        :raises TopologyError: if it is no function, or is made by ``async def``.
         """
         self._require_created("an uncaught exception handler")
+        check_function(handler, "handler", "set_uncaught_exception_handler")
         self._run.handler = handler
 
     def _require_created(self, what: str) -> None:

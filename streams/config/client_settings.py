@@ -13,6 +13,7 @@ from typing import Any
 
 from processor_api.texts import repr_of
 from processor_api.user_code.durations import to_ms
+from processor_api.user_code.function_code import is_async
 from processor_api.user_code.offset_reset import AutoOffsetReset
 from streams.config.client_properties import ALIASES, PROPERTIES, ClientProperty
 from streams.config.java_clients import HANDLED, OURS, REFUSED, RENAMED
@@ -68,6 +69,8 @@ def client_setting(name: str, value: Any, *, exactly_once: bool, scope: str = "*
     if name in CALLBACKS:
         if not callable(value):
             raise ValueError(f"must be a function, got {MASK}")
+        if is_async(value):
+            raise ValueError("must be a plain function, and was given one made by async def")
         return {name: value}
     if name == "auto.offset.reset":
         offset_reset(value)

@@ -30,6 +30,7 @@ from processor_api.timestamps import (
     wallclock_timestamp_extractor,
 )
 from processor_api.user_code.durations import to_ms
+from processor_api.user_code.function_code import is_async, named_function
 from processor_api.user_code.given_serdes import as_serde, class_of
 from processor_api.user_code.given_values import is_of
 from state.engine.registry import engine_names
@@ -434,6 +435,16 @@ def function(value: Any) -> Any:
     found = _named(value)
     if not callable(found):
         raise ValueError(f"must be a function or the import path of one, got {repr_of(value)}")
+    return plain(found)
+
+
+def plain(found: Any) -> Any:
+    """Returns a function that returns its result.
+
+    :raises ValueError: if it is made by ``async def``: nothing would await its coroutine.
+    """
+    if is_async(found):
+        raise ValueError(f"must be a plain function, and {named_function(found)} is made by async def")
     return found
 
 
@@ -452,7 +463,9 @@ def wrapper(value: Any) -> Any:
     found = _made(_named(value), value)
     if not callable(found) and not hasattr(found, "wrap_processor_supplier"):
         raise ValueError(f"must be a ProcessorWrapper, a function, or the import path of one, got {repr_of(value)}")
-    return found
+    for name in ("wrap_processor_supplier", "wrap_fixed_key_processor_supplier", "configure"):
+        plain(getattr(found, name, None))
+    return plain(found)
 
 
 def dsl_store(value: Any) -> str:

@@ -7,6 +7,7 @@ from typing import Any, Literal, SupportsIndex, TypeVar, overload
 
 from processor_api.record import Headers
 from processor_api.serde import HeadersSerde, Serde
+from processor_api.user_code.function_code import is_async, named_function
 from processor_api.user_code.given_values import check_flags
 
 T = TypeVar("T")
@@ -59,10 +60,16 @@ def serde_of(
 
     :param name: for messages.
     :param with_headers: whether both functions take headers as their second argument.
-    :raises TypeError: if either cannot be called.
+    :raises TypeError: if either cannot be called, or is made by ``async def``.
     :raises TopologyError: if ``with_headers`` is no truth value.
     """
     check_flags(with_headers=with_headers)
+    for argument, function in (("serialize", serialize), ("deserialize", deserialize)):
+        if is_async(function):
+            raise TypeError(
+                f"serde_of calls its {argument} for each record and takes what it returns, and"
+                f" {named_function(function)} is made by async def"
+            )
     if with_headers:
         return HeadersSerde(serialize, deserialize, name=name)
     return Serde(serialize, deserialize, name=name)

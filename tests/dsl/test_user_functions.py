@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterator
@@ -62,7 +63,24 @@ class Slow:
         return arguments
 
 
-@pytest.mark.parametrize("function", [slow, Slow()], ids=["function", "object"])
+async def slowly(*arguments: Any) -> Any:
+    yield arguments
+
+
+AWAITED = {
+    "function": slow,
+    "object": Slow(),
+    "generator": slowly,
+    "method": Slow().__call__,
+    "partial": functools.partial(slow, 1),
+    "partial of an object": functools.partial(functools.partial(Slow()), 1),
+    "partial of a generator": functools.partial(slowly),
+    "cached": functools.lru_cache(slow),
+    "cached object": functools.cache(functools.partial(Slow())),
+}
+
+
+@pytest.mark.parametrize("function", AWAITED.values(), ids=AWAITED)
 @pytest.mark.parametrize(
     ("call", "says"),
     [
