@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,9 @@ from clone_kit import (
 )
 from cluster_cli import ClusterCommands, commands
 from command_cases import CASES
+from processor_api.errors import AuthorizationError
 from processor_api.task_id import TopicPartition
+from runtime_support.failing_clients import Trapped
 from streams.kafka.ports import OffsetAndMetadata
 from streams.testing.broker import EmbeddedClients
 
@@ -152,3 +155,35 @@ def test_an_application_with_the_former_name_of_the_replay_is_not_taken_for_it(
     done = cli.run(words[0], *words[1:], **case.more())
     assert (done.status, done.out.splitlines()[0]) == (0, "5 dead letters sent: 5 to in")
     assert offsets_of(cli, "shop-dlq-replay") == own
+
+
+class Literal:
+    """Clients of a user with rights on groups by their full names, and not on a prefix."""
+
+    def __init__(self, clients: Any, refused: str) -> None:
+        self._clients, self._refused = clients, refused
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._clients, name)
+
+    def consumer(self, config: Any) -> Any:
+        def trap(call: str) -> None:
+            if config["group.id"] == self._refused:
+                raise AuthorizationError(f"allow DESCRIBE on group {self._refused!r}")
+
+        return Trapped(self._clients.consumer(config), trap, {"committed"})
+
+
+def test_a_user_without_rights_on_the_former_names_can_clone(cli: ClusterCommands) -> None:
+    file = stopped(cli)
+    done = cloned(cli, file, clients=Literal(cli.kafka.clients, "shop2-clone"))
+    assert "group 'shop2-clone' may not be read" in done.err
+    assert content(cli, "shop2-counts-changelog") == content(cli, "shop-counts-changelog")
+
+
+def test_a_user_without_rights_on_the_former_names_can_replay(cli: ClusterCommands) -> None:
+    case = CASES["dlq replay"]
+    words = case.prepare(cli)
+    done = cli.run(words[0], *words[1:], clients=Literal(cli.kafka.clients, "shop-dlq-replay"), **case.more())
+    assert (done.status, done.out.splitlines()[0]) == (0, "5 dead letters sent: 5 to in")
+    assert "group 'shop-dlq-replay' may not be read" in done.err

@@ -14,18 +14,18 @@ Each step may be killed, and is done or gone on with by the next call
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from processor_api.clock import Clock
-from processor_api.errors import RetryableError, StreamsError, TaskMigratedError
+from processor_api.errors import AuthorizationError, RetryableError, StreamsError, TaskMigratedError
 from processor_api.task_id import TopicPartition
 from processor_api.topology.topology import Topology
 from streams.app.topics import TopicFitter
 from streams.cli.cluster.connection import partitions_of
 from streams.cli.output.failures import CannotRun
+from streams.cli.output.terminal import say_error
 from streams.config import StreamsConfig
 from streams.kafka.offset_metadata import CLONE, TopicPartitionMetadata, changelog_mark
 from streams.kafka.own_names import copy_group, former_copy_group
@@ -35,8 +35,6 @@ from streams.kafka.producing.zero_timestamps import with_time
 from streams.kafka.record_ranges import read_ranges
 from streams.kafka.topics.internal import check_existing_topics, internal_topics
 from streams.runtime.plan.task_plan import TaskPlan, plan_tasks
-
-log = logging.getLogger("streams.cli")
 
 BATCH_RECORDS, BATCH_BYTES = 10_000, 8 * 1024 * 1024
 """The most that one transaction copies."""
@@ -396,7 +394,7 @@ class Clone:
         """Deletes the group that kept how far the copy was, and what a former version has noted in another one."""
         self._admin.delete_group(self._plan.group)
         copied = [one.source for one in (*self._plan.changelogs, *self._plan.repartitions)]
-        if not any(map(_noted_in, settled_offsets(self._older, copied, self._clock).values())):
+        if not any(map(_noted_in, self._of_former_version(copied).values())):
             return
         existing = self._admin.topics()
         found = settled_offsets(self._older, partitions_of(existing, existing), self._clock)
@@ -515,24 +513,37 @@ class Clone:
 
     def _read_progress(self, pairs: Collection[CopiedPartition]) -> None:
         """Reads how far an earlier call has copied, of topics that are still the same ones."""
-        self._known.update(self._progress_in(self._progress, pairs))
+        found = settled_offsets(self._progress, [one.source for one in pairs], self._clock)
+        self._known.update(self._progress_in(found, pairs))
         self._adopt([one for one in pairs if one not in self._known])
 
     def _adopt(self, pairs: Collection[CopiedPartition]) -> None:
         """Takes over how far a former version has copied, which kept that in a group of another name."""
-        if not self._progress_in(self._older, pairs):
+        places = [one.source for one in pairs]
+        if not pairs or not self._progress_in(self._of_former_version(places), pairs):
             return
         group = former_copy_group(self._plan.clone)
         self._admin.fence_producer(group)  # that version may still be copying
-        found = self._progress_in(self._older, pairs)
+        found = self._progress_in(self._of_former_version(places), pairs)
         self._known.update(found)
         self._progress.commit({one.source: self._noted(one, known.offset) for one, known in found.items()})
-        log.info("the copy continues from what a former version has noted in group %r", group)
+        say_error(f"the copy continues from what a former version has noted in group {group!r}")
 
-    def _progress_in(self, consumer: Consumer, pairs: Collection[CopiedPartition]) -> dict[CopiedPartition, Progress]:
-        """Returns what a group has noted of topics that are still the same ones. Offsets that another tool has
+    def _of_former_version(self, places: Collection[TopicPartition]) -> Offsets:
+        """Returns the offsets of the group in which a former version kept its progress; none if it may not be read,
+        because this user has not made a copy by that version then."""
+        try:
+            return settled_offsets(self._older, places, self._clock)
+        except AuthorizationError:
+            say_error(
+                f"group {former_copy_group(self._plan.clone)!r} may not be read, so a copy that a former version has"
+                " begun would not be continued"
+            )
+            return {}
+
+    def _progress_in(self, found: Offsets, pairs: Collection[CopiedPartition]) -> dict[CopiedPartition, Progress]:
+        """Returns what the offsets of a group say of topics that are still the same ones. Offsets that another tool has
         committed are left out: the copy would not know what the new topic holds."""
-        found = settled_offsets(consumer, [one.source for one in pairs], self._clock) if pairs else {}
         result = {}
         for one in pairs:
             committed = found.get(one.source)
