@@ -93,7 +93,7 @@ def run(arguments: argparse.Namespace, *, clients: KafkaClients | None = None) -
     """Prints the records; returns the exit status."""
     start, conditions = start_of(arguments.start), [_condition(text) for text in arguments.where]
     target, form = format_and_target(arguments)
-    connection = ClusterConnection(target.config, clients)
+    connection = ClusterConnection(target.config, clients, read_only=True)
     with connection.admin() as admin:
         existing = admin.topics([form.topic])
     partitions = partitions_of([form.topic], existing)

@@ -131,7 +131,7 @@ def run(arguments: argparse.Namespace, *, clients: KafkaClients | None = None) -
     target = target_of(arguments)
     if upgrades:
         return upgrade(arguments, target, clients)
-    connection = ClusterConnection(target.config, clients)
+    connection = ClusterConnection(target.config, clients, read_only=True)
     with connection.admin() as admin:
         if not target.has_id:
             return _list(admin, as_json=arguments.json)

@@ -92,7 +92,7 @@ def run(arguments: argparse.Namespace, *, clients: KafkaClients | None = None, c
     clock = clock or SystemClock()
     target = target_of(arguments)
     token = token_of(arguments.token_file)
-    connection = ClusterConnection(target.config, clients)
+    connection = ClusterConnection(target.config, clients, read_only=True)
     with connection.admin() as admin, connection.consumer() as consumer:
         first = _GroupLook.of(target, admin, consumer, clock)
         clock.wait(arguments.interval)

@@ -349,7 +349,7 @@ def run(arguments: argparse.Namespace, *, clients: KafkaClients | None = None) -
     target = target_of(arguments)
     target.known_topology()
     made = []
-    with ClusterConnection(target.config, clients).admin() as admin:
+    with ClusterConnection(target.config, clients, read_only=not arguments.create).admin() as admin:
         if arguments.create:
             made = create_missing(
                 target.known_topology(),
