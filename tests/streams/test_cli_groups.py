@@ -11,7 +11,9 @@ import pytest
 
 from clone_kit import Killed, KilledClients, offsets_of
 from cluster_cli import ClusterCommands, Printed, commands
+from processor_api.errors import RetryableError
 from processor_api.task_id import TopicPartition
+from runtime_support.failing_clients import Trapped
 from streams.app.kafka_streams import KafkaStreams
 from streams.cli.topology_function import load_topology, named_app, settings_in
 from streams.config import StreamsConfig
@@ -237,3 +239,29 @@ def test_a_file_of_offsets_without_metadata_is_read_as_well(cli: ClusterCommands
     assert (found.offset, TopicPartitionMetadata.decode(found.metadata).partition_time) == (1, -1)
     file.write_text("in,0,1,text,more\n")
     assert cli.run("reset", app, "--offsets-only", "--from-file", str(file), "--yes").status == 2
+
+
+class Lost:
+    """Clients that lose the brokers when the offsets of a group are committed again."""
+
+    def __init__(self, clients: Any, group: str) -> None:
+        self._clients, self._group = clients, group
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._clients, name)
+
+    def consumer(self, config: Any) -> Any:
+        def trap(call: str) -> None:
+            if config["group.id"] == self._group:
+                raise RetryableError("no broker answers")
+
+        return Trapped(self._clients.consumer(config), trap, {"commit"})
+
+
+def test_an_upgrade_that_loses_the_brokers_says_what_to_do(cli: ClusterCommands) -> None:
+    app = interrupted(cli)
+    failed = upgrade(cli, app, clients=Lost(cli.kafka.clients, "shop"))
+    assert failed.status == 1
+    assert "its offsets are not committed again (no broker answers): call upgrade-topology again" in failed.err
+    assert upgrade(cli, app).status == 0
+    assert offsets_of(cli, "shop")[TopicPartition("in", 0)].offset == 2

@@ -85,8 +85,7 @@ class _Upgrade:
         if has_topology:
             self._admin.delete_group(self._name)
         if offsets:
-            self._own.commit(offsets)
-            self._compare(self._own, offsets)
+            self._restore(offsets)
         self._admin.delete_group(upgrade_group(self._name))
         say(f"done: the next worker that starts gives the group its topology; the offsets are in {self._file}, too")
         return CLEAN
@@ -152,6 +151,21 @@ class _Upgrade:
         except OSError as error:
             reason = error.strerror or error
             raise CannotRun(f"nothing was changed: {self._file} cannot be written: {reason}") from error
+
+    def _restore(self, offsets: Offsets) -> None:
+        """Commits the offsets for the group that was deleted.
+
+        :raises StreamsError: if that fails: no worker must start before the next call has done it.
+        """
+        try:
+            self._own.commit(offsets)
+            self._compare(self._own, offsets)
+        except StreamsError as error:
+            raise StreamsError(
+                f"group {self._name!r} was deleted, and its offsets are not committed again ({error.message}): call"
+                f" {UPGRADE} again before a worker starts. Until then group {upgrade_group(self._name)!r} and"
+                f" {self._file} have them"
+            ) from error
 
     def _compare(self, consumer: Consumer, offsets: Offsets) -> None:
         found = consumer.committed(self._places)
