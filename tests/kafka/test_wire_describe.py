@@ -74,7 +74,8 @@ def test_a_cluster_describes_itself() -> None:
         ((26, 27), "4.1"),
         ((28, 29), "4.2"),
         ((30,), "4.3"),
-        ((31, 1000), "newer than 4.3"),
+        ((31, 33), "4.4"),
+        ((34, 1000), "newer than 4.4"),
     ],
 )
 def test_the_release_follows_from_a_feature(levels: tuple[int, ...], release: str) -> None:

@@ -26,6 +26,7 @@ _RELEASES = {
     27: "4.1",
     29: "4.2",
     30: "4.3",
+    33: "4.4",
 }
 """The highest level of the feature ``metadata.version`` that each release of Kafka has."""
 
