@@ -270,6 +270,17 @@ def _topic(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -
             stage.broker.create_topic(name, partitions)
 
 
+def _made_again(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -> None:
+    for name, topic in sorted(stage.broker.topics.items()):
+        if any(name.endswith(f"-{store}-changelog") for store in stage.application.scenario.remade):
+            partitions, configs = len(topic.partitions), topic.configs
+            with stage.broker.lock:
+                stage.broker.delete_topic(name)
+                stage.broker.create_topic(name, partitions, configs)
+            stage.network.forget(name)
+            stage.application.has_remade = True
+
+
 def _deploy(stage: SimulationStage, crew: Crew, worker: Worker, action: Action) -> None:
     if stage.application.scenario.deployed is not None and not stage.application.deployed:
         stage.application.deployed = True
@@ -288,5 +299,5 @@ _ACTS: dict[str, Callable[[SimulationStage, Crew, Worker, Action], None]] = {
     "fence": _fence, "expire": _expire, "evict": _evict, "clock": _clock, "leap": _leap, "slow": _slow,
     "raise": _raise, "add thread": _add_thread, "remove thread": _remove_thread, "pause": _pause,
     "full disk": _full_disk, "clean": _clean, "trim": _trim, "cut": _cut, "overtake": _overtake, "truncate": _truncate,
-    "partitions": _partitions, "topic": _topic, "deploy": _deploy,
+    "partitions": _partitions, "made again": _made_again, "topic": _topic, "deploy": _deploy,
 }  # fmt: skip

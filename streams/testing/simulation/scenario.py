@@ -96,6 +96,9 @@ class Scenario:
     """Whether a deployment may go from worker to worker, while others run the first topology: the layouts are equal."""
     passing: Mapping[str, int] = field(default_factory=dict)
     """Topics that come and go, with their partitions; nothing is written to them."""
+    remade: Set[str] = frozenset()
+    """Stores whose changelogs may be deleted and made again; then a run may also end with the refusal of a worker that
+    lacks the store."""
     unread: Set[str] = frozenset()
     """Input topics for which no offsets are committed, such as those of global tables."""
     late: Set[str] = frozenset()

@@ -39,6 +39,7 @@ KINDS = {
     "overtake": "pauses the application until retention has deleted what it has not read, where the scenario allows it",
     "truncate": "deletes records of changelogs that later ones replace",
     "partitions": "gives a topic one more partition, where the scenario allows it",
+    "made again": "deletes changelogs and makes them again, where the scenario allows it",
     "topic": "makes a topic that comes and goes, or deletes it, where the scenario has some",
     "deploy": "stops all workers, or one, which start again with a changed topology, where the scenario has one",
 }
@@ -48,7 +49,7 @@ _WEIGHTS = {
     "kill": 8, "kill, empty": 4, "kill, swap": 3, "power": 3, "damage": 2, "freeze": 8, "stop": 3, "join": 2,
     "fault": 14, "outage": 4, "event": 2, "fence": 3, "expire": 3, "evict": 3, "clock": 2, "leap": 2, "slow": 4,
     "raise": 3, "add thread": 2, "remove thread": 2, "pause": 2, "full disk": 2, "clean": 2, "trim": 2, "cut": 3,
-    "overtake": 3, "truncate": 3, "partitions": 3, "topic": 3, "deploy": 3,
+    "overtake": 3, "truncate": 3, "partitions": 3, "made again": 3, "topic": 3, "deploy": 3,
 }  # fmt: skip
 
 _MOMENTS = (

@@ -124,6 +124,10 @@ class SimulatedApplication:
         """Whether workers that start run the changed topology."""
         self.deleted_topics = 0
         """How many topics have been deleted. None is made again: workers that have used it end then."""
+        self.has_remade = False
+        """Whether a changelog was deleted and made again."""
+        self.refused: BaseException | None = None
+        """The error of a worker that lacks a store whose changelog was made again."""
 
     @property
     def exactly_once(self) -> bool:

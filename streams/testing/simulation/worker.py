@@ -18,6 +18,8 @@ from streams.testing.simulation.scheduler import SimulatedProcess, SimulatedThre
 from streams.testing.simulation.stage import SimulationStage
 
 RESTART_S = 2.0
+LACKS_STORE = ("was deleted and made again since the last commit", "the topic was deleted, or a handover was not")
+"""What an error says of a store that its worker does not have, and the changelog not any more."""
 
 
 class Worker:
@@ -90,7 +92,11 @@ class Worker:
 
     def failed(self, error: BaseException) -> None:
         """Handles an error that ends a thread, or the start."""
-        if self.process.alive and not self.excused and not _is_simulated(error):
+        application = self._stage.application
+        lacks_store = isinstance(error, StreamsError) and any(part in error.message for part in LACKS_STORE)
+        if application.has_remade and lacks_store:
+            application.refused = application.refused or error
+        elif self.process.alive and not self.excused and not _is_simulated(error):
             self._stage.findings.broken(f"{self.process} dies of {type(error).__name__}: {error}", error)
 
     def _ended(self) -> None:

@@ -641,6 +641,16 @@ def pattern_in_streams_group(chance: Random) -> Scenario:
     return replace(made, settings={**made.settings, "group.protocol": "streams"})
 
 
+def made_again(chance: Random) -> Scenario:
+    """Changelogs of any of several applications are deleted and made again, with standby copies or without."""
+    sliding, session = WINDOW_SCENARIOS["sliding"], WINDOW_SCENARIOS["session-windows"]
+    make, store = chance.choice(((count, "counts"), (numbered, "numbers"), (sliding, "kept"), (session, "kept")))
+    made = make(chance)
+    copies = chance.choice((0, 0, 1))
+    settings = {**made.settings, "num.standby.replicas": copies}
+    return replace(made, settings=settings, remade=frozenset({store}), deployed=None)
+
+
 def consumer_protocol(chance: Random) -> Scenario:
     """Any of several applications whose members speak the consumer protocol, with standby copies or without."""
     made = chance.choice((stateless, count, numbered, in_memory, merged, punctuated, windows, init_forwards))(chance)
@@ -656,6 +666,7 @@ BY_NAME: dict[str, Callable[[Random], Scenario]] = {
     **SHARED_SCENARIOS,
     **KEPT_IN_MEMORY,
     "streams-group": streams_group,
+    "made-again": made_again,
     "pattern-in-streams-group": pattern_in_streams_group,
     "consumer-protocol": consumer_protocol,
 }
