@@ -97,21 +97,32 @@ class RestoreJob:
 
 
 def plan_restore(
-    stored: int | None, beginning: int, end: int, store: str, task: TaskId, *, has_rows: bool
+    stored: int | None,
+    beginning: int,
+    end: int,
+    store: str,
+    task: TaskId,
+    *,
+    has_rows: bool,
+    is_committed: bool = False,
 ) -> tuple[int, bool]:
     """Returns where to start reading a changelog, and whether the store's rows must be removed first.
 
-    Logs an error if the store has rows to remove.
+    Logs an error if the store has rows to remove, and a warning if they are rows of records that are processed again.
 
     :param stored: offset of the last record that the store holds.
+    :param is_committed: whether the end is the committed offset of a source topic, and not the end of the changelog.
     """
     if stored is not None and beginning <= stored + 1 <= end:
         return stored + 1, False
-    reason = "its offset is outside of the changelog" if stored is not None else "it has rows and no offset"
-    if stored is not None or has_rows:
-        log.error(
-            "store is rebuilt from its changelog: %s",
-            reason,
-            extra={"store": store, "task": str(task), "offset": stored, "beginning": beginning, "end": end},
+    place = {"store": store, "task": str(task), "offset": stored, "beginning": beginning, "end": end}
+    if stored is not None and stored >= end and is_committed:
+        log.warning(
+            "store is rebuilt from its changelog: it is ahead of the committed offset, and would show rows of later"
+            " records",
+            extra=place,
         )
+    elif stored is not None or has_rows:
+        reason = "its offset is outside of the changelog" if stored is not None else "it has rows and no offset"
+        log.error("store is rebuilt from its changelog: %s", reason, extra=place)
     return beginning, True

@@ -51,10 +51,12 @@ class Lacking:
     beginning: int
     """The first offset of the changelog."""
     end: int
-    """The offset behind its last record."""
+    """The offset behind its last record; of a source topic that serves as changelog, the committed offset."""
     families: Sequence[str]
     keeps_deletions_ms: int | None
     """The changelog's ``delete.retention.ms``; ``None`` if it is not compacted."""
+    is_source: bool = False
+    """Whether it is a source topic: the records from the end on are processed, and must not be in the store before."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,6 +146,12 @@ def _obstacle(name: str, store: StoreState, wanted: Lacking, now_ms: int) -> str
     if sorted(store.families) != sorted(wanted.families):
         return f"store {name!r} is of another kind now"
     following = 0 if store.offset is None else store.offset + 1
+    if wanted.is_source and following > wanted.end:
+        return (
+            f"store {name!r} holds its source topic {wanted.topic} up to offset {store.offset}, and the committed"
+            f" offset is {wanted.end}: the records from there on are processed again, and the store would show later"
+            " ones"
+        )
     if not (wanted.beginning <= following or store.offset is None) or following > wanted.end:
         return (
             f"the offset {store.offset} of store {name!r} is outside of changelog {wanted.topic}, which has"

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from dsl import Consumed, Materialized, Produced, StreamsBuilder
+from processor_api.clock import ManualClock
 from processor_api.errors import ProcessingError
 from processor_api.processor import Processor
 from processor_api.record import Record
@@ -19,10 +20,19 @@ from processor_api.stores.factory import Stores
 from processor_api.stores.suppliers import MEMORY, ROCKSDB, StoreSupplier
 from processor_api.task_id import TopicPartition
 from processor_api.topology.topology import Topology
+from runtime_support.failing_clients import trapped
 from runtime_support.running_app import Cluster, Restores
+from runtime_support.snapshot_place import REFUSED, TAKEN, Place
+from runtime_support.task_kit import TaskKit
 from streams.app.kafka_streams import KafkaStreams
 from streams.app.states import ClientState
 from streams.config import StreamsConfig
+from streams.kafka.ports import ClientUnusable, OffsetAndMetadata
+from streams.restore.restorer import Restorer
+from streams.runtime.snapshots.task_snapshots import TaskSnapshots
+from streams.runtime.start.task_restores import TaskRestores
+from streams.runtime.tasks.assembly import ThreadClients
+from streams.testing.broker import EmbeddedClients
 
 S = Serdes.STRING
 STRINGS: Consumed[str, str] = Consumed(key_serde=S, value_serde=S)
@@ -127,24 +137,124 @@ def test_a_kept_store_reads_nothing_again(kit: Cluster, build: Build, guarantee:
     kit.until(lambda: kit.ask("a", "b") == ["1", "3"])
 
 
-def test_a_store_that_is_ahead_of_the_committed_offset_stays(
-    kit: Cluster, build: Build, caplog: pytest.LogCaptureFixture
+def set_back(kit: Cluster, offset: int) -> None:
+    """Sets the committed offset of the source topic."""
+    offsets, place = kit.broker.groups.group("app").offsets, TopicPartition("ref", 0)
+    offsets[place] = offsets[place]._replace(offset=offset)
+
+
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
+@pytest.mark.parametrize("back_to", [0, 1, 2])
+def test_a_store_that_is_ahead_of_the_committed_offset_is_emptied(
+    kit: Cluster, build: Build, caplog: pytest.LogCaptureFixture, back_to: int, guarantee: str
 ) -> None:
-    """At least once, engines are written before offsets are committed: a crash may come between."""
+    """Records that are processed again met rows of later ones: a table showed what was to come."""
+    config = {"processing_guarantee": guarantee}
     kit.send_pairs("ref", [("a", "1"), ("b", "2"), ("a", "3")])
-    app = kit.start(build(ROCKSDB))
+    app = kit.start(build(ROCKSDB), **config)
     kit.until(lambda: committed(kit) == 3)
     app.close()
-    offsets = kit.broker.groups.group("app").offsets
-    place = TopicPartition("ref", 0)
-    offsets[place] = offsets[place]._replace(offset=1)
+    set_back(kit, back_to)
     restores = Restores()
-    with caplog.at_level(logging.ERROR):
-        kit.start(build(ROCKSDB), restores)
-        assert restores.started == []
+    with caplog.at_level(logging.WARNING):
+        kit.start(build(ROCKSDB), restores, **config)
+        assert restores.started == ([("r", "ref-0", 0, back_to)] if back_to else [])
         kit.until(lambda: committed(kit) == 3)
     assert kit.ask("a", "b") == ["3", "2"]
-    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
+    said = [one for one in caplog.records if "ahead of the committed offset" in one.getMessage()]
+    assert [(one.levelno, vars(one)["store"], vars(one)["offset"]) for one in said] == [(logging.WARNING, "r", 2)]
+
+
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
+def test_what_is_processed_again_sees_the_table_as_it_was(kit: Cluster, build: Build, guarantee: str) -> None:
+    """After a rewind, the first look-ups are answered by rows before the committed offset alone."""
+    config = {"processing_guarantee": guarantee, "max_task_idle_ms": 2000}
+    kit.send_pairs("ref", [("a", "1"), ("a", "2"), ("a", "3")])
+    app = kit.start(build(ROCKSDB), **config)
+    kit.until(lambda: committed(kit) == 3)
+    assert kit.ask("a") == ["3"]
+    app.close()
+    set_back(kit, 1)
+    kit.send("?", key="a", topic="in", timestamp=0)
+    answers = len(kit.values("out"))
+    kit.start(build(ROCKSDB), **config)
+    kit.until(lambda: len(kit.values("out")) > answers)
+    assert kit.values("out")[answers:][0] == "1"
+
+
+def test_a_commit_that_failed_leaves_no_store_ahead(
+    tmp_path: Path, build: Build, caplog: pytest.LogCaptureFixture
+) -> None:
+    """At least once, engines were written before offsets: a failed commit would cost all rows of such a store."""
+    failing: list[str] = []
+
+    def trap(call: str) -> None:
+        if call == "commit" and failing:
+            raise ClientUnusable(failing.pop())
+
+    with Cluster(tmp_path, topics={"ref": 1, "in": 1, "out": 1}, clients=trapped(trap)) as kit:
+        kit.start(build(ROCKSDB))
+        kit.send_pairs("ref", [("a", "1")])
+        kit.until(lambda: committed(kit) == 1)
+        with caplog.at_level(logging.WARNING):
+            failing.append("the connection broke")
+            kit.send_pairs("ref", [("a", "2"), ("b", "1")])
+            kit.until(lambda: committed(kit) == 3)
+        assert not failing
+        assert kit.ask("a", "b") == ["2", "1"]
+        assert [one for one in caplog.records if "rebuilt" in one.getMessage()] == []
+
+
+def test_an_active_task_refuses_a_snapshot_that_is_ahead(
+    tmp_path: Path, build: Build, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A task without state began with rows of records that it was about to process again."""
+    caplog.set_level(logging.INFO)
+    with Cluster(tmp_path / "live", topics={"ref": 1, "in": 1, "out": 1}) as kit:
+        place = Place(kit, tmp_path / "snapshots", caplog, "at_least_once")
+        kit.send_pairs("ref", [("a", "1"), ("a", "2"), ("a", "3")])
+        app = place.worker(built=build(ROCKSDB))
+        kit.until(lambda: committed(kit) == 3)
+        kit.until(lambda: place.manifests() and place.newest().stores["r"].offset == 2)
+        app.close()
+        caplog.clear()
+        set_back(kit, 1)
+        kit.send("?", key="a", topic="in", timestamp=0)
+        app = place.worker(built=build(ROCKSDB), interval_ms=None, max_task_idle_ms=2000)
+        kit.until(lambda: kit.values("out"))
+        assert kit.values("out") == ["1"]
+        assert "and the committed offset is 1: the records from there on are processed again" in place.said(REFUSED)[0]
+        kit.until(lambda: committed(kit) == 3)
+        app.close()
+        caplog.clear()
+        place.worker(built=build(ROCKSDB), interval_ms=None)
+        assert kit.ask("a") == ["3"]
+        assert len(place.said(TAKEN)) == 1
+
+
+@pytest.mark.parametrize("engine", [ROCKSDB, MEMORY])
+def test_a_standby_that_is_ahead_waits_for_the_group(tmp_path: Path, build: Build, engine: str) -> None:
+    """It followed its topic from the committed offset again, whose offset hid the later rows that it kept."""
+    place, clock = TopicPartition("ref", 0), ManualClock(0)
+    with TaskKit(build(engine), tmp_path) as kit:
+        for value in (b"1", b"2", b"3"):
+            kit.pipe("ref", b"a", value)
+        kit.commit()
+        clients = EmbeddedClients(kit.broker)
+        consumer = clients.consumer({})
+        thread = ThreadClients(consumer, consumer, clients.producer({}), clients.admin({}))
+        restores = TaskRestores(Restorer(consumer, clock), thread, TaskSnapshots(None, "app", clock), clock)
+        progress = kit.task.stores.progress
+        kit.broker.create_topic("in")
+        for offset, end in ((1, 3), (2, 3), (3, 3), (9, 3)):
+            jobs = restores.plan_standby(kit.task, {place: OffsetAndMetadata(offset)})
+            assert [(job.start, job.end) for job in jobs] == [(3, end)]
+        assert progress.has_rows("r")
+        # What it has is right again when the group has come so far; before that it cannot become active with it.
+        assert restores.plan(kit.task, {place: OffsetAndMetadata(3)}) == []
+        assert progress.has_rows("r")
+        assert [(one.start, one.end) for one in restores.plan(kit.task, {place: OffsetAndMetadata(1)})] == [(0, 1)]
+        assert not progress.has_rows("r")
 
 
 def test_a_topic_that_serves_another_store_now_fills_it_from_the_beginning(kit: Cluster) -> None:

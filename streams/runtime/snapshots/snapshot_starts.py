@@ -91,6 +91,7 @@ class SnapshotStarts:
     def __init__(self, place: SnapshotPlace | None, clients: ThreadClients, clock: Clock) -> None:
         self._place = place
         self._consumer = clients.restore_consumer
+        self._committed = clients.consumer.committed
         self._admin = clients.admin
         self._clock = clock
         self._looked_at: set[TaskId] = set()
@@ -164,7 +165,7 @@ class SnapshotStarts:
         task, found = waiting.task, list[tuple[SnapshotPart, dict[str, Lacking]]]()
         for part in parts_of(task):
             if _is_empty(task, part):
-                lacking = self._lacking(task, part, waiting.ends)
+                lacking = self._lacking(task, part, waiting)
                 if any(one.beginning < one.end for one in lacking.values()):
                     found.append((part, lacking))
         for part, lacking in found:
@@ -252,13 +253,18 @@ class SnapshotStarts:
 
     # ------------------------------------------------------------------ what a task lacks
 
-    def _lacking(self, task: Task, part: SnapshotPart, find_ends: Ends) -> dict[str, Lacking]:
+    def _lacking(self, task: Task, part: SnapshotPart, waiting: _Waiting) -> dict[str, Lacking]:
         """Returns what a part of the task has to restore, by store."""
-        stores = part.stores
+        stores, sources = part.stores, task.plan.source_changelogs
         partitions = {at: store for at, store in task.stores.changelog_partitions().items() if store in stores}
         topics = {at.topic for at in partitions}
         ids = self._admin.topic_ids(topics) if topics else {}
-        beginnings, ends = self._consumer.beginning_offsets(partitions), find_ends(partitions)
+        beginnings, ends = self._consumer.beginning_offsets(partitions), dict(waiting.ends(partitions))
+        # A standby that is ahead of the committed offset waits for the group: it processes nothing.
+        limited = [] if waiting.is_standby else [at for at, store in partitions.items() if store in sources]
+        committed = self._committed(limited) if limited else {}
+        for at in limited:
+            ends[at] = min(ends[at], committed[at].offset) if at in committed else 0
         kept = self._keeps_deletions(topics)
         return {
             store: Lacking(
@@ -268,6 +274,7 @@ class SnapshotStarts:
                 end=ends[at],
                 families=families_of(task.plan.topology.stores[store]),
                 keeps_deletions_ms=kept.get(at.topic),
+                is_source=at in limited,
             )
             for at, store in partitions.items()
         }

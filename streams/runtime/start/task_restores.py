@@ -243,15 +243,18 @@ class TaskRestores:
         now = self._clock.time_ms()
         for partition, store in changelogs.items():
             end, stored = ends[partition], task.stores.progress.stored_offset(store)
-            if store in task.plan.source_changelogs:  # only what was processed (semantics 95)
-                end, stored = _up_to(starts.get(partition), end, stored)
+            is_source = store in task.plan.source_changelogs
+            if is_source:  # only what was processed (semantics 95)
+                end = _up_to(starts.get(partition), end)
             elif stored is not None and not beginnings[partition] <= stored + 1 <= end:
                 written = self._written_back(task, store, starts)
                 if written is not None:
                     self._changelog_ends[task.id][store] = written
                     continue
             has_rows = stored is None and task.stores.progress.has_rows(store)
-            start, clear = plan_restore(stored, beginnings[partition], end, store, task.id, has_rows=has_rows)
+            start, clear = plan_restore(
+                stored, beginnings[partition], end, store, task.id, has_rows=has_rows, is_committed=is_source
+            )
             if clear:
                 read[partition] = beginnings[partition]
                 task.stores.progress.wipe(store)
@@ -290,10 +293,12 @@ class TaskRestores:
         jobs: list[RestoreJob] = []
         for partition, store in changelogs.items():
             end, stored, limit = ends[partition], progress.stored_offset(store), NO_END
-            if store in task.plan.source_changelogs:
-                limit, stored = _up_to(starts.get(partition), end, stored)
             has_rows = stored is None and progress.has_rows(store)
             start, clear = plan_restore(stored, beginnings[partition], end, store, task.id, has_rows=has_rows)
+            if store in task.plan.source_changelogs:
+                # A store ahead of the committed offset waits there: it is right again when the group has come so far.
+                # Its offset must not go back, because the rows of later records would stay.
+                limit = max(_up_to(starts.get(partition), end), start)
             if clear:
                 progress.wipe(store)
                 progress.note_complete([store], self._clock.time_ms(), is_filled=False)
@@ -331,7 +336,7 @@ class TaskRestores:
             )
             self._changelog_ends[task.id][job.store] = end
             if job.from_source:
-                end, _ = _up_to(starts[task.id].get(partition), end, None)
+                end = _up_to(starts[task.id].get(partition), end)
             task.stores.progress.wipe(job.store)
             self._restorer.start_over(job, _job(task, job.store, partition, beginning, end))
 
@@ -388,11 +393,6 @@ def store_times(plan: TaskPlan, starts: Starts) -> dict[str, StoreTime]:
     return found
 
 
-def _up_to(committed: OffsetAndMetadata | None, end: int, stored: int | None) -> tuple[int, int | None]:
-    """Returns the end of a restore from a source topic, and the offset that the store holds.
-
-    A crash before the commit of the offsets leaves the store ahead of them: its rows stay, and the records are
-    processed again.
-    """
-    limit = 0 if committed is None else min(end, committed.offset)
-    return limit, limit - 1 if stored is not None and limit <= stored < end else stored
+def _up_to(committed: OffsetAndMetadata | None, end: int) -> int:
+    """Returns the end of a restore from a source topic: what lies behind the committed offset is processed again."""
+    return 0 if committed is None else min(end, committed.offset)

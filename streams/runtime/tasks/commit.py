@@ -3,9 +3,12 @@
 (a) drain the caches, (b) send what they logged, (c) flush the producer and raise the first send error; at least once
 (c) comes before (b) too, so that no change is known without its result, and a member that may have lost its tasks
 meanwhile asks the group before (b). Then at least once: (d) apply to the engines,
-(e) commit offsets; exactly once: (d) add offsets and commit the transaction, (e) apply to the engines. A failure at any
-step leaves everything after it undone, but where the disk is full: what is on the changelogs is committed all the same,
-and the engines get it when there is room (docs/decisions/commits-and-transactions.md, "A full disk is waited for").
+(e) commit offsets; exactly once: (d) add offsets and commit the transaction, (e) apply to the engines. At least once,
+the engines of a task that keeps tables of source topics come after the offsets too
+(docs/decisions/changelogs-and-restore.md, "A store of a source topic is never ahead of the committed offset"). A
+failure at any step leaves everything after it undone, but where the disk is full: what is on the changelogs is
+committed all the same, and the engines get it when there is room (docs/decisions/commits-and-transactions.md, "A full
+disk is waited for").
 
 The offsets to commit are those that the open tasks know (docs/decisions/commits-and-transactions.md, "Every transaction
 asks the group with offsets of open tasks"): they are kept nowhere else.
@@ -24,6 +27,7 @@ from streams.kafka.membership.port import Membership
 from streams.kafka.ports import ClientUnusable, CommitAgain, OffsetAndMetadata, PartlyCommitted, TransactionAborted
 from streams.kafka.producing.record_collector import RecordCollector
 from streams.log import RepeatedLines, retry_level, working_on
+from streams.runtime.plan.task_plan import TaskPlan
 from streams.runtime.processing.pace import Pace
 from streams.runtime.tasks.task import Task, TaskState
 
@@ -219,12 +223,19 @@ class Committer:
             failed, full = self._apply(needing)
             committed = needing
         else:
-            failed, full = self._apply(needing)
+            later = [task for task in needing if _must_not_be_ahead(task.plan)]
+            failed, full = self._apply([task for task in needing if task not in later])
             # What a full disk lacks comes back from changelogs; where a store has none, the offsets wait for the disk.
             committed = [task for task in needing if task not in failed or task.stores.progress.all_logged]
             for task in committed:
                 task.inputs.sent_offsets = offsets[task.id]
-            absent = self.offsets.commit(_together(offsets[task.id] for task in committed), tasks)
+            try:
+                absent = self.offsets.commit(_together(offsets[task.id] for task in committed), tasks)
+            except CommitAgain:
+                self._apply(later)  # what waits in memory would grow for as long as the group does not answer
+                raise
+            more, error = self._apply(later)
+            failed, full = failed + more, full or error
         self.progressed = any(task.has_progress for task in committed)
         self._behind = [(task, offsets[task.id], absent) for task in failed if task in committed]
         for task in committed:
@@ -313,6 +324,12 @@ class Committer:
         self._in_transaction = False
         self._began = None
         self._behind.clear()
+
+
+def _must_not_be_ahead(plan: TaskPlan) -> bool:
+    """Whether a task has a store whose changelog is a source topic, and loses nothing if its engines are written after
+    the offsets are committed: what they lack then comes back from the topics."""
+    return bool(plan.source_changelogs) and all(store in plan.changelogs for store in plan.stores)
 
 
 def _together(offsets: Iterable[Offsets]) -> dict[TopicPartition, OffsetAndMetadata]:
