@@ -19,11 +19,12 @@ from streams.snapshots.store_files import LAYOUT, SnapshotError, TableFile
 
 VERSION = 1
 SUFFIX = ".json"
-_NAME = re.compile(r"(\d{15})-[0-9a-f]{16}\.json")
+_NAME = re.compile(r"([0-9]{15,40})-[0-9a-f]{16}\.json")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 KEPT_SHARE = 0.9
-"""The part of ``delete.retention.ms`` that a snapshot may be old: the restore takes time, and clocks differ."""
+"""The part of ``delete.retention.ms`` that a snapshot may be old: the restore takes time, and clocks differ by as much
+as the rest."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,9 +88,12 @@ class TaskSnapshot:
         fields = asdict(self)
         return json.dumps({**fields, "sum": sum_of(fields)}, indent=1, sort_keys=True).encode()
 
-    def name(self) -> str:
-        """Returns the name of the manifest: two different ones have different names."""
-        return f"{self.made_ms:015d}-{blake2b(self.to_json(), digest_size=8).hexdigest()}{SUFFIX}"
+    def name(self, number: int) -> str:
+        """Returns the name of the manifest: two different ones have different names.
+
+        :param number: one more than the highest of the snapshots that are there.
+        """
+        return f"{number:015d}-{blake2b(self.to_json(), digest_size=8).hexdigest()}{SUFFIX}"
 
     @staticmethod
     def parse(text: bytes) -> TaskSnapshot:
@@ -100,27 +104,48 @@ class TaskSnapshot:
         try:
             fields: dict[str, Any] = json.loads(text)
             written = fields.pop("sum", None)
-            if (fields["version"], fields["layout"]) != (VERSION, LAYOUT):
+            form = fields.get("version"), fields.get("layout")
+            if form != (VERSION, LAYOUT) and None not in form:
                 raise SnapshotError(
-                    f"it is of version {fields['version']} with layout {fields['layout']}, and this release reads"
-                    f" version {VERSION} with layout {LAYOUT}"
+                    f"it is of version {form[0]} with layout {form[1]}, and this release reads version {VERSION} with"
+                    f" layout {LAYOUT}"
                 )
             if written != sum_of(fields):
                 raise SnapshotError("its manifest is damaged: its sum is another one")
             stores = {name: StoreState(**store) for name, store in fields.pop("stores").items()}
             files = [TableFile(**file) for file in fields.pop("files")]
             found = TaskSnapshot(stores=stores, files=files, **fields)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise SnapshotError(f"its manifest is damaged: {type(error).__name__}: {error}") from error
+        if not found._has_numbers():
+            raise SnapshotError("its manifest is damaged: a number is not one")
         for file in files:
             if not _FILE.fullmatch(file.name) or not _DIGEST.fullmatch(file.digest):
                 raise SnapshotError("its manifest is damaged: it names files that are none of a snapshot")
         return found
 
-    def obstacle(self, application_id: str, task: str, lacking: Mapping[str, Lacking], now_ms: int) -> str | None:
+    def _has_numbers(self) -> bool:
+        """Whether all numbers are numbers, and those of files none below 0."""
+        offsets = [store.offset for store in self.stores.values() if store.offset is not None]
+        sizes = [file.size for file in self.files]
+        numbers = [self.made_ms, *offsets, *(store.complete_ms for store in self.stores.values()), *sizes]
+        return all(type(one) is int for one in numbers) and all(size >= 0 for size in sizes)
+
+    def complete_ms(self, store: str, not_after_ms: int) -> int:
+        """Returns the time as of which a store was complete at the latest, whatever the clock of its worker said.
+
+        :param not_after_ms: a time before which the snapshot was written.
+        """
+        return min(self.stores[store].complete_ms, not_after_ms)
+
+    def obstacle(
+        self, application_id: str, task: str, lacking: Mapping[str, Lacking], now_ms: int, not_after_ms: int
+    ) -> str | None:
         """Returns why a task cannot begin with the snapshot; ``None`` if it can.
 
         :param lacking: what the task has to restore, by store.
+        :param now_ms: the time of the task's worker.
+        :param not_after_ms: a time before which the snapshot was written.
         """
         if (self.application_id, self.task) != (application_id, task):
             return f"it is of task {self.task} of application {self.application_id!r}"
@@ -128,12 +153,12 @@ class TaskSnapshot:
         if not common:
             return f"it has none of the stores of the task; its own are {', '.join(sorted(self.stores)) or 'none'}"
         for name, store, wanted in common:
-            if why := _obstacle(name, store, wanted, now_ms):
+            if why := _obstacle(name, store, wanted, now_ms - self.complete_ms(name, not_after_ms)):
                 return why
         return None
 
 
-def _obstacle(name: str, store: StoreState, wanted: Lacking, now_ms: int) -> str | None:
+def _obstacle(name: str, store: StoreState, wanted: Lacking, age_ms: int) -> str | None:
     if store.topic != wanted.topic:
         return f"its store {name!r} has the changelog {store.topic}, and now it is {wanted.topic}"
     if wanted.topic_id is None:
@@ -157,8 +182,15 @@ def _obstacle(name: str, store: StoreState, wanted: Lacking, now_ms: int) -> str
             f"the offset {store.offset} of store {name!r} is outside of changelog {wanted.topic}, which has"
             f" {wanted.beginning} to {wanted.end - 1}"
         )
-    kept_ms, age_ms = wanted.keeps_deletions_ms, now_ms - store.complete_ms
-    if following < wanted.end and kept_ms is not None and age_ms > KEPT_SHARE * kept_ms:
+    kept_ms = wanted.keeps_deletions_ms
+    if following >= wanted.end or kept_ms is None:
+        return None
+    if age_ms < -(1 - KEPT_SHARE) * kept_ms:
+        return (
+            f"its age is not known: store {name!r} was complete {-age_ms} ms after the time of this machine, so one of"
+            " both clocks is off, and keys that were deleted since might come back"
+        )
+    if age_ms > KEPT_SHARE * kept_ms:
         return (
             f"it is too old: changelog {wanted.topic} keeps deletions for {kept_ms} ms (delete.retention.ms), and keys"
             f" that were deleted since might come back; store {name!r} was complete {age_ms} ms ago"
@@ -191,6 +223,10 @@ def files_of(folder: str) -> str:
     return f"{folder}/files"
 
 
-def is_manifest(name: str) -> bool:
-    """Whether an object in the folder of a task is a manifest."""
-    return _NAME.fullmatch(name) is not None
+def number_of(name: str) -> int | None:
+    """Returns the number in the name of a manifest; ``None`` for an object that is not a manifest.
+
+    Releases up to 0.1.0 have the time there, by the clock of the worker.
+    """
+    found = _NAME.fullmatch(name)
+    return None if found is None else int(found[1])

@@ -14,7 +14,8 @@ from processor_api.errors import StateError
 from processor_api.stores.suppliers import ROCKSDB
 from processor_api.texts import error_text, kind_and_text
 from state.engine.repair_hints import without_hint
-from streams.snapshots.manifest import Lacking, TaskSnapshot, files_of, folder_of, is_manifest
+from streams.snapshots.listing import ListedSnapshot, list_snapshots
+from streams.snapshots.manifest import Lacking, TaskSnapshot, files_of, folder_of
 from streams.snapshots.objects import ObjectStore, sync_file, write_file
 from streams.snapshots.store_files import SnapshotError, TableFile
 from streams.threads import SYSTEM_THREADS, Threads
@@ -32,6 +33,8 @@ class Copied:
     snapshot: TaskSnapshot
     name: str
     """The name of its manifest."""
+    not_after_ms: int
+    """A time before which it was written."""
 
 
 @dataclass
@@ -115,7 +118,8 @@ class SnapshotReading:
             it raises StateError is refused.
         :returns: ``None`` if there is no snapshot that can be used, or the copy was given up.
         """
-        for name, found in self._usable(lacking, now_ms):
+        for listed, found in self._usable(lacking, now_ms):
+            name = listed.name
             shutil.rmtree(target, ignore_errors=True)
             if self.is_stopped():
                 return None
@@ -136,7 +140,7 @@ class SnapshotReading:
                     return None
                 self.refuse(name, without_hint(error.message) if isinstance(error, StateError) else error_text(error))
                 continue
-            return None if self.is_stopped() else Copied(found, name)
+            return None if self.is_stopped() else Copied(found, name, listed.not_after_ms)
         shutil.rmtree(target, ignore_errors=True)
         return None
 
@@ -168,26 +172,24 @@ class SnapshotReading:
         if failures:
             raise failures[0]
 
-    def _usable(self, lacking: Mapping[str, Lacking], now_ms: int) -> list[tuple[str, TaskSnapshot]]:
+    def _usable(self, lacking: Mapping[str, Lacking], now_ms: int) -> list[tuple[ListedSnapshot, TaskSnapshot]]:
         """Returns the snapshots that can be used, the best one first."""
-        usable: list[tuple[str, TaskSnapshot]] = []
         try:
-            names = sorted(filter(is_manifest, self._objects.list(self._folder)), reverse=True)
+            listed = list_snapshots(self._objects, self._folder)
         except OSError as error:
             self.refuse(self._folder, f"the directory cannot be read: {error_text(error)}")
             return []
-        for name in names:
-            try:
-                found = TaskSnapshot.parse(b"".join(self._objects.read(f"{self._folder}/{name}")))
-                if why := found.obstacle(self._application_id, self._task, lacking, now_ms):
-                    raise SnapshotError(why)
-            except FileNotFoundError:  # deleted meanwhile, since there are newer ones
-                continue
-            except (SnapshotError, OSError) as error:
-                self.refuse(name, error_text(error))
-                continue
-            usable.append((name, found))
-        return sorted(usable, key=lambda one: (one[1].offsets, one[1].made_ms), reverse=True)
+        usable: list[tuple[ListedSnapshot, TaskSnapshot]] = []
+        for one in listed:
+            found = one.snapshot
+            if found is None:
+                assert one.error is not None
+                self.refuse(one.name, error_text(one.error))
+            elif why := found.obstacle(self._application_id, self._task, lacking, now_ms, one.not_after_ms):
+                self.refuse(one.name, why)
+            else:
+                usable.append((one, found))
+        return sorted(usable, key=lambda pair: (pair[1].offsets, pair[0].number), reverse=True)
 
     def _checked(self, file: TableFile, failures: Sequence[Exception]) -> Iterator[bytes]:
         """Yields the content of a file, and fails at the end if it is not the one that was written; ends early if the

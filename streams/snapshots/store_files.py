@@ -127,6 +127,11 @@ class StoreSnapshot:
             return f"its offset {self.offset} is outside of the changelog, which has {ends[0]} to {ends[1] - 1}"
         if unknown := sorted(self.files.keys() - set(families)):
             return f"the store is of another kind now: it has no {unknown[0]!r}"
+        if self.made_ms > now_ms + CLOCKS_MS:
+            return (
+                f"its age is not known: it was made {self.made_ms - now_ms} ms after the time of this machine, so one"
+                " of both clocks is off"
+            )
         if now_ms > self.made_ms + self.delete_retention_ms - CLOCKS_MS:
             return (
                 f"it is too old: the changelog keeps deletions for {self.delete_retention_ms} ms (delete.retention.ms),"

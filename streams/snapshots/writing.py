@@ -8,21 +8,27 @@ by their content, so neither changes what the other has written.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
 
 from processor_api.stores.suppliers import ROCKSDB
-from streams.snapshots.manifest import TaskSnapshot, files_of, folder_of, is_manifest
+from processor_api.texts import error_text
+from streams.snapshots.listing import ListedSnapshot, list_snapshots
+from streams.snapshots.manifest import TaskSnapshot, files_of, folder_of, number_of
 from streams.snapshots.objects import CHUNK_BYTES, ObjectInfo, ObjectStore
 from streams.snapshots.store_files import SnapshotError, TableFile
 
 TABLE_SUFFIX = ".sst"
 KEPT = 2
-"""The snapshots of a task that are kept: one may be read while the next one is written."""
-FOREIGN_KEPT_MS = 86_400_000
-"""Snapshots of former topics of the same names, or of another cluster, are deleted when they are so old."""
+"""The last snapshots of a task that are kept: one may be read while the next one is written. The one with the highest
+offsets is kept too, because a former owner of the task may have written the last ones."""
+FOREIGN_KEPT_S = 86_400.0
+"""Snapshots that cannot be read, and those of former topics of the same names or of another cluster, are deleted when
+they are this much older than the one that was just written, by the clock of the store."""
+FAILURES = 3
+"""After this many deletions that failed the others are left to the next time."""
 ORPHANED_S = 86_400.0
 """Files without a manifest are deleted when they are so much older than the newest file: a writer may be at work."""
 
@@ -42,7 +48,9 @@ class Written:
     new_size: int
     """The bytes of the files that were not there yet."""
     left: OSError | None = None
-    """The error for which older snapshots are still there, such as a right that is missing."""
+    """The error for which older snapshots or their files are still there, such as a right that is missing."""
+    unreadable: Mapping[str, str] = field(default_factory=dict)
+    """The names of the manifests that are there and cannot be read, with the reasons."""
 
 
 class SnapshotWriting:
@@ -88,14 +96,17 @@ class SnapshotWriting:
         self._known = known
         made = replace(described, files=files)
         new_size = self._send(made.files, paths)
-        name = made.name()
+        # The clocks of workers differ, so the order is that of the numbers: each writer continues from the highest one.
+        highest = max((number_of(one) or 0 for one in self._objects.list(self._folder)), default=0)
+        name = made.name(highest + 1)
         self._objects.write(f"{self._folder}/{name}", [made.to_json()])
         self._send(made.files, paths)  # what another writer's deletions have taken meanwhile
         try:
-            self._delete_old(made)
+            listed = list_snapshots(self._objects, self._folder)
         except OSError as error:
             return Written(name, made.size, new_size, error)
-        return Written(name, made.size, new_size)
+        unreadable = {one.name: error_text(one.error) for one in listed if one.error is not None}
+        return Written(name, made.size, new_size, self._delete_old(made, name, listed), unreadable)
 
     def _send(self, files: Iterable[TableFile], paths: dict[str, Path]) -> int:
         """Writes the files that are not there; returns their size."""
@@ -131,42 +142,70 @@ class SnapshotWriting:
         if digest.hexdigest() != file.digest:
             raise SnapshotError(f"{path} has changed while it was read")
 
-    def _delete_old(self, made: TaskSnapshot) -> None:
+    def _delete_old(self, made: TaskSnapshot, name: str, listed: list[ListedSnapshot]) -> OSError | None:
         """Deletes older snapshots, then the files that no manifest names.
 
         A file that the worker of another manifest is about to name may be deleted; it looks for its files once more
         when its manifest is there. One that is wrong in spite of that is refused when it is read.
-        """
-        names = sorted(filter(is_manifest, self._objects.list(self._folder)), reverse=True)
-        kept, old = 0, []
-        named: set[str] = set()
-        for name in names:
-            try:
-                found = TaskSnapshot.parse(b"".join(self._objects.read(f"{self._folder}/{name}")))
-            except FileNotFoundError:
-                continue
-            except SnapshotError:  # of a newer release: its files are not known, so nothing is deleted
-                return
-            if _is_of_same_topics(found, made):
-                kept += 1
-                is_old = kept > KEPT
-            else:
-                is_old = made.made_ms - found.made_ms > FOREIGN_KEPT_MS
-            if is_old:
-                old.append((name, found))
-            else:
-                named.update(file.digest for file in found.files)
-        for name, _ in old:
-            self._objects.delete(f"{self._folder}/{name}")
-        self._delete_files({file.digest for _, found in old for file in found.files}, named)
 
-    def _delete_files(self, former: set[str], named: set[str]) -> None:
+        :param name: the name of the manifest that was just written.
+        :param listed: all that are there.
+        :returns: the error for which something is still there.
+        """
+        same = [one for one in listed if one.snapshot is not None and _is_of_same_topics(one.snapshot, made)]
+        same.sort(key=lambda one: (one.name == name, one.number), reverse=True)
+        kept = {one.name for one in same[:KEPT]}
+        kept |= {one.name for one in sorted(same, key=_offsets, reverse=True)[:1]}
+        written_s = next((one.written_s for one in listed if one.name == name), 0.0)
+        old: list[ListedSnapshot] = []
+        named = {file.digest for file in made.files}
+        for one in listed:
+            is_foreign = one not in same
+            if one.name not in kept and not (is_foreign and written_s - one.written_s <= FOREIGN_KEPT_S):
+                old.append(one)
+            else:
+                named |= _digests(one)
+        failures = self._delete(f"{self._folder}/{one.name}" for one in old)
+        unknown = next((one.error for one in listed if isinstance(one.error, OSError) and one not in old), None)
+        if failures or unknown is not None:  # it is not known which files a manifest names that is still there
+            return failures[0] if failures else unknown
+        try:
+            return self._delete_files({digest for one in old for digest in _digests(one)}, named)
+        except OSError as error:
+            return error
+
+    def _delete_files(self, former: set[str], named: set[str]) -> OSError | None:
         files = self._objects.list(self._files)
         newest_s = max((file.written_s for file in files.values()), default=0.0)
-        for digest, file in files.items():
-            if digest not in named and (digest in former or file.written_s < newest_s - ORPHANED_S):
-                self._objects.delete(f"{self._files}/{digest}")
+        failures = self._delete(
+            f"{self._files}/{digest}"
+            for digest, file in files.items()
+            if digest not in named and (digest in former or file.written_s < newest_s - ORPHANED_S)
+        )
+        if failures:
+            return failures[0]
         self._objects.remove_parts(self._files, newest_s - ORPHANED_S)
+        return None
+
+    def _delete(self, names: Iterable[str]) -> list[OSError]:
+        """Deletes objects; returns the errors. One that cannot be deleted does not keep others from it."""
+        failures: list[OSError] = []
+        for name in names:
+            try:
+                self._objects.delete(name)
+            except OSError as error:
+                failures.append(error)
+                if len(failures) >= FAILURES:
+                    break
+        return failures
+
+
+def _digests(one: ListedSnapshot) -> set[str] | frozenset[str]:
+    return one.digests if one.snapshot is None else {file.digest for file in one.snapshot.files}
+
+
+def _offsets(one: ListedSnapshot) -> tuple[int, int]:
+    return (-1 if one.snapshot is None else one.snapshot.offsets), one.number
 
 
 def _identity(path: Path) -> tuple[str, int, int, int]:

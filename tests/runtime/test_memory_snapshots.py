@@ -150,7 +150,7 @@ def test_rows_of_another_form_are_refused(place: Place) -> None:
             (place.folder / "files" / digest).write_bytes(content)
             files.append(TableFile(file.name, len(content), digest))
         newer = replace(found, files=files)
-        (place.folder / newer.name()).write_bytes(newer.to_json())
+        (place.folder / newer.name(newer.made_ms)).write_bytes(newer.to_json())
     logged = len(place.cluster.broker.records("app-counts-changelog"))
     assert place.begin(topology(), "a") == (["a=3"], logged)
     assert "has no rows that this release reads" in place.said(REFUSED)[0]

@@ -27,6 +27,9 @@ HOUR_MS = 3_600_000
 REBUILT = "store is rebuilt from its changelog: it is older than the deletions that the changelog still has"
 
 
+FROM_THE_FUTURE = "store is rebuilt from its changelog: its time is ahead of the clock, so its age is not known"
+
+
 class WallClock(SystemClock):
     """The machine's clock, with a wall clock that a test moves."""
 
@@ -106,6 +109,21 @@ def forget_deletions(kit: Cluster, clock: WallClock, hours: float) -> None:
         clock.ahead_ms += int(ahead * HOUR_MS)
         kit.broker.roll(CHANGELOG)
         kit.broker.clean(CHANGELOG)
+
+
+def test_state_by_a_clock_that_was_ahead_is_no_younger_for_it(
+    kit: Cluster, clock: WallClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It looked young until the time had come, and keys came back that others had deleted."""
+    clock.ahead_ms = 100 * HOUR_MS
+    worker(kit, "first", ("a", "1"), ("b", "1"))
+    clock.ahead_ms = 0
+    worker(kit, "second", ("a", "none"))
+    forget_deletions(kit, clock, 26)
+    found, restores = worker(kit, "first", ("c", "1"))
+    assert found == "b c"
+    assert restores.started[0][2] == kit.broker.topics[CHANGELOG].partitions[0].start_offset
+    assert [one.getMessage() for one in caplog.records if one.getMessage() == FROM_THE_FUTURE] == [FROM_THE_FUTURE]
 
 
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])

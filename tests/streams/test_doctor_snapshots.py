@@ -66,7 +66,7 @@ def snapshot(task: str = "0_0", age_ms: int = 0, topic_id: str = "one") -> TaskS
 
 def put(root: Path, one: TaskSnapshot, engine: str = "rocksdb", text: bytes | None = None) -> None:
     DirectoryObjects(root).write(
-        f"{folder_of('app', one.task, engine)}/{one.name()}", [one.to_json() if text is None else text]
+        f"{folder_of('app', one.task, engine)}/{one.name(one.made_ms)}", [one.to_json() if text is None else text]
     )
 
 

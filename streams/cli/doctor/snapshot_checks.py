@@ -15,9 +15,9 @@ from streams.cli.output.findings import Finding, fail, fails, ok, warn
 from streams.cli.top.view import duration
 from streams.config import StreamsConfig
 from streams.snapshots.cloud import open_objects
-from streams.snapshots.manifest import TaskSnapshot, folder_of, is_manifest, tasks_of
+from streams.snapshots.listing import list_snapshots
+from streams.snapshots.manifest import TaskSnapshot, folder_of, tasks_of
 from streams.snapshots.objects import ObjectStore
-from streams.snapshots.store_files import SnapshotError
 
 WHAT = "snapshots"
 PROBE = ".doctor-"
@@ -130,7 +130,7 @@ def _contents(place: CheckedPlace, application: str, clock: Clock) -> Iterable[F
                 yield from findings
                 if found:
                     name = task if engine == ROCKSDB else f"{task} (in memory)"
-                    newest[name] = max(found, key=lambda one: one.made_ms)
+                    newest[name] = found[0]
                     yield from _foreign(place, name, found)
     except OSError as error:
         yield fail(WHAT, f"what {place.objects.describe()} has cannot be read: {error_text(error)}")
@@ -160,15 +160,13 @@ def _contents(place: CheckedPlace, application: str, clock: Clock) -> Iterable[F
 
 
 def _snapshots(objects: ObjectStore, folder: str) -> tuple[list[TaskSnapshot], list[Finding]]:
-    """Returns the snapshots in a folder, and findings of those that cannot be read."""
+    """Returns the snapshots in a folder, the last one first, and findings of those that cannot be read."""
     found, findings = list[TaskSnapshot](), list[Finding]()
-    for name in sorted(filter(is_manifest, objects.list(folder)), reverse=True):
-        try:
-            found.append(TaskSnapshot.parse(b"".join(objects.read(f"{folder}/{name}"))))
-        except FileNotFoundError:  # a worker has deleted it meanwhile
-            continue
-        except SnapshotError as error:
-            findings.append(warn(WHAT, f"{folder}/{name} cannot be used: {error}"))
+    for one in list_snapshots(objects, folder):
+        if one.snapshot is not None:
+            found.append(one.snapshot)
+        elif one.error is not None:
+            findings.append(warn(WHAT, f"{folder}/{one.name} cannot be used: {error_text(one.error)}"))
     return found, findings
 
 

@@ -69,9 +69,9 @@ class CommittedSnapshots:
         self._due: dict[TaskId, float] = {}
         self._next_due = 0.0
         self._writings: dict[TaskId, dict[str, SnapshotWriting]] = {}
-        self._without: set[TaskId] = set()
-        """Tasks of which it was logged which stores have no snapshots."""
-        self._without_ids: set[tuple[TaskId, str]] = set()
+        self._logged: set[tuple[TaskId, str]] = set()
+        """The lines that are logged once: of each task which stores have no snapshots; of an engine, by its name, that
+        topics have no ids; of a manifest that it cannot be read."""
         self._thread: Thread | None = None
         self._begun_at = self._next_line = 0.0
         self._stopping = False
@@ -156,11 +156,16 @@ class CommittedSnapshots:
             )
         return writings[engine]
 
+    def _is_new(self, task: TaskId, what: str = "") -> bool:
+        """Whether a line is to be logged, which it is once."""
+        is_new = (task, what) not in self._logged
+        self._logged.add((task, what))
+        return is_new
+
     def _log_stores_without(self, task: Task) -> None:
         """Logs once which stores of a task are in no snapshot."""
-        if task.id in self._without:
+        if not self._is_new(task.id):
             return
-        self._without.add(task.id)
         reasons: dict[str, list[str]] = {}
         for store, why in stores_without(task).items():
             reasons.setdefault(why, []).append(store)
@@ -173,8 +178,7 @@ class CommittedSnapshots:
         progress = task.stores.progress
         ids = {store: task.topic_ids.get(task.plan.changelogs[store]) for store in part.stores}
         if None in ids.values():
-            if (task.id, part.engine_name) not in self._without_ids:
-                self._without_ids.add((task.id, part.engine_name))
+            if self._is_new(task.id, part.engine_name):
                 why = "the cluster gives a changelog no id, so that it could be of another topic of the same name"
                 _without(task.id, part.stores, why)
             return {}
@@ -224,6 +228,9 @@ class CommittedSnapshots:
             written = one.writing.write(one.described, one.directory)
             if written.left is not None:
                 _not_deleted(task.id, place, written.name, written.left)
+            for name, why in written.unreadable.items():
+                if self._is_new(task.id, name):
+                    _unreadable(task.id, place, name, why)
             return written
         except Exception as error:
             if isinstance(error, GivenUp | StateError) or not directory.is_dir():
@@ -253,6 +260,15 @@ def _not_deleted(task: TaskId, place: SnapshotPlace, name: str, error: OSError) 
     log.warning(
         "a snapshot is written, and older ones are not deleted, which take more room each time: %s",
         error_text(error),
+        extra={"task": str(task), "snapshot": name, "where": place.objects.describe()},
+    )
+
+
+def _unreadable(task: TaskId, place: SnapshotPlace, name: str, why: str) -> None:
+    log.warning(
+        "the manifest of an older snapshot cannot be read; it and the files that it names are deleted when it is a day"
+        " older than the last snapshot: %s",
+        why,
         extra={"task": str(task), "snapshot": name, "where": place.objects.describe()},
     )
 

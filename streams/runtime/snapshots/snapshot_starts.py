@@ -232,6 +232,11 @@ class SnapshotStarts:
             why = without_hint(failure.message) if isinstance(failure, StateError) else kind_and_text(failure)
             copying.reading.refuse(copied.name, why)
             return
+        progress = copying.task.stores.progress
+        for store in copied.snapshot.stores.keys() & set(copying.part.stores):
+            # The time that the files have is by the clock of a worker that may have been ahead.
+            if (complete_ms := progress.complete_at(store)) is not None and complete_ms > copied.not_after_ms:
+                progress.note_complete([store], copied.not_after_ms, is_filled=False)
         log.info(
             "snapshot of the task taken",
             extra={

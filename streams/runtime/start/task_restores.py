@@ -115,13 +115,15 @@ class ForgottenDeletions:
             complete_at, stored = task.stores.progress.complete_at(store), task.stores.progress.stored_offset(store)
             if complete_at is None or stored is None or stored + 1 >= ends[partition]:
                 continue
-            if now - complete_at >= ASKED_FROM_MS:
+            if abs(now - complete_at) >= ASKED_FROM_MS:
                 ages[partition] = now - complete_at
         kept = self._kept_ms({partition.topic for partition in ages})
-        found = {one: age for one, age in ages.items() if one.topic in kept and age > MARGIN * kept[one.topic]}
+        found = {one: age for one, age in ages.items() if one.topic in kept and not _is_young(age, kept[one.topic])}
         for partition, age in found.items():
             log.warning(
-                "store is rebuilt from its changelog: it is older than the deletions that the changelog still has",
+                "store is rebuilt from its changelog: it is older than the deletions that the changelog still has"
+                if age > 0
+                else "store is rebuilt from its changelog: its time is ahead of the clock, so its age is not known",
                 extra={
                     "task": str(task.id),
                     "store": changelogs[partition],
@@ -152,6 +154,12 @@ class ForgottenDeletions:
             if "compact" in values.get("cleanup.policy", "") and kept.isdecimal():
                 found[topic] = int(kept)
         return found
+
+
+def _is_young(age_ms: int, kept_ms: int) -> bool:
+    """Whether state is so young that its changelog still has each deletion that it lacks. A time that is further ahead
+    than clocks may differ says nothing: the clock was ahead once, or is behind now."""
+    return -(1 - MARGIN) * kept_ms <= age_ms <= MARGIN * kept_ms
 
 
 log = logging.getLogger("streams.tasks")

@@ -453,7 +453,7 @@ class SimulatedObjects:
     def write(self, name: str, chunks: Iterable[bytes]) -> None:
         data = b"".join(chunks)
         self._step("write snapshot")
-        self._objects[name] = data, self._scheduler.now
+        self._objects[name] = data, self._scheduler.clock.time_ms() / 1000
         self._step("snapshot written")
 
     def delete(self, name: str) -> None:
