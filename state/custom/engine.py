@@ -9,7 +9,6 @@ Only byte stores have rows here.
 from __future__ import annotations
 
 import logging
-import os
 import shutil
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
@@ -22,7 +21,7 @@ from processor_api.texts import kind_and_text, plain_str
 from state.custom.context import StoreContext
 from state.custom.families import CustomBatch, CustomOffsets, CustomRows, NoRows, Operation, partition_of
 from state.directory.errors import FULL, HINTS, explained, left_there
-from state.directory.own_files import read_own, sync_directory, write_own
+from state.directory.own_files import read_own_if_any, remove_own, sync_directory, write_own
 from state.engine.port import OFFSETS, POSITIONS
 from state.formats.offsets import read_checkpoint, read_offset, write_checkpoint
 from state.read_views.view import unreadable
@@ -50,9 +49,10 @@ class OffsetsFile:
         """Returns the offsets in the file; none if there is no file or it is damaged, which is logged."""
         try:
             with explained(self._path.parent):
-                if not os.path.lexists(self._path):
-                    return {}
-                text = read_own(self._path).decode("utf-8")
+                data = read_own_if_any(self._path)
+            if data is None:
+                return {}
+            text = data.decode("utf-8")
         except UnicodeDecodeError:
             text = ""
         try:
@@ -76,7 +76,7 @@ class OffsetsFile:
         self._held = None
         with explained(self._path.parent):
             if self._path.exists():
-                self._path.unlink()
+                remove_own(self._path)
                 sync_directory(self._path.parent)
 
 
@@ -93,9 +93,9 @@ class TopicIdFile:
 
     def read(self) -> bytes | None:
         """The id; ``None`` if none was written."""
-        if self._held is None and self._path is not None and self._path.exists():
+        if self._held is None and self._path is not None:
             with explained(self._path.parent):
-                self._held = self._path.read_bytes()
+                self._held = read_own_if_any(self._path)
         return self._held
 
     def write(self, topic_id: bytes | None) -> None:
@@ -103,7 +103,7 @@ class TopicIdFile:
         if self._path is not None:
             with explained(self._path.parent):
                 if topic_id is None:
-                    self._path.unlink(missing_ok=True)
+                    remove_own(self._path)
                 else:
                     _replace(self._path, topic_id.decode())
         self._held = topic_id

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import errno
 import json
+import logging
+import re
 import uuid
 from pathlib import Path
 
 from processor_api.errors import StateDirectoryError
 from processor_api.task_id import TaskId
 from state.directory.errors import directory_error
-from state.directory.own_files import read_own
+from state.directory.own_files import read_own, set_aside
+
+log = logging.getLogger("streams.state")
 
 FORMAT_VERSION = 1
 """The version of the directory's layout; frozen: a later layout has a higher one."""
@@ -18,24 +22,44 @@ METADATA_FILE = "streams-metadata.json"
 DATABASE = "rocksdb"
 """The database below the directory of a task, or of global stores."""
 
+_VERSIONS = re.compile(rb'"format_version"\s*:\s*([0-9]{1,18})\b')
 _JAVA_METADATA = "kafka-streams-process-metadata"
 
 
-def owner_of(path: Path) -> str | None:
-    """The application that a directory belongs to; ``None`` if it belongs to none.
+class _DamagedMetadata(Exception):
+    """The metadata cannot be read; the text says why."""
 
-    :raises StateDirectoryError: if it is damaged, or was written by a newer version.
+
+def owner_of(path: Path) -> str | None:
+    """The application that a directory belongs to; ``None`` if it belongs to none, or the file that says it is damaged.
+
+    :raises StateDirectoryError: if it was written by a newer version.
     """
-    found = _read(path)
-    return None if found is None else found[1]
+    try:
+        return _read(path)[1]
+    except (FileNotFoundError, _DamagedMetadata):
+        return None
 
 
 def read_metadata(path: Path, application_id: str) -> uuid.UUID | None:
-    """The id in the metadata, after checks; ``None`` if the directory is new."""
-    found = _read(path)
-    if found is None:
+    """The id in the metadata, after checks; ``None`` if the directory is new, or has lost them, which is logged.
+
+    Metadata that cannot be read are set aside. All that they have is made again: nothing in the directory depends on
+    the id, and the directory is named like the application.
+
+    :raises StateDirectoryError: if the directory belongs to another application, or was written by a newer version.
+    """
+    try:
+        process_uuid, owner = _read(path)
+    except FileNotFoundError:
+        if has_own_tasks(path):
+            log.warning(
+                "the metadata of the state directory are lost: they are written again", extra={"path": str(path)}
+            )
         return None
-    process_uuid, owner = found
+    except (_DamagedMetadata, PermissionError) as error:
+        set_aside(path / METADATA_FILE, str(error))
+        return None
     if owner != application_id:
         raise StateDirectoryError(
             f"{path} belongs to the application {owner!r}, not to {application_id!r}: set another state.dir or"
@@ -44,28 +68,29 @@ def read_metadata(path: Path, application_id: str) -> uuid.UUID | None:
     return process_uuid
 
 
-def _read(path: Path) -> tuple[uuid.UUID, str] | None:
+def _read(path: Path) -> tuple[uuid.UUID, str]:
     try:
         data = read_own(path / METADATA_FILE)
-    except FileNotFoundError:
-        return None
+    except IsADirectoryError as error:
+        raise _DamagedMetadata("it is a directory") from error
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise directory_error(error, path) from error
         raise
+    # First, and also in a file that is damaged otherwise: what a newer version has made must not be taken over.
+    version = max((int(number) for number in _VERSIONS.findall(data)), default=0)
+    if version > FORMAT_VERSION:
+        raise StateDirectoryError(
+            f"{path} was written by a newer version of this library (format {version}, this one knows"
+            f" {FORMAT_VERSION}): upgrade, or set state.dir to another directory"
+        )
     try:
         metadata = json.loads(data.decode())
-        version, owner = int(metadata["format_version"]), str(metadata["application_id"])
-        if version > FORMAT_VERSION:
-            raise StateDirectoryError(
-                f"{path} was written by a newer version of this library (format {version}, this one knows"
-                f" {FORMAT_VERSION}): upgrade, or set state.dir to another directory"
-            )
-        process_uuid = uuid.UUID(metadata["process_uuid"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise StateDirectoryError(
-            f"{path / METADATA_FILE} is damaged: move {path} away, and its state is restored from Kafka"
-        ) from error
+        owner, process_uuid = metadata["application_id"], uuid.UUID(metadata["process_uuid"])
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise _DamagedMetadata(f"{type(error).__name__}: {error}") from error
+    if not version or not isinstance(owner, str):
+        raise _DamagedMetadata("the version or the application is missing")
     return process_uuid, owner
 
 

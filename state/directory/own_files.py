@@ -1,17 +1,23 @@
 """Files and directories that are ours, below ``state.dir``: never reached through a symbolic link.
 
 Otherwise a user who may write a parent directory could make us overwrite any file of this user, or change its mode.
+A directory that is in the place of one of these files is set aside: it would end each start.
 """
 
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import stat
+import uuid
+from contextlib import suppress
 from pathlib import Path
 
 _GUARDS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 _CAN_OPEN_DIRECTORIES = os.name != "nt"
+
+log = logging.getLogger("streams.state")
 
 
 def open_own(path: Path, flags: int, mode: int = 0o640) -> int:
@@ -23,6 +29,10 @@ def open_own(path: Path, flags: int, mode: int = 0o640) -> int:
         if not getattr(os, "O_NOFOLLOW", 0):
             refuse_link(path)
         return os.open(path, flags | _GUARDS, mode)
+    except IsADirectoryError:
+        refuse_link(path)
+        _clear_way(path)
+        return os.open(path, flags | _GUARDS, mode)
     except OSError:
         refuse_link(path)  # systems have several codes for it
         raise
@@ -33,20 +43,74 @@ def read_own(path: Path) -> bytes:
 
     :raises OSError: with ``ELOOP`` if it is a symbolic link.
     """
-    with os.fdopen(open_own(path, os.O_RDONLY), "rb") as file:
+    descriptor = open_own(path, os.O_RDONLY)
+    try:
+        file = os.fdopen(descriptor, "rb")
+    except BaseException:  # of a directory
+        os.close(descriptor)
+        raise
+    with file:
         return file.read()
+
+
+def read_own_if_any(path: Path) -> bytes | None:
+    """Returns the content of a file; ``None`` if there is none, or a directory, which is set aside.
+
+    :raises OSError: with ``ELOOP`` if it is a symbolic link.
+    """
+    try:
+        return read_own(path)
+    except FileNotFoundError:
+        return None
+    except IsADirectoryError:
+        _clear_way(path)
+        return None
+
+
+def remove_own(path: Path) -> None:
+    """Removes a file; does nothing if there is none."""
+    if not path.is_symlink():
+        _clear_way(path)
+    path.unlink(missing_ok=True)
+
+
+def _clear_way(path: Path) -> None:
+    """Renames a directory that is in the place of a file; its content may be somebody's."""
+    if not path.is_dir():
+        return
+    aside = path.with_name(f"{path.name}.aside-{uuid.uuid4().hex[:8]}")
+    # With the slash the system does not rename a file, such as the lock that another process has made in the meantime.
+    with suppress(FileNotFoundError, NotADirectoryError):
+        os.rename(f"{path}{os.sep}", aside)
+        log.warning("a directory was in the place of a file; it is set aside", extra={"path": str(aside)})
+
+
+def set_aside(path: Path, why: str) -> None:
+    """Renames a file that cannot be used, in the place of one that was set aside before, and logs it."""
+    if path.is_dir():
+        _clear_way(path)
+        return
+    aside = path.with_name(f"{path.name}.damaged")
+    _clear_way(aside)
+    path.replace(aside)
+    log.warning(
+        "a file of the state directory cannot be used: it is set aside, and made again",
+        extra={"path": str(aside), "error": why},
+    )
 
 
 def write_own(path: Path, text: str, mode: int = 0o640) -> None:
     """Puts a file with that content and mode in place of another one: all or nothing, and on disk when this returns.
     The directory is not synced."""
     aside = path.with_name(path.name + ".tmp")
-    aside.unlink(missing_ok=True)  # of a crash; a link is taken away, not followed
+    remove_own(aside)  # of a crash; a link is taken away, not followed
     with os.fdopen(open_own(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w", encoding="utf-8") as file:
         set_mode(aside, mode, file.fileno())
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
+    if not path.is_symlink():
+        _clear_way(path)
     aside.replace(path)
 
 

@@ -35,7 +35,6 @@ from state.directory.metadata import (
     DATABASE,
     FORMAT_VERSION,
     METADATA_FILE,
-    has_own_tasks,
     read_metadata,
     refuse_java,
     task_ids,
@@ -132,11 +131,6 @@ class StateDirectory:
                         continue
                     process_uuid = read_metadata(path, application_id)
                     if process_uuid is None:
-                        if has_own_tasks(path):
-                            log.warning(
-                                "the metadata of the state directory are lost: they are written again",
-                                extra={"path": str(path)},
-                            )
                         process_uuid = _write_metadata(path, application_id, mode)
                     for leftover in path.glob(_REMOVING + "*"):
                         shutil.rmtree(leftover, ignore_errors=True)

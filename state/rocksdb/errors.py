@@ -15,7 +15,7 @@ from state.directory.errors import FULL, HINTS, MISPLACED, error_number, find_er
 from state.engine.port import store_of
 from state.engine.repair_hints import rebuild_store, rebuild_task
 
-OWN_FILE = re.compile(r"\b(\d+\.sst|MANIFEST-\d+|CURRENT)\b")
+OWN_FILE = re.compile(r"\b(\d+\.sst|\d+\.log|MANIFEST-\d+|CURRENT)\b")
 """A file without which a database is damaged. A log is not one: RocksDB deletes them as it goes on."""
 LOCKED = re.compile(
     r"\block hold by current process|\block file: .*(Resource temporarily un|No locks )available", re.DOTALL
@@ -40,9 +40,11 @@ def is_damage(error: Exception, path: str) -> bool:
     """
     text, number = without_paths(error, path), error_number(error)
     kind, _, rest = text.partition(": ")
-    number = find_error_number(rest) if number is None else number
+    number = find_error_number(rest or text) if number is None else number
     if number == errno.ENOENT:
         return Path(path).is_dir() and OWN_FILE.search(text) is not None
+    if number == errno.EISDIR:  # in the place of one of the files
+        return Path(path).is_dir()
     if number is not None:  # the file may be whole: it cannot be read
         return False
     return kind == "Corruption" or (kind == "Invalid argument" and "does not match existing comparator" in rest)

@@ -10,7 +10,7 @@ import stat
 import subprocess
 import sys
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -213,10 +213,14 @@ def test_a_newer_format_is_refused(root: Path, directory: StateDirectory) -> Non
     assert "was written by a newer version of this library (format 2, this one knows 1): upgrade" in refusal(root)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"format_version": "x"}', '{"format_version": 1}'])
-def test_damaged_metadata_are_refused(root: Path, directory: StateDirectory, text: str) -> None:
+@pytest.mark.parametrize(
+    "text",
+    ['{"format_version": 2', '{"format_version":2,"more":{}}', 'x"format_version" : 10}', '{"format_version": 2}'],
+)
+def test_a_newer_format_is_refused_whatever_else_it_has(root: Path, directory: StateDirectory, text: str) -> None:
     (directory.path / METADATA_FILE).write_text(text)
-    assert refusal(root).startswith(f"{directory.path / METADATA_FILE} is damaged: move {directory.path} away")
+    assert "was written by a newer version of this library" in refusal(root)
+    assert (directory.path / METADATA_FILE).read_text() == text
 
 
 @pytest.mark.parametrize(
@@ -339,7 +343,10 @@ def test_a_killed_process_gives_back_its_slot_and_its_task(root: Path, directory
         task.release()
 
 
-def test_processes_that_start_at_once_agree_on_the_id_and_share_nothing_else(root: Path) -> None:
+@pytest.mark.parametrize("how", [None, "empty", "a directory"])
+def test_processes_that_start_at_once_agree_on_the_id_and_share_nothing_else(root: Path, how: str | None) -> None:
+    if how is not None:
+        DAMAGED[how](StateDirectory.open(root, "app").path / METADATA_FILE)
     with ExitStack() as stack:
         started = [stack.enter_context(start(root)) for _ in range(4)]
         said = [process.stdout.readline().split() for process in started if process.stdout is not None]
@@ -482,11 +489,85 @@ def test_lost_metadata_are_written_anew(root: Path, left: str, caplog: pytest.Lo
     assert StateDirectory.open(root, "app").process_uuid == first
 
 
-@pytest.mark.parametrize("content", [b"", bytes(100), b"\xff{", b"null"])
-def test_metadata_that_are_no_metadata_are_told(root: Path, content: bytes) -> None:
+DAMAGED: dict[str, Callable[[Path], object]] = {
+    "empty": lambda path: path.write_bytes(b""),
+    "half": lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 2]),
+    "zeros": lambda path: path.write_bytes(bytes(100)),
+    "garbage": lambda path: path.write_bytes(b"\xff{\x00"),
+    "null": lambda path: path.write_bytes(b"null"),
+    "a list": lambda path: path.write_bytes(b"[]"),
+    "nested": lambda path: path.write_bytes(b"[" * 100_000),
+    "no fields": lambda path: path.write_bytes(b"{}"),
+    "a version alone": lambda path: path.write_bytes(b'{"format_version": 1}'),
+    "no number": lambda path: path.write_text(path.read_text().replace('": 1', '": "x"')),
+    "no application": lambda path: path.write_text(path.read_text().replace('"app"', "null")),
+    "no id": lambda path: path.write_text(path.read_text().replace('"process_uuid": "', '"process_uuid": "?')),
+    "a directory": lambda path: (path.unlink(), path.mkdir(), (path / "content").touch()),
+}
+
+
+@pytest.mark.parametrize("how", DAMAGED)
+def test_metadata_that_cannot_be_read_are_set_aside_once(
+    root: Path, how: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each start failed, until somebody deleted state by hand."""
+    path = StateDirectory.open(root, "app").path / METADATA_FILE
+    (root / "app" / "0_0" / "rocksdb").mkdir(parents=True)
+    (root / "app" / "0_0" / "rocksdb" / "CURRENT").touch()
+    DAMAGED[how](path)
+    before = path.read_bytes() if path.is_file() else None
+    first = StateDirectory.open(root, "app").process_uuid
+    assert [one.levelname for one in caplog.records] == ["WARNING"]
+    assert "set aside" in caplog.text
+    assert StateDirectory.open(root, "app").process_uuid == first
+    assert len(caplog.records) == 1
+    (aside,) = [one for one in path.parent.iterdir() if one.name.startswith(METADATA_FILE) and one != path]
+    assert before is None or aside.read_bytes() == before
+    assert (root / "app" / "0_0" / "rocksdb" / "CURRENT").exists()
+    DAMAGED[how](path)
+    assert StateDirectory.open(root, "app").process_uuid != first
+
+
+@pytest.mark.parametrize("name", [METADATA_FILE + ".tmp", METADATA_FILE + ".damaged"])
+def test_a_directory_in_the_place_of_a_file_that_is_written_is_set_aside(root: Path, name: str) -> None:
+    path = StateDirectory.open(root, "app").path
+    (path / METADATA_FILE).write_text("{")
+    (path / name).mkdir()
+    (path / name / "content").touch()
     StateDirectory.open(root, "app")
-    (root / "app" / METADATA_FILE).write_bytes(content)
-    assert "is damaged: move" in refusal(root)
+    assert [one.parent.name.startswith(f"{name}.aside-") for one in path.glob("*/content")] == [True]
+
+
+@pytest.mark.parametrize("name", ["locks/directory.lock", f"locks/{TASK}.lock", f"locks/{TASK}.wanted", "slots/0.lock"])
+@pytest.mark.parametrize("content", [None, b"", b"x" * 5000])
+def test_damaged_locks_are_locks(
+    root: Path, name: str, content: bytes | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A directory was in the place of one; what else is in the file is a note for people."""
+    path = StateDirectory.open(root, "app").path / name
+    path.unlink(missing_ok=True)
+    if content is None:
+        path.mkdir()
+        (path / "content").touch()
+    else:
+        path.write_bytes(content)
+    directory = StateDirectory.open(root, "app")
+    with directory.claim_slot() as slot:
+        assert slot.number == 0
+        mark = directory.wanted_mark(TASK)
+        with directory.try_lock_task(TASK) or pytest.fail("it is not to be had"):
+            assert StateDirectory.open(root, "app").try_lock_task(TASK) is None
+            directory.want_task(TASK)
+        assert directory.wanted_mark(TASK) != mark
+    assert len(caplog.records) == (content is None)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="the superuser may read everything")
+def test_metadata_without_the_right_to_read_them_are_set_aside(root: Path) -> None:
+    path = StateDirectory.open(root, "app").path / METADATA_FILE
+    path.chmod(0)
+    StateDirectory.open(root, "app")
+    assert path.read_text()
 
 
 def test_a_new_directory_is_discarded_after_a_start_that_failed(root: Path) -> None:

@@ -418,13 +418,17 @@ def test_all_state_of_a_task_is_removed_also_when_it_cannot_be_read(stopped: Pat
 
 
 @pytest.mark.parametrize("content", [b"", bytes(120), b"\xff{", b"[]"])
-def test_metadata_that_cannot_be_read_are_told(content: bytes, stopped: Path, root: Path, state: Run) -> None:
-    """Where they were no text it was an error of a codec."""
+def test_metadata_that_cannot_be_read_are_told_and_left_as_they_are(
+    content: bytes, stopped: Path, root: Path, state: Run
+) -> None:
+    """The state was not shown, though all of it was there."""
     (root / "app" / METADATA_FILE).write_bytes(content)
-    for command in (["list"], ["verify"], ["dump", "plain"]):
-        status, _, err = state(*command)
-        assert status == 1
-        assert f"{METADATA_FILE} is damaged: move {root / 'app'} away, and its state is restored from Kafka" in err
+    assert [line.split()[2] for line in state("list")[1].splitlines()[1:]] == sorted(KINDS)
+    assert state("dump", "plain", "--application-id", "app")[0] == 0
+    status, out, err = state("verify")
+    assert (status, err) == (0, "")
+    assert f"warn  app: {METADATA_FILE} is damaged in {root / 'app'}: the next start writes another" in out
+    assert (root / "app" / METADATA_FILE).read_bytes() == content
 
 
 def test_without_metadata_the_state_is_shown_nevertheless(stopped: Path, root: Path, state: Run) -> None:

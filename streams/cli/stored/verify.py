@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from processor_api.errors import StreamsError
 from processor_api.topology.topology import Topology
 from state.directory.inspect import StoredTask
-from state.directory.metadata import METADATA_FILE
+from state.directory.metadata import METADATA_FILE, owner_of
 from streams.cli.output.failures import CLEAN, FAILED, CannotRun
 from streams.cli.output.findings import Finding, Verdict, fail, fails, ok, warn
 from streams.cli.output.terminal import say
@@ -42,8 +42,9 @@ def run(arguments: argparse.Namespace) -> int:
     status, looked_at = CLEAN, False
     tasks = place.tasks()
     for path in dict.fromkeys(task.application_path for task in tasks):
-        if not (path / METADATA_FILE).exists():
-            say(f"{warn(path.name, f'{METADATA_FILE} is missing in {path}: the next start writes another')}")
+        if owner_of(path) is None:
+            said = "damaged" if (path / METADATA_FILE).exists() else "missing"
+            say(f"{warn(path.name, f'{METADATA_FILE} is {said} in {path}: the next start writes another')}")
     for task in tasks:
         for finding in _findings(task, arguments.store, topology):
             looked_at = True

@@ -305,7 +305,12 @@ DIRECTORIES = [
             _other_application,
         ),
         ("of Java", "holds state of Kafka Streams in Java", 1, _java),
-        ("damaged", "is damaged: move", 1, lambda folder: _write(folder / "state/app/streams-metadata.json", "{")),
+        (
+            "of a newer version, cut",
+            "was written by a newer version",
+            1,
+            lambda folder: _write(folder / "state/app/streams-metadata.json", '{"format_version": 7, "appl'),
+        ),
         ("in the way", "is not a directory: move it out of the way", 1, lambda folder: _write(folder / "state", "x")),
         ("of a newer version", "was written by a newer version", 1, lambda folder: _other_application(folder, 2)),
     )
