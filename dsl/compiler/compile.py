@@ -11,7 +11,7 @@ from dsl.compiler.default_serdes import NO_DEFAULTS, DefaultSerdes
 from dsl.compiler.explicit_names import check_explicit_names
 from dsl.compiler.merge_repartitions import merge_repartitions
 from dsl.compiler.merge_sources import merge_sources
-from dsl.compiler.shared_tables import NOTHING_SHARED, SharedTables, shared_tables
+from dsl.compiler.shared_tables import NOTHING_SHARED, SharedTables, announced_by, shared_tables
 from dsl.compiler.table_metadata import TableMetadata, table_metadata, table_view, with_old_values
 from dsl.plan.materialization import buffer_builder, key_value_builder, window_store_builder
 from dsl.plan.nodes import (
@@ -31,7 +31,6 @@ from dsl.plan.nodes import (
 from dsl.processors.announced import AnnouncedTable
 from dsl.processors.joins.self_join import JoinResults, SelfJoin
 from dsl.processors.stateless import DropNullKeys, PassThrough
-from dsl.processors.suppress import Suppress
 from dsl.processors.tables.operator import ChangeReader, TableOperator
 from dsl.settings import BuildSettings
 from processor_api.errors import TopologyError
@@ -298,19 +297,20 @@ class _Writer:
             self.topology.add_state_store(self._serdes.of_store(buffer_builder(node.buffer, self._settings)), node.name)
 
     def _completed(self, number: int, operator: TableOperator, store: Materialization | None) -> TableOperator:
-        if isinstance(operator, Suppress) and self._settings.keeps_java_defects:
-            operator = replace(operator, closes_after=False)
         return replace(
             operator,
             store=None if store is None else store.name,
             old_values=number in self._metadata.old_values,
             versioned=number in self._metadata.read_versioned,
+            java_defects=self._settings.keeps_java_defects,
         )
 
     def _announced(self, number: int, operator: TableOperator) -> Operator:
         """Returns the operator of a table with its serdes, and with announcements where a join needs them."""
         found: TableOperator = self._serdes.of_supplier(operator)
-        return AnnouncedTable(found) if number in self._shared.announced else found
+        if number not in self._shared.announced:
+            return found
+        return AnnouncedTable(found, str(announced_by(self._plan, self._metadata, number)))
 
     def _add_store(self, store: Materialization, processor: str) -> None:
         if store.windows is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -26,11 +27,11 @@ NOTHING_SHARED = SharedTables(frozenset(), {})
 
 def shared_tables(plan: Plan, metadata: TableMetadata) -> SharedTables:
     """Returns the tables that are shared in this way; the metadata say which tables have stores."""
-    stores = {
-        node.store.name: number
-        for number, node in plan.nodes.items()
-        if isinstance(node, TableSourceNode | TableStep) and node.store is not None and number in metadata.materialized
-    }
+    # The operators of cogrouped streams write to one store: each of them changes the table.
+    stores: dict[str, set[int]] = defaultdict(set)
+    for number in plan.nodes:
+        if name := announced_by(plan, metadata, number):
+            stores[name].add(number)
     sides: dict[int, Announced] = {}
     used: set[str] = set()
     for number, node in plan.nodes.items():
@@ -46,7 +47,18 @@ def shared_tables(plan: Plan, metadata: TableMetadata) -> SharedTables:
                     other=tuple(sorted(through_other)),
                     other_before=table_view(plan, metadata, other, before=through_other),
                 )
-    return SharedTables(frozenset(stores[store] for store in used), sides)
+    return SharedTables(frozenset().union(*(stores[store] for store in used)), sides)
+
+
+def announced_by(plan: Plan, metadata: TableMetadata, number: int) -> str | None:
+    """Returns the store that names the changes which a table announces: its own, or the buffer in which they wait."""
+    node = plan.nodes[number]
+    if not isinstance(node, TableSourceNode | TableStep):
+        return None
+    if node.store is not None and number in metadata.materialized:
+        return node.store.name
+    buffer = node.buffer if isinstance(node, TableStep) else None
+    return None if buffer is None else buffer.name
 
 
 def _read_through(plan: Plan, metadata: TableMetadata, table: int) -> set[str]:
@@ -54,10 +66,10 @@ def _read_through(plan: Plan, metadata: TableMetadata, table: int) -> set[str]:
     return set(table_view(plan, metadata, table).stores)
 
 
-def _made_of(plan: Plan, stores: dict[str, int], table: int) -> set[str]:
+def _made_of(plan: Plan, stores: dict[str, set[int]], table: int) -> set[str]:
     """Returns the stores of the tables whose changes reach a table within one task, at once; its own is among them."""
     above = set(_above(plan, table))
-    return {store for store, number in stores.items() if number in above}
+    return {store for store, numbers in stores.items() if not numbers.isdisjoint(above)}
 
 
 def _above(plan: Plan, number: int) -> Iterator[int]:

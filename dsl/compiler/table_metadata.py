@@ -160,9 +160,16 @@ def table_view(plan: Plan, metadata: TableMetadata, number: int, *, before: Cont
     if not isinstance(node, TableSourceNode | TableStep):
         raise InternalError(f"values are looked up in {node.name}, which is no table", node=node.name)
     if number in metadata.materialized and node.store is not None:
-        return BeforeView(node.store.name) if node.store.name in before else TableStoreView(node.store.name)
+        return _seen_before(TableStoreView(node.store.name), node.store.name, before)
     above = [table_view(plan, metadata, _table_of(plan, parent), before=before) for parent in node.parents]
-    return node.operator.view(above)
+    view = node.operator.view(above)
+    if isinstance(node, TableStep) and node.buffer is not None:
+        return _seen_before(view, node.buffer.name, before)
+    return view
+
+
+def _seen_before(view: TableView, store: str, before: Container[str]) -> TableView:
+    return BeforeView(view, store) if store in before else view
 
 
 def _table_of(plan: Plan, number: int) -> int:

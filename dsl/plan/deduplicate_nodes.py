@@ -72,7 +72,7 @@ def deduplicate(
     if id_selector is not None:
         store = replace(store, key_serde=RecordIdSerde(store.key_serde))
     retention_ms = min(2 * within_ms + grace_ms, MAX_TIME)
-    windows = PlannedWindowStore(retention_ms=retention_ms, size_ms=within_ms, caching=False)
+    windows = PlannedWindowStore(retention_ms=retention_ms, size_ms=within_ms, caching=False, exact=True)
     operator = Deduplicate(**options) if id_selector is None else DeduplicateById(id_selector=id_selector, **options)
     node = Process(
         name=name,

@@ -218,8 +218,12 @@ def window_store_builder(
         builder = _with_parameter(builder, "drop_early", False)
     if windows.end_of is not None:
         builder = _with_parameter(builder, "window_end", windows.end_of)
-    if store.caching and settings.caching and windows.caching:  # late records find rows that are not deleted yet
-        builder = _with_parameter(builder, "until_deleted", True).with_caching_enabled()
+    cached = store.caching and settings.caching and windows.caching
+    # Late records find rows that are not deleted yet: with a cache as in Kafka Streams, and without one the same ones.
+    if cached or not (windows.exact or settings.keeps_java_defects):
+        builder = _with_parameter(builder, "until_deleted", True)
+    if cached:
+        builder = builder.with_caching_enabled()
     return logged(builder, store.logging, store.topic_config)
 
 

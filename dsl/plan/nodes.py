@@ -40,6 +40,8 @@ class PlannedWindowStore:
     """Whether results are sent on when windows close, which reads the store by time."""
     caching: bool = True
     """Whether it may be cached."""
+    exact: bool = False
+    """Whether rows are hidden as soon as they have expired, and not only when their segment is deleted."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from dsl.processors.tables.operator import TableOperator, is_versioned, marking_late_puts, send_on_flush
+from dsl.processors.tables.operator import (
+    UNCHANGEABLE,
+    TableOperator,
+    is_versioned,
+    marking_late_puts,
+    send_on_flush,
+)
 from dsl.processors.user_functions import user_function
 from processor_api.context import OperatorContext
 from processor_api.record import DropReason, Forward, HeaderList
@@ -26,6 +32,8 @@ class Count(TableOperator):
         put, forward = marking_late_puts(store, context.forward)
         old_values = self.old_values
         cached = send_on_flush(context, store, old_values)
+        # A key without a row has no old value, with a cache or without (semantics 37).
+        first_old = 0 if self.java_defects else None
 
         def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
             if key is None or value is None:
@@ -35,17 +43,18 @@ class Count(TableOperator):
             try:
                 found = get(key)
                 if found is None:
-                    old = 0
+                    old, new = first_old, 1
                 else:
                     old = found[0]
+                    new = old + 1
                     if found[1] > timestamp:
                         latest = found[1]
-                put(key, old + 1, latest, headers)
+                put(key, new, latest, headers)
             except Exception as error:
                 fail(error, key, value, timestamp, headers)
                 return
             if not cached:
-                forward(key, (old + 1, old if old_values else None), latest, headers)
+                forward(key, (new, old if old_values else None), latest, headers)
 
         return process
 
@@ -65,7 +74,7 @@ class Aggregate(TableOperator):
         versioned = is_versioned(store)
         old_values = self.old_values
         cached = send_on_flush(context, store, old_values)
-        shows_old = old_values and not cached
+        shows_old, java_defects = old_values and not cached, self.java_defects
 
         def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
             if key is None or value is None:
@@ -81,8 +90,11 @@ class Aggregate(TableOperator):
                     if found[1] > timestamp:
                         latest = found[1]
                 new = aggregator(key, value, old)
-                if shows_old and new is old:  # perhaps changed in place
-                    old = initializer() if found is None else get(key)[0]
+                if shows_old:
+                    if found is None:
+                        old = initializer() if java_defects else None
+                    elif type(old) not in UNCHANGEABLE:  # The aggregator may have changed it in place.
+                        old = get(key)[0]
                 # A deletion has its own time, but in a versioned store one behind what it deletes (semantics 13).
                 put(key, new, latest if versioned or new is not None else timestamp, headers)
             except Exception as error:
@@ -108,6 +120,7 @@ class Reduce(TableOperator):
         versioned = is_versioned(store)
         old_values = self.old_values
         cached = send_on_flush(context, store, old_values)
+        shows_old = old_values and not cached
 
         def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
             if key is None or value is None:
@@ -123,6 +136,8 @@ class Reduce(TableOperator):
                     if found[1] > timestamp:
                         latest = found[1]
                     new = reducer(old, value)
+                    if shows_old and type(old) not in UNCHANGEABLE:  # The reducer may have changed it in place.
+                        old = get(key)[0]
                 put(key, new, latest if versioned or new is not None else timestamp, headers)
             except Exception as error:
                 fail(error, key, value, timestamp, headers)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dsl.processors.tables.operator import TableOperator
-from dsl.processors.tables.view import LookUp, LookUpAsOf, Row, TableStoreView
+from dsl.processors.tables.view import LookUp, LookUpAsOf, Row, TableView
 from processor_api.context import OperatorContext
 from processor_api.processor import Operator, OwnTime, own_serdes, own_time
 from processor_api.record import NO_TIMESTAMP, Forward, HeaderList
@@ -46,6 +46,8 @@ class AnnouncedTable(Operator):
     """The operator of a table, which announces what it sends on."""
 
     announced: TableOperator
+    store: str
+    """The store of the table, or the buffer of its changes that wait: it names the announcements."""
 
     def own_serdes(self) -> Mapping[str, Serde[Any] | None]:
         """Returns those of the operator, which has got the application's defaults already."""
@@ -57,7 +59,7 @@ class AnnouncedTable(Operator):
 
     def bind(self, context: OperatorContext) -> Forward:
         """Returns the function of the operator."""
-        announcement, forward = Announcement.of(context, str(self.announced.store)), context.forward
+        announcement, forward = Announcement.of(context, self.store), context.forward
 
         def announcing(key: Any, change: Any, timestamp: int, headers: HeaderList | None) -> None:
             if len(change) > 2:  # not the latest of a versioned table: its row stays
@@ -85,12 +87,21 @@ class _With:
 
 
 @dataclass(frozen=True)
-class BeforeView(TableStoreView):
+class BeforeView:
     """The view of an announced table as it was before the change that it sends on."""
+
+    view: TableView
+    store: str
+    """The store that names the announcements."""
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """Those of the view."""
+        return self.view.stores
 
     def bind(self, context: OperatorContext, *, forwarded: bool = False) -> LookUp:
         """Returns a look-up that knows the row from before."""
-        announcement, get = Announcement.of(context, self.store), super().bind(context, forwarded=forwarded)
+        announcement, get = Announcement.of(context, self.store), self.view.bind(context, forwarded=forwarded)
 
         def look_up(key: Any) -> Row | None:
             if announcement.key != key or not announcement.shows_old:

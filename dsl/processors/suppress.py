@@ -41,11 +41,12 @@ class Suppress(TableOperator):
     @property
     def open_ms(self) -> int:
         """The time in ms, after a change's own time, for which it waits."""
-        return self.wait_ms + self.closes_after
+        return self.wait_ms + (self.closes_after and not self.java_defects)
 
     def bind(self, context: OperatorContext) -> Forward:
         buffer, fail = context.store(self.buffer), context.fail
         put, evict_while = buffer.put, buffer.evict_while
+        buffer.sends_prior = not self.java_defects
         wait, by_window = self.open_ms, self.by_window
         most_records, most_bytes, emits_early = self.record_limit, self.byte_limit, self.emits_early
         emit = _finals(context.forward) if by_window else context.forward

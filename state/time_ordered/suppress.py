@@ -53,6 +53,9 @@ class ChangeBuffer(Buffer):
                 value = read_row(row, self.name)
                 self.index.add(entry_of(value.time, key), row_size(key, value))
         self.min_timestamp = self.index.min_timestamp()
+        self.sends_prior = False
+        """Whether the old value of a change that leaves is the last that nodes downstream got, and not that of the
+        update before it, which they may never have got."""
         self._leaving: bytes | None = None
         """The key whose change is being handed out."""
 
@@ -128,7 +131,9 @@ class ChangeBuffer(Buffer):
 
     def _value_of(self, row: BufferValue) -> Any:
         new = None if row.new is None else self._read_value(row.new)
-        return new, None if row.old is None else self._read_old(row, row.old)
+        prefixes = row.prefixes or ValuePrefixes(None, None)
+        old, prefix = (row.prior, prefixes.prior) if self.sends_prior else (row.old, prefixes.old)
+        return new, None if old is None else self._read_old(old, prefix)
 
     def _write_old(self, old: Any, before: BufferValue | None) -> bytes | None:
         """Writes the old value of a change, with the headers of the change before it where values keep theirs: none if
@@ -143,13 +148,13 @@ class ChangeBuffer(Buffer):
         finally:
             cursor.headers = saved
 
-    def _read_old(self, row: BufferValue, old: bytes) -> Any:
+    def _read_old(self, old: bytes, prefix: bytes | None) -> Any:
         """Reads the old value of a change, with its own headers if they are kept and a serde takes them."""
         cursor = self._cursor
-        if row.prefixes is None or row.prefixes.old is None or not cursor.hands_headers:
+        if prefix is None or not cursor.hands_headers:
             return self._read_value(old)
         saved = cursor.headers
-        cursor.headers = read_value_with_headers(row.prefixes.old)[2]
+        cursor.headers = read_value_with_headers(prefix)[2]
         try:
             return self._read_value(old)
         finally:

@@ -60,21 +60,28 @@ def test_the_old_values_of_all_streams_are_known() -> None:
 @pytest.mark.parametrize("store_type", ["rocksDB", "in_memory"])
 @pytest.mark.parametrize(
     ("caching", "retention", "expected"),
-    [(True, None, "a1 b2"), (False, None, "b2"), (False, 1000, "a1 b2")],
-    ids=["cached", "uncached", "uncached and kept longer"],
+    [
+        (True, None, "a1 b2"),
+        (False, None, "a1 b2"),
+        (False, 1000, "a1 b2"),
+        ("keep", None, "b2"),
+    ],
+    ids=["cached", "uncached", "uncached and kept longer", "uncached with Java's defects"],
 )
 def test_a_stream_far_behind_finds_what_the_store_still_shows(
-    store_type: str, caching: bool, retention: int | None, expected: str
+    store_type: str, caching: bool | str, retention: int | None, expected: str
 ) -> None:
     """The first record of the other stream moves the store's time, and not that of the stream behind."""
     config = {**CONFIG, "default.dsl.store": store_type, "windowstore.changelog.additional.retention.ms": 0}
+    if caching == "keep":
+        config["dsl.java.defects"] = "keep"
     builder = StreamsBuilder()
     ahead, behind = (builder.stream(topic).group_by_key() for topic in ("left", "right"))
     kept = Materialized[str, str](
         name="kept",
         key_serde=S,
         value_serde=S,
-        caching=caching,
+        caching=caching is True,
         retention=retention and timedelta(milliseconds=retention),
     )
 

@@ -298,6 +298,7 @@ def replayed(run: dict[str, Any], engine: str) -> list[tuple[list[Call], list[An
     """The calls and the records sent, of each input."""
     config = {
         "application.id": "app",
+        "dsl.java.defects": "keep",
         "dsl.store.format": run["format"],
         "default.dsl.store": engine,
         "statestore.cache.max.bytes": 10_000_000 if run["cached"] else 0,

@@ -104,9 +104,9 @@ def check_cut(
     found = outcome_of(operator, inputs, actions, config)
     expected = scenario_results(operator.build, inputs, together=operator.together, **config)
     check_results(found, expected, operator.cached if cache else operator.sure)
-    whole = outcome_of(operator, inputs, [], config if operator.reads_expired else {**config, **UNCACHED})
+    whole = outcome_of(operator, inputs, [], {**config, **UNCACHED})
     for name in whole.topics:
-        buffer = cache > 0 and "-store-" in name  # it knows the old values, of which the first differ (semantics 37)
+        buffer = cache > 0 and "-store-" in name  # It has the old value of the last change: a cache left changes out.
         free = buffer or "SUBSCRIPTION" in name  # whether an answer was asked for depends on what a cache held back
         if name.endswith("-changelog") and not free:
             assert sorted(found.table(name).values()) == sorted(whole.table(name).values()), name
@@ -130,7 +130,6 @@ def test_a_run_that_is_cut_gives_what_one_gives_that_runs_through(name: str, dra
 
 @pytest.mark.parametrize("name", ["sessions", "cogroup in sessions"])
 def test_an_expired_session_that_a_cache_shows_is_joined_after_a_crash_too(name: str) -> None:
-    """Without a cache the last record is a session of its own."""
     rows = [("k0", 0)] * 8 + [("k1", 26), ("k0", 33), ("k1", 28)]
     kill = Action(kind="kill", at=20, seconds=0.0)
     check_cut(OPERATORS[name], [("a", key, None, time, 1) for key, time in rows], [kill], 1_000, "rocksDB", 50)

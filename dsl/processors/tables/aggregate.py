@@ -7,7 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dsl.processors.stateless import paired
-from dsl.processors.tables.operator import ChangeReader, TableOperator, is_versioned, marking_late_puts, send_on_flush
+from dsl.processors.tables.operator import (
+    UNCHANGEABLE,
+    ChangeReader,
+    TableOperator,
+    is_versioned,
+    marking_late_puts,
+    send_on_flush,
+)
 from dsl.processors.user_functions import NoPairError, no_pair, user_function
 from processor_api.context import OperatorContext
 from processor_api.record import Forward, HeaderList
@@ -139,7 +146,7 @@ def _bind(context: OperatorContext, operator: TableOperator, compute: Callable[[
                 old = found[0]
                 latest = found[1] if found[1] > timestamp else timestamp
             new = compute(key, value, old)
-            if shows_old and new is old and found is not None:  # perhaps changed in place
+            if shows_old and type(old) not in UNCHANGEABLE:  # The functions may have changed it in place.
                 old = get(key)[0]
             put(key, new, latest if versioned or new is not None else timestamp, headers)
         except Exception as error:

@@ -39,6 +39,9 @@ class TableOperator(ABC):
     versioned: bool = False
     """Whether the table it reads is versioned: changes may be out of order (semantics 38)."""
 
+    java_defects: bool = False
+    """Whether it keeps the defects of Kafka Streams that are fixed otherwise (``dsl.java.defects``)."""
+
     @abstractmethod
     def bind(self, context: OperatorContext) -> Forward:
         """Returns the function for the records of one task; see :class:`processor_api.processor.Operator`."""
@@ -81,6 +84,10 @@ def send_on_flush(context: OperatorContext, store: Any, old_values: bool) -> boo
 
     store.on_flush(with_old if old_values else without_old, old_values=old_values)
     return True
+
+
+UNCHANGEABLE = frozenset({type(None), bool, int, float, str, bytes})
+"""The types of values that no function can change in place: such a value need not be read again."""
 
 
 def is_versioned(store: Any) -> bool:

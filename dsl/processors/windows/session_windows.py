@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from dsl.processors.tables.operator import UNCHANGEABLE
 from dsl.processors.user_functions import user_function
 from dsl.processors.windows.emission import FinalResults, WindowedAggregate, final_results, kept_stream_time
 from processor_api.context import OperatorContext
@@ -32,6 +33,8 @@ class SessionAggregate(WindowedAggregate):
         drop, fail, gap, open_for = context.drop, context.fail, self.gap_ms, self.gap_ms + self.grace_ms
         late = context.dropping_late(DropReason.WINDOW_CLOSED, "grace", self.grace_ms)
         send = self._sending(context, store)
+        shows_old = send is not None and self.old_values
+        java_defects = self.java_defects
         observed = NO_TIMESTAMP
         observed = kept_stream_time(context, self.store, lambda: observed, self.part)
         emit = self._emitting(context, store, lambda: observed - open_for)
@@ -58,8 +61,15 @@ class SessionAggregate(WindowedAggregate):
                     late(closed - end)
                     return
                 new = aggregator(key, value, new)
+                if shows_old and any(type(held) not in UNCHANGEABLE for _, _, held in merged):
+                    # The functions may have changed the aggregates in place, so the old ones are read again.
+                    found = find(raw, timestamp - gap, timestamp + gap)
+                    merged = [(its_start, its_end, held) for _, its_end, its_start, held, _ in found]
+                old = None
                 # A session of one moment: the put replaces its row, and no tombstone goes before it (semantics 48).
                 if start == end:
+                    if merged and not java_defects:
+                        old = merged[0][2]
                     merged = []
                 for its_start, its_end, _ in merged:
                     put(raw, its_end, its_start, None, timestamp, headers)
@@ -70,7 +80,7 @@ class SessionAggregate(WindowedAggregate):
             if send is not None:
                 for its_start, its_end, aggregate in merged:
                     send(key, window_of((its_start, its_end)), None, aggregate)
-                send(key, window_of((start, end)), new, None)
+                send(key, window_of((start, end)), new, old)
 
         return process
 

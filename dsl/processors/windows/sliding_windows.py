@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from dsl.processors.tables.operator import send_on_flush
+from dsl.processors.tables.operator import UNCHANGEABLE, send_on_flush
 from dsl.processors.windows.emission import FinalResults, WindowedAggregate, final_results, kept_stream_time
 from processor_api.context import OperatorContext
 from processor_api.record import NO_TIMESTAMP, DropReason, Forward, HeaderList
@@ -57,10 +57,11 @@ class SlidingAggregate(WindowedAggregate):
             except Exception as error:
                 fail(error, key, value, timestamp, headers)
                 return
-            for window, seed, adds in changes:
-                if adds and window[1] < closed:
-                    late(closed - window[1])
-                elif not task.put(key, value, timestamp, headers, window, seed, adds):
+            for change in changes:
+                end = change[0][1]
+                if change[2] and end < closed:
+                    late(closed - end)
+                elif not task.put(key, value, timestamp, headers, change):
                     return
 
         return process
@@ -76,8 +77,11 @@ class SlidingAggregate(WindowedAggregate):
         return final_results(context, store, bounds, closed, wait_ms=difference + self.grace_ms + 1)
 
 
-Change = tuple[Window, Seed, bool]
-"""A window, what it holds, and whether the record is added to that; a window that starts behind it is only made."""
+Change = tuple[Window, Seed, bool, bool]
+"""A window, what it holds, whether the record is added to that, and whether the store has a row of it.
+
+A window that starts after the record is only made, of what the one before it holds.
+"""
 
 
 class _RecordWindows:
@@ -88,7 +92,7 @@ class _RecordWindows:
         self._difference = operator.difference_ms
         self._timed, self._write_key = store.timed, store.write_key
         self._forward, self._fail = context.forward, context.fail
-        self._old_values = operator.old_values
+        self._old_values, self._java_defects = operator.old_values, operator.java_defects
         self._silent = operator.final or send_on_flush(context, store, operator.old_values)
 
     def changes(self, key: Any, value: Any, timestamp: int, closed: int) -> list[Change]:
@@ -118,7 +122,7 @@ class _RecordWindows:
                 before, previous = (held, latest), latest
                 break
             else:
-                changes.append((window_of((start, end)), (held, latest), True))
+                changes.append((window_of((start, end)), (held, latest), True, True))
                 if end == timestamp:
                     if latest >= timestamp:  # a record of this time made the other windows, or they were deleted
                         return changes
@@ -126,15 +130,18 @@ class _RecordWindows:
                     previous = latest
                 elif after == NO_TIMESTAMP:
                     after, after_start = latest, start
-        if previous is not None and previous + 1 not in starts and previous + 1 + difference >= timestamp:
-            changes.append((window_of((previous + 1, previous + 1 + difference)), None, True))
+        # Kafka Streams makes the window that ends with the record twice if the one before it is next to it, each time
+        # without an old value.
+        least = timestamp - difference + (not has_left and not self._java_defects)
+        if previous is not None and previous + 1 not in starts and previous + 1 >= least:
+            changes.append((window_of((previous + 1, previous + 1 + difference)), None, True, False))
         if not has_left:
             joins = previous is not None and before is not None and timestamp - difference <= previous
             seed = (before[0], timestamp) if joins and before is not None else None
-            changes.append((window_of((timestamp - difference, timestamp)), seed, True))
+            changes.append((window_of((timestamp - difference, timestamp)), seed, True, False))
         if not has_right and after > timestamp:
             seed = self._timed.get(raw, after_start, 0)  # not the object that the aggregator may change in place
-            changes.append((window_of((timestamp + 1, timestamp + 1 + difference)), seed, False))
+            changes.append((window_of((timestamp + 1, timestamp + 1 + difference)), seed, False, False))
         return changes
 
     def _early(self, raw: bytes, timestamp: int) -> list[Change]:
@@ -155,15 +162,15 @@ class _RecordWindows:
                 if latest < timestamp:
                     previous = latest
             elif start <= timestamp:
-                changes.append((window_of((start, start + difference)), (held, latest), True))
+                changes.append((window_of((start, start + difference)), (held, latest), True, True))
             else:
                 has_right = True
         if not has_right and after > timestamp:
             seed = self._timed.get(raw, after_start, 0)
-            changes.append((window_of((timestamp + 1, timestamp + 1 + difference)), seed, False))
+            changes.append((window_of((timestamp + 1, timestamp + 1 + difference)), seed, False, False))
         if previous is not None and previous + 1 not in starts:
-            changes.append((window_of((previous + 1, previous + 1 + difference)), None, True))
-        changes.append((window_of((0, difference)), first, True))
+            changes.append((window_of((previous + 1, previous + 1 + difference)), None, True, False))
+        changes.append((window_of((0, difference)), first, True, first is not None))
         return changes
 
     def put(
@@ -172,21 +179,19 @@ class _RecordWindows:
         value: Any,
         timestamp: int,
         headers: HeaderList | None,
-        window: Window,
-        seed: Seed,
-        adds: bool,
+        change: Change,
     ) -> bool:
         """Puts one window and sends it on; returns whether no function failed."""
+        window, seed, adds, stored = change
         try:
             raw = self._write_key(key)
             held, latest = (self._initializer(), timestamp) if seed is None else (seed[0], seed[1])
-            old = held if adds else None
+            old = held if stored or (adds and self._java_defects) else None
             new = self._aggregator(key, value, held) if adds else held
             if adds:
                 latest = timestamp if held is None else max(timestamp, latest)
-            if self._old_values and not self._silent and new is old and new is not None:  # perhaps changed in place
-                found = self._timed.get(raw, window.start, 0)
-                old = self._initializer() if found is None else found[0]
+            if stored and self._old_values and not self._silent and type(old) not in UNCHANGEABLE:
+                old = self._timed.get(raw, window.start, 0)[0]  # The aggregator may have changed it in place.
             self._timed.put(raw, window.start, 0, new, timestamp if new is None else latest, headers)
         except Exception as error:
             self._fail(error, key, value, timestamp, headers)

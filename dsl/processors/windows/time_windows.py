@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from dsl.processors.tables.operator import send_on_flush
+from dsl.processors.tables.operator import UNCHANGEABLE, send_on_flush
 from dsl.processors.user_functions import user_function
 from dsl.processors.windows.emission import FinalResults, WindowedAggregate, final_results, kept_stream_time
 from processor_api.context import OperatorContext
@@ -97,7 +97,7 @@ class TimeWindowedAggregate(WindowedAggregate):
         row_of, get_row, put_row = timed.row_of, timed.get_row, timed.put_row
         old_values = self.old_values
         silent = self.final or send_on_flush(context, store, old_values)
-        shows_old = old_values and not silent
+        shows_old, java_defects = old_values and not silent, self.java_defects
 
         def fold(
             key: Any, raw: bytes, value: Any, start: int, end: int, timestamp: int, headers: HeaderList | None
@@ -113,8 +113,11 @@ class TimeWindowedAggregate(WindowedAggregate):
                     if found[1] > timestamp:
                         latest = found[1]
                 new = aggregator(key, value, old)
-                if shows_old and new is old:  # perhaps changed in place
-                    old = initializer() if found is None else get_row(row, start)[0]
+                if shows_old:
+                    if found is None:  # A window without a row has no old value (semantics 37).
+                        old = initializer() if java_defects else None
+                    elif type(old) not in UNCHANGEABLE:  # The aggregator may have changed it in place.
+                        old = get_row(row, start)[0]
                 put_row(row, raw, start, new, timestamp if new is None else latest, headers)
             except Exception as error:
                 fail(error, key, value, timestamp, headers)

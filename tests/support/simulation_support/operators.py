@@ -50,9 +50,6 @@ class Operator:
     cached: Sure = "some"
     together: bool = False
     """Whether it brings records of several partitions together."""
-    reads_expired: bool = False
-    """Whether it looks at rows that have expired where a cache shows them until their segment is deleted
-    (semantics 50)."""
 
 
 def grouped_stream(builder: StreamsBuilder, topic: str = "a") -> Any:
@@ -173,19 +170,19 @@ OPERATORS: dict[str, Operator] = {
     "aggregate": Operator(aggregate),
     "time windows": Operator(windowed(TIME)),
     "hopping windows": Operator(windowed(HOPS)),
-    "sliding windows": Operator(windowed(SLIDING), reads_expired=True),
-    "sessions": Operator(windowed(SESSIONS), reads_expired=True),
+    "sliding windows": Operator(windowed(SLIDING)),
+    "sessions": Operator(windowed(SESSIONS)),
     "unlimited windows": Operator(windowed(UnlimitedWindows.of())),
     "final time windows": Operator(windowed(HOPS, final=True), cached="each"),
-    "final sliding windows": Operator(windowed(SLIDING, final=True), cached="each", reads_expired=True),
+    "final sliding windows": Operator(windowed(SLIDING, final=True), cached="each"),
     "final sessions": Operator(windowed(SESSIONS, final=True), cached="each"),
     "suppressed windows": Operator(windowed(HOPS, closed=True), cached="each"),
     "suppressed table": Operator(late(BufferConfig.unbounded()), cached="last"),
     "full buffer": Operator(late(BufferConfig.max_records(2)), cached="last"),
     "cogroup": Operator(cogrouped(), "ab"),
     "cogroup in windows": Operator(cogrouped(HOPS), "ab"),
-    "cogroup in sliding windows": Operator(cogrouped(SLIDING), "ab", reads_expired=True),
-    "cogroup in sessions": Operator(cogrouped(SESSIONS), "ab", reads_expired=True),
+    "cogroup in sliding windows": Operator(cogrouped(SLIDING), "ab"),
+    "cogroup in sessions": Operator(cogrouped(SESSIONS), "ab"),
     **{f"tables: {kind}": Operator(tables_joined(kind), "ab", cached="last") for kind in JOINS},
     "foreign keys: join": Operator(foreign_key("foreign_key_join"), "ab", "last", "last", together=True),
     "foreign keys: left join": Operator(foreign_key("foreign_key_left_join"), "ab", "last", "last", together=True),

@@ -230,12 +230,9 @@ def _counted(builder: StreamsBuilder, number: int, node: Node) -> KTable[str, in
     windows, store = STREAMS[node.op], f"s{number}"
     counts: Any = Materialized(name=store, key_serde=S, caching=node.store == "cached")
     groups: Any = builder.stream(f"in{number}", READ).group_by_key(Grouped(key_serde=S, value_serde=LONG))
-    # Not the table itself: without a cache its first change has an old value (semantics 37).
-    told = (
-        groups.count(materialized=counts).to_stream(lambda key, value: key)
-        if windows is None
-        else (groups.windowed_by(windows).count(materialized=counts).to_stream(at))
-    )
+    if windows is None:
+        return groups.count(materialized=counts)
+    told = groups.windowed_by(windows).count(materialized=counts).to_stream(at)
     return told.to_table(name=f"r{number}", materialized=of_longs(f"{store}-rows"))
 
 
