@@ -11,11 +11,14 @@ Errors of the engine and of the broker's fencing are no handler's business, nor 
 
 from __future__ import annotations
 
+import base64
 import enum
+import json
 import logging
 import traceback
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from processor_api.errors import RetryableError
@@ -29,6 +32,18 @@ log = logging.getLogger("streams.errors")
 
 HEADER_PREFIX = "__streams.errors."
 _MOST_STACKTRACE = 30_000
+
+LETTER_HEADERS = ("exception", "message", "stacktrace", "topic", "partition", "offset", "node", "timestamp", "headers")
+"""The names of our headers, without the prefix. The last two are there only if they say something: the timestamp of the
+source record, where the letter has another one, and the headers that were added on the way to the node that failed."""
+
+_PLACE = ("topic", "partition", "offset")
+"""Those that say where the record came from. They are written in any case, and are the last to be left out."""
+
+_LEFT_OUT = (("stacktrace",), ("message", "headers"), ("exception", "node"), (*_PLACE, "timestamp"))
+"""The parts that a letter which is too large leaves out, one after the other."""
+
+_WITHOUT_PREFIX: Mapping[str, str] = {HEADER_PREFIX + name: name for name in LETTER_HEADERS}
 
 
 class Result(enum.Enum):
@@ -118,6 +133,10 @@ class ErrorHandlerContext:
     source_raw_value: bytes | None
     dead_letter_queue_topic_name: str | None = None
     """``errors.dead.letter.queue.topic.name``."""
+    source_raw_headers: HeaderList | None = field(default=None, compare=False)
+    """The headers of the source record, as they were read; ``None`` if they are not known."""
+    source_timestamp: int = field(default=-1, compare=False)
+    """The timestamp of the source record in ms; -1 if it is not known."""
 
 
 DeserializationExceptionHandler = Callable[[ErrorHandlerContext, ConsumedRecord, Exception], Response]
@@ -143,16 +162,19 @@ def dead_letter_queue_records(
 ) -> tuple[ProducerRecord, ...]:
     """Returns the dead letter that Kafka Streams would send, or nothing without a topic (semantics 131).
 
-    It has the source record's bytes, and its headers followed by ``__streams.errors.`` ``exception``, ``message``,
-    ``stacktrace``, ``topic``, ``partition``, ``offset`` and ``node``. Message and stacktrace are cut after 10,000 and
-    30,000 characters, since an error that repeats a large value would make a letter that the broker refuses.
+    It has the source record's key, value and headers as they were read, followed by ``__streams.errors.``
+    ``exception``, ``message``, ``stacktrace``, ``topic``, ``partition``, ``offset`` and ``node``. Where they say
+    something, ``timestamp`` has the source record's timestamp, and ``headers`` those headers that were added before the
+    node failed, as JSON. Message and stacktrace are cut after 10,000 and 30,000 characters, because an error that
+    repeats a large value would make a letter that the broker refuses.
 
     :param topic: the configured one (``errors.dead.letter.queue.topic.name``) if not given.
     """
     topic = topic or context.dead_letter_queue_topic_name
     if not topic:
         return ()
-    described = {
+    source = context.source_raw_headers
+    described: dict[str, str | None] = {
         "exception": class_name(error),
         "message": cut(plain_str(error), MOST_MESSAGE),
         "stacktrace": cut("".join(traceback.format_exception(error)), _MOST_STACKTRACE),
@@ -161,13 +183,99 @@ def dead_letter_queue_records(
         "offset": str(context.offset),
         "node": context.processor_node_id,
     }
-    headers = list(context.headers)
-    headers += [
-        (HEADER_PREFIX + name, None if text is None else text.encode("utf-8", "replace"))
-        for name, text in described.items()
-    ]
+    if context.timestamp != context.source_timestamp >= 0:
+        described["timestamp"] = str(context.source_timestamp)
+    if source is not None and (added := _added_headers(context.headers, source)):
+        described["headers"] = added
+    headers = [*(context.headers if source is None else source), *_written(described)]
     timestamp = context.timestamp if context.timestamp >= 0 else None
     return (ProducerRecord(topic, context.source_raw_key, context.source_raw_value, timestamp, headers),)
+
+
+def _written(described: Mapping[str, str | None]) -> HeaderList:
+    """Returns our headers of these texts, by their names without the prefix."""
+    return [
+        (HEADER_PREFIX + name, None if (text := described[name]) is None else text.encode("utf-8", "replace"))
+        for name in LETTER_HEADERS
+        if name in described
+    ]
+
+
+def split_letter_headers(headers: HeaderList) -> tuple[HeaderList, HeaderList]:
+    """Returns the headers of the record of a dead letter, and ours.
+
+    Ours stand together, in the order of :data:`LETTER_HEADERS`. The record may have headers of these names itself, if
+    it was a dead letter before: they are distinguished by their place. What a handler has added after ours belongs to
+    the record.
+
+    Where they do not stand together, since something else wrote the letter, the last one of each name is ours.
+    """
+    names = [_WITHOUT_PREFIX.get(header[0]) for header in headers]
+    for first in reversed(range(len(names) - len(_PLACE) + 1)):
+        if tuple(names[first : first + len(_PLACE)]) == _PLACE:
+            break
+    else:
+        return _split_by_name(headers, names)
+    begin, end = first, first + len(_PLACE)
+    for name in reversed(LETTER_HEADERS[: LETTER_HEADERS.index(_PLACE[0])]):
+        if begin and names[begin - 1] == name:
+            begin -= 1
+    for name in LETTER_HEADERS[LETTER_HEADERS.index(_PLACE[-1]) + 1 :]:
+        if end < len(names) and names[end] == name:
+            end += 1
+    return [*headers[:begin], *headers[end:]], headers[begin:end]
+
+
+def _split_by_name(headers: HeaderList, names: list[str | None]) -> tuple[HeaderList, HeaderList]:
+    last = {name: place for place, name in enumerate(names) if name is not None}
+    ours = sorted(last.values())
+    taken = set(ours)
+    return [one for place, one in enumerate(headers) if place not in taken], [headers[place] for place in ours]
+
+
+def smaller_letter_headers(headers: HeaderList) -> tuple[HeaderList, tuple[str, ...]] | None:
+    """Returns the headers of a letter without the next part that a letter which is too large leaves out, and the names
+    of what was left out; ``None`` if nothing can be left out any more."""
+    own, ours = split_letter_headers(headers)
+    for part in _LEFT_OUT:
+        dropped = tuple(HEADER_PREFIX + name for name in part)
+        kept = [header for header in ours if header[0] not in dropped]
+        if len(kept) < len(ours):
+            return [*own, *kept], part
+    return None
+
+
+def _added_headers(at_node: Iterable[Any], source: HeaderList) -> str | None:
+    """Returns the headers of a record at a node that its source record did not have, as JSON; ``None`` if there are
+    none.
+
+    A value that is not a text is written as ``{"base64": "..."}``.
+    """
+    left = Counter(source)
+    added = []
+    for header in at_node:
+        try:
+            if left[header] > 0:
+                left[header] -= 1
+                continue
+            name, value = header
+        except (TypeError, ValueError):  # not a pair of a name and bytes: it was not in the source record
+            name, value = repr(header), None
+        added.append([str(name), _as_json(value)])
+    return json.dumps(added) if added else None
+
+
+def _as_json(value: Any) -> Any:
+    if value is None or isinstance(value, str):
+        return value
+    try:
+        data = bytes(memoryview(value))
+    except TypeError:
+        return repr(value)
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(data).decode()}
 
 
 def class_name(error: Exception) -> str:

@@ -33,7 +33,7 @@ class _NoMessage:
     def value(self) -> bytes | None:
         return None
 
-    def headers(self) -> None:
+    def headers(self) -> Any:
         return None
 
 
@@ -179,6 +179,12 @@ class KeptMessage(OffsetOnly):
 
     def value(self) -> bytes | None:
         return self.origin.value()  # type: ignore[no-any-return]
+
+    def headers(self) -> Any:
+        return self.origin.headers()
+
+    def timestamp(self) -> tuple[int, int]:
+        return self.origin.timestamp()  # type: ignore[no-any-return]
 
 
 _NO_MESSAGE = _NoMessage()

@@ -195,6 +195,21 @@ def test_a_record_goes_back_as_it_was(cli: ClusterCommands, app: str) -> None:
     assert sent(cli) == [(0, "k", {"trace": "t", "__streams.replays": "1"}), (1, "k", headers)]
 
 
+def test_a_record_goes_back_with_its_own_time_and_without_what_was_added(cli: ClusterCommands, app: str) -> None:
+    """The letter has the time at the node that failed."""
+    said = {"topic": b"payments", "partition": b"0", "offset": b"7", "node": b"map"}
+    said |= {"timestamp": b"%d" % (NOW_MS - 5_000), "headers": b'[["mark", "1"]]'}
+    headers = [("claim", b"c"), *((f"__streams.errors.{name}", one) for name, one in said.items())]
+    cli.kafka.produce("payments-dead", b"k", b'{"n": 1}', NOW_MS, headers)
+    assert (
+        'added        [["mark", "1"]]'
+        in cli.run("dlq", "show", app, "0:0").lines + cli.run("dlq", "show", app, "1:0").lines
+    )
+    assert cli.run("dlq", "replay", app).out == "1 dead letter sent: 1 to payments\n"
+    (record,) = cli.kafka.read_records("payments", 1, value_serde="string")
+    assert (record.timestamp, list(record.headers)) == (NOW_MS - 5_000, [("claim", b"c"), ("__streams.replays", b"1")])
+
+
 def test_only_the_last_headers_of_an_error_are_taken_away(cli: ClusterCommands, app: str) -> None:
     """An application that reads the dead letters of another has letters of letters."""
     letter(cli, "k", more=[("__streams.errors.topic", b"orders"), ("__streams.errors.exception", b"Old")])

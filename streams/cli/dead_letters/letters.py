@@ -14,7 +14,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from processor_api.errors import AuthorizationError, StreamsError
-from processor_api.handlers import HEADER_PREFIX
+from processor_api.handlers import HEADER_PREFIX, LETTER_HEADERS, split_letter_headers
 from processor_api.record import HeaderList
 from processor_api.task_id import TopicPartition
 from streams.cli.cluster.connection import ClusterConnection, Target, partitions_of, target_of
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 REPLAYS = "__streams.replays"
 """The header that counts how often a record was sent again."""
-_OF_ERRORS = ("exception", "message", "stacktrace", "topic", "partition", "offset", "node")
 MOST_METADATA = 4096
 """Bytes of text that a broker takes with an offset by default (``offset.metadata.max.bytes``)."""
 
@@ -60,20 +59,23 @@ class DeadLetter:
     source_partition: int
     source_offset: int
     node: str
+    source_timestamp: int
+    """The timestamp of the record that it came from, in ms."""
+    added_headers: str
+    """The headers that were added to the record before it failed, as JSON; empty if there were none."""
     replays: int
     """How often it was sent again before it died again."""
 
     @classmethod
     def of(cls, message: Any) -> DeadLetter:
-        """Reads a message. Only the last header of each name is the error's: a letter that died itself has two."""
-        headers: HeaderList = list(message.headers() or ())
-        said: dict[str, str] = {}
-        for name in (*(HEADER_PREFIX + name for name in _OF_ERRORS), REPLAYS):
-            place = next((at for at in reversed(range(len(headers))) if headers[at][0] == name), None)
-            if place is not None:
-                said[name] = (headers.pop(place)[1] or b"").decode("utf-8", "replace")
-        exception, text, stacktrace, topic, partition, offset, node = (
-            said.get(HEADER_PREFIX + name, "") for name in _OF_ERRORS
+        """Reads a message. A letter that died itself has two headers of each name, of which the last is the error's."""
+        headers, ours = split_letter_headers(list(message.headers() or ()))
+        place = next((at for at in reversed(range(len(headers))) if headers[at][0] == REPLAYS), None)
+        if place is not None:
+            ours = [*ours, headers.pop(place)]
+        said = {name: (value or b"").decode("utf-8", "replace") for name, value in ours}
+        exception, text, stacktrace, topic, partition, offset, node, timestamp, added = (
+            said.get(HEADER_PREFIX + name, "") for name in LETTER_HEADERS
         )
         return cls(
             partition=message.partition(),
@@ -89,6 +91,8 @@ class DeadLetter:
             source_partition=_number(partition, -1),
             source_offset=_number(offset, -1),
             node=node,
+            source_timestamp=_number(timestamp, message.timestamp()[1]),
+            added_headers=added,
             replays=_number(said.get(REPLAYS, ""), 0),
         )
 

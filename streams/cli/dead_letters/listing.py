@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -158,6 +159,7 @@ def run_show(arguments: argparse.Namespace, *, clients: KafkaClients | None = No
         "key": _part(letter.key, read_key),
         "value": _part(letter.value, read_value),
         "headers": headers_as_json(letter.headers),
+        "added_headers": _added(letter),
     }
     if arguments.json:
         say(json_text(fields | {"stacktrace": letter.stacktrace}))
@@ -174,6 +176,8 @@ def run_show(arguments: argparse.Namespace, *, clients: KafkaClients | None = No
         "value": as_text(fields["value"]),
         "headers": as_text(fields["headers"]),
     }
+    if letter.added_headers:
+        lines["added"] = as_text(fields["added_headers"])
     for name, text in lines.items():
         say(f"{name:<13}{text}")
     if letter.stacktrace:
@@ -198,6 +202,14 @@ def _letter_at(queue: letters.LetterQueue, partition: TopicPartition, offset: in
         if beginning < end
         else f"partition {partition.partition} of {queue.topic!r} is empty"
     )
+
+
+def _added(letter: letters.DeadLetter) -> Any:
+    """Returns the headers that nodes had added to the record before it failed."""
+    try:
+        return json.loads(letter.added_headers or "null")
+    except ValueError:
+        return letter.added_headers
 
 
 def _readers(

@@ -271,7 +271,7 @@ class _Replay:
 
     def _send(self, letter: letters.DeadLetter) -> None:
         headers: HeaderList = [*letter.headers, (letters.REPLAYS, str(letter.replays + 1).encode())]
-        timestamp = letter.timestamp or self._producer.zero_timestamp_ms
+        timestamp = letter.source_timestamp or self._producer.zero_timestamp_ms
         if timestamp < 0:
             timestamp = self._clock.time_ms()
         topic, partition = letter.topic, letter.source_partition

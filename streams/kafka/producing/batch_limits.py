@@ -55,6 +55,8 @@ class TopicBatchLimits:
         self._confirmed: dict[str, int] = {}
         """The number of the first producer that was made after a topic's limit was read because of a refusal."""
         self._producers = 0
+        self.refused_letters: dict[str, int] = {}
+        """The smallest size of a dead letter that each topic has refused."""
 
     def for_producer(self, settings: Mapping[str, Any], topics: Collection[str]) -> ProducerBatches:
         """Returns what the batches of a new producer may be, by its own settings and by the topics that it writes to.
@@ -116,6 +118,15 @@ class ProducerBatches:
 
     def fits_alone(self, record: ProducerRecord) -> bool:
         """Whether a record that was refused as too large may be taken in a smaller batch, by another producer."""
-        headers = sum(len(name) + len(value or b"") for name, value in record.headers or ())
-        size = len(record.key or b"") + len(record.value or b"") + headers
-        return self._limits.fits_alone(record.topic, size, self.bytes, self._number)
+        return self._limits.fits_alone(record.topic, record_bytes(record), self.bytes, self._number)
+
+    @property
+    def refused_letters(self) -> dict[str, int]:
+        """The smallest size of a dead letter that each topic has refused, in this process."""
+        return self._limits.refused_letters
+
+
+def record_bytes(record: ProducerRecord) -> int:
+    """Returns the bytes of a record's key, value and headers."""
+    headers = sum(len(name.encode()) + len(value or b"") for name, value in record.headers or ())
+    return len(record.key or b"") + len(record.value or b"") + headers

@@ -30,9 +30,10 @@ from processor_api.topology.topic_names import check_topic_name
 from processor_api.user_code.durations import whole_number
 from state.formats.windowed_serdes import windowed_partitioner
 from state.row_format.record_context import Cursor
-from streams.kafka.headers import UnsendableHeaders, mended
+from streams.kafka.headers import UnsendableHeaders
 from streams.kafka.ports import NotDelivered, Producer, TransactionAborted, UnknownTopicError
 from streams.kafka.producing.batch_limits import ProducerBatches
+from streams.kafka.producing.dead_letters import DeadLetters
 from streams.kafka.producing.deliveries import (
     batch_too_large,
     is_fatal,
@@ -69,8 +70,8 @@ class SinkErrors(Protocol):
     """Decides about the errors of sinks: whether the record is dropped or the task fails."""
 
     @property
-    def task(self) -> str:
-        """The task of the sink."""
+    def task(self) -> str | None:
+        """The task of the sink; ``None`` if it is not known."""
         ...
 
     @property
@@ -221,7 +222,7 @@ class RecordCollector:
         """The tasks of the records because of which tasks go back; ``None`` stands for one that is not known."""
         self._absent: dict[str, float] = {}
         """Topics that did not exist when they were asked for, and until when they are not asked for again."""
-        self._dead_letters: list[ProducerRecord] = []
+        self._letters = DeadLetters(None if batches is None else batches.refused_letters)
         self._warned_of_zero: set[str] = set()
         self.holds_changes = False
         """Whether changelogs keep what is logged until the results of its commit have arrived."""
@@ -281,7 +282,7 @@ class RecordCollector:
             failure, errors = batch_too_large(topic, partition), None
         if errors is not None and record is not None and failure is not None and not is_fatal(failure):
             failure, letters = errors.undelivered(failure, record)
-            self._dead_letters.extend(letters)  # sent later: this may be a callback inside of poll
+            self._letters.waiting.extend(letters)  # sent later: this may be a callback inside of poll
         if isinstance(failure, NotDelivered):
             self._refused_of.add(task)
         if failure is not None and not (goes_back and isinstance(failure, NotDelivered)):
@@ -293,7 +294,7 @@ class RecordCollector:
     def check(self) -> None:
         """Raises the first failure, if there was one, once the dead letters that came with it are delivered."""
         if self._failure is not None:
-            if self._dead_letters:
+            if self._letters.waiting:
                 self._send_waiting()
                 self._flush()
             if isinstance(self._failure, NotDelivered):
@@ -304,7 +305,7 @@ class RecordCollector:
         """Forgets the failure, when the tasks concerned have been taken back, or an abort has rolled them back."""
         self._failure = None
         self._refused_of.clear()
-        self._dead_letters.clear()
+        self._letters.waiting.clear()
 
     def flush(self) -> None:
         """Waits for all deliveries.
@@ -314,11 +315,14 @@ class RecordCollector:
         :raises TaskMigratedError: if the producer is fenced.
         :raises RetryableError: if the thread is asked to end and they take too long.
         """
+        self._flush_letters()
+        self.check()
+
+    def _flush_letters(self) -> None:
         self._flush()
-        while self._dead_letters:
+        while self._letters.waiting:
             self._send_waiting()
             self._flush()
-        self.check()
 
     def _flush(self) -> None:
         while not self._producer.flush(FLUSH_SLICE_S):
@@ -329,7 +333,7 @@ class RecordCollector:
         self._producer.poll(0)
         if self._failure is not None:
             self.check()
-        if self._dead_letters:
+        if self._letters.waiting:
             self._send_waiting()
 
     def send_dead_letters(self, records: Iterable[ProducerRecord], *, wait: bool = False) -> None:
@@ -337,20 +341,28 @@ class RecordCollector:
 
         :param wait: until they are delivered, because the task is about to fail.
         """
-        letters, send = list(records), self._sender(self.delivered, None)
+        letters = list(records)
         for name in dict.fromkeys(letter.topic for letter in letters):
             if self._is_absent(name):
                 raise NotDelivered(f"the topic for dead letters {name!r} does not exist: create it", topic=name)
-        for topic, key, value, timestamp, headers, partition in letters:
-            stamp = self._clock.time_ms() if timestamp is None else timestamp or self._zero_of(topic)()
-            letter = mended(headers) if headers else headers
-            send(topic, value, key, -1 if partition is None else partition, stamp, letter)
+        for letter in letters:
+            self._send_letter(self._letters.fitting(letter))
         if wait:
-            self._flush()
+            self._flush_letters()
+
+    def _send_letter(self, letter: ProducerRecord) -> None:
+        topic, key, value, timestamp, headers, partition = letter
+        stamp = self._clock.time_ms() if timestamp is None else timestamp or self._zero_of(topic)()
+        errors = self._letters.errors_of(letter, goes_back=not self.holds_changes)
+
+        def delivered(error: Any, message: Any) -> None:
+            if error is not None:  # The client's report lacks the headers.
+                self._refused(error, letter, errors)
+
+        self._sender(delivered, errors)(topic, value, key, -1 if partition is None else partition, stamp, headers)
 
     def _send_waiting(self) -> None:
-        letters, self._dead_letters = self._dead_letters, []
-        self.send_dead_letters(letters)
+        self.send_dead_letters(self._letters.take())
 
     # ------------------------------------------------------------------ writers
 

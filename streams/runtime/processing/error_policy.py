@@ -354,6 +354,8 @@ class ErrorPolicy:
             source_raw_key=message.key(),
             source_raw_value=message.value(),
             dead_letter_queue_topic_name=self._handlers.dead_letter_queue_topic_name,
+            source_raw_headers=None if topic is None else list(message.headers() or ()),
+            source_timestamp=message.timestamp()[1],
         )
 
     def _failure(self, kind: type[StreamsError], what: str, context: ErrorHandlerContext, key: Any) -> StreamsError:
