@@ -21,15 +21,7 @@ from streams.config import StreamsConfig
 from streams.config.import_path import NoSuchObject, import_object
 from streams.config.settings import kafka_name
 from streams.spark.errors import SparkBridgeError, TopologyNotPicklable
-
-
-def _dumps(value: Any) -> bytes:
-    """Pickles a value; functions that no module has are pickled with their code."""
-    from pyspark import cloudpickle
-
-    pickled: bytes = cloudpickle.dumps(value)  # type: ignore[no-untyped-call]
-    return pickled
-
+from streams.spark.rows.shipping import dumps
 
 STILL = {
     "__emit.interval.ms.kstreams.outer.join.spurious.results.fix__": 0,
@@ -128,10 +120,10 @@ def _settings(config: StreamsConfig | Mapping[str, Any]) -> dict[str, Any]:
 def _pickled_settings(settings: Mapping[str, Any]) -> bytes:
     for name, value in settings.items():
         try:
-            _dumps(value)
+            dumps(value)
         except Exception as error:
             raise TopologyNotPicklable(f"setting {name!r} cannot be sent to Spark's executors: {error}") from error
-    return _dumps(dict(settings))
+    return dumps(dict(settings))
 
 
 def _pickled_function(function: Any) -> bytes:
@@ -141,7 +133,7 @@ def _pickled_function(function: Any) -> bytes:
             " Spark executor makes a topology of its own"
         )
     try:
-        return _dumps(function)
+        return dumps(function)
     except Exception as error:
         raise TopologyNotPicklable(
             f"the topology's function {getattr(function, '__qualname__', function)!r} cannot be sent to Spark's"
@@ -162,7 +154,7 @@ def _culprit(function: Any) -> str:
         return ""
     for name, value in {**found.globals, **found.nonlocals}.items():
         try:
-            _dumps(value)
+            dumps(value)
         except Exception:
             inner = _culprit(value) if inspect.isfunction(value) else ""
             return inner or f", since {name!r} is {_kind_of(value)}"
