@@ -80,6 +80,36 @@ def test_a_topic_with_a_low_limit_gets_every_record(
         assert copied == values
 
 
+@pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
+def test_a_dead_letter_near_the_limit_leaves_out_headers(topics: Topics, workers: Workers, guarantee: str) -> None:
+    """The application ended at it, at each restart again."""
+    source, sink = topics.create("input"), topics.create("output")
+    letters = topics.create("letters", config={"max.message.bytes": "3000"})
+    values = ["1", "x" * 2_400, "2", "y" * 2_900, "3"]
+    topics.send(source, ((None, value) for value in values))
+    worker = workers.start(
+        "copy_values:only_short",
+        settings={
+            "processing.guarantee": guarantee,
+            "commit.interval.ms": 100,
+            "processing.exception.handler": "LogAndContinueProcessingExceptionHandler",
+            "errors.dead.letter.queue.topic.name": letters,
+        },
+        env={"INPUTS": source, "OUTPUT": sink},
+    )
+    wait_until("all is committed", lambda: topics.committed(workers.application, source) == {0: len(values)})
+    worker.stop()
+    with topics.reader(letters) as reader, topics.reader(sink) as copied:
+        reader.to_end()
+        copied.to_end()
+        found = {record.value().decode(): [name for name, _ in record.headers() or ()] for record in reader.records}
+        assert set(found) == {values[1], values[3]}
+        assert {record.value() for record in copied.records} == {b"1", b"2", b"3"}
+    assert "__streams.errors.offset" in found[values[1]]
+    assert "__streams.errors.stacktrace" not in found[values[1]]
+    assert found[values[3]] == []
+
+
 @pytest.mark.parametrize("size", [5_000, 1_500_000])
 def test_a_refused_record_becomes_a_dead_letter(topics: Topics, workers: Workers, size: int) -> None:
     """With its own time and headers, which the client's report does not have; the others are copied."""

@@ -26,6 +26,19 @@ def topology() -> StreamsBuilder:
     return builder
 
 
+def only_short() -> StreamsBuilder:
+    """The same; it fails for each value of more than ten characters."""
+
+    def short(value: str) -> str:
+        if len(value) > 10:
+            raise ValueError("too long")
+        return value
+
+    builder = StreamsBuilder(key_serde=TEXT, value_serde=TEXT)
+    builder.stream(os.environ["INPUTS"].split(",")).map_values(short).to(os.environ["OUTPUT"])
+    return builder
+
+
 def matching() -> StreamsBuilder:
     """The environment has a pattern of topics."""
     builder = StreamsBuilder()
