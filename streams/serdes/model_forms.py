@@ -143,7 +143,9 @@ def _one_text(value: Any, written: str) -> str:
         raise TypeError("a time of day with a zone cannot be in a key: equal ones have no common text")
     elif isinstance(value, decimal.Decimal) and written == str(value):
         digits = max(len(value.as_tuple().digits), 1)
-        return str(value.normalize(decimal.Context(prec=digits)))
+        # Any exponent is kept: by default the smallest ones become zero.
+        widest = decimal.Context(prec=digits, Emin=decimal.MIN_EMIN, Emax=decimal.MAX_EMAX)
+        return str(value.normalize(widest))
     return written
 
 

@@ -56,6 +56,7 @@ _MANY_FORMS = frozenset(("float", "decimal", "datetime", "time", "dict", "set", 
 _SUBSCHEMAS = ("schema", "items_schema", "keys_schema", "values_schema", "fields", "definitions", "choices")
 _PLAIN = frozenset(("str", "int", "bool", "float", "none"))
 """Kinds of schemas whose values JSON tells apart, so that a union of them comes back."""
+_BY_NAME = frozenset(("validate_by_name", "populate_by_name"))
 _is_east, _is_west = re.compile(rb'\+[0-9]{2}:[0-9]{2}"').search, re.compile(rb'-[0-9]{2}:[0-9]{2}"').search
 """Find a time in a zone other than UTC, whose offset may be cut to minutes."""
 _long_integer = re.compile(rb"[0-9]{4301}").search
@@ -125,6 +126,18 @@ def shape_of(schema: Any) -> ModelShape:
         classes=tuple(node["cls"] for node in nodes[1:] if node.get("type") in ("model", "dataclass")),
         has_literals="literal" in kinds,
         has_many_forms=is_uncertain or not kinds.isdisjoint(_MANY_FORMS),
+    )
+
+
+def reads_more(schema: Any) -> bool:
+    """Returns whether a type reads more than its JSON schema says: other names of its fields, or whatever a function of
+    the user's makes a value of."""
+    return any(
+        (node["type"].startswith("function-") and node["type"] != "function-after")
+        or isinstance(node.get("validation_alias"), list)
+        or node.get("custom_init")
+        or not _BY_NAME.isdisjoint(name for name, value in node.get("config", {}).items() if value)
+        for node in _nodes(schema)
     )
 
 

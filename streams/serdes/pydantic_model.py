@@ -19,10 +19,11 @@ from streams.schemas.json_schemas import schema_of_json
 from streams.serdes.functions import MadeSerde
 from streams.serdes.json import json_serde
 from streams.serdes.model_forms import check_read_back, one_form
-from streams.serdes.model_shape import MOST_DIGITS, exact_check, has_long_integer, shape_of
+from streams.serdes.model_shape import MOST_DIGITS, exact_check, has_long_integer, reads_more, shape_of
 
 T = TypeVar("T")
 
+_REPLACED = "\ufffd".encode()
 _write_json = json_serde(use_orjson=False).serialize
 """Writes floats with the same digits in each process, whichever libraries it has."""
 
@@ -98,7 +99,8 @@ def _kept_schema(adapter: TypeAdapter[Any], *, leaves_out: bool) -> SerdeSchema 
     generator = GenerateJsonSchema if leaves_out else _WholeJsonSchema
     try:
         written = adapter.json_schema(by_alias=True, mode="serialization", schema_generator=generator)
-        return schema_of_json(written, partial(adapter.json_schema, by_alias=True))
+        read = partial(adapter.json_schema, by_alias=True)
+        return schema_of_json(written, read, reads_more=reads_more(adapter.core_schema))
     except PydanticInvalidForJsonSchema:
         return None
 
@@ -170,7 +172,9 @@ def pydantic_serde(model: Any, *, exclude_none: bool = False, exclude_unset: boo
 
     # Where it is told what to do about warnings, pydantic takes a microsecond to read that.
     is_exact = None if shape.is_uncertain else exact_check(adapter.core_schema)
-    write = write_looked_at if is_exact is None else _quick(is_exact, write_json, write_looked_at)
+    write: Callable[[Any], bytes] = write_looked_at
+    if is_exact is not None:
+        write = _quick(is_exact, write_json, write_looked_at, _REPLACED if shape.has_many_forms else None)
 
     def write_key(value: Any) -> bytes:
         if exclude_unset:
@@ -193,9 +197,15 @@ def pydantic_serde(model: Any, *, exclude_none: bool = False, exclude_unset: boo
 
 
 def _quick(
-    is_exact: Callable[[Any], bool], write_json: Callable[..., bytes], write: Callable[[Any], bytes]
+    is_exact: Callable[[Any], bool],
+    write_json: Callable[..., bytes],
+    write: Callable[[Any], bytes],
+    replaced: bytes | None,
 ) -> Callable[[Any], bytes]:
-    """Returns a function that writes exact values at once, and all others by ``write``."""
+    """Returns a function that writes exact values at once, and all others by ``write``.
+
+    :param replaced: what stands for the half of a surrogate pair in the key of a dict; ``None`` without dicts.
+    """
 
     def write_quick(value: Any) -> bytes:
         try:
@@ -204,7 +214,8 @@ def _quick(
             exact = False
         if exact:
             data = write_json(value, by_alias=True)
-            if len(data) <= MOST_DIGITS or not has_long_integer(data):
+            is_whole = replaced is None or replaced not in data
+            if is_whole and (len(data) <= MOST_DIGITS or not has_long_integer(data)):
                 return data
         return write(value)
 
