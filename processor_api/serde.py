@@ -235,6 +235,18 @@ class Serde(Generic[T]):
         """
         return self
 
+    def inside(self) -> Serde[T]:
+        """Returns the serde for values inside of a message or a store: the headers of a record are not theirs alone.
+
+        Override it together with :meth:`moved_inside` where the bytes of a record's key or value go together with a
+        header that belongs to nothing else.
+        """
+        return self
+
+    def moved_inside(self, data: bytes, headers: Headers) -> bytes:
+        """Returns the bytes that :meth:`inside` reads, for those of a record with these headers."""
+        return data
+
     def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
         """Pickles a serde of `Serdes` as its name: stores have quicker ways for these, and know them by identity."""
         name = self.name.upper()
@@ -374,8 +386,8 @@ class WrappingSerde(Serde[T]):
         return self.inner is not None and self.inner.is_complete
 
     def bind(self, topic: str, *, is_key: bool) -> Serde[T]:
-        """Returns the serde with its inner one bound to the topic."""
-        return self._with(None if self.inner is None else self.inner.bind(topic, is_key=is_key))
+        """Returns the serde with its inner one bound to the topic, for values inside of a message."""
+        return self._with(None if self.inner is None else self.inner.bind(topic, is_key=is_key).inside())
 
     @property
     def takes_headers(self) -> bool:

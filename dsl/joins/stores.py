@@ -88,7 +88,7 @@ class SideValueSerde(Serde[Any]):
     def bind(self, topic: str, *, is_key: bool) -> Serde[Any]:
         """Returns the serde with its inner serdes bound to the topic."""
         return SideValueSerde(
-            *(None if inner is None else inner.bind(topic, is_key=is_key) for inner in (self.left, self.right))
+            *(None if inner is None else inner.bind(topic, is_key=is_key).inside() for inner in (self.left, self.right))
         )
 
     @property

@@ -7,13 +7,14 @@ else lists kinds.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, cast
 
 from processor_api.errors import StateError, StoreError, TopologyError
-from processor_api.serde import Serde
+from processor_api.record import HeaderList
+from processor_api.serde import Headers, Serde
 from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.custom import ChangelogRecord
 from processor_api.stores.suppliers import CustomStoreSupplier, make_custom
@@ -23,7 +24,7 @@ from state.custom import versioned as custom_versioned
 from state.custom.context import StoreContext
 from state.custom.engine import CustomStoreEngine
 from state.engine.passing_on import ReadEngine
-from state.engine.port import Engine
+from state.engine.port import Batch, Engine
 from state.engine.repair_hints import rebuild_store
 from state.guards.guard import guarded
 from state.guards.policies import ReadOnly
@@ -215,6 +216,32 @@ def _read_records(store: str, records: Iterator[ChangelogRecord]) -> Iterator[Ch
         ) from error
 
 
+def restored_from_records(restore: Restore, key: Serde[Any], value: Serde[Any]) -> Restore:
+    """Returns the function of a restore for the records of a source topic, which may have parts of their keys and
+    values in headers; rows have all in front.
+
+    :param key: the serde of the topic, as it is for records.
+    """
+    if not key.takes_headers and not value.takes_headers:
+        return restore
+
+    def restore_moved(
+        batch: Batch,
+        keys: Iterable[bytes],
+        values: Iterable[bytes | None],
+        timestamps: Iterable[int],
+        headers: Iterable[HeaderList | None],
+    ) -> None:
+        kept = [Headers(one or ()) for one in headers]
+        moved_keys = [key.moved_inside(data, one) for data, one in zip(keys, kept, strict=True)]
+        moved = [
+            None if data is None else value.moved_inside(data, one) for data, one in zip(values, kept, strict=True)
+        ]
+        restore(batch, iter(moved_keys), iter(moved), timestamps, iter(kept))
+
+    return restore_moved
+
+
 def restores_blindly(builder: StoreBuilder[Any, Any], engine: Engine) -> bool:
     """Returns whether a restore puts rows without reading the rows that are there."""
     kind = kind_of(builder)
@@ -263,8 +290,8 @@ def open_store(
             log=log,
             log_many=log_many,
             log_each=log_each,
-            key_serde=cursor.handing(key_serde, f"the keys of store {builder.name!r}"),
-            value_serde=cursor.handing(value_serde, f"store {builder.name!r}"),
+            key_serde=cursor.handing(key_serde.inside(), f"the keys of store {builder.name!r}"),
+            value_serde=cursor.handing(value_serde.inside(), f"store {builder.name!r}"),
             drop=drop,
             reads=reads,
         )

@@ -66,7 +66,7 @@ def prefix_bounds(
     """
     if prefix_serde is not None:
         serde = check_serde(prefix_serde, "prefix_serde", f"prefix_scan of store {store!r}", store=store)
-        write_key = key_writer(serde.bind(store, is_key=True), store)
+        write_key = key_writer(serde.bind(store, is_key=True).inside(), store)
     low = write_key(prefix)
     return low, after_prefix(low)
 

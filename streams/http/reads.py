@@ -47,7 +47,7 @@ class StoreSerdes:
         if found is None:
             raise HttpRefusal(500, f"store {builder.name!r} has no serde for keys")
         self.key: Serde[Any] = found
-        self.write_key: Callable[[Any], bytes] = found.bind(builder.name, is_key=True).serialize
+        self.write_key: Callable[[Any], bytes] = found.bind(builder.name, is_key=True).inside().serialize
         """Writes a key as the store has it: equal keys with equal bytes."""
 
     def named(self, query: Query, name: str = "key") -> Any:

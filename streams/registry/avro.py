@@ -1,85 +1,92 @@
-"""Avro by fastavro: records written and read by functions that are made once for each schema.
+"""Avro by fastavro: its compiled functions read and write, with our own hung on the types that need them.
 
-fastavro takes values that are not of their type, and writes another value for them: ``1.5`` as the ``int`` 1, and an
-``int`` beyond 32 bits as bytes that no other library reads. So each value is checked first, by a function that is
-compiled from the schema; only what it does not accept at once is looked at field by field.
+A type may have a logical type, for which fastavro calls a function while it reads. Schemas are handed to it with one of
+ours (:data:`_TAG`) on each type whose values are made by us: times and decimals, objects of classes in unions, records
+that keep the name of their branch. So data are read in one pass, by the schemas of their writer and their reader, and
+nothing of a schema becomes source. What is written goes through :mod:`streams.registry.avro_values` before.
 """
 
 from __future__ import annotations
 
-import datetime
-import decimal
 import json
-import uuid
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, partial
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, Any
 
 from processor_api.errors import ConfigError
-from processor_api.texts import MOST_VALUE, cut, repr_of
+from processor_api.texts import cut, repr_of
 from processor_api.user_code.given_values import is_of
 from streams.registry.avro_evolution import problems
-from streams.registry.avro_models import from_avro, has_plain_fields, is_flat, is_record, schema_of, to_avro
+from streams.registry.avro_models import AS_THEY_ARE, MISSING, ModelSchema, RecordClass
+from streams.registry.avro_schemas import NAMED, RECORDS, AvroSchema, is_alike, kind_of, short
+from streams.registry.avro_values import (
+    Forms,
+    GenericFixed,
+    GenericRecord,
+    GenericSymbol,
+    json_default,
+    logical_of,
+    named,
+    raw_default,
+)
 from streams.registry.bound import SchemaFormat
 from streams.registry.schemas import AVRO, Registered, SchemaError, SchemaReference, SchemaText
 from streams.serdes.model_forms import check_read_back
-from streams.serdes.model_shape import exact_check, shape_of
-from streams.serdes.pydantic_model import core_schema_of
+from streams.serdes.model_shape import exact_check, reads_more, shape_of
+from streams.serdes.pydantic_model import core_schema_of, validator_of
 
 if TYPE_CHECKING:
     from streams.registry.client import RegistryClient
 
 try:
     from fastavro import parse_schema, schemaless_reader, schemaless_writer
-    from fastavro._read_py import schemaless_reader as careful_reader
+    from fastavro._read_py import read_data
+    from fastavro.io.binary_decoder import BinaryDecoder
+    from fastavro.read import LOGICAL_READERS
     from fastavro.schema import SchemaParseException, UnknownType
 except ImportError as error:
     raise ImportError(
         "fastavro is not installed, which reads and writes Avro; install streams-for-kafka[registry]", name="fastavro"
     ) from error
 
-DEEPEST_BYTES = 1_000
-"""The longest data that may be nested as deep as they are long, and are read by compiled code, which does not watch its
-stack."""
-_NAMED = ("record", "error", "enum", "fixed")
-_PRIMITIVE = frozenset({"null", "boolean", "string", "bytes", "int", "long", "float", "double"})
-_INT, _LONG = 1 << 31, 1 << 63
-_DOUBLE = 1 << 1023
-_LARGEST_FLOAT = 3.4028235677973366e38
+MOST_CALLS = 5_000
+"""The most calls within each other that data of a schema that holds itself may cost compiled code, which does not watch
+its stack: a type and a byte are one each at most."""
+MOST_SCHEMA = 1 << 20
+"""The longest schema that is read, in characters; registries keep schemas in records of Kafka, which are no longer."""
+MOST_EMPTY_ITEMS = 1_000
+"""The items of no bytes that a record may have besides as many as its bytes."""
+careful_read: Any = read_data
+_TAG = "streams"
 _OF_PYTHON: dict[type, SchemaText] = {
     kind: SchemaText(f'"{name}"')
     for kind, name in {str: "string", bytes: "bytes", bool: "boolean", int: "long", float: "double"}.items()
 }
 """The schemas of values that are no records, and bring none along: as Java's serde writes them."""
-_LOGICAL: dict[str, Any] = {
-    "decimal": decimal.Decimal,
-    "uuid": uuid.UUID,
-    "date": datetime.date,
-    "time-millis": datetime.time,
-    "time-micros": datetime.time,
-    "timestamp-millis": datetime.datetime,
-    "timestamp-micros": datetime.datetime,
-    "local-timestamp-millis": datetime.datetime,
-    "local-timestamp-micros": datetime.datetime,
-}
-_AWARE = ("timestamp-millis", "timestamp-micros")
+_PROMOTED = {"long": {"int"}, "float": {"int", "long"}, "double": {"int", "long", "float"}}
+_PROMOTED |= {"bytes": {"string"}, "string": {"bytes"}}
+Make = Callable[[Any], Any]
 
 
-class GenericRecord(dict[str, Any]):
-    """A record that was read without a model: a dict that knows its schema, and is written with it again."""
+def _made(data: Any, written: Any, wanted: Any = None) -> Any:
+    """Returns what is meant by data that fastavro has read: it calls this for each type with our tag."""
+    node = written if wanted is None else wanted
+    if wanted is not None:
+        kind = kind_of(wanted)
+        if kind in ("float", "double"):
+            data = float(data)
+        elif kind == "bytes" and type(data) is str:
+            data = data.encode()
+        elif kind == "string" and type(data) is bytes:
+            data = data.decode()
+    make = node.get("make") if type(node) is dict else None
+    return data if make is None else make(data)
 
-    __slots__ = ("schema",)
 
-    schema: SchemaText | None
-
-    def __init__(self, fields: Mapping[str, Any], schema: SchemaText | None = None) -> None:
-        super().__init__(fields)
-        self.schema = schema
-
-    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
-        return GenericRecord, (dict(self), self.schema)
+for _kind in (*NAMED, *_PROMOTED, "int", "boolean", "array", "map"):
+    LOGICAL_READERS[f"{_kind}-{_TAG}"] = _made
 
 
 class AvroFormat(SchemaFormat):
@@ -96,11 +103,43 @@ class AvroFormat(SchemaFormat):
         self, model: Any, given: Any = None, name: str | None = None, references: Sequence[SchemaReference] = ()
     ) -> None:
         self.model = model
+        self._instances: tuple[type, ...] = (model,) if isinstance(model, type) else ()
+        self._natural: ModelSchema | None = None
+        self._root: RecordClass | None = None
+        self._classes: Mapping[str, Any] = {}
+        if model is not None:
+            self._natural = ModelSchema(model, name)
+            self._root, self._classes = self._natural.root, self._natural.classes
         if given is not None:
             self.own = SchemaText(_text_of(given), AVRO, tuple(references))
-        elif model is not None:
-            self.own = SchemaText(json.dumps(schema_of(model, name), separators=(",", ":")), AVRO, tuple(references))
-        self._instances: tuple[type, ...] = (model,) if isinstance(model, type) else ()
+        elif self._natural is not None:
+            if self._natural.unknown is not None:
+                raise ConfigError(self._natural.unknown)
+            self._add_defaults(self._natural)
+            text = json.dumps(self._natural.json, separators=(",", ":"))
+            self.own = SchemaText(text, AVRO, tuple(references))
+
+    def _add_defaults(self, made: ModelSchema) -> None:
+        """Adds the defaults of classes to the schema that was made of them."""
+        try:
+            schema = _parsed([json.dumps(made.json)])
+        except SchemaError as error:
+            raise ConfigError(str(error)) from error
+        forms = Forms(schema, self._classes, self._root)
+        for name, fields in made.records.items():
+            for parsed, (field, known) in zip(schema.named[name]["fields"], fields, strict=True):
+                if known.default is MISSING:
+                    continue
+                try:
+                    raw = forms.of(parsed["type"]).write(known.default)
+                except (SchemaError, ValueError, RecursionError):  # it is written by no value of the schema
+                    continue
+                if isinstance(field["type"], list):  # the default of a union is of its first branch
+                    branch = "null" if raw is None else raw[0]
+                    names = [forms.of(one).branch for one in parsed["type"]]
+                    first = field["type"].pop(names.index(branch))
+                    field["type"].insert(0, first)
+                field["default"] = json_default(raw)
 
     def record_name(self, schema: SchemaText) -> str:
         """Returns the full name of a schema's record, for subjects."""
@@ -113,13 +152,23 @@ class AvroFormat(SchemaFormat):
     def check_key(self, schema: SchemaText) -> None:
         """Refuses schemas of keys in which equal values may have different bytes.
 
-        :raises SchemaError: if there is a map, whose entries have no order; the text names the field.
+        :raises SchemaError: if there is a map, whose entries have no order, or a union that tells equal values apart;
+            the text names the field.
         """
-        if (place := _map_in(json.loads(schema.text), "the key")) is not None:
-            raise SchemaError(
-                f"{place} is a map, whose entries have no order: equal keys would have different bytes, and go to"
-                " different partitions"
-            )
+        try:
+            parsed = _parsed([schema.text])
+        except SchemaError:  # it has types of its references, which are asked for with the first value
+            return
+        self._check_key(parsed)
+
+    def _check_key(self, parsed: AvroSchema) -> None:
+        equal = "equal keys would have different bytes, and go to different partitions"
+        if parsed.map is not None:
+            raise SchemaError(f"{parsed.map} is a map, whose entries have no order: {equal}")
+        if parsed.mixed is not None:
+            raise SchemaError(f"{parsed.mixed} is a union of numbers, in which 1 and 1.0 are two: {equal}")
+        if self.model is None and parsed.in_choices:
+            raise SchemaError(f"the key has a union of named types, which dicts and texts have not: {equal}")
 
     def schema_of_value(self, value: Any) -> SchemaText | None:
         """Returns the schema that a value brings along, the same object for all values that have it from one place;
@@ -130,16 +179,29 @@ class AvroFormat(SchemaFormat):
 
     def from_json(self, value: Any) -> Any:
         """Returns the object that a value of JSON stands for."""
-        if self.model is None:
-            return value
-        from streams.serdes.pydantic_model import validator_of
-
-        return validator_of(self.model, from_json=True)(json.dumps(value))
+        return value if self.model is None else validator_of(self.model, from_json=True)(json.dumps(value))
 
     def problems(self, former: str) -> Sequence[str] | None:
         """Returns what of data with a former schema it does not read."""
         assert self.own is not None
-        return problems(former, self.own.text)
+        now = json.loads(self.own.text)
+        for record in _records_of(now):
+            filled = self._filled(record["name"])
+            for field in record["fields"]:
+                if field["name"] in filled:
+                    field.setdefault("default", None)
+        found = problems(former, json.dumps(now))
+        return None if found and self._reads_more else found
+
+    @property
+    def _reads_more(self) -> bool:
+        """Whether the model may read data that its schema does not, by other names or functions of the user's."""
+        return self.model is not None and reads_more(core_schema_of(self.model))
+
+    def _filled(self, name: str) -> set[str]:
+        """Returns the fields that the class of a record has a value for where none is given."""
+        known = self._classes.get(short(name))
+        return {field.name for field in known.fields if field.is_filled} if isinstance(known, RecordClass) else set()
 
     def without_model(self) -> AvroFormat:
         """Returns the format that reads data as they were written."""
@@ -147,114 +209,241 @@ class AvroFormat(SchemaFormat):
 
     def of_plain(self, plain: Any) -> Any:
         """Returns the object that a dict, or another value of Avro, stands for."""
-        convert = None if self.model is None or isinstance(plain, self._instances) else from_avro(self.model)
-        return plain if convert is None else convert(plain)
+        if self.model is None or isinstance(plain, self._instances):
+            return plain
+        return validator_of(self.model)(plain)
 
-    def writer(self, schema: SchemaText, client: RegistryClient, prefix: bytes) -> Callable[[Any], bytes]:
+    # ------------------------------------------------------------------ writing
+
+    def writer(
+        self, schema: SchemaText, client: RegistryClient, prefix: bytes, *, is_key: bool = False
+    ) -> Callable[[Any], bytes]:
         """Returns the function that writes values with a schema, behind a prefix."""
-        parsed, named = _parsed(schema, client)
-        full_names = {name.rpartition(".")[2]: name for name in named}
-        convert = None if self.model is None else to_avro(self.model, full_names)
-        fits, explain = _checks(parsed, named)
-        out, lossless = BytesIO, _lossless_check(self.model)
+        parsed = _schema_of(schema, client)
+        if is_key:
+            self._check_key(parsed)
+        form = Forms(parsed, self._classes, self._root).of(parsed.root).write
+        written = parse_schema(parsed.copied(parsed.root, lambda node: {}))
+        out, lossless = BytesIO, self._lossless_check(parsed)
 
-        def write(given: Any) -> bytes:
-            value = given
-            if convert is not None:
-                value = convert(value)
-            elif type(value) is GenericRecord:
-                value = dict(value)  # fastavro is quicker with these
-            try:
-                known = fits(value)
-            except (KeyError, IndexError, TypeError, RecursionError):
-                known = False
-            if not known:
-                explain(value)
+        def write(value: Any) -> bytes:
+            plain = form(value)
             stream = out()
             try:
-                schemaless_writer(stream, parsed, value)
-            except (ArithmeticError, TypeError, ValueError):  # the quick check does not look into decimals
-                explain(value)
+                schemaless_writer(stream, written, plain)
+            except OverflowError:  # an integer beyond 64 bits, whose place the thorough forms find
+                thorough = Forms(parsed, self._classes, self._root, thorough=True)
+                thorough.of(parsed.root).write(value)
                 raise
             data = stream.getvalue()
-            if lossless is not None and not lossless(given):
-                check_read_back(reader(), data, given, SchemaError, is_equal=not rounds)
+            if lossless is not None and not lossless(value):
+                check_read_back(reader(), data, value, SchemaError, is_equal=not rounds)
             return prefix + data
 
         @cache
         def reader() -> Callable[[bytes], Any]:
             return self.reader(Registered(schema, 0), client, 0)
 
-        rounds = '"float"' in schema.text  # to 32 bits, as is documented: what is read is not compared then
+        # A float of 32 bits is rounded, as is documented: what is read is not compared then.
+        rounds = any(kind_of(node) == "float" for node in parsed.types())
         return write
 
-    def reader(
-        self, registered: Registered, client: RegistryClient, start: int, frame: bytes | None = None
-    ) -> Callable[[bytes], Any]:
+    def _lossless_check(self, parsed: AvroSchema) -> Callable[[Any], bool] | None:
+        """Returns the function that says of an object whether it surely comes back as it is; ``None`` where all do
+        that the schema lets through."""
+        if parsed.has_empty_items:
+            return _never
+        if self.model is None or self._is_plain(parsed):
+            return None
+        core = core_schema_of(self.model)
+        if shape_of(core).is_uncertain or not self._is_natural(parsed):
+            return _never
+        if self._root is not None and self._root.has_plain_fields:
+            return None
+        exact = exact_check(core)
+        if exact is None:
+            return _never
+
+        def lossless(value: Any) -> bool:
+            try:
+                return exact(value)
+            except Exception:  # a field that is not there, or a method of the user's
+                return False
+
+        return lossless
+
+    def _is_natural(self, parsed: AvroSchema) -> bool:
+        """Returns whether a schema has the types that are made of the model, and perhaps more fields."""
+        if self._natural is None or self._natural.unknown is not None:
+            return False
+        try:
+            return is_alike(parsed, _parsed([json.dumps(self._natural.json)]), larger=True)
+        except SchemaError:
+            return False
+
+    def _is_plain(self, parsed: AvroSchema) -> bool:
+        """Returns whether values need no pydantic: what Avro reads are their fields, or they themselves."""
+        is_simple = isinstance(self.model, type) and self.model in AS_THEY_ARE
+        return (is_simple or (self._root is not None and self._root.is_plain)) and self._is_natural(parsed)
+
+    # ------------------------------------------------------------------ reading
+
+    def reader(self, registered: Registered, client: RegistryClient, start: int) -> Callable[[bytes], Any]:
         """Returns the function that reads data with the schema they were written with.
 
         :param start: where they begin.
-        :param frame: what :meth:`frame` wrote, if it is elsewhere.
         """
-        schema = registered.schema
-        written, named = _parsed(schema, client)
-        wanted: Any = None
-        if self.own is not None:
-            mine, mine_named = _parsed(self.own, client)
-            if _shape(mine, mine_named) != _shape(written, named):
-                wanted = mine
-        model, convert = self.model, None if self.model is None else from_avro(self.model)
-        with_names, stream = model is not None, BytesIO
+        schema = _schema_of(registered.schema, client)
+        own = None if self.own is None else _schema_of(self.own, client)
+        if own is None or is_alike(schema, own) or (self._reads_more and self.problems(registered.schema.text) is None):
+            own, wanted = None, None
+            named_types: dict[str, Any] = {}
+            written = parse_schema(schema.copied(schema.root, self._mark(schema)), named_types)
+            names = {"writer": named_types, "reader": {}}
+        else:
+            written, wanted, names = self._pair(schema, own)
+        convert, stream, depth = self._convert(own or schema, registered.schema), BytesIO, schema.depth
+        most = 0 if schema.has_empty_items else MOST_CALLS // depth if schema.is_recursive else MOST_SCHEMA << 20
 
         def read(data: bytes) -> Any:
-            found = schemaless_reader(stream(data[start:]), written, wanted, with_names, True)
+            if len(data) > most:
+                found = careful_read(_CarefulDecoder(data[start:]), written, names, wanted, {})
+            else:
+                found = schemaless_reader(stream(data[start:]), written, wanted)
             return found if convert is None else convert(found)
 
-        def read_flat(data: bytes) -> Any:
-            fields: Any = schemaless_reader(stream(data[start:]), written, wanted)
-            return model(**fields)
+        return read
 
-        def read_generic(data: bytes) -> Any:
-            fields: Any = schemaless_reader(stream(data[start:]), written, None)
-            return GenericRecord(fields, schema)
+    def _convert(self, schema: AvroSchema, text: SchemaText) -> Make | None:
+        """Returns the function that makes values of what fastavro returns for a schema; ``None`` if they are right."""
+        if self.model is None:
+            is_generic = self.own is None and kind_of(schema.root) in RECORDS
+            return partial(GenericRecord, schema=text) if is_generic else None
+        if not self._is_plain(schema):
+            return validator_of(self.model)
+        if self._root is None:
+            return None
+        kind: Any = self._root.kind
+        fields = [field["name"] for field in schema.root["fields"]]
+        names = [field.name for field in self._root.fields if field.name in fields]
+        if len(names) == len(fields):
+            return lambda found: kind(**found)
+        return lambda found: kind(**{name: found[name] for name in names if name in found})
 
-        of_generic = self.own is None and isinstance(written, dict) and written["type"] == "record"
-        plain: Callable[[bytes], Any] = read_generic if of_generic else read_flat if is_flat(model) else read
-        if not _is_recursive(written, named):
-            return plain
+    def _maker(self, schema: AvroSchema, node: Any) -> Make | None:
+        """Returns the function that makes the values of a type; ``None`` if they are right as they are read."""
+        logical, kind = logical_of(node), kind_of(node)
+        if logical is not None:
+            return logical.read
+        if kind not in NAMED or node["name"] not in schema.in_choices:
+            return None
+        name = node["name"]
+        if self.model is None:
+            if kind in RECORDS:
+                return partial(GenericRecord, branch=name)
+            return partial(named, GenericSymbol if kind == "enum" else GenericFixed, name)
+        known = self._classes.get(short(name))
+        return validator_of(known.kind) if isinstance(known, RecordClass) else known
 
-        def read_deep(data: bytes) -> Any:
-            if len(data) <= DEEPEST_BYTES:
-                return plain(data)
-            try:
-                found = careful_reader(stream(data[start:]), written, wanted, with_names, True)
-                return found if convert is None else convert(found)
-            except RecursionError:
-                raise SchemaError("the data are nested too deep") from None
+    def _mark(self, schema: AvroSchema) -> Callable[[Any], dict[str, Any]]:
+        def mark(node: Any) -> dict[str, Any]:
+            make = self._maker(schema, node)
+            return {} if make is None else {"logicalType": _TAG, "make": make}
 
-        return read_deep
+        return mark
+
+    def _pair(self, schema: AvroSchema, own: AvroSchema) -> tuple[Any, Any, dict[str, Any]]:
+        """Returns the schemas of a writer and a reader, for data that one reads of the other, and their named types.
+
+        fastavro calls our function by the type that was written. So that has our tag wherever one of that kind that is
+        wanted has something to make.
+        """
+        wanted_types: dict[str, Any] = {}
+        wanted = parse_schema(own.copied(own.root, self._mark(own)), wanted_types)
+        tagged = {kind_of(node) for node in own.types() if self._maker(own, node) is not None}
+        tagged.update(*(_PROMOTED.get(kind, ()) for kind in tuple(tagged)))
+        for node in (wanted, *wanted_types.values()):
+            if kind_of(node) in RECORDS and self._with_defaults(own, node):
+                tagged.update(RECORDS)
+        written_types: dict[str, Any] = {}
+        copy = schema.copied(schema.root, lambda node: {"logicalType": _TAG} if kind_of(node) in tagged else {})
+        return parse_schema(copy, written_types), wanted, {"writer": written_types, "reader": wanted_types}
+
+    def _with_defaults(self, own: AvroSchema, node: Any) -> bool:
+        """Gives a record of the reader the values of its defaults; returns whether some are made for each record."""
+        late: dict[str, Callable[[], Any] | None] = {}
+        filled = self._filled(node["name"])
+        for field, known in zip(node["fields"], own.named[node["name"]]["fields"], strict=True):
+            if "default" in known:
+                make = self._default(own, known["type"], known["default"])
+                value = make()
+                if isinstance(value, (str, bytes, int, float, type(None))):
+                    field["default"] = value
+                    continue
+                late[field["name"]], field["default"] = make, _LATE
+            elif field["name"] in filled:
+                late[field["name"]], field["default"] = None, _LATE
+        make_record = node.get("make")
+
+        def complete(fields: dict[str, Any]) -> Any:
+            for name, make in late.items():
+                if fields[name] is _LATE:
+                    if make is None:
+                        del fields[name]
+                    else:
+                        fields[name] = make()
+            return fields if make_record is None else make_record(fields)
+
+        if late:
+            node["make"] = complete
+        return bool(late)
+
+    def _default(self, own: AvroSchema, given: Any, default: Any) -> Callable[[], Any]:
+        """Returns the function that makes a default, each time another object, as it is made of data."""
+        stream = BytesIO()
+        schemaless_writer(stream, parse_schema(own.copied(given, lambda node: {})), raw_default(own, given, default))
+        written, data = parse_schema(own.copied(given, self._mark(own))), stream.getvalue()
+        return lambda: schemaless_reader(BytesIO(data), written, None)
 
 
-def _lossless_check(model: Any) -> Callable[[Any], bool] | None:
-    """Returns the function that says of an object whether it surely comes back as it is; ``None`` where all do that
-    the schema lets through."""
-    if model is None or (isinstance(model, type) and model in (*_OF_PYTHON, *_LOGICAL.values())):
-        return None
-    schema = core_schema_of(model)
-    is_uncertain = shape_of(schema).is_uncertain
-    if is_flat(model) or (is_record(model) and not is_uncertain and has_plain_fields(model)):
-        return None
-    exact = None if is_uncertain else exact_check(schema)
-    if exact is None:
-        return lambda value: False
+_LATE: Any = object()
+"""Stands for a default that is made for each record."""
 
-    def lossless(value: Any) -> bool:
-        try:
-            return exact(value)
-        except Exception:  # a field that is not there, or a method of the user's
-            return False
 
-    return lossless
+def _never(value: Any) -> bool:
+    return False
+
+
+_Decoder: Any = BinaryDecoder
+
+
+class _CarefulDecoder(_Decoder):  # type: ignore[misc]
+    """Reads in Python, which watches its stack; counts the items of arrays, which may take no bytes."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(BytesIO(data))
+        self._left = len(data) + MOST_EMPTY_ITEMS
+
+    def read_long(self) -> int:
+        found, shift = 0, 0
+        while shift < 70:
+            data: bytes = self.fo.read(1)
+            if not data:
+                raise EOFError
+            found |= (data[0] & 0x7F) << shift
+            if data[0] < 0x80:
+                return (found >> 1) ^ -(found & 1)
+            shift += 7
+        raise SchemaError("an integer has more than ten bytes")
+
+    read_int = read_long
+
+    def iter_array(self) -> Any:
+        for _ in self._iter_array_or_map():
+            self._left -= 1
+            if self._left < 0:
+                raise SchemaError("an array has more items than the data have bytes")
+            yield
 
 
 def _text_of(given: Any) -> str:
@@ -272,331 +461,42 @@ def _text_of(given: Any) -> str:
         raise ConfigError(f"an Avro schema is JSON, which {repr_of(given)} is not: {error}") from None
 
 
-def _parsed(schema: SchemaText, client: RegistryClient) -> tuple[Any, dict[str, Any]]:
-    """Returns a schema as fastavro takes it, and its named types."""
-    named: dict[str, Any] = {}
+def _schema_of(schema: SchemaText, client: RegistryClient) -> AvroSchema:
+    return _parsed([*(text.text for _, text in client.references_of(schema)), schema.text])
+
+
+def _parsed(texts: Sequence[str]) -> AvroSchema:
+    """Returns the last of several schemas, which uses the types of those before it.
+
+    :raises SchemaError: if it is none.
+    """
+    found: dict[str, Any] = {}
+    root: Any = None
     try:
-        for _, text in client.references_of(schema):
-            parse_schema(json.loads(text.text), named)
-        return parse_schema(json.loads(schema.text), named), named
+        if sum(map(len, texts)) > MOST_SCHEMA:
+            raise ValueError(f"it has more than {MOST_SCHEMA} characters")
+        for text in texts:
+            root = parse_schema(json.loads(text), found)
+        return AvroSchema(root, found)
     except UnknownType as error:
         raise SchemaError(
             f"the Avro schema uses the type {error.name!r}, which is neither in it nor in its references"
         ) from error
-    except (SchemaParseException, ValueError, KeyError, TypeError, RecursionError) as error:
+    except SchemaError:
+        raise
+    except (SchemaParseException, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise SchemaError(f"the Avro schema cannot be read: {type(error).__name__}: {cut(str(error), 200)}") from error
 
 
-def _map_in(schema: Any, place: str) -> str | None:
-    if isinstance(schema, list):
-        return next((found for one in schema if (found := _map_in(one, place))), None)
-    if not isinstance(schema, dict):
-        return None
-    kind = schema.get("type")
-    if kind == "map":
-        return place
-    if kind == "array":
-        return _map_in(schema["items"], f"{place}[]")
-    if kind in ("record", "error"):
-        fields = schema.get("fields", ())
-        return next((found for one in fields if (found := _map_in(one["type"], f"{place}.{one['name']}"))), None)
-    return _map_in(kind, place) if isinstance(kind, (dict, list)) else None
-
-
-def _shape(schema: Any, named: Mapping[str, Any], seen: frozenset[str] = frozenset()) -> Any:
-    """Returns what two schemas have equal if one reads the data of the other without any change."""
-    if isinstance(schema, str):
-        known = named.get(schema)
-        return schema if known is None or schema in seen else _shape(known, named, seen)
-    if isinstance(schema, list):
-        return [_shape(one, named, seen) for one in schema]
-    kind = schema["type"]
-    logical = {name: schema[name] for name in ("logicalType", "precision", "scale") if name in schema}
-    if kind in _PRIMITIVE:
-        return (kind, tuple(logical.items())) if logical.get("logicalType") else kind
-    if kind == "array":
-        return (kind, _shape(schema["items"], named, seen))
-    if kind == "map":
-        return (kind, _shape(schema["values"], named, seen))
-    name = schema["name"]
-    if kind == "enum":
-        return (kind, name, tuple(schema["symbols"]))
-    if kind == "fixed":
-        return (kind, name, schema["size"], tuple(logical.items()))
-    fields = [(one["name"], _shape(one["type"], named, seen | {name})) for one in schema["fields"]]
-    return (kind, name, tuple((field, repr(shape)) for field, shape in fields))
-
-
-def _is_recursive(schema: Any, named: Mapping[str, Any], inside: frozenset[str] = frozenset()) -> bool:
-    if isinstance(schema, str):
-        return schema in inside or (schema in named and _is_recursive(named[schema], named, inside))
-    if isinstance(schema, list):
-        return any(_is_recursive(one, named, inside) for one in schema)
-    kind = schema["type"]
-    if kind in ("array", "map"):
-        return _is_recursive(schema["items" if kind == "array" else "values"], named, inside)
-    if kind in ("record", "error"):
-        if schema["name"] in inside:
-            return True
-        return any(_is_recursive(one["type"], named, inside | {schema["name"]}) for one in schema["fields"])
-    return isinstance(kind, (dict, list)) and _is_recursive(kind, named, inside)
-
-
-# ---------------------------------------------------------------------- checks before a value is written
-
-
-def _checks(schema: Any, named: Mapping[str, Any]) -> tuple[Callable[[Any], bool], Callable[[Any], None]]:
-    """Returns a quick check, which knows only the plainest values, and a slow one, which raises an error."""
-    compiled = _QuickCheck(named).compiled(schema)
-
-    def explain(value: Any) -> None:
-        try:
-            complaint = _complaint(schema, value, "", named)
-        except RecursionError:
-            complaint = "it is nested too deep, or holds itself"
-        if complaint is not None:
-            raise SchemaError(complaint)
-
-    return compiled, explain
-
-
-class _QuickCheck:
-    """Writes the source of a function that says whether a value is surely of a schema."""
-
-    def __init__(self, named: Mapping[str, Any]) -> None:
-        self._named = named
-        self._functions: dict[str, str] = {}
-        self._lines: list[str] = []
-        self._names = 0
-
-    def compiled(self, schema: Any) -> Callable[[Any], bool]:
-        """Returns the function."""
-        whole = self._of(schema, "v")
-        known = self._functions.get(schema["name"]) if isinstance(schema, dict) and "name" in schema else None
-        self._lines.append(f"check = {known}" if known else f"def check(v):\n    return {whole}")
-        scope: dict[str, Any] = {
-            "Decimal": decimal.Decimal,
-            "UUID": uuid.UUID,
-            "date": datetime.date,
-            "time": datetime.time,
-            "datetime": datetime.datetime,
-        }
-        exec("\n".join(self._lines), scope)
-        found: Callable[[Any], bool] = scope["check"]
-        return found
-
-    def _name(self) -> str:
-        self._names += 1
-        return f"x{self._names}"
-
-    def _of(self, schema: Any, v: str) -> str:
-        if isinstance(schema, list):
-            return "(" + " or ".join(self._branch(one, v) for one in schema) + ")"
-        if isinstance(schema, str):
-            if schema in self._named:
-                return self._record_call(self._named[schema], v)
-            return self._primitive(schema, v)
-        logical = schema.get("logicalType")
-        if logical in _LOGICAL:
-            found = f"type({v}) is {_LOGICAL[logical].__name__}"
-            if _LOGICAL[logical] in (datetime.time, datetime.datetime):
-                found += f" and {v}.tzinfo is {'not ' if logical in _AWARE else ''}None"
-            if logical.endswith("-millis"):
-                found += f" and not {v}.microsecond % 1000"
-            return f"({found})"
-        kind = schema["type"]
-        if kind in _PRIMITIVE:
-            return self._primitive(kind, v)
-        return self._complex(schema, kind, v)
-
-    def _complex(self, schema: Any, kind: str, v: str) -> str:
-        one = self._name()
-        if kind == "array":
-            return f"(type({v}) is list and all({self._of(schema['items'], one)} for {one} in {v}))"
-        if kind == "map":
-            values = f"all(type(k) is str and {self._of(schema['values'], one)} for k, {one} in {v}.items())"
-            return f"(type({v}) is dict and {values})"
-        if kind == "enum":
-            return f"(type({v}) is str and {v} in {frozenset(schema['symbols'])!r})"
-        if kind == "fixed":
-            return f"(type({v}) is bytes and len({v}) == {schema['size']})"
-        return self._record_call(schema, v)
-
-    def _branch(self, schema: Any, v: str) -> str:
-        """Returns the check of a branch of a union: a record may say its name."""
-        known = self._named.get(schema) if isinstance(schema, str) else schema
-        if isinstance(known, dict) and known["type"] in ("record", "error"):
-            call = self._record_call(known, f"{v}[1]")
-            return f"(type({v}) is tuple and {v}[0] == {known['name']!r} and {call} or {self._record_call(known, v)})"
-        return self._of(schema, v)
-
-    def _primitive(self, kind: str, v: str) -> str:
-        simple = {"null": f"{v} is None", "boolean": f"type({v}) is bool", "string": f"type({v}) is str"}
-        simple.update(bytes=f"type({v}) is bytes", double=f"type({v}) is float")
-        if kind in simple:
-            return f"({simple[kind]})"
-        if kind == "float":
-            return f"(type({v}) is float and -{_LARGEST_FLOAT!r} <= {v} <= {_LARGEST_FLOAT!r})"
-        limit = _INT if kind == "int" else _LONG
-        return f"(type({v}) is int and {-limit} <= {v} < {limit})"
-
-    def _of_field(self, schema: Any, get: str) -> str:
-        """Returns the check of a field, which is looked up once."""
-        kind = schema["type"] if isinstance(schema, dict) and "logicalType" not in schema else schema
-        if isinstance(kind, str) and kind in ("boolean", "string", "bytes", "double"):
-            return self._primitive(kind, get)
-        one = self._name()
-        if isinstance(kind, str) and kind in ("int", "long"):
-            limit = _INT if kind == "int" else _LONG
-            return f"type({one} := {get}) is int and {-limit} <= {one} < {limit}"
-        return f"(({one} := {get}) is {one} and {self._of(schema, one)})"
-
-    def _record_call(self, schema: Any, v: str) -> str:
-        if schema["type"] not in ("record", "error"):
-            return self._of(schema, v)
-        name = schema["name"]
-        if name not in self._functions:
-            self._functions[name] = function = f"r{len(self._functions)}"
-            parts = [f"isinstance(v, dict) and len(v) == {len(schema['fields'])}"]
-            for field in schema["fields"]:
-                parts.append(self._of_field(field["type"], f"v[{field['name']!r}]"))
-            self._lines.append(f"def {function}(v):\n    return {' and '.join(parts)}")
-        return f"{self._functions[name]}({v})"
-
-
-def _complaint(schema: Any, value: Any, place: str, named: Mapping[str, Any]) -> str | None:
-    """Returns why a value is not of a schema; ``None`` if it is."""
-    if isinstance(schema, list):
-        return _complaint_of_union(schema, value, place, named)
-    if isinstance(schema, str):
-        if schema in named:
-            return _complaint(named[schema], value, place, named)
-        return None if _is_primitive(schema, value) else _no(schema, value, place)
-    logical, kind = schema.get("logicalType"), schema["type"]
-    if logical in _LOGICAL:
-        return _complaint_of_logical(schema, logical, value, place)
-    if kind in ("record", "error"):
-        return _complaint_of_record(schema, value, place, named)
-    if kind == "array":
-        if not isinstance(value, (list, tuple)):
-            return _no("array", value, place)
-        found = (_complaint(schema["items"], one, f"{place}[{i}]", named) for i, one in enumerate(value))
-        return next((one for one in found if one is not None), None)
-    if kind == "map":
-        if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
-            return _no("map with texts as keys", value, place)
-        found = (_complaint(schema["values"], one, f"{place}[{key!r}]", named) for key, one in value.items())
-        return next((one for one in found if one is not None), None)
-    if kind == "enum":
-        return None if value in schema["symbols"] else _no(f"symbol of {schema['name']}", value, place)
-    if kind == "fixed":
-        size = schema["size"]
-        return None if isinstance(value, bytes) and len(value) == size else _no(f"fixed of {size} bytes", value, place)
-    return _complaint(kind, value, place, named)
-
-
-def _complaint_of_logical(schema: Any, logical: str, value: Any, place: str) -> str | None:
-    kind = schema["type"]
-    if isinstance(value, _LOGICAL[logical]) and (logical != "date" or not isinstance(value, datetime.datetime)):
-        check = _complaint_of_decimal if logical == "decimal" else _complaint_of_time
-        return check(schema, value, place)
-    underlying = {name: one for name, one in schema.items() if name != "logicalType"}
-    if logical in ("decimal", "uuid") or _complaint(underlying if kind == "fixed" else kind, value, place, {}):
-        return _no(logical, value, place)
-    return None
-
-
-def _complaint_of_decimal(schema: Any, value: decimal.Decimal, place: str) -> str | None:
-    precision, scale = schema["precision"], schema.get("scale", 0)
-    if not value.is_finite():
-        return _no("number", value, place)
-    _, digits, exponent = value.as_tuple()
-    assert isinstance(exponent, int)
-    if -exponent > scale:
-        return f"{_field(place)} has {-exponent} digits behind the point, and its type {scale}: {repr_of(value)}"
-    if len(digits) + exponent + scale > precision and value:
-        return f"{_field(place)} has more than {precision - scale} digits before the point: {repr_of(value)}"
-    return None
-
-
-def _complaint_of_time(schema: Any, value: Any, place: str) -> str | None:
-    """Returns what of a date or a time the schema does not keep."""
-    logical = schema["logicalType"]
-    zone = getattr(value, "tzinfo", None)
-    if logical in _AWARE and zone is None:
-        return f"{_field(place)}: the time {value.isoformat()} has no time zone: give it one, such as datetime.UTC"
-    if logical not in _AWARE and zone is not None:
-        return f"{_field(place)}: the time {value.isoformat()} has a time zone, which {logical} does not keep"
-    if logical.endswith("-millis") and value.microsecond % 1000:
-        return (
-            f"{_field(place)}: the time {value.isoformat()} has microseconds, and {logical} keeps milliseconds: cut"
-            " them off, such as with .replace(microsecond=time.microsecond // 1000 * 1000)"
-        )
-    return None
-
-
-def _complaint_of_union(schema: list[Any], value: Any, place: str, named: Mapping[str, Any]) -> str | None:
-    if type(value) is tuple and len(value) == 2:
-        for branch in schema:
-            known = named.get(branch, branch) if isinstance(branch, str) else branch
-            if isinstance(known, dict) and known.get("name") == value[0]:
-                return _complaint(known, value[1], place, named)
-    complaints = [_complaint(branch, value, place, named) for branch in schema]
-    if None in complaints:
-        return None
-    others = [branch for branch in schema if branch != "null"]
-    if len(others) == 1 and value is not None:
-        return complaints[schema.index(others[0])]
-    return _no(f"one of {', '.join(map(_kind_name, schema))}", value, place)
-
-
-def _complaint_of_record(schema: Any, value: Any, place: str, named: Mapping[str, Any]) -> str | None:
-    if not isinstance(value, Mapping):
-        return _no(f"record {schema['name']}", value, place)
-    known = {field["name"] for field in schema["fields"]}
-    for name in value:
-        if name not in known:
-            return f"{_field(f'{place}.{name}')} is not in the schema of {schema['name']}"
-    for field in schema["fields"]:
-        inner = f"{place}.{field['name']}"
-        if field["name"] not in value:
-            if "default" in field:
-                continue
-            return f"{_field(inner)} is missing, and has no default"
-        found = _complaint(field["type"], value[field["name"]], inner, named)
-        if found is not None:
-            return found
-    return None
-
-
-def _is_primitive(kind: str, value: Any) -> bool:
-    if kind == "null":
-        return value is None
-    if kind == "boolean":
-        return isinstance(value, bool)
-    if kind == "string":
-        return isinstance(value, str)
-    if kind == "bytes":
-        return isinstance(value, (bytes, bytearray))
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return False
-    if kind == "double":
-        return isinstance(value, float) or (abs(value) < _DOUBLE and float(value) == value)
-    if kind == "float":
-        return abs(value) <= _LARGEST_FLOAT or value != value or value in (float("inf"), -float("inf"))
-    limit = _INT if kind == "int" else _LONG
-    return isinstance(value, int) and -limit <= value < limit
-
-
-def _kind_name(schema: Any) -> str:
-    if isinstance(schema, dict):
-        return str(schema.get("name") or schema.get("logicalType") or schema["type"])
-    return str(schema)
-
-
-def _field(place: str) -> str:
-    return f"field {place.lstrip('.')}" if place else "the value"
-
-
-def _no(expected: str, value: Any, place: str) -> str:
-    return f"{_field(place)} is no {expected}: {cut(repr_of(value), MOST_VALUE)}"
+def _records_of(schema: Any) -> Iterator[Any]:
+    """Yields the records of a schema as JSON has it."""
+    waiting = [schema]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, list):
+            waiting += node
+        elif isinstance(node, dict):
+            if "fields" in node:
+                yield node
+                waiting += [field["type"] for field in node["fields"]]
+            waiting += [node[part] for part in ("type", "items", "values") if part in node]

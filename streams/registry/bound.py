@@ -11,10 +11,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
-from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
+from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex, TypeVar
 
-from processor_api.serde import Serde, SerdeSchema, other_kind
-from processor_api.texts import plain_str
+from processor_api.serde import Headers, Serde, SerdeSchema, other_kind
+from processor_api.texts import MOST_VALUE, cut, plain_str
 from streams.registry.schema_registry import SchemaRegistry
 from streams.registry.schemas import Registered, SchemaError, SchemaText, TopicPart
 from streams.registry.settings import ASSOCIATED, TOPIC, TOPIC_RECORD
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 KEY_HEADER, VALUE_HEADER = "__key_schema_id", "__value_schema_id"
 CHANGELOG = "-changelog"
+MOST_KNOWN = 1_000
+"""The most functions of one serde that are kept, each for a schema of the registry; beyond that they are made anew."""
 ID_MAGIC, GUID_MAGIC = b"\x00", b"\x01"
 ID_SIZE, GUID_SIZE = 5, 17
 """The bytes in front of the data: a magic byte, and an id of four bytes or a GUID."""
@@ -37,6 +39,8 @@ class SchemaFormat(ABC):
 
     kind: str
     """Its kind of schemas, as registries name it."""
+    has_frame = False
+    """Whether :meth:`frame` writes anything."""
     own: SchemaText | None = None
     """The schema of the values; ``None`` if each has one of its own, or the latest of the subject."""
 
@@ -47,11 +51,10 @@ class SchemaFormat(ABC):
         :raises SchemaError: if it has none.
         """
 
-    @abstractmethod
-    def check_key(self, schema: SchemaText) -> None:
+    def check_key(self, schema: SchemaText) -> None:  # noqa: B027 - most have none
         """Refuses schemas of keys in which equal values may have different bytes.
 
-        :raises SchemaError: if there is a map, whose entries have no order.
+        :raises SchemaError: if there is such a type, as a map, whose entries have no order.
         """
 
     @abstractmethod
@@ -59,15 +62,17 @@ class SchemaFormat(ABC):
         """Returns the object that a value of JSON stands for."""
 
     @abstractmethod
-    def writer(self, schema: SchemaText, client: RegistryClient, prefix: bytes) -> Write:
-        """Returns the function that writes values with a schema, behind a prefix."""
+    def writer(self, schema: SchemaText, client: RegistryClient, prefix: bytes, *, is_key: bool = False) -> Write:
+        """Returns the function that writes values with a schema, behind a prefix.
+
+        :param is_key: whether equal values must have equal bytes.
+        """
 
     @abstractmethod
-    def reader(self, registered: Registered, client: RegistryClient, start: int, frame: bytes | None = None) -> Read:
+    def reader(self, registered: Registered, client: RegistryClient, start: int) -> Read:
         """Returns the function that reads data with the schema they were written with.
 
-        :param start: where they begin.
-        :param frame: what :meth:`frame` wrote, if it is not in front of them.
+        :param start: where what :meth:`frame` wrote begins, and the data after it.
         """
 
     def to_json(self, value: Any) -> Any:
@@ -119,7 +124,7 @@ class BoundSerde(Serde[Any]):
         self.subject = subject
         self._bind = bind
         self._read_plain: Read | None = None
-        if _NOTED is not None:
+        if _NOTED is not None and subject not in _NOTED:
             _NOTED.append(subject)
 
     def from_json(self, value: Any) -> Any:
@@ -183,14 +188,15 @@ def noted_subjects() -> Iterator[list[Subject]]:
 class HeaderBoundSerde(BoundSerde):
     """A serde of schemas that is bound to a topic whose records have the ids of their schemas in headers.
 
-    Of a record with such a header the data have nothing in front; without headers, as in a store, ids are in front of
-    the data. Both are read.
+    Of a record with such a header the data have nothing in front; without headers, ids are in front of the data. Both
+    are read. Values inside of a message or a store have ids in front always: a header is that of one value alone.
     """
 
-    __slots__ = ("_readers", "_writers")
+    __slots__ = ("_inside", "_readers", "_writers")
 
     def __init__(self, subject: Subject, bind: Callable[..., Serde[Any]]) -> None:
         super().__init__(subject, bind)
+        self._inside = BoundSerde(subject, self._bind_inside)
         self._writers = Writers(subject, in_headers=True)
         self._readers = Readers(subject)
 
@@ -199,11 +205,32 @@ class HeaderBoundSerde(BoundSerde):
         """``True``: the bytes go together with a header."""
         return True
 
+    def inside(self) -> Serde[Any]:
+        """Returns the serde of values whose ids are in front."""
+        return self._inside
+
+    def moved_inside(self, data: bytes, headers: Headers) -> bytes:
+        """Returns the bytes with their id in front: that of the header for values, the one that is written for keys,
+        which are looked up by their bytes."""
+        frame = headers.last(self._header)
+        if frame is None:
+            return data
+        if self.subject.place.is_key:
+            return self._inside.serialize(self._readers.read(frame, data))
+        return frame + data
+
+    @property
+    def _header(self) -> str:
+        return KEY_HEADER if self.subject.place.is_key else VALUE_HEADER
+
+    def _bind_inside(self, topic: str, *, is_key: bool) -> Serde[Any]:
+        return self._bind(topic, is_key=is_key).inside()
+
     def with_headers(self, headers: Any) -> Serde[Any]:
         """Returns the serde for one record: it writes the id to the headers, and reads it there or in front of the
         data."""
         subject, read_prefixed = self.subject, self.deserialize
-        name = KEY_HEADER if subject.place.is_key else VALUE_HEADER
+        name = self._header
 
         def write(value: Any) -> bytes:
             writer = self._writers.of(subject.schema_of(value))
@@ -217,13 +244,7 @@ class HeaderBoundSerde(BoundSerde):
 
         def read(data: bytes) -> Any:
             frame = headers.last(name)
-            if frame is None:
-                return read_prefixed(data)
-            read_known = self._readers.of_header(frame)
-            try:
-                return read_known(data)
-            except Exception as error:
-                raise subject.failure(error, self._readers.what(frame)) from error
+            return read_prefixed(data) if frame is None else self._readers.read(frame, data)
 
         return Serde(write, read, name=self.name)
 
@@ -241,8 +262,8 @@ class Subject:
         self.format = form
         self.place = place
         self.name = name
-        self.in_headers: bool = settings.get("schema.ids") == "header" and not place.topic.endswith(CHANGELOG)
-        """Whether ids are in headers; rows of a store have none."""
+        self.in_headers: bool = settings.get("schema.ids") == "header"
+        """Whether the ids of whole keys and values are in headers."""
         self._registry = registry
         own = f"{place.part}.subject.name.strategy"
         self._strategy: str = settings.get(own, settings.get("subject.name.strategy", ASSOCIATED))
@@ -346,7 +367,8 @@ class Writers:
         self._subject = subject
         self._in_headers = in_headers
         self._known: dict[int, Writer] = {}
-        """Functions by the identity of the schema."""
+        """Functions by the identity of the schema, which is quicker than its text."""
+        self._by_text: dict[SchemaText | None, Writer] = {}
 
     def of(self, schema: SchemaText | None) -> Writer:
         """Returns the function for a schema.
@@ -354,7 +376,15 @@ class Writers:
         :raises SchemaError: if the schema is not to be had.
         """
         found = self._known.get(id(schema))
-        return found if found is not None else self._known.setdefault(id(schema), self._made(schema))
+        # Another schema may have the identity of one that is gone.
+        return found if found is not None and found.schema is schema else self._noted(schema)
+
+    def _noted(self, schema: SchemaText | None) -> Writer:
+        """Returns the function for an object that was not seen before: each copy of a value may have its own."""
+        found = self._by_text.get(schema)
+        if found is None:
+            found = _kept(self._by_text, schema, self._made(schema))
+        return _kept(self._known, id(schema), found._replace(schema=schema))
 
     def _made(self, schema: SchemaText | None) -> Writer:
         subject = self._subject
@@ -367,9 +397,23 @@ class Writers:
             prefix, frame = ID_MAGIC + registered.id.to_bytes(4, "big") + index, b""
             if self._in_headers:
                 prefix, frame = b"", GUID_MAGIC + _guid_of(registered, subject) + index
-            return Writer(schema, subject.format.writer(registered.schema, subject.client, prefix), frame, what)
+            is_key = subject.place.is_key
+            write = subject.format.writer(registered.schema, subject.client, prefix, is_key=is_key)
+            return Writer(schema, write, frame, what)
         except Exception as error:
             raise subject.failure(error, f"writing {subject.place}") from error
+
+
+K = TypeVar("K")
+F = TypeVar("F")
+
+
+def _kept(known: dict[K, F], key: K, made: F) -> F:
+    """Keeps a function, and forgets all if there are too many."""
+    if len(known) >= MOST_KNOWN:
+        known.clear()
+    known[key] = made
+    return made
 
 
 def _guid_of(registered: Registered, subject: Subject) -> bytes:
@@ -434,26 +478,28 @@ class Readers:
                 f"reading {self._subject.place}",
             )
         prefix = data[:size]
-        found = known.get(prefix)
-        if found is None:
-            found = known[prefix] = self._made(prefix, size, None)
-        return found
+        return known.get(prefix) or _kept(known, prefix, self._made(prefix, size))
 
-    def of_header(self, frame: bytes) -> Read:
-        """Returns the function for data whose id is in a header.
+    def read(self, frame: bytes, data: bytes) -> Any:
+        """Returns the value of data whose id is in a header.
 
-        :raises SchemaError: if the header has no id, or the schema is not to be had.
+        :param frame: the header: an id, and what the format has between that and the data.
+        :raises SchemaError: if it has no id, the schema is not to be had, or the data are not of it.
         """
-        found = self._by_header.get(frame)
-        if found is None:
-            size = {GUID_MAGIC: GUID_SIZE, ID_MAGIC: ID_SIZE}.get(frame[:1], len(frame) + 1)
-            if len(frame) < size:
-                what = f"reading {self._subject.place}"
-                raise self._subject.failure(SchemaError(f"the header {frame.hex()} has no id of a schema"), what)
-            found = self._by_header[frame] = self._made(frame[:size], 0, frame[size:])
-        return found
+        size = {GUID_MAGIC: GUID_SIZE, ID_MAGIC: ID_SIZE}.get(frame[:1], len(frame) + 1)
+        if len(frame) < size:
+            text = f"the header {cut(frame.hex(), MOST_VALUE)} has no id of a schema"
+            raise self._subject.failure(SchemaError(text), f"reading {self._subject.place}")
+        prefix, rest = frame[:size], frame[size:]
+        read = self._by_header.get(prefix) or _kept(self._by_header, prefix, self._made(prefix, 0))
+        try:
+            if rest and not self._subject.format.has_frame:
+                raise SchemaError(f"the header has {len(rest)} bytes more than the id of a schema")
+            return read(rest + data if rest else data)
+        except Exception as error:
+            raise self._subject.failure(error, self.what(frame)) from error
 
-    def _made(self, prefix: bytes, start: int, frame: bytes | None) -> Read:
+    def _made(self, prefix: bytes, start: int) -> Read:
         subject, client = self._subject, self._subject.client
         try:
             if prefix[:1] == GUID_MAGIC:
@@ -462,10 +508,9 @@ class Readers:
                 registered = client.by_id(int.from_bytes(prefix[1:], "big"))
             if registered.schema.kind != subject.format.kind:
                 raise SchemaError(f"it is a schema of {registered.schema.kind}, and not of {subject.format.kind}")
-            read: Read = subject.format.reader(registered, client, start, frame or None)
+            return subject.format.reader(registered, client, start)
         except Exception as error:
             raise subject.failure(error, f"reading {subject.place} with {self.what(prefix)}") from error
-        return read
 
     def what(self, data: bytes) -> str:
         """Returns the id of data, and the subject where it is expected, for errors."""

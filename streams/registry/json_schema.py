@@ -31,17 +31,16 @@ class JsonSchemaFormat(SchemaFormat):
     kind = JSON
 
     def __init__(self, model: Any, given: Any = None, references: Sequence[SchemaReference] = ()) -> None:
+        self._serde: Any = json_serde(sort_keys=True)
+        self._reads_more = False
         if model is not None:
-            from streams.serdes.pydantic_model import pydantic_serde
+            from streams.serdes.model_shape import reads_more
+            from streams.serdes.pydantic_model import core_schema_of, pydantic_serde
 
-            serde = pydantic_serde(model)
+            self._serde = pydantic_serde(model)
+            self._reads_more = reads_more(core_schema_of(model))
             if given is None:
-                given = {"$schema": DIALECT, **serde.json_schema()}  # type: ignore[attr-defined]
-            self._validate: Callable[[Any], Any] = serde.of_plain
-        else:
-            serde = json_serde(sort_keys=True)
-            self._validate = serde.of_plain
-        self._serialize, self._deserialize = serde.serialize, serde.deserialize
+                given = {"$schema": DIALECT, **self._serde.json_schema()}
         if given is not None:
             self.own = SchemaText(_text_of(given), JSON, tuple(references))
 
@@ -55,25 +54,15 @@ class JsonSchemaFormat(SchemaFormat):
             raise SchemaError("a subject by the name of the record needs a JSON Schema with a title")
         return title
 
-    def check_key(self, schema: SchemaText) -> None:
-        """Refuses schemas of keys with maps, whose entries have no order.
-
-        :raises SchemaError: if there is one.
-        """
-        if _has_map(json.loads(schema.text)):
-            raise SchemaError(
-                "the key has a map (additionalProperties), whose entries have no order: equal keys would have different"
-                " bytes, and go to different partitions"
-            )
-
     def from_json(self, value: Any) -> Any:
         """Returns the object that a value of JSON stands for."""
-        return self._deserialize(json.dumps(value).encode())
+        return self._serde.deserialize(json.dumps(value).encode())
 
     def problems(self, former: str) -> Sequence[str] | None:
         """Returns what of data with a former schema it does not read."""
         assert self.own is not None
-        return problems(former, self.own.text)
+        found = problems(former, self.own.text)
+        return None if found and self._reads_more else found
 
     def without_model(self) -> JsonSchemaFormat:
         """Returns the format that reads data as JSON has them."""
@@ -81,18 +70,18 @@ class JsonSchemaFormat(SchemaFormat):
 
     def of_plain(self, plain: Any) -> Any:
         """Returns the object that a value of JSON stands for."""
-        return self._validate(plain)
+        return self._serde.of_plain(plain)
 
-    def writer(self, schema: SchemaText, client: RegistryClient, prefix: bytes) -> Callable[[Any], bytes]:
-        """Returns the function that writes values behind a prefix."""
-        serialize = self._serialize
+    def writer(
+        self, schema: SchemaText, client: RegistryClient, prefix: bytes, *, is_key: bool = False
+    ) -> Callable[[Any], bytes]:
+        """Returns the function that writes values behind a prefix: equal keys in one form, as without a registry."""
+        serialize = self._serde.bind("", is_key=is_key).serialize
         return lambda value: prefix + serialize(value)
 
-    def reader(
-        self, registered: Registered, client: RegistryClient, start: int, frame: bytes | None = None
-    ) -> Callable[[bytes], Any]:
+    def reader(self, registered: Registered, client: RegistryClient, start: int) -> Callable[[bytes], Any]:
         """Returns the function that reads data, which begin at ``start``."""
-        deserialize = self._deserialize
+        deserialize = self._serde.deserialize
         return lambda data: deserialize(data[start:])
 
 
@@ -104,13 +93,3 @@ def _text_of(given: Any) -> str:
         return json.dumps(found, separators=(",", ":"))
     except (ValueError, TypeError, RecursionError) as error:
         raise ConfigError(f"a JSON Schema is JSON, which {repr_of(given)} is not: {error}") from None
-
-
-def _has_map(schema: Any) -> bool:
-    if isinstance(schema, list):
-        return any(map(_has_map, schema))
-    if not isinstance(schema, dict):
-        return False
-    if isinstance(schema.get("additionalProperties"), dict) or "patternProperties" in schema:
-        return True
-    return any(map(_has_map, schema.values()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from processor_api.errors import ConfigError
@@ -14,7 +14,7 @@ from streams.registry.schemas import PROTOBUF, Registered, SchemaError, SchemaRe
 
 try:
     from google.protobuf.descriptor import Descriptor, FileDescriptor
-    from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
+    from google.protobuf.descriptor_pb2 import Edition, FieldDescriptorProto, FileDescriptorProto
     from google.protobuf.json_format import MessageToDict, ParseDict
     from google.protobuf.message import DecodeError, Message
 except ImportError as error:
@@ -31,6 +31,9 @@ OF_GOOGLE = "google/protobuf/"
 _TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|[A-Za-z_][\w.]*|[{};=]', re.DOTALL)
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 _MOST_INDEXES = 100
+"""The most messages within each other."""
+_LAST_NUMBER = 1 << 29
+_EDITION = "EDITION_2023"
 
 
 class ProtobufFormat(SchemaFormat):
@@ -41,6 +44,7 @@ class ProtobufFormat(SchemaFormat):
     """
 
     kind = PROTOBUF
+    has_frame = True
 
     def __init__(self, model: Any) -> None:
         if not _is_message_class(model):
@@ -98,14 +102,17 @@ class ProtobufFormat(SchemaFormat):
 
     def frame(self, schema: SchemaText) -> bytes:
         """Returns what stands between the id and the data: the place of the message in the schema."""
-        return written_index(_index_of_name(schema.text, self._relative_name) or self._index)
+        places = {name: place for place, name in _messages(schema.text)}
+        return written_index(places.get(self._relative_name) or self._index)
 
     @property
     def _relative_name(self) -> str:
         package = self._file.package
         return str(self._descriptor.full_name).removeprefix(f"{package}." if package else "")
 
-    def writer(self, schema: SchemaText, client: RegistryClient, prefix: bytes) -> Callable[[Any], bytes]:
+    def writer(
+        self, schema: SchemaText, client: RegistryClient, prefix: bytes, *, is_key: bool = False
+    ) -> Callable[[Any], bytes]:
         """Returns the function that writes messages behind a prefix."""
         model: Any = self._model
 
@@ -117,33 +124,29 @@ class ProtobufFormat(SchemaFormat):
 
         return write
 
-    def reader(
-        self, registered: Registered, client: RegistryClient, start: int, frame: bytes | None = None
-    ) -> Callable[[bytes], Any]:
+    def reader(self, registered: Registered, client: RegistryClient, start: int) -> Callable[[bytes], Any]:
         """Returns the function that reads messages of the class.
 
-        :param start: where the data begin.
-        :param frame: what :meth:`frame` wrote, if it is not in front of them.
+        :param start: where the place of the message begins, and the data after it.
         """
-        parse, text, wanted = self._model.FromString, registered.schema.text, self._relative_name
-        known: dict[bytes, None] = {}
+        parse, wanted = self._model.FromString, self._relative_name
+        names = {tuple(place): name for place, name in _messages(registered.schema.text)}
+        usual = next((written_index(list(place)) for place, name in names.items() if name == wanted), None)
 
-        def check(index: bytes) -> None:
-            name = _name_at(text, read_index(index, 0)[0])
-            if name is not None and name != wanted:
+        def begin_of(data: bytes) -> int:
+            index, begin = read_index(data, start)
+            name = names.get(tuple(index))
+            if name is None:
+                raise SchemaError(f"the schema has no message at the place {index}")
+            if name != wanted:
                 raise SchemaError(f"it is a message {name}, and not {wanted}")
-            known[index] = None
-
-        if frame is not None:
-            check(frame)
+            return begin
 
         def read(data: bytes) -> Any:
-            if frame is not None:
-                begin = start
+            if usual is not None and data.startswith(usual, start):
+                begin = start + len(usual)
             else:
-                begin = start + 1 if data[start : start + 1] == b"\x00" else read_index(data, start)[1]
-                if data[start:begin] not in known:
-                    check(data[start:begin])
+                begin = begin_of(data)
             try:
                 return parse(data[begin:])
             except DecodeError as error:
@@ -213,73 +216,152 @@ def read_index(data: bytes, start: int) -> tuple[list[int], int]:
 
 
 def source_of(file: FileDescriptor) -> str:
-    """Returns the source of a file, made of its descriptor: registries compare and check sources."""
+    """Returns the source of a file, made of its descriptor: registries compare and check sources.
+
+    :raises ConfigError: if the file has an edition that is not known here.
+    """
     proto = FileDescriptorProto()
     file.CopyToProto(proto)
-    syntax = proto.syntax or "proto2"
-    lines = [f'syntax = "{syntax}";']
-    if proto.package:
-        lines.append(f"package {proto.package};")
-    public = set(proto.public_dependency)
-    lines += [f'import {"public " if i in public else ""}"{name}";' for i, name in enumerate(proto.dependency)]
-    for name in ("java_package", "java_outer_classname"):
-        if proto.options.HasField(name):
-            lines.append(f'option {name} = "{getattr(proto.options, name)}";')
-    if proto.options.java_multiple_files:
-        lines.append("option java_multiple_files = true;")
-    for message in proto.message_type:
-        lines += _message_lines(message, syntax)
-    for enum in proto.enum_type:
-        lines += _enum_lines(enum)
-    return "\n".join(lines) + "\n"
+    return "\n".join(_Source(proto).lines()) + "\n"
 
 
-def _message_lines(message: Any, syntax: str) -> Iterator[str]:
-    yield f"message {message.name} {{"
-    maps = {f".{inner.name}": inner for inner in message.nested_type if inner.options.map_entry}
-    for inner in message.nested_type:
-        if not inner.options.map_entry:
-            yield from (f"  {line}" for line in _message_lines(inner, syntax))
-    for enum in message.enum_type:
-        yield from (f"  {line}" for line in _enum_lines(enum))
-    real = {f.oneof_index for f in message.field if f.HasField("oneof_index") and not f.proto3_optional}
-    for field in message.field:
-        if field.HasField("oneof_index") and field.oneof_index in real:
-            continue
-        yield f"  {_field_line(field, maps, syntax)}"
-    for index in sorted(real):
-        yield f"  oneof {message.oneof_decl[index].name} {{"
+class _Source:
+    """Writes the source of one file."""
+
+    def __init__(self, proto: Any) -> None:
+        self._proto = proto
+        self._syntax: str = proto.syntax or "proto2"
+        if self._syntax == "editions" and (name := Edition.Name(proto.edition)) != _EDITION:
+            raise ConfigError(f"the file {proto.name} has the edition {name}, and {_EDITION} is the last that is known")
+
+    def lines(self) -> Iterator[str]:
+        proto = self._proto
+        yield 'edition = "2023";' if self._syntax == "editions" else f'syntax = "{self._syntax}";'
+        if proto.package:
+            yield f"package {proto.package};"
+        kinds = {**dict.fromkeys(proto.public_dependency, "public "), **dict.fromkeys(proto.weak_dependency, "weak ")}
+        yield from (f'import {kinds.get(number, "")}"{name}";' for number, name in enumerate(proto.dependency))
+        yield from _option_lines(proto.options)
+        scope = f".{proto.package}" if proto.package else ""
+        yield from self._types(proto.message_type, proto.enum_type, proto.extension, scope)
+        for service in proto.service:
+            yield from _block(f"service {service.name}", _option_lines(service.options), map(_method, service.method))
+
+    def _types(self, messages: Any, enums: Any, extensions: Any, scope: str) -> Iterator[str]:
+        """Yields what a file or a message declares, but for groups, which stand where their field does."""
+        groups = {field.type_name for field in extensions if self._is_group(field)}
+        for message in messages:
+            name = f"{scope}.{message.name}"
+            if name not in groups and not message.options.map_entry:
+                yield from _block(f"message {message.name}", self._message(message, name))
+        for enum in enums:
+            yield from _block(f"enum {enum.name}", _enum_lines(enum))
+        inner = {f"{scope}.{message.name}": message for message in messages}
+        for extended in dict.fromkeys(field.extendee for field in extensions):
+            fields = (self._field(field, inner) for field in extensions if field.extendee == extended)
+            yield from _block(f"extend {extended}", *fields)
+
+    def _message(self, message: Any, scope: str) -> Iterator[str]:
+        yield from _option_lines(message.options)
+        inner = {f"{scope}.{one.name}": one for one in message.nested_type}
+        groups = {field.type_name for field in message.field if self._is_group(field)}
+        others = [one for name, one in zip(inner, message.nested_type, strict=True) if name not in groups]
+        yield from self._types(others, message.enum_type, message.extension, scope)
+        real = {f.oneof_index for f in message.field if f.HasField("oneof_index") and not f.proto3_optional}
         for field in message.field:
-            if field.HasField("oneof_index") and field.oneof_index == index and not field.proto3_optional:
-                yield f"    {_type_of(field)} {field.name} = {field.number};"
-        yield "  }"
-    for reserved in message.reserved_range:
-        yield f"  reserved {reserved.start} to {reserved.end - 1};"
-    if message.reserved_name:
-        yield "  reserved " + ", ".join(f'"{name}"' for name in message.reserved_name) + ";"
+            if not (field.HasField("oneof_index") and field.oneof_index in real):
+                yield from self._field(field, inner)
+        for index in sorted(real):
+            one = message.oneof_decl[index]
+            fields = (
+                self._field(field, inner, in_oneof=True)
+                for field in message.field
+                if field.HasField("oneof_index") and field.oneof_index == index and not field.proto3_optional
+            )
+            yield from _block(f"oneof {one.name}", _option_lines(one.options), *fields)
+        for extension in message.extension_range:
+            yield f"extensions {_range(extension, 1)}{_in_brackets(_options(extension.options))};"
+        yield from _reserved(message, 1)
+
+    def _is_group(self, field: Any) -> bool:
+        return self._syntax == "proto2" and bool(field.type == FieldDescriptorProto.TYPE_GROUP)
+
+    def _field(self, field: Any, inner: Mapping[str, Any], *, in_oneof: bool = False) -> Iterator[str]:
+        options = [*_options(field.options)]
+        if field.HasField("json_name") and field.json_name != _camel_case(field.name):
+            options.insert(0, f"json_name = {_quoted(field.json_name)}")
+        if field.HasField("default_value"):
+            options.insert(0, f"default = {_default_of(field)}")
+        nested = inner.get(field.type_name)
+        if nested is not None and nested.options.map_entry:
+            key, value = nested.field
+            kind = f"map<{_type_of(key)}, {_type_of(value)}>"
+        else:
+            kind = ("" if in_oneof else self._label(field)) + _type_of(field)
+        if nested is not None and self._is_group(field):
+            label = "" if in_oneof else self._label(field)
+            head = f"{label}group {nested.name} = {field.number}{_in_brackets(options)}"
+            yield from _block(head, self._message(nested, field.type_name))
+        else:
+            yield f"{kind} {field.name} = {field.number}{_in_brackets(options)};"
+
+    def _label(self, field: Any) -> str:
+        if field.label == FieldDescriptorProto.LABEL_REPEATED:
+            return "repeated "
+        if self._syntax == "editions":  # whether a field must be there is one of its features
+            return ""
+        if field.label == FieldDescriptorProto.LABEL_REQUIRED:
+            return "required "
+        return "optional " if field.proto3_optional or self._syntax == "proto2" else ""
+
+
+def _block(head: str, *parts: Iterable[str]) -> Iterator[str]:
+    yield f"{head} {{"
+    for part in parts:
+        yield from (f"  {line}" for line in part)
     yield "}"
 
 
-def _field_line(field: Any, maps: dict[str, Any], syntax: str) -> str:
-    entry = next((maps[name] for name in maps if field.type_name.endswith(name)), None)
-    if entry is not None and field.label == FieldDescriptorProto.LABEL_REPEATED:
-        key, value = entry.field
-        return f"map<{_type_of(key)}, {_type_of(value)}> {field.name} = {field.number};"
-    label = ""
-    if field.label == FieldDescriptorProto.LABEL_REPEATED:
-        label = "repeated "
-    elif field.label == FieldDescriptorProto.LABEL_REQUIRED:
-        label = "required "
-    elif field.proto3_optional or syntax == "proto2":
-        label = "optional "
-    options = f" [default = {_default_of(field)}]" if field.HasField("default_value") else ""
-    return f"{label}{_type_of(field)} {field.name} = {field.number}{options};"
+def _options(options: Any, prefix: str = "") -> Iterator[str]:
+    """Yields the options that are set, each as its name and its value."""
+    for field, value in options.ListFields():
+        name = prefix + (f"({field.full_name})" if field.is_extension else str(field.name))
+        for one in value if field.is_repeated else [value]:
+            if field.message_type is not None:
+                yield from _options(one, f"{name}.")
+            elif field.enum_type is not None:
+                yield f"{name} = {field.enum_type.values_by_number[one].name}"
+            elif isinstance(one, (str, bytes)):
+                yield f"{name} = {_quoted(one)}"
+            else:
+                yield f"{name} = {str(one).lower()}"
+
+
+def _option_lines(options: Any) -> Iterator[str]:
+    yield from (f"option {one};" for one in _options(options))
+
+
+def _in_brackets(options: Iterable[str]) -> str:
+    text = ", ".join(options)
+    return f" [{text}]" if text else ""
+
+
+def _quoted(text: str | bytes) -> str:
+    data = text.encode() if isinstance(text, str) else text
+    plain = (chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\{byte:03o}" for byte in data)
+    return f'"{"".join(plain)}"'
 
 
 def _default_of(field: Any) -> str:
-    is_text = field.type in (FieldDescriptorProto.TYPE_STRING, FieldDescriptorProto.TYPE_BYTES)
-    text = str(field.default_value)
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"' if is_text else text
+    if field.type == FieldDescriptorProto.TYPE_BYTES:  # it stands with its escapes there
+        return f'"{field.default_value}"'
+    is_text = field.type == FieldDescriptorProto.TYPE_STRING
+    return _quoted(field.default_value) if is_text else str(field.default_value)
+
+
+def _camel_case(name: str) -> str:
+    """Returns the name that a field has in JSON unless it is given another."""
+    return re.sub(r"_+(.?)", lambda found: found[1].upper(), name)
 
 
 def _type_of(field: Any) -> str:
@@ -288,13 +370,39 @@ def _type_of(field: Any) -> str:
     return str(FieldDescriptorProto.Type.Name(field.type)).removeprefix("TYPE_").lower()
 
 
+def _range(given: Any, over: int) -> str:
+    """Returns a range of numbers.
+
+    :param over: how far its end is behind its last number.
+    """
+    last = given.end - over
+    return f"{given.start} to {'max' if last >= _LAST_NUMBER - 1 else last}"
+
+
+def _reserved(given: Any, over: int) -> Iterator[str]:
+    for reserved in given.reserved_range:
+        yield f"reserved {_range(reserved, over)};"
+    if given.reserved_name:
+        yield "reserved " + ", ".join(map(_quoted, given.reserved_name)) + ";"
+
+
 def _enum_lines(enum: Any) -> Iterator[str]:
-    yield f"enum {enum.name} {{"
-    if enum.options.allow_alias:
-        yield "  option allow_alias = true;"
+    yield from _option_lines(enum.options)
     for value in enum.value:
-        yield f"  {value.name} = {value.number};"
-    yield "}"
+        yield f"{value.name} = {value.number}{_in_brackets(_options(value.options))};"
+    yield from _reserved(enum, 0)
+
+
+def _method(method: Any) -> str:
+    taken, given = (
+        f"{'stream ' if streams else ''}{name}"
+        for streams, name in (
+            (method.client_streaming, method.input_type),
+            (method.server_streaming, method.output_type),
+        )
+    )
+    options = " ".join(_option_lines(method.options))
+    return f"rpc {method.name} ({taken}) returns ({given})" + (f" {{ {options} }}" if options else ";")
 
 
 def _messages(text: str) -> Iterator[tuple[list[int], str]]:
@@ -323,7 +431,11 @@ def _messages_in(text: str) -> Iterator[tuple[list[int], str]]:
         if token == "{":
             before = tokens[position - 2 : position]
             is_message = len(before) == 2 and before[0] == "message" and tokens[position - 3 : position - 2] != ["="]
+            if position >= 3 and (tokens[position - 3], tokens[position - 1]) == ("group", "="):
+                is_message, before = True, tokens[position - 3 : position - 1]
             stack.append((before[1] if is_message else None, len(place)))
+            if len(place) > _MOST_INDEXES:
+                raise SchemaError(f"the schema has more than {_MOST_INDEXES} messages within each other")
             if is_message:
                 depth = len(place)
                 place.append(counts.get(depth, 0))
@@ -335,15 +447,6 @@ def _messages_in(text: str) -> Iterator[tuple[list[int], str]]:
             name, depth = stack.pop()
             if name is not None:
                 del place[depth:], names[depth:]
-
-
-def _name_at(text: str, index: list[int]) -> str | None:
-    """Returns the name of the message at a place; ``None`` if the source cannot be read."""
-    return next((name for place, name in _messages(text) if place == index), None)
-
-
-def _index_of_name(text: str, name: str) -> list[int] | None:
-    return next((place for place, known in _messages(text) if known == name), None)
 
 
 def _map_in(descriptor: Descriptor, place: str, seen: frozenset[str]) -> str | None:

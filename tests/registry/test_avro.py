@@ -471,7 +471,17 @@ def test_a_header_of_another_registry_is_an_error_with_its_guid(registry: Schema
         serde.with_headers(FewHeaders([("__value_schema_id", b"\x02")])).deserialize(data)
 
 
-def test_changelogs_have_ids_in_front_since_rows_of_stores_have_no_headers(registry: SchemaRegistry) -> None:
-    serde = bound(Avro(Item, registry=registry, schema_ids="header"), "app-sums-changelog")
-    assert not getattr(serde, "takes_headers", False)
-    assert serde.serialize(Item("tea"))[:1] == b"\x00"
+@pytest.mark.parametrize("is_key", [True, False])
+def test_ids_are_in_front_inside_of_messages_and_stores(registry: SchemaRegistry, is_key: bool) -> None:
+    serde, headers = bound(Avro(Item, registry=registry, schema_ids="header"), "sums-changelog", is_key), FewHeaders()
+    assert serde.takes_headers
+    inside = pickle.loads(pickle.dumps(serde.inside()))
+    assert not inside.takes_headers
+    written = inside.serialize(Item("tea"))
+    assert written[:1] == b"\x00"
+    assert not inside.inside().takes_headers
+    data = serde.with_headers(headers).serialize(Item("tea"))
+    moved = serde.moved_inside(data, headers)
+    assert inside.deserialize(moved) == Item("tea")
+    assert moved == written or not is_key
+    assert serde.moved_inside(written, FewHeaders()) == written

@@ -143,4 +143,5 @@ class OwnSerdes:
                 f"the foreign-key join at node {context.node!r} needs the {part} serde of {place.whose}, and the"
                 f" application has no default: give table(..., {part}_serde=...), or set default.{part}.serde"
             )
-        return context.handing_headers(serde.bind(f"{application.application_id}-{place.topic}", is_key=place.is_key))
+        bound = serde.bind(f"{application.application_id}-{place.topic}", is_key=place.is_key)
+        return context.handing_headers(bound.inside())

@@ -231,14 +231,14 @@ class _Finder:
         if serde is None or not serde.is_complete:
             serde = Serdes.BYTES
         topic = f"{self._prefix}-{operator.inner_topic(name).topic}"
-        return json_reader(serde.bind(topic, is_key=True), self._headers)
+        return json_reader(serde.bind(topic, is_key=True).inside(), self._headers)
 
     def _changelog(self, store: str) -> TopicFormat:
         builder = self._topology.stores[store]
         topic = changelog_name(self._prefix, store)
         if not builder.logging:
             raise CannotRun(f"store {store!r} has no changelog, since its logging is disabled")
-        key, value = self._serdes(builder, topic, f"store {store!r}")
+        key, value = (serde.inside() for serde in self._serdes(builder, topic, f"store {store!r}"))
         read_key, read_value = _changelog_readers(builder, key, value, self._headers)
         subscriptions = self._subscription_store(store) if key is Serdes.BYTES and value is Serdes.BYTES else None
         if subscriptions is not None:

@@ -126,7 +126,7 @@ def _named(name: str | None, part: str) -> Serde[Any] | None:
 def _bound(name: str, part: str, config: Any, topic: str) -> Serde[Any] | None:
     """Returns a serde that was named, for the changelog of a store; ``None`` for its bytes."""
     found = with_default(_named(name, part), config.default_key_serde if part == "key" else config.default_value_serde)
-    return None if name == HEX or found is None else found.bind(topic, is_key=part == "key")
+    return None if name == HEX or found is None else found.bind(topic, is_key=part == "key").inside()
 
 
 def readable_of(
@@ -177,7 +177,7 @@ def _of_topology(given: Serde[Any] | None, default: Serde[Any] | None, topic: st
 
     part = "key" if is_key else "value"
     try:
-        return resolve_serde(given, default, f"the store of {topic}", part).bind(topic, is_key=is_key)
+        return resolve_serde(given, default, f"the store of {topic}", part).bind(topic, is_key=is_key).inside()
     except ConfigError as error:
         raise CannotRun(f"{error.message}; or name one by --{part}-serde") from error
 

@@ -200,7 +200,8 @@ class RowKeys:
         try:
             data, time, rest = layout.parts(step.key)
             serde = resolve_serde(builder.key_serde, self._default, str(step.place), "key")
-            key = serde.bind(f"{self._application}-{step.place}-changelog", is_key=True).deserialize(data)
+            bound = serde.bind(f"{self._application}-{step.place}-changelog", is_key=True).inside()
+            key = bound.deserialize(data)
         except Exception:  # the serde may be the user's
             return step.texts.key
         span = f"{iso(rest)}/{iso(time)}" if keys is SESSION else f"{iso(time)}"

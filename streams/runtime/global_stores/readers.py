@@ -66,18 +66,23 @@ class GlobalReaders(ABC):
         """Returns the engine that holds the rows of a store."""
 
     def _opened(self, spec: GlobalStore, **how: Any) -> OpenStore:
-        builder, environment = replace(spec.builder, caching=False), self._environment
-        what = f"store {spec.name!r}"
         return open_store(
-            builder,
+            replace(spec.builder, caching=False),
             engine=self._engine(spec),
             budget=Budget(0),
             log=None,
             log_each=False,
-            key_serde=environment.key_serde(builder.key_serde, what, spec.topic),
-            value_serde=environment.value_serde(builder.value_serde, what, spec.topic),
+            **self._serdes(spec),
             **how,
         )
+
+    def _serdes(self, spec: GlobalStore) -> dict[str, Any]:
+        """Returns the serdes of the records of a store's topic."""
+        environment, what = self._environment, f"store {spec.name!r}"
+        return {
+            "key_serde": environment.key_serde(spec.builder.key_serde, what, spec.topic),
+            "value_serde": environment.value_serde(spec.builder.value_serde, what, spec.topic),
+        }
 
     def reader(self, name: str, node: str) -> OpenStore | None:
         """Returns a store for a node that may only read it; ``None`` if there is no such store.

@@ -21,7 +21,7 @@ from processor_api.topology.data import TopologyData
 from state.directory.metadata import DATABASE
 from state.engine.port import OFFSETS, Engine
 from state.formats.offsets import read_offset, topic_id_key
-from state.registry.kinds import families_held, family_of, restore_of
+from state.registry.kinds import families_held, family_of, restore_of, restored_from_records
 from state.write_buffer.store_kind import OpenStore
 from streams.runtime.engines.shared_engine import SharedMemoryEngine
 from streams.runtime.engines.store_counters import StoreCounters
@@ -107,10 +107,9 @@ class GlobalStores(GlobalReaders):
         self.patiently(partial(self._load, engine, spec, keyed))
         return len(keyed)
 
-    @staticmethod
-    def _load(engine: Engine, spec: GlobalStore, keyed: Sequence[Any]) -> None:
+    def _load(self, engine: Engine, spec: GlobalStore, keyed: Sequence[Any]) -> None:
         batch = engine.batch()
-        restore_of(spec.builder, engine)(
+        restored_from_records(restore_of(spec.builder, engine), *self._serdes(spec).values())(
             batch,
             (message.key() for message in keyed),
             (message.value() for message in keyed),

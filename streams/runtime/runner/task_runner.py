@@ -23,7 +23,7 @@ from processor_api.task_id import TaskId, TopicPartition
 from processor_api.topology.function import TopologyLike
 from processor_api.topology.topology import Topology
 from state.engine.port import Engine
-from state.registry.kinds import restore_of
+from state.registry.kinds import restore_of, restored_from_records
 from state.windowed.segments import Retention
 from state.write_buffer.memory_budget import Budget
 from streams.config import StreamsConfig
@@ -69,7 +69,10 @@ def load_rows(task: Task, state: Mapping[str, Iterable[ChangelogRow]], capture: 
 
 def _load(task: Task, store: str, rows: Iterable[ChangelogRow], captured: Callable[..., None], *, marked: bool) -> None:
     engine = task.stores.progress.engine_of(store)
-    restore = restore_of(task.plan.topology.stores[store], engine)
+    builder = task.plan.topology.stores[store]
+    restore = restore_of(builder, engine)
+    if store in task.plan.source_changelogs:
+        restore = restored_from_records(restore, *task.stores.record_serdes_of(builder).values())
     left = iter(rows)
     while some := list(islice(left, LOAD_ROWS)):
         keys, values, stamps, headers = zip(*some, strict=True)

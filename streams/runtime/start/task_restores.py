@@ -9,7 +9,7 @@ from processor_api.clock import Clock
 from processor_api.errors import RetryableError
 from processor_api.record import NO_TIMESTAMP
 from processor_api.task_id import TaskId, TopicPartition
-from state.registry.kinds import restore_of
+from state.registry.kinds import restore_of, restored_from_records
 from state.windowed.segments import sent_name, time_name
 from state.write_buffer.store_kind import Restore
 from streams.kafka.offset_metadata import MOST_TIMES, TopicPartitionMetadata, time_mark
@@ -365,7 +365,11 @@ def _job(task: Task, store: str, partition: TopicPartition, start: int, end: int
 
 def _restore_of(task: Task, store: str) -> Restore:
     engine, time = task.stores.progress.engine_of(store), task.stores.times.get(store)
-    return restore_of(task.plan.topology.stores[store], engine, None if time is None else time.needed)
+    builder = task.plan.topology.stores[store]
+    restore = restore_of(builder, engine, None if time is None else time.needed)
+    if store not in task.plan.source_changelogs:
+        return restore
+    return restored_from_records(restore, *task.stores.record_serdes_of(builder).values())
 
 
 def store_times(plan: TaskPlan, starts: Starts) -> dict[str, StoreTime]:

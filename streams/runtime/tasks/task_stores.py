@@ -246,6 +246,10 @@ class TaskStores:
 
     def serdes_of(self, builder: StoreBuilder) -> dict[str, Any]:  # type: ignore[type-arg]
         """Returns the serdes with which a store of the task is opened, by the name of their part."""
+        return {part: serde.inside() for part, serde in self.record_serdes_of(builder).items()}
+
+    def record_serdes_of(self, builder: StoreBuilder) -> dict[str, Any]:  # type: ignore[type-arg]
+        """Returns the serdes of the records that are the rows of a store, if a source topic is its changelog."""
         what, topic = f"store {builder.name!r}", self._plan.changelogs.get(builder.name) or builder.name
         environment = self._environment
         return {

@@ -63,8 +63,9 @@ def table_layout(
     lives = builder.time_to_live
     key, value = Column("key", "binary"), Column("value", "binary")
     if not raw:
-        key = _column("key", builder.key_serde, config.default_key_serde, store, topic)
-        value = _column("value", builder.value_serde, config.default_value_serde, store, topic)
+        of_records = from_source and not on_disk
+        key = _column("key", builder.key_serde, config.default_key_serde, store, topic, of_records)
+        value = _column("value", builder.value_serde, config.default_value_serde, store, topic, of_records)
     return TableLayout(
         store=store,
         topic=topic,
@@ -115,9 +116,10 @@ def _store(
     return builder, changelog_name(topic_prefix({"application.id": config.application_id}), store), False
 
 
-def _column(name: str, given: Any, default: Any, store: str, topic: str) -> Column:
+def _column(name: str, given: Any, default: Any, store: str, topic: str, of_records: bool) -> Column:
     try:
         serde = resolve_serde(given, default, f"the store {store!r}", name)
     except ConfigError as error:
         raise UnsupportedStore(f"{error.message}; or read it with raw=True", store=store) from error
-    return column_of(name, serde.bind(topic, is_key=name == "key"))
+    bound = serde.bind(topic, is_key=name == "key")
+    return column_of(name, bound if of_records else bound.inside())

@@ -1,0 +1,618 @@
+"""Values as fastavro takes them: what a value of Python is in each type of Avro, and the limits of both.
+
+A schema compiles to one function for each of its types, once (:class:`Forms`). The function checks a value and returns
+what fastavro writes for it, so nothing is written that fastavro would read as another value. A value that does not fit
+raises :class:`Misfit`, with its place.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import enum
+import uuid
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, NamedTuple, SupportsIndex
+
+from processor_api.texts import MOST_VALUE, cut, repr_of
+from processor_api.user_code.given_values import exact_text
+from streams.registry.avro_models import RecordClass
+from streams.registry.avro_schemas import AvroSchema, kind_of, short
+from streams.registry.schemas import SchemaError, SchemaText
+
+_LARGEST_FLOAT = 3.4028235677973366e38
+_INTEGERS = {"int": 1 << 31, "long": 1 << 63}
+_SIGNATURES = 256
+"""The most combinations of types of fields that are kept for a record."""
+_MOST_DIGITS = 1_000
+EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_NAIVE_EPOCH = EPOCH.replace(tzinfo=None)
+_FIRST_DAY = EPOCH.toordinal()
+_MICROSECOND = datetime.timedelta(microseconds=1)
+_NONE: frozenset[type] = frozenset()
+
+
+class Misfit(SchemaError):
+    """A value that is not of its type; the place is added on the way up."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._text, self._place = text, ""
+
+    def below(self, step: str) -> Misfit:
+        """Returns the error with one more step in front of its place."""
+        self._place = step + self._place
+        return self
+
+    def __str__(self) -> str:
+        return (f"field {self._place.lstrip('.')}" if self._place else "the value") + self._text
+
+
+def _no(expected: str, value: Any) -> Misfit:
+    return Misfit(f" is no {expected}: {cut(repr_of(value), MOST_VALUE)}")
+
+
+# ---------------------------------------------------------------------- values that keep the name of their type
+
+
+class GenericRecord(dict[str, Any]):
+    """A record that was read without a model: a dict that is written again as what it was read from.
+
+    The outermost record of a value has its schema; one that is in a union with others has the name of its type.
+    """
+
+    __slots__ = ("branch", "schema")
+
+    schema: SchemaText | None
+    branch: str | None
+
+    def __init__(self, fields: Mapping[str, Any], schema: SchemaText | None = None, branch: str | None = None) -> None:
+        super().__init__(fields)
+        self.schema, self.branch = schema, branch
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
+        return GenericRecord, (dict(self), self.schema, self.branch)
+
+
+class GenericSymbol(str):
+    """A symbol of an enum that was read without a model, and has texts or other enums next to it in a union."""
+
+    branch: str
+
+
+class GenericFixed(bytes):
+    """A ``fixed`` that was read without a model, and has bytes or others of its kind next to it in a union."""
+
+    branch: str
+
+
+def named(kind: Any, name: str, value: Any) -> Any:
+    """Returns a text or bytes that keep the name of their type."""
+    found = kind(value)
+    found.branch = name
+    return found
+
+
+_GENERIC = frozenset((GenericRecord, GenericSymbol, GenericFixed))
+
+# ---------------------------------------------------------------------- logical types
+
+
+class Logical(NamedTuple):
+    """A logical type of one node of a schema."""
+
+    kind: type
+    write: Callable[[Any], Any]
+    """Returns what is written for a value; raises :class:`Misfit` if it would not come back equal."""
+    read: Callable[[Any], Any]
+
+
+def logical_of(node: Any) -> Logical | None:
+    """Returns the logical type of a node; ``None`` if it has none, or one that is not valid, which Avro ignores.
+
+    :raises SchemaError: if it has more digits than can be read in a bounded time.
+    """
+    name = node.get("logicalType") if isinstance(node, dict) else None
+    kind = kind_of(node)
+    if name == "decimal" and kind in ("bytes", "fixed"):
+        return _decimal(node)
+    return _LOGICAL.get((kind, name))
+
+
+def _decimal(node: Any) -> Logical | None:
+    precision, scale, size = node.get("precision"), node.get("scale", 0), node.get("size")
+    if type(precision) is not int or type(scale) is not int or not 0 <= scale <= precision or not precision:
+        return None
+    if precision > _MOST_DIGITS:
+        raise SchemaError(f"a decimal of the Avro schema has {precision} digits: at most {_MOST_DIGITS} are read")
+    limit, context = 10**precision, decimal.Context(prec=precision)
+
+    def write(value: decimal.Decimal) -> bytes:
+        if not value.is_finite():
+            raise _no("number", value)
+        sign, digits, exponent = value.as_tuple()
+        shift = int(exponent) + scale
+        if shift < 0 and any(digits[shift:]):
+            behind = -int(exponent)
+            raise Misfit(f" has {behind} digits behind the point, and its type {scale}: {repr_of(value)}")
+        if value and len(digits) + shift > precision:
+            raise Misfit(f" has more than {precision - scale} digits before the point: {repr_of(value)}")
+        kept = digits[:shift] if shift < 0 else (*digits, *(0,) * shift) if value else ()
+        unscaled = int("".join(map(str, kept)) or "0") * (-1 if sign else 1)
+        try:
+            return unscaled.to_bytes((unscaled.bit_length() + 8) >> 3 if size is None else size, "big", signed=True)
+        except OverflowError:
+            raise Misfit(f" does not fit in {size} bytes: {repr_of(value)}") from None
+
+    def read(data: bytes) -> decimal.Decimal:
+        unscaled = int.from_bytes(data, "big", signed=True)
+        if not -limit < unscaled < limit:
+            raise SchemaError(f"{len(data)} bytes of a decimal have more than {precision} digits")
+        return decimal.Decimal(unscaled).scaleb(-scale, context)
+
+    return Logical(decimal.Decimal, write, read)
+
+
+def _uuid(value: uuid.UUID) -> str:
+    return str(value)
+
+
+def _date(value: datetime.date) -> int:
+    if isinstance(value, datetime.datetime):
+        raise _no("date", value)
+    return value.toordinal() - _FIRST_DAY
+
+
+def _read_date(days: int) -> datetime.date:
+    return datetime.date.fromordinal(days + _FIRST_DAY)
+
+
+def _units(micros: int, unit: int, name: str, value: Any) -> int:
+    if micros % unit:
+        raise Misfit(
+            f": the time {value.isoformat()} has microseconds, and {name} keeps milliseconds: cut them off, such as"
+            " with .replace(microsecond=time.microsecond // 1000 * 1000)"
+        )
+    return micros // unit
+
+
+def _instant(name: str, unit: int, epoch: datetime.datetime, value: datetime.datetime) -> int:
+    if (value.utcoffset() is None) is not (epoch.tzinfo is None):
+        what = (
+            f"has a time zone, which {name} does not keep"
+            if epoch.tzinfo is None
+            else "has no time zone: give it one, such as datetime.UTC"
+        )
+        raise Misfit(f": the time {value.isoformat()} {what}")
+    return _units((value - epoch) // _MICROSECOND, unit, name, value)
+
+
+def _read_instant(unit: int, epoch: datetime.datetime, number: int) -> datetime.datetime:
+    return epoch + datetime.timedelta(microseconds=number * unit)
+
+
+def _time_of_day(name: str, unit: int, value: datetime.time) -> int:
+    if value.tzinfo is not None:
+        raise Misfit(f": the time {value.isoformat()} has a time zone, which {name} does not keep")
+    seconds = (value.hour * 60 + value.minute) * 60 + value.second
+    return _units(seconds * 1_000_000 + value.microsecond, unit, name, value)
+
+
+def _read_time_of_day(unit: int, number: int) -> datetime.time:
+    if not 0 <= number * unit < 86_400_000_000:
+        raise SchemaError(f"{number} is no time of a day")
+    return (_NAIVE_EPOCH + datetime.timedelta(microseconds=number * unit)).time()
+
+
+_LOGICAL: dict[tuple[str, Any], Logical] = {
+    ("string", "uuid"): Logical(uuid.UUID, _uuid, uuid.UUID),
+    ("int", "date"): Logical(datetime.date, _date, _read_date),
+}
+for _kind, _precision, _unit in (("int", "millis", 1000), ("long", "micros", 1)):
+    _name = f"time-{_precision}"
+    _LOGICAL[_kind, _name] = Logical(
+        datetime.time, partial(_time_of_day, _name, _unit), partial(_read_time_of_day, _unit)
+    )
+    for _name, _epoch in ((f"timestamp-{_precision}", EPOCH), (f"local-timestamp-{_precision}", _NAIVE_EPOCH)):
+        _LOGICAL["long", _name] = Logical(
+            datetime.datetime, partial(_instant, _name, _unit, _epoch), partial(_read_instant, _unit, _epoch)
+        )
+
+# ---------------------------------------------------------------------- forms
+
+
+class Form(NamedTuple):
+    """How values of one type of a schema are written."""
+
+    branch: str
+    """The name of the type in a union."""
+    write: Callable[[Any], Any]
+    """Returns what fastavro takes of a value; raises :class:`Misfit` if there is nothing."""
+    kinds: frozenset[type]
+    """The types of Python whose values belong to it, of all types in a union."""
+    as_is: frozenset[type] = _NONE
+    """Types of Python of which each value is what fastavro takes, so that it need not be looked at."""
+
+
+class Forms:
+    """The functions of one schema.
+
+    :param classes: those of the records and enums in it, by the short name of their type; none for dicts.
+    :param root: the class of the outermost record, whatever its name.
+    :param thorough: whether each value is looked at: what is as it is may still be an integer beyond 64 bits.
+    """
+
+    def __init__(
+        self, schema: AvroSchema, classes: Mapping[str, Any], root: RecordClass | None = None, *, thorough: bool = False
+    ) -> None:
+        self.schema, self._classes, self._thorough = schema, classes, thorough
+        self._records: dict[str, Form] = {}
+        top = schema.meant(schema.root)
+        self._top = top if root is not None and kind_of(top) == "record" else None
+        self._root = root
+        self._writers: dict[str, Callable[[Any], Any]] = {}
+
+    def of(self, given: Any) -> Form:
+        """Returns the form of a node."""
+        node = self.schema.meant(given)
+        if isinstance(node, list):
+            return self._union(node)
+        kind = kind_of(node)
+        logical = logical_of(node)
+        if logical is not None:
+            return _logical_form(node.get("name", kind), logical)
+        if kind in ("record", "error"):
+            return self._record(node)
+        if kind == "enum":
+            return self._enum(node)
+        if kind == "fixed":
+            return _fixed(node)
+        if kind == "array":
+            return self._array(node)
+        if kind == "map":
+            return self._map(node)
+        found = _PRIMITIVES[kind]
+        return found._replace(as_is=_NONE) if self._thorough else found
+
+    def _array(self, node: Any) -> Form:
+        items = self.of(node["items"])
+        as_is, write_item = items.as_is, items.write
+
+        def write(value: Any) -> Any:
+            if not isinstance(value, (list, tuple, set, frozenset)):
+                raise _no("array", value)
+            if as_is and as_is.issuperset(map(type, value)):
+                found = value if type(value) is list else list(value)
+            else:
+                found = []
+                for one in value:
+                    try:
+                        found.append(write_item(one))
+                    except Misfit as error:
+                        raise error.below(f"[{len(found)}]") from None
+            # A set has another order in each process.
+            return sorted(found, key=repr) if isinstance(value, (set, frozenset)) else found
+
+        return Form("array", write, frozenset((list, tuple, set, frozenset)))
+
+    def _map(self, node: Any) -> Form:
+        values = self.of(node["values"])
+        write_value = values.write
+
+        def write(value: Any) -> Any:
+            if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+                raise _no("map with texts as keys", value)
+            found = {}
+            for key, one in value.items():
+                try:
+                    found[exact_text(key)] = write_value(one)
+                except Misfit as error:
+                    raise error.below(f"[{key!r}]") from None
+            return found
+
+        return Form("map", write, frozenset((dict,)))
+
+    def _enum(self, node: Any) -> Form:
+        symbols, name = frozenset(node["symbols"]), node["name"]
+        known = self._classes.get(short(name))
+        kind = known if isinstance(known, type) and issubclass(known, enum.Enum) else None
+
+        def write(value: Any) -> Any:
+            if kind is not None and type(value) is not kind:
+                raise _no(kind.__name__, value)
+            symbol = value.value if isinstance(value, enum.Enum) else value
+            if not isinstance(symbol, str) or symbol not in symbols:
+                raise _no(f"symbol of {name}", value)
+            return exact_text(symbol)
+
+        return Form(name, write, frozenset((str, GenericSymbol) if kind is None else (kind,)))
+
+    def _union(self, branches: list[Any]) -> Form:
+        forms = [self.of(one) for one in branches]
+        order = sorted(forms, key=lambda form: form.branch == "float")  # a double keeps all of a number
+        by_name = {form.branch: form for form in forms}
+        by_short = {short(form.branch): form for form in reversed(forms)}
+        by_kind: dict[type, list[Form]] = {}
+        for form in order:
+            for kind in form.kinds:
+                by_kind.setdefault(kind, []).append(form)
+        nullable = "null" in by_name
+        others = [form for form in order if form.branch != "null"]
+
+        def write(value: Any) -> Any:
+            if value is None and nullable:
+                return None
+            kind = type(value)
+            if kind is tuple and len(value) == 2 and type(value[0]) is str and value[0] in by_name:
+                form = by_name[value[0]]
+                return form.branch, form.write(value[1])
+            if kind in _GENERIC and value.branch is not None:
+                own = by_name.get(value.branch) or by_short.get(short(value.branch))
+                if own is not None:
+                    return own.branch, own.write(value)
+            found = by_kind.get(kind) or others
+            if len(found) == 1:
+                return found[0].branch, found[0].write(value)
+            for form in found:
+                try:
+                    return form.branch, form.write(value)
+                except Misfit:
+                    continue
+            raise _no(f"one of {', '.join(short(form.branch) for form in forms)}", value)
+
+        return Form("union", write, frozenset().union(*(form.kinds for form in forms)))
+
+    def _record(self, node: Any) -> Form:
+        name = node["name"]
+        if name in self._records:
+            return self._records[name]
+        known = self._root if node is self._top else self._classes.get(short(name))
+        record = known if isinstance(known, RecordClass) else None
+        kinds: frozenset[type] = frozenset((dict, GenericRecord) if record is None else (record.kind,))
+        # A record may have itself among its fields: the function is made when it is first called.
+        writers = self._writers
+        self._records[name] = found = Form(name, lambda value: writers[name](value), kinds)
+        fields = _fields_writer(self, node)
+        writers[name] = fields if record is None else self._of_class(record, fields, node)
+        return found._replace(write=writers[name])
+
+    def _of_class(self, record: RecordClass, write_fields: Callable[[Any], Any], node: Any) -> Any:
+        names = [field["name"] for field in node["fields"]]
+        pairs = [(field.attribute, field.name) for field in record.fields if field.name in names]
+        kind: Any = record.kind
+        is_whole = kind.__dictoffset__ and names == [attribute for attribute, _ in pairs] == [one for _, one in pairs]
+        has_extras, count = not record.is_dataclass, len(names)
+
+        def write(value: Any) -> Any:
+            if type(value) is not kind:
+                if isinstance(value, kind):
+                    raise Misfit(f": it would come back as {kind.__name__}, not {type(value).__name__}")
+                raise Misfit(f": expected {kind.__name__}, got {type(value).__name__}")
+            extras = value.__pydantic_extra__ if has_extras else None
+            if is_whole and not extras:
+                fields = value.__dict__
+                if len(fields) == count:
+                    return write_fields(fields)
+            if extras and (more := extras.keys() - names):
+                raise Misfit(f": {kind.__name__} has fields that its schema has not: {', '.join(sorted(more))}")
+            try:
+                return write_fields({**{one: getattr(value, attribute) for attribute, one in pairs}, **(extras or {})})
+            except AttributeError as error:
+                raise Misfit(f": a field is missing: {error}") from error
+
+        return write
+
+
+def _fields_writer(forms: Forms, node: Any) -> Callable[[Any], Any]:
+    """Returns the function from the fields of a record, a mapping, to the dict that fastavro takes.
+
+    Which fields have to be looked at depends on the types of their values alone. That is found once for each
+    combination of names and types, and kept.
+    """
+    record = node["name"]
+    by_name = {field["name"]: forms.of(field["type"]) for field in node["fields"]}
+    names = tuple(by_name)
+    defaults = {
+        field["name"]: raw_default(forms.schema, field["type"], field["default"])
+        for field in node["fields"]
+        if "default" in field
+    }
+    signatures: dict[tuple[Any, ...], list[tuple[str, Callable[[Any], Any]]]] = {}
+    kinds = [(name, kind) for name, form in by_name.items() if len(form.as_is) == 1 for kind in form.as_is]
+    count = len(names)
+
+    def write_plain(fields: Any) -> Any:
+        if type(fields) is GenericRecord:
+            fields = dict(fields)
+        if type(fields) is dict and len(fields) == count:
+            try:
+                for name, kind in kinds:
+                    if type(fields[name]) is not kind:
+                        break
+                else:
+                    return fields
+            except KeyError:
+                pass
+        return write(fields)
+
+    def write(fields: Any) -> Any:
+        try:
+            seen = signatures.get((*fields, *map(type, fields.values())))
+        except (AttributeError, TypeError):
+            raise _no(f"record {record}", fields) from None
+        if seen is None:
+            return write_new(fields)
+        if not seen and type(fields) is dict:
+            return fields
+        found = dict(fields)
+        for name, write_value in seen:
+            try:
+                found[name] = write_value(found[name])
+            except Misfit as error:
+                raise error.below(f".{name}") from None
+        return found
+
+    def write_new(fields: Any) -> Any:
+        if not isinstance(fields, Mapping):
+            raise _no(f"record {record}", fields)
+        for name in fields:
+            if name not in by_name:
+                raise Misfit(f" is not in the schema of {record}").below(f".{name}")
+        found = {}
+        for name, form in by_name.items():
+            try:
+                if name in fields:
+                    found[name] = form.write(fields[name])
+                elif name in defaults:
+                    found[name] = defaults[name]
+                else:
+                    raise Misfit(" is missing, and has no default")
+            except Misfit as error:
+                raise error.below(f".{name}") from None
+        if len(fields) == len(names):
+            if len(signatures) >= _SIGNATURES:
+                signatures.clear()
+            signatures[(*fields, *map(type, fields.values()))] = [
+                (name, form.write) for name, form in by_name.items() if type(fields[name]) not in form.as_is
+            ]
+        return found
+
+    # A few fields of one type each are looked at in less time than a combination takes to look up.
+    return write_plain if len(kinds) == count else write
+
+
+def _logical_form(branch: str, logical: Logical) -> Form:
+    kind, write_kind, read = logical
+
+    def write(value: Any) -> Any:
+        if not isinstance(value, kind):
+            raise _no(kind.__name__, value)
+        found = write_kind(value)
+        if type(value) is not kind and read(found) != value:  # a class with more in it
+            raise Misfit(f" would come back as {repr_of(read(found))}, not {repr_of(value)}")
+        return found
+
+    return Form(branch, write, frozenset((kind,)))
+
+
+def _fixed(node: Any) -> Form:
+    size, name = node["size"], node["name"]
+
+    def write(value: Any) -> bytes:
+        if not isinstance(value, (bytes, bytearray)) or len(value) != size:
+            raise _no(f"fixed of {size} bytes", value)
+        return bytes(value)
+
+    return Form(name, write, frozenset((bytes, GenericFixed)))
+
+
+def _of_enum(value: Any) -> Any:
+    return value.value if isinstance(value, enum.Enum) else value
+
+
+def _null(value: Any) -> None:
+    if value is not None:
+        raise _no("null", value)
+
+
+def _boolean(value: Any) -> bool:
+    if type(value) is not bool:
+        raise _no("boolean", value)
+    return value
+
+
+def _string(value: Any) -> str:
+    value = _of_enum(value)
+    if not isinstance(value, str):
+        raise _no("string", value)
+    return exact_text(value)
+
+
+def _bytes(value: Any) -> bytes:
+    if not isinstance(value, (bytes, bytearray)):
+        raise _no("bytes", value)
+    return bytes(value)
+
+
+def _integer(kind: str, value: Any) -> int:
+    value = _of_enum(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not -_INTEGERS[kind] <= value < _INTEGERS[kind]:
+        raise _no(kind, value)
+    return int.__index__(value)
+
+
+def _double(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise _no("double", value)
+    try:
+        found = float(value)
+    except OverflowError:
+        raise _no("double", value) from None
+    if found != value and value == value:
+        raise _no("double", value)
+    return found
+
+
+def _float(value: Any) -> float:
+    found = _double(value)
+    if abs(found) > _LARGEST_FLOAT and abs(found) != float("inf"):
+        raise _no("float", value)
+    return found
+
+
+def _primitive(branch: str, write: Callable[[Any], Any], kind: type, *, as_is: bool) -> Form:
+    return Form(branch, write, frozenset((kind,)), frozenset((kind,)) if as_is else _NONE)
+
+
+_PRIMITIVES = {
+    "null": _primitive("null", _null, type(None), as_is=True),
+    "boolean": _primitive("boolean", _boolean, bool, as_is=True),
+    "string": _primitive("string", _string, str, as_is=True),
+    "bytes": _primitive("bytes", _bytes, bytes, as_is=True),
+    "int": _primitive("int", partial(_integer, "int"), int, as_is=False),
+    "long": _primitive("long", partial(_integer, "long"), int, as_is=True),
+    "float": _primitive("float", _float, float, as_is=False),
+    "double": _primitive("double", _double, float, as_is=True),
+}
+
+# ---------------------------------------------------------------------- defaults
+
+
+def raw_default(schema: AvroSchema, given: Any, default: Any) -> Any:
+    """Returns what fastavro writes for a default, from the JSON of the schema: bytes are texts there, and the first
+    branch of a union is meant."""
+    node = schema.meant(given)
+    if isinstance(node, list):
+        first = schema.meant(node[0])
+        found = raw_default(schema, node[0], default)
+        kind = kind_of(first)
+        return None if kind == "null" else (first["name"] if kind in NAMED_KINDS else kind, found)
+    kind = kind_of(node)
+    if kind in ("bytes", "fixed"):
+        return default.encode("latin-1")
+    if kind == "array":
+        return [raw_default(schema, node["items"], one) for one in default]
+    if kind == "map":
+        return {key: raw_default(schema, node["values"], one) for key, one in default.items()}
+    if kind in ("record", "error"):
+        found = {}
+        for field in node["fields"]:
+            name = field["name"]
+            found[name] = raw_default(schema, field["type"], default[name] if name in default else field["default"])
+        return found
+    return float(default) if kind in ("float", "double") else default
+
+
+def json_default(raw: Any) -> Any:
+    """Returns the JSON that a default has in a schema, from what fastavro writes for it; a tuple is a branch."""
+    if isinstance(raw, tuple):
+        return json_default(raw[1])
+    if isinstance(raw, bytes):
+        return raw.decode("latin-1")
+    if isinstance(raw, list):
+        return [json_default(one) for one in raw]
+    return {key: json_default(one) for key, one in raw.items()} if isinstance(raw, dict) else raw
+
+
+NAMED_KINDS = ("record", "error", "enum", "fixed")
