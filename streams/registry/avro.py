@@ -20,7 +20,7 @@ from processor_api.texts import cut, repr_of
 from processor_api.user_code.given_values import is_of
 from streams.registry.avro_evolution import problems
 from streams.registry.avro_models import AS_THEY_ARE, MISSING, ModelSchema, RecordClass
-from streams.registry.avro_schemas import NAMED, RECORDS, AvroSchema, is_alike, kind_of, short
+from streams.registry.avro_schemas import NAMED, RECORDS, AvroSchema, kind_of, short
 from streams.registry.avro_values import (
     Forms,
     GenericFixed,
@@ -28,7 +28,6 @@ from streams.registry.avro_values import (
     GenericSymbol,
     json_default,
     logical_of,
-    named,
     raw_default,
 )
 from streams.registry.bound import SchemaFormat
@@ -104,23 +103,24 @@ class AvroFormat(SchemaFormat):
     ) -> None:
         self.model = model
         self._instances: tuple[type, ...] = (model,) if isinstance(model, type) else ()
-        self._natural: ModelSchema | None = None
         self._root: RecordClass | None = None
         self._classes: Mapping[str, Any] = {}
+        self._natural: Any = None
+        """The form of the schema that is made of the model."""
         if model is not None:
-            self._natural = ModelSchema(model, name)
-            self._root, self._classes = self._natural.root, self._natural.classes
+            made = ModelSchema(model, name)
+            self._root, self._classes = made.root, made.classes
+            if made.unknown is None:
+                self._natural = self._with_defaults_of_classes(made).form(named=False)
+            elif given is None:
+                raise ConfigError(made.unknown)
+            if given is None:
+                given, name = made.json, None
         if given is not None:
             self.own = SchemaText(_text_of(given), AVRO, tuple(references))
-        elif self._natural is not None:
-            if self._natural.unknown is not None:
-                raise ConfigError(self._natural.unknown)
-            self._add_defaults(self._natural)
-            text = json.dumps(self._natural.json, separators=(",", ":"))
-            self.own = SchemaText(text, AVRO, tuple(references))
 
-    def _add_defaults(self, made: ModelSchema) -> None:
-        """Adds the defaults of classes to the schema that was made of them."""
+    def _with_defaults_of_classes(self, made: ModelSchema) -> AvroSchema:
+        """Adds the defaults of classes to the schema that was made of them; returns it parsed, without them."""
         try:
             schema = _parsed([json.dumps(made.json)])
         except SchemaError as error:
@@ -135,11 +135,11 @@ class AvroFormat(SchemaFormat):
                 except (SchemaError, ValueError, RecursionError):  # it is written by no value of the schema
                     continue
                 if isinstance(field["type"], list):  # the default of a union is of its first branch
-                    branch = "null" if raw is None else raw[0]
-                    names = [forms.of(one).branch for one in parsed["type"]]
-                    first = field["type"].pop(names.index(branch))
-                    field["type"].insert(0, first)
+                    branches = [forms.of(one).branch for one in parsed["type"]]
+                    first = branches.index("null" if raw is None else raw[0])
+                    field["type"].insert(0, field["type"].pop(first))
                 field["default"] = json_default(raw)
+        return schema
 
     def record_name(self, schema: SchemaText) -> str:
         """Returns the full name of a schema's record, for subjects."""
@@ -197,6 +197,9 @@ class AvroFormat(SchemaFormat):
     def _reads_more(self) -> bool:
         """Whether the model may read data that its schema does not, by other names or functions of the user's."""
         return self.model is not None and reads_more(core_schema_of(self.model))
+
+    def _reads_as_written(self, schema: SchemaText) -> bool:
+        return self._reads_more and self.problems(schema.text) is None
 
     def _filled(self, name: str) -> set[str]:
         """Returns the fields that the class of a record has a value for where none is given."""
@@ -273,13 +276,8 @@ class AvroFormat(SchemaFormat):
         return lossless
 
     def _is_natural(self, parsed: AvroSchema) -> bool:
-        """Returns whether a schema has the types that are made of the model, and perhaps more fields."""
-        if self._natural is None or self._natural.unknown is not None:
-            return False
-        try:
-            return is_alike(parsed, _parsed([json.dumps(self._natural.json)]), larger=True)
-        except SchemaError:
-            return False
+        """Returns whether a schema has the types that are made of the model."""
+        return self._natural is not None and bool(parsed.form(named=False) == self._natural)
 
     def _is_plain(self, parsed: AvroSchema) -> bool:
         """Returns whether values need no pydantic: what Avro reads are their fields, or they themselves."""
@@ -295,11 +293,10 @@ class AvroFormat(SchemaFormat):
         """
         schema = _schema_of(registered.schema, client)
         own = None if self.own is None else _schema_of(self.own, client)
-        if own is None or is_alike(schema, own) or (self._reads_more and self.problems(registered.schema.text) is None):
+        if own is None or schema.form(named=True) == own.form(named=True) or self._reads_as_written(registered.schema):
             own, wanted = None, None
-            named_types: dict[str, Any] = {}
-            written = parse_schema(schema.copied(schema.root, self._mark(schema)), named_types)
-            names = {"writer": named_types, "reader": {}}
+            names: dict[str, Any] = {"writer": {}, "reader": {}}
+            written = parse_schema(schema.copied(schema.root, self._mark(schema)), names["writer"])
         else:
             written, wanted, names = self._pair(schema, own)
         convert, stream, depth = self._convert(own or schema, registered.schema), BytesIO, schema.depth
@@ -341,7 +338,7 @@ class AvroFormat(SchemaFormat):
         if self.model is None:
             if kind in RECORDS:
                 return partial(GenericRecord, branch=name)
-            return partial(named, GenericSymbol if kind == "enum" else GenericFixed, name)
+            return partial(_named, GenericSymbol if kind == "enum" else GenericFixed, name)
         known = self._classes.get(short(name))
         return validator_of(known.kind) if isinstance(known, RecordClass) else known
 
@@ -408,6 +405,13 @@ class AvroFormat(SchemaFormat):
 
 _LATE: Any = object()
 """Stands for a default that is made for each record."""
+
+
+def _named(kind: Any, name: str, value: Any) -> Any:
+    """Returns a text or bytes that keep the name of their type."""
+    found = kind(value)
+    found.branch = name
+    return found
 
 
 def _never(value: Any) -> bool:

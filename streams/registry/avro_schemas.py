@@ -7,18 +7,27 @@ length. What could make short data cost much is refused here, or marked for the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from streams.registry.schemas import SchemaError
 
 NAMED = ("record", "error", "enum", "fixed")
 RECORDS = ("record", "error")
 _PARTS = {"array": "items", "map": "values"}
-_KEPT = ("name", "aliases", "symbols", "default", "size")
+MOST_DEFAULTS = 100_000
 DEEPEST = 200
 """The most types within each other, without those that hold themselves: each is a call of compiled code."""
-_MOST_EMPTY = 100
-"""The most values of a record that are read from no bytes at all: a schema can double them with each of its types."""
+_MOST_VALUES = 32
+"""The most values of a type for each of the bytes that it takes at least."""
+
+
+class _Size(NamedTuple):
+    """What a value of a type costs at least."""
+
+    values: int
+    bytes: int
+    depth: int
+    """How many types are within each other."""
 
 
 def kind_of(node: Any) -> str:
@@ -46,6 +55,7 @@ class AvroSchema:
         self.root, self.named = named[root["name"]] if is_named else root, named
         self.in_choices: set[str] = set()
         """Types that stand in a union with others that have the same form without a model."""
+        self.defaults_left = MOST_DEFAULTS
         self.is_recursive = False
         self.has_empty_items = False
         """Whether there are arrays whose items take no bytes, so that any number of them may be read."""
@@ -53,9 +63,8 @@ class AvroSchema:
         """The place of a map, if there is one."""
         self.mixed: str | None = None
         """The place of a union of which equal values may have different bytes, if there is one."""
-        self._empty: dict[str, int | None] = {}
-        self._depths: dict[str, int] = {}
-        self.depth = self._look(self.root, "the key", frozenset())[1]
+        self._sizes: dict[str | None, _Size | None] = {}
+        self.depth = self._look(self.root, "the key", frozenset()).depth
 
     def meant(self, node: Any) -> Any:
         """Returns the node behind a name."""
@@ -69,51 +78,50 @@ class AvroSchema:
                 break
         return node
 
-    def _look(self, given: Any, place: str, within: frozenset[str]) -> tuple[int, int]:
-        """Returns how many values of a type are read from no bytes, and how many types are within each other.
+    def _look(self, given: Any, place: str, within: frozenset[str]) -> _Size:
+        """Returns the size of a type.
 
         :param within: the records that the type is in, with no byte between.
         """
         node = self.meant(given)
         kind = kind_of(node)
-        depth, empty = 0, 0
         name = node["name"] if kind in NAMED else None
+        if name in within:
+            raise SchemaError(f"the Avro schema cannot be read: the record {name} holds itself, without an end")
+        if name in self._sizes:
+            known = self._sizes[name]
+            self.is_recursive = self.is_recursive or known is None
+            return known or _Size(1, 1, 0)
         if name is not None:
-            if name in self._empty:
-                if name in within:
-                    raise SchemaError(f"the Avro schema cannot be read: the record {name} holds itself, without an end")
-                known = self._empty[name]
-                self.is_recursive = self.is_recursive or known is None
-                return known or 0, self._depths.get(name, 0)
-            self._empty[name] = None
-        if kind in RECORDS:
-            found = [
-                self._look(field["type"], f"{place}.{field['name']}", within | {node["name"]})
-                for field in node["fields"]
-            ]
-            empty = sum(one for one, _ in found)
-            if empty > _MOST_EMPTY:
-                raise SchemaError(f"the Avro schema cannot be read: the record {name} has more values than bytes")
-            depth = max((one for _, one in found), default=0)
-            empty = empty + 1 if all(one for one, _ in found) else 0
-        elif kind in _PARTS:
-            self.map = place if kind == "map" and self.map is None else self.map
-            empty_items, depth = self._look(node[_PARTS[kind]], f"{place}[]", frozenset())
-            self.has_empty_items = self.has_empty_items or (kind == "array" and empty_items > 0)
-        elif kind == "union":
-            depth = max((self._look(branch, place, frozenset())[1] for branch in node), default=0)
-            self._note_choices(node, place)
-        elif kind == "null":
-            empty = 1
-        elif kind == "fixed":
-            if type(node["size"]) is not int or node["size"] < 0:
-                raise SchemaError(f"the Avro schema cannot be read: the size of {name} is no whole number")
-            empty = 0 if node["size"] else 1
-        if depth >= DEEPEST:
+            self._sizes[name] = None
+        size = self._size(node, kind, place, within)
+        if size.depth >= DEEPEST:
             raise SchemaError(f"the Avro schema cannot be read: it is nested deeper than {DEEPEST} types")
+        if size.values > _MOST_VALUES * (size.bytes + 1):
+            raise SchemaError(f"the Avro schema cannot be read: {name or place} has too many values for its bytes")
         if name is not None:
-            self._empty[name], self._depths[name] = empty, depth + 1
-        return empty, depth + 1
+            self._sizes[name] = size
+        return size
+
+    def _size(self, node: Any, kind: str, place: str, within: frozenset[str]) -> _Size:
+        if kind in RECORDS:
+            inner = within | {node["name"]}
+            parts = [self._look(one["type"], f"{place}.{one['name']}", inner) for one in node["fields"]]
+            values, least = 1 + sum(one.values for one in parts), sum(one.bytes for one in parts)
+            return _Size(values, least, 1 + max((one.depth for one in parts), default=0))
+        if kind in _PARTS:
+            self.map = place if kind == "map" and self.map is None else self.map
+            item = self._look(node[_PARTS[kind]], f"{place}[]", frozenset())
+            self.has_empty_items = self.has_empty_items or (kind == "array" and item.bytes == 0)
+            return _Size(1, 1, 1 + item.depth)
+        if kind == "union":
+            self._note_choices(node, place)
+            return _Size(1, 1, 1 + max((self._look(one, place, frozenset()).depth for one in node), default=0))
+        if kind != "fixed":
+            return _Size(1, {"null": 0, "float": 4, "double": 8}.get(kind, 1), 1)
+        if type(node["size"]) is not int or node["size"] < 0:
+            raise SchemaError(f"the Avro schema cannot be read: the size of {node['name']} is not a whole number")
+        return _Size(1, node["size"], 1)
 
     def _note_choices(self, branches: list[Any], place: str) -> None:
         nodes = [self.meant(branch) for branch in branches]
@@ -150,64 +158,46 @@ class AvroSchema:
 
         :param mark: returns what each type has besides.
         """
-        return self._copy(given, set(), mark)
+        return self._copy(given, {}, mark)
 
-    def _copy(self, given: Any, seen: set[str], mark: Callable[[Any], dict[str, Any]]) -> Any:
+    def form(self, *, named: bool) -> Any:
+        """Returns what schemas have in common by which data are the same values.
+
+        :param named: whether the names of types count, and the order of the branches of unions.
+        """
+
+        def mark(node: Any) -> dict[str, Any]:
+            words = ("logicalType", "precision", "scale")
+            return {word: node[word] for word in words if isinstance(node, dict) and word in node}
+
+        return self._copy(self.root, {}, mark, of_data=True, named=named)
+
+    def _copy(self, given: Any, seen: dict[str, str], mark: Any, *, of_data: bool = False, named: bool = True) -> Any:
+        def copy(inner: Any) -> Any:
+            return self._copy(inner, seen, mark, of_data=of_data, named=named)
+
         node = self.meant(given)
         if isinstance(node, list):
-            return [self._copy(branch, seen, mark) for branch in node]
+            return [copy(branch) for branch in node] if named else sorted(map(copy, node), key=repr)
         kind = kind_of(node)
-        found = {"type": kind, **mark(node)}
+        found: dict[str, Any] = {"type": kind, **mark(node)}
         if kind in NAMED:
             name = node["name"]
             if name in seen:
-                return name
-            seen.add(name)
-            found |= {key: node[key] for key in _KEPT if key in node}
-            found["namespace"] = name.rpartition(".")[0]
+                return seen[name]
+            seen[name] = name if named else f"#{len(seen)}"
+            kept = (
+                ("name", "symbols", "size")
+                if of_data
+                else ("name", "namespace", "aliases", "symbols", "default", "size")
+            )
+            found |= {word: one for word, one in {"namespace": "", **node}.items() if word in kept}
+            found["name"] = seen[name]
         if kind in RECORDS:
-            found["fields"] = [{**field, "type": self._copy(field["type"], seen, mark)} for field in node["fields"]]
+            found["fields"] = [
+                {**({} if of_data else field), "name": field["name"], "type": copy(field["type"])}
+                for field in node["fields"]
+            ]
         elif kind in _PARTS:
-            found[_PARTS[kind]] = self._copy(node[_PARTS[kind]], seen, mark)
+            found[_PARTS[kind]] = copy(node[_PARTS[kind]])
         return found if len(found) > 1 else kind
-
-
-def is_alike(one: AvroSchema, other: AvroSchema, *, larger: bool = False) -> bool:
-    """Returns whether data of one schema are those of another, value for value.
-
-    :param larger: whether the first may have other names for its types, more fields and more symbols.
-    """
-    seen: set[tuple[int, int]] = set()
-
-    def alike(first: Any, second: Any) -> bool:
-        a, b = one.meant(first), other.meant(second)
-        kind = kind_of(a)
-        if kind != kind_of(b):
-            return False
-        if kind == "union":
-            return len(a) == len(b) and all(alike(*pair) for pair in zip(a, b, strict=True))
-        if (id(a), id(b)) in seen:
-            return True
-        seen.add((id(a), id(b)))
-        if _logical(a) != _logical(b):
-            return False
-        if kind in _PARTS:
-            return alike(a[_PARTS[kind]], b[_PARTS[kind]])
-        if kind in NAMED and not larger and a["name"] != b["name"]:
-            return False
-        if kind == "enum":
-            return set(b["symbols"]) <= set(a["symbols"]) if larger else a["symbols"] == b["symbols"]
-        if kind == "fixed":
-            return bool(a["size"] == b["size"])
-        if kind not in RECORDS:
-            return True
-        fields = {field["name"]: field["type"] for field in a["fields"]}
-        if not larger and list(fields) != [field["name"] for field in b["fields"]]:
-            return False
-        return all(field["name"] in fields and alike(fields[field["name"]], field["type"]) for field in b["fields"])
-
-    return alike(one.root, other.root)
-
-
-def _logical(node: Any) -> Any:
-    return isinstance(node, dict) and tuple(node.get(name) for name in ("logicalType", "precision", "scale"))

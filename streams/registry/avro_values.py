@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import enum
+import math
 import uuid
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -18,17 +19,15 @@ from typing import Any, NamedTuple, SupportsIndex
 from processor_api.texts import MOST_VALUE, cut, repr_of
 from processor_api.user_code.given_values import exact_text
 from streams.registry.avro_models import RecordClass
-from streams.registry.avro_schemas import AvroSchema, kind_of, short
+from streams.registry.avro_schemas import MOST_DEFAULTS, NAMED, RECORDS, AvroSchema, kind_of, short
 from streams.registry.schemas import SchemaError, SchemaText
 
 _LARGEST_FLOAT = 3.4028235677973366e38
-_INTEGERS = {"int": 1 << 31, "long": 1 << 63}
 _SIGNATURES = 256
 """The most combinations of types of fields that are kept for a record."""
 _MOST_DIGITS = 1_000
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _NAIVE_EPOCH = EPOCH.replace(tzinfo=None)
-_FIRST_DAY = EPOCH.toordinal()
 _MICROSECOND = datetime.timedelta(microseconds=1)
 _NONE: frozenset[type] = frozenset()
 
@@ -87,13 +86,6 @@ class GenericFixed(bytes):
     branch: str
 
 
-def named(kind: Any, name: str, value: Any) -> Any:
-    """Returns a text or bytes that keep the name of their type."""
-    found = kind(value)
-    found.branch = name
-    return found
-
-
 _GENERIC = frozenset((GenericRecord, GenericSymbol, GenericFixed))
 
 # ---------------------------------------------------------------------- logical types
@@ -117,7 +109,7 @@ def logical_of(node: Any) -> Logical | None:
     kind = kind_of(node)
     if name == "decimal" and kind in ("bytes", "fixed"):
         return _decimal(node)
-    return _LOGICAL.get((kind, name))
+    return _LOGICAL.get((kind, name)) if isinstance(name, str) else None
 
 
 def _decimal(node: Any) -> Logical | None:
@@ -154,70 +146,50 @@ def _decimal(node: Any) -> Logical | None:
     return Logical(decimal.Decimal, write, read)
 
 
-def _uuid(value: uuid.UUID) -> str:
-    return str(value)
-
-
 def _date(value: datetime.date) -> int:
     if isinstance(value, datetime.datetime):
         raise _no("date", value)
-    return value.toordinal() - _FIRST_DAY
+    return value.toordinal() - EPOCH.toordinal()
 
 
-def _read_date(days: int) -> datetime.date:
-    return datetime.date.fromordinal(days + _FIRST_DAY)
+def _time(name: str, unit: int, epoch: datetime.datetime, *, of_day: bool = False) -> Logical:
+    """Returns the logical type of times since an epoch.
 
+    :param unit: the microseconds that it counts.
+    :param of_day: whether they are times of a day, that of the epoch.
+    """
 
-def _units(micros: int, unit: int, name: str, value: Any) -> int:
-    if micros % unit:
-        raise Misfit(
-            f": the time {value.isoformat()} has microseconds, and {name} keeps milliseconds: cut them off, such as"
-            " with .replace(microsecond=time.microsecond // 1000 * 1000)"
-        )
-    return micros // unit
+    def write(value: Any) -> int:
+        time = datetime.datetime.combine(epoch, value) if of_day else value
+        if (time.utcoffset() is None) is not (epoch.tzinfo is None):
+            lost = f"has a time zone, which {name} does not keep"
+            what = "has no time zone: give it one, such as datetime.UTC" if epoch.tzinfo else lost
+            raise Misfit(f": the time {value.isoformat()} {what}")
+        number, rest = divmod((time - epoch) // _MICROSECOND, unit)
+        if rest:
+            raise Misfit(
+                f": the time {value.isoformat()} has microseconds, and {name} keeps milliseconds: cut them off, such as"
+                " with .replace(microsecond=time.microsecond // 1000 * 1000)"
+            )
+        return number
 
+    def read(number: int) -> Any:
+        time = epoch + datetime.timedelta(microseconds=number * unit)
+        if of_day and time.date() != epoch.date():
+            raise SchemaError(f"{number} is not a time of a day")
+        return time.time() if of_day else time
 
-def _instant(name: str, unit: int, epoch: datetime.datetime, value: datetime.datetime) -> int:
-    if (value.utcoffset() is None) is not (epoch.tzinfo is None):
-        what = (
-            f"has a time zone, which {name} does not keep"
-            if epoch.tzinfo is None
-            else "has no time zone: give it one, such as datetime.UTC"
-        )
-        raise Misfit(f": the time {value.isoformat()} {what}")
-    return _units((value - epoch) // _MICROSECOND, unit, name, value)
-
-
-def _read_instant(unit: int, epoch: datetime.datetime, number: int) -> datetime.datetime:
-    return epoch + datetime.timedelta(microseconds=number * unit)
-
-
-def _time_of_day(name: str, unit: int, value: datetime.time) -> int:
-    if value.tzinfo is not None:
-        raise Misfit(f": the time {value.isoformat()} has a time zone, which {name} does not keep")
-    seconds = (value.hour * 60 + value.minute) * 60 + value.second
-    return _units(seconds * 1_000_000 + value.microsecond, unit, name, value)
-
-
-def _read_time_of_day(unit: int, number: int) -> datetime.time:
-    if not 0 <= number * unit < 86_400_000_000:
-        raise SchemaError(f"{number} is no time of a day")
-    return (_NAIVE_EPOCH + datetime.timedelta(microseconds=number * unit)).time()
+    return Logical(datetime.time if of_day else datetime.datetime, write, read)
 
 
 _LOGICAL: dict[tuple[str, Any], Logical] = {
-    ("string", "uuid"): Logical(uuid.UUID, _uuid, uuid.UUID),
-    ("int", "date"): Logical(datetime.date, _date, _read_date),
+    ("string", "uuid"): Logical(uuid.UUID, str, uuid.UUID),
+    ("int", "date"): Logical(datetime.date, _date, lambda days: datetime.date.fromordinal(days + EPOCH.toordinal())),
 }
-for _kind, _precision, _unit in (("int", "millis", 1000), ("long", "micros", 1)):
-    _name = f"time-{_precision}"
-    _LOGICAL[_kind, _name] = Logical(
-        datetime.time, partial(_time_of_day, _name, _unit), partial(_read_time_of_day, _unit)
-    )
-    for _name, _epoch in ((f"timestamp-{_precision}", EPOCH), (f"local-timestamp-{_precision}", _NAIVE_EPOCH)):
-        _LOGICAL["long", _name] = Logical(
-            datetime.datetime, partial(_instant, _name, _unit, _epoch), partial(_read_instant, _unit, _epoch)
-        )
+for _kind, _name, _unit in (("int", "millis", 1000), ("long", "micros", 1)):
+    _LOGICAL[_kind, f"time-{_name}"] = _time(f"time-{_name}", _unit, _NAIVE_EPOCH, of_day=True)
+    _LOGICAL["long", f"timestamp-{_name}"] = _time(f"timestamp-{_name}", _unit, EPOCH)
+    _LOGICAL["long", f"local-timestamp-{_name}"] = _time(f"local-timestamp-{_name}", _unit, _NAIVE_EPOCH)
 
 # ---------------------------------------------------------------------- forms
 
@@ -262,18 +234,10 @@ class Forms:
         logical = logical_of(node)
         if logical is not None:
             return _logical_form(node.get("name", kind), logical)
-        if kind in ("record", "error"):
-            return self._record(node)
-        if kind == "enum":
-            return self._enum(node)
-        if kind == "fixed":
-            return _fixed(node)
-        if kind == "array":
-            return self._array(node)
-        if kind == "map":
-            return self._map(node)
-        found = _PRIMITIVES[kind]
-        return found._replace(as_is=_NONE) if self._thorough else found
+        if kind in _PRIMITIVES:
+            return _PRIMITIVES[kind]._replace(as_is=_NONE) if self._thorough else _PRIMITIVES[kind]
+        made: Form = getattr(self, f"_{kind}")(node)
+        return made
 
     def _array(self, node: Any) -> Form:
         items = self.of(node["items"])
@@ -312,6 +276,16 @@ class Forms:
             return found
 
         return Form("map", write, frozenset((dict,)))
+
+    def _fixed(self, node: Any) -> Form:
+        size, name = node["size"], node["name"]
+
+        def write(value: Any) -> bytes:
+            if not isinstance(value, (bytes, bytearray)) or len(value) != size:
+                raise _no(f"fixed of {size} bytes", value)
+            return bytes(value)
+
+        return Form(name, write, frozenset((bytes, GenericFixed)))
 
     def _enum(self, node: Any) -> Form:
         symbols, name = frozenset(node["symbols"]), node["name"]
@@ -362,6 +336,9 @@ class Forms:
             raise _no(f"one of {', '.join(short(form.branch) for form in forms)}", value)
 
         return Form("union", write, frozenset().union(*(form.kinds for form in forms)))
+
+    def _error(self, node: Any) -> Form:
+        return self._record(node)
 
     def _record(self, node: Any) -> Form:
         name = node["name"]
@@ -496,84 +473,53 @@ def _logical_form(branch: str, logical: Logical) -> Form:
     return Form(branch, write, frozenset((kind,)))
 
 
-def _fixed(node: Any) -> Form:
-    size, name = node["size"], node["name"]
-
-    def write(value: Any) -> bytes:
-        if not isinstance(value, (bytes, bytearray)) or len(value) != size:
-            raise _no(f"fixed of {size} bytes", value)
-        return bytes(value)
-
-    return Form(name, write, frozenset((bytes, GenericFixed)))
-
-
-def _of_enum(value: Any) -> Any:
-    return value.value if isinstance(value, enum.Enum) else value
-
-
-def _null(value: Any) -> None:
-    if value is not None:
-        raise _no("null", value)
-
-
-def _boolean(value: Any) -> bool:
-    if type(value) is not bool:
-        raise _no("boolean", value)
-    return value
-
-
-def _string(value: Any) -> str:
-    value = _of_enum(value)
-    if not isinstance(value, str):
-        raise _no("string", value)
-    return exact_text(value)
-
-
-def _bytes(value: Any) -> bytes:
-    if not isinstance(value, (bytes, bytearray)):
-        raise _no("bytes", value)
-    return bytes(value)
-
-
-def _integer(kind: str, value: Any) -> int:
-    value = _of_enum(value)
-    if isinstance(value, bool) or not isinstance(value, int) or not -_INTEGERS[kind] <= value < _INTEGERS[kind]:
-        raise _no(kind, value)
-    return int.__index__(value)
-
-
-def _double(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise _no("double", value)
+def _float(branch: str, value: Any) -> float:
+    """Returns a number as a float that is equal; one of 32 bits is rounded by fastavro."""
     try:
         found = float(value)
     except OverflowError:
-        raise _no("double", value) from None
-    if found != value and value == value:
-        raise _no("double", value)
+        raise _no(branch, value) from None
+    is_large = branch == "float" and _LARGEST_FLOAT < abs(found) < math.inf
+    if is_large or (found != value and value == value):
+        raise _no(branch, value)
     return found
 
 
-def _float(value: Any) -> float:
-    found = _double(value)
-    if abs(found) > _LARGEST_FLOAT and abs(found) != float("inf"):
-        raise _no("float", value)
-    return found
+def _integer(branch: str, most: int, value: Any) -> int:
+    if not -most <= value < most:
+        raise _no(branch, value)
+    return int.__index__(value)
 
 
-def _primitive(branch: str, write: Callable[[Any], Any], kind: type, *, as_is: bool) -> Form:
-    return Form(branch, write, frozenset((kind,)), frozenset((kind,)) if as_is else _NONE)
+def _simple(branch: str, kinds: tuple[type, ...], exact: Callable[[Any], Any], *, as_is: bool = True) -> Form:
+    """Returns the form of a type that is one of Python's.
+
+    :param kinds: the first is that whose values belong to it in a union.
+    :param exact: returns what is written for a value of one of the types.
+    """
+
+    def write(value: Any) -> Any:
+        plain = value.value if isinstance(value, enum.Enum) else value
+        if not isinstance(plain, kinds) or (isinstance(plain, bool) and bool not in kinds):
+            raise _no(branch, value)
+        return exact(plain)
+
+    only = frozenset(kinds[:1])
+    return Form(branch, write, only, only if as_is else _NONE)
 
 
 _PRIMITIVES = {
-    "null": _primitive("null", _null, type(None), as_is=True),
-    "boolean": _primitive("boolean", _boolean, bool, as_is=True),
-    "string": _primitive("string", _string, str, as_is=True),
-    "bytes": _primitive("bytes", _bytes, bytes, as_is=True),
-    "int": _primitive("int", partial(_integer, "int"), int, as_is=False),
-    "long": _primitive("long", partial(_integer, "long"), int, as_is=True),
-    "float": _primitive("float", _float, float, as_is=False),
-    "double": _primitive("double", _double, float, as_is=True),
+    form.branch: form
+    for form in (
+        _simple("null", (type(None),), lambda value: None),
+        _simple("boolean", (bool,), bool),
+        _simple("string", (str,), exact_text),
+        _simple("bytes", (bytes, bytearray), bytes),
+        _simple("int", (int,), partial(_integer, "int", 1 << 31), as_is=False),
+        _simple("long", (int,), partial(_integer, "long", 1 << 63)),
+        _simple("float", (float, int), partial(_float, "float"), as_is=False),
+        _simple("double", (float, int), partial(_float, "double")),
+    )
 }
 
 # ---------------------------------------------------------------------- defaults
@@ -581,13 +527,19 @@ _PRIMITIVES = {
 
 def raw_default(schema: AvroSchema, given: Any, default: Any) -> Any:
     """Returns what fastavro writes for a default, from the JSON of the schema: bytes are texts there, and the first
-    branch of a union is meant."""
+    branch of a union is meant.
+
+    :raises SchemaError: if the defaults of the schema have too many values: each record may double them.
+    """
+    schema.defaults_left -= 1
+    if schema.defaults_left < 0:
+        raise SchemaError(f"the Avro schema cannot be read: its defaults have more than {MOST_DEFAULTS} values")
     node = schema.meant(given)
     if isinstance(node, list):
         first = schema.meant(node[0])
         found = raw_default(schema, node[0], default)
         kind = kind_of(first)
-        return None if kind == "null" else (first["name"] if kind in NAMED_KINDS else kind, found)
+        return None if kind == "null" else (first["name"] if kind in NAMED else kind, found)
     kind = kind_of(node)
     if kind in ("bytes", "fixed"):
         return default.encode("latin-1")
@@ -595,7 +547,7 @@ def raw_default(schema: AvroSchema, given: Any, default: Any) -> Any:
         return [raw_default(schema, node["items"], one) for one in default]
     if kind == "map":
         return {key: raw_default(schema, node["values"], one) for key, one in default.items()}
-    if kind in ("record", "error"):
+    if kind in RECORDS:
         found = {}
         for field in node["fields"]:
             name = field["name"]
@@ -613,6 +565,3 @@ def json_default(raw: Any) -> Any:
     if isinstance(raw, list):
         return [json_default(one) for one in raw]
     return {key: json_default(one) for key, one in raw.items()} if isinstance(raw, dict) else raw
-
-
-NAMED_KINDS = ("record", "error", "enum", "fixed")

@@ -192,13 +192,12 @@ class HeaderBoundSerde(BoundSerde):
     are read. Values inside of a message or a store have ids in front always: a header is that of one value alone.
     """
 
-    __slots__ = ("_inside", "_readers", "_writers")
+    __slots__ = ("_inside", "_writers")
 
     def __init__(self, subject: Subject, bind: Callable[..., Serde[Any]]) -> None:
         super().__init__(subject, bind)
         self._inside = BoundSerde(subject, self._bind_inside)
         self._writers = Writers(subject, in_headers=True)
-        self._readers = Readers(subject)
 
     @property
     def takes_headers(self) -> bool:
@@ -212,12 +211,28 @@ class HeaderBoundSerde(BoundSerde):
     def moved_inside(self, data: bytes, headers: Headers) -> bytes:
         """Returns the bytes with their id in front: that of the header for values, the one that is written for keys,
         which are looked up by their bytes."""
-        frame = headers.last(self._header)
-        if frame is None:
-            return data
-        if self.subject.place.is_key:
-            return self._inside.serialize(self._readers.read(frame, data))
-        return frame + data
+        from streams.registry.client import RegistryAway
+
+        moved = (headers.last(self._header) or b"") + data
+        if not self.subject.place.is_key:
+            return moved
+        try:
+            return self._inside.serialize(self.deserialize(moved))
+        except SchemaError as error:
+            if isinstance(error.__cause__, RegistryAway):
+                raise
+            return moved  # a record that nobody could read
+
+    def _front(self, frame: bytes) -> bytes:
+        """Returns what a header has, to be in front of the data.
+
+        :raises SchemaError: if that is not an id, or more than one where the format has nothing behind it.
+        """
+        size = {GUID_MAGIC: GUID_SIZE, ID_MAGIC: ID_SIZE}.get(frame[:1], 0)
+        if size and (len(frame) == size or (len(frame) > size and self.subject.format.has_frame)):
+            return frame
+        text = f"the header {cut(frame.hex(), MOST_VALUE)} has no id of a schema"
+        raise self.subject.failure(SchemaError(text), f"reading {self.subject.place}")
 
     @property
     def _header(self) -> str:
@@ -230,7 +245,7 @@ class HeaderBoundSerde(BoundSerde):
         """Returns the serde for one record: it writes the id to the headers, and reads it there or in front of the
         data."""
         subject, read_prefixed = self.subject, self.deserialize
-        name = self._header
+        name, front = self._header, self._front
 
         def write(value: Any) -> bytes:
             writer = self._writers.of(subject.schema_of(value))
@@ -244,7 +259,7 @@ class HeaderBoundSerde(BoundSerde):
 
         def read(data: bytes) -> Any:
             frame = headers.last(name)
-            return read_prefixed(data) if frame is None else self._readers.read(frame, data)
+            return read_prefixed(data if frame is None else front(frame) + data)
 
         return Serde(write, read, name=self.name)
 
@@ -338,6 +353,8 @@ class Subject:
         text = plain_str(error)
         if isinstance(error, EOFError):
             text = f"the data end in the middle of a value{f' ({text})' if text else ''}"
+        elif isinstance(error, IndexError):
+            text = "the data end in the middle of a value, or have a number that their schema has not"
         elif isinstance(error, RecursionError):
             text = "it is nested too deep, or holds itself"
         elif not isinstance(error, SchemaError):
@@ -460,7 +477,6 @@ class Readers:
         self.by_id: dict[bytes, Read] = {}
         """Functions by the bytes in front of the data."""
         self._by_guid: dict[bytes, Read] = {}
-        self._by_header: dict[bytes, Read] = {}
 
     def of(self, data: bytes) -> Read:
         """Returns the function for data.
@@ -479,25 +495,6 @@ class Readers:
             )
         prefix = data[:size]
         return known.get(prefix) or _kept(known, prefix, self._made(prefix, size))
-
-    def read(self, frame: bytes, data: bytes) -> Any:
-        """Returns the value of data whose id is in a header.
-
-        :param frame: the header: an id, and what the format has between that and the data.
-        :raises SchemaError: if it has no id, the schema is not to be had, or the data are not of it.
-        """
-        size = {GUID_MAGIC: GUID_SIZE, ID_MAGIC: ID_SIZE}.get(frame[:1], len(frame) + 1)
-        if len(frame) < size:
-            text = f"the header {cut(frame.hex(), MOST_VALUE)} has no id of a schema"
-            raise self._subject.failure(SchemaError(text), f"reading {self._subject.place}")
-        prefix, rest = frame[:size], frame[size:]
-        read = self._by_header.get(prefix) or _kept(self._by_header, prefix, self._made(prefix, 0))
-        try:
-            if rest and not self._subject.format.has_frame:
-                raise SchemaError(f"the header has {len(rest)} bytes more than the id of a schema")
-            return read(rest + data if rest else data)
-        except Exception as error:
-            raise self._subject.failure(error, self.what(frame)) from error
 
     def _made(self, prefix: bytes, start: int) -> Read:
         subject, client = self._subject, self._subject.client

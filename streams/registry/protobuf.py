@@ -244,29 +244,21 @@ class _Source:
         yield from _option_lines(proto.options)
         scope = f".{proto.package}" if proto.package else ""
         yield from self._types(proto.message_type, proto.enum_type, proto.extension, scope)
-        for service in proto.service:
-            yield from _block(f"service {service.name}", _option_lines(service.options), map(_method, service.method))
 
     def _types(self, messages: Any, enums: Any, extensions: Any, scope: str) -> Iterator[str]:
-        """Yields what a file or a message declares, but for groups, which stand where their field does."""
-        groups = {field.type_name for field in extensions if self._is_group(field)}
+        """Yields what a file or a message declares."""
         for message in messages:
-            name = f"{scope}.{message.name}"
-            if name not in groups and not message.options.map_entry:
-                yield from _block(f"message {message.name}", self._message(message, name))
+            if not message.options.map_entry:
+                yield from _block(f"message {message.name}", self._message(message, f"{scope}.{message.name}"))
         for enum in enums:
             yield from _block(f"enum {enum.name}", _enum_lines(enum))
-        inner = {f"{scope}.{message.name}": message for message in messages}
-        for extended in dict.fromkeys(field.extendee for field in extensions):
-            fields = (self._field(field, inner) for field in extensions if field.extendee == extended)
-            yield from _block(f"extend {extended}", *fields)
+        for field in extensions:
+            yield from _block(f"extend {field.extendee}", self._field(field, {}))
 
     def _message(self, message: Any, scope: str) -> Iterator[str]:
         yield from _option_lines(message.options)
         inner = {f"{scope}.{one.name}": one for one in message.nested_type}
-        groups = {field.type_name for field in message.field if self._is_group(field)}
-        others = [one for name, one in zip(inner, message.nested_type, strict=True) if name not in groups]
-        yield from self._types(others, message.enum_type, message.extension, scope)
+        yield from self._types(message.nested_type, message.enum_type, message.extension, scope)
         real = {f.oneof_index for f in message.field if f.HasField("oneof_index") and not f.proto3_optional}
         for field in message.field:
             if not (field.HasField("oneof_index") and field.oneof_index in real):
@@ -283,27 +275,21 @@ class _Source:
             yield f"extensions {_range(extension, 1)}{_in_brackets(_options(extension.options))};"
         yield from _reserved(message, 1)
 
-    def _is_group(self, field: Any) -> bool:
-        return self._syntax == "proto2" and bool(field.type == FieldDescriptorProto.TYPE_GROUP)
-
     def _field(self, field: Any, inner: Mapping[str, Any], *, in_oneof: bool = False) -> Iterator[str]:
         options = [*_options(field.options)]
         if field.HasField("json_name") and field.json_name != _camel_case(field.name):
             options.insert(0, f"json_name = {_quoted(field.json_name)}")
         if field.HasField("default_value"):
             options.insert(0, f"default = {_default_of(field)}")
+        if field.type == FieldDescriptorProto.TYPE_GROUP and self._syntax == "proto2":
+            raise ConfigError(
+                f"the field {field.name} of {self._proto.name} is a group, for which there is no source here"
+            )
+        kind = ("" if in_oneof else self._label(field)) + _type_of(field)
         nested = inner.get(field.type_name)
         if nested is not None and nested.options.map_entry:
-            key, value = nested.field
-            kind = f"map<{_type_of(key)}, {_type_of(value)}>"
-        else:
-            kind = ("" if in_oneof else self._label(field)) + _type_of(field)
-        if nested is not None and self._is_group(field):
-            label = "" if in_oneof else self._label(field)
-            head = f"{label}group {nested.name} = {field.number}{_in_brackets(options)}"
-            yield from _block(head, self._message(nested, field.type_name))
-        else:
-            yield f"{kind} {field.name} = {field.number}{_in_brackets(options)};"
+            kind = f"map<{', '.join(map(_type_of, nested.field))}>"
+        yield f"{kind} {field.name} = {field.number}{_in_brackets(options)};"
 
     def _label(self, field: Any) -> str:
         if field.label == FieldDescriptorProto.LABEL_REPEATED:
@@ -391,18 +377,6 @@ def _enum_lines(enum: Any) -> Iterator[str]:
     for value in enum.value:
         yield f"{value.name} = {value.number}{_in_brackets(_options(value.options))};"
     yield from _reserved(enum, 0)
-
-
-def _method(method: Any) -> str:
-    taken, given = (
-        f"{'stream ' if streams else ''}{name}"
-        for streams, name in (
-            (method.client_streaming, method.input_type),
-            (method.server_streaming, method.output_type),
-        )
-    )
-    options = " ".join(_option_lines(method.options))
-    return f"rpc {method.name} ({taken}) returns ({given})" + (f" {{ {options} }}" if options else ";")
 
 
 def _messages(text: str) -> Iterator[tuple[list[int], str]]:
