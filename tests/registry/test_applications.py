@@ -250,6 +250,73 @@ def test_ids_in_headers_go_through_an_application(registry: SchemaRegistry) -> N
     assert all([one for one in record.headers if one[0].startswith("__")] == [header] for record in raw)
 
 
+@dataclass(frozen=True)
+class OrderKey:
+    id: int
+
+
+def test_foreign_keys_and_grouped_keys_have_ids_in_front_inside_of_messages(registry: SchemaRegistry) -> None:
+    found = {}
+    for ids in ("prefix", "header"):
+        named = SchemaRegistry(f"{registry.url}-{ids}", schema_ids=ids)
+        builder = StreamsBuilder(value_serde=Avro(Order), schema_registry=named)
+        orders = builder.table("orders", key_serde=Avro(OrderKey), value_serde=Avro(Order))
+        customers = builder.table("customers", key_serde=Avro(Customer), value_serde=Avro(Customer))
+        joined = orders.foreign_key_join(
+            customers, lambda order: Customer(order.customer, ""), lambda order, one: Order(one.city, order.cents)
+        )
+        joined.to_stream().to("cities")
+        by_city = joined.group_by(lambda key, order: (Customer(order.customer, ""), order), key_serde=Avro(Customer))
+        by_city.reduce(lambda a, b: Order(a.customer, a.cents + b.cents), lambda a, b: a).to_stream().to("sums")
+        with TopologyTestDriver(builder) as driver:
+            keys = [Avro(kind, registry=named) for kind in (OrderKey, Customer)]
+            values = Avro(Order, registry=named)
+            people = driver.create_input_topic("customers", keys[1], keys[1])
+            people.pipe_input(Customer("ann", ""), Customer("ann", "Ulm"))
+            topic = driver.create_input_topic("orders", keys[0], values)
+            topic.pipe_key_values([(OrderKey(7), Order("ann", 1)), (OrderKey(8), Order("ann", 2))])
+            found[ids] = [
+                driver.create_output_topic(name, key, values).read_key_values()
+                for name, key in (("cities", keys[0]), ("sums", keys[1]))
+            ]
+    assert found["header"] == found["prefix"]
+    assert found["header"][0] == [(OrderKey(7), Order("Ulm", 1)), (OrderKey(8), Order("Ulm", 2))]
+
+
+@pytest.mark.parametrize("optimization", ["none", "all"])
+def test_tables_whose_records_have_ids_in_headers_are_restored(
+    registry: SchemaRegistry, tmp_path: Path, optimization: str
+) -> None:
+    named = SchemaRegistry(registry.url, schema_ids="header")
+    keys, values = Avro(OrderKey, registry=named), Avro(Order, registry=named)
+
+    def topology() -> StreamsBuilder:
+        builder = StreamsBuilder(schema_registry=named)
+        table = builder.table("orders", key_serde=keys, value_serde=values)
+        shared = builder.global_table("shared", key_serde=keys, value_serde=values)
+        lines = builder.stream("lines", key_serde=keys, value_serde=values)
+        with_order = lines.join(table, lambda line, order: Order(order.customer, line.cents + order.cents))
+        with_both = with_order.join(
+            shared, lambda order, one: Order(one.customer, order.cents + one.cents), key_selector=lambda key, _: key
+        )
+        with_both.to("sums", value_serde=values)
+        return builder
+
+    with EmbeddedKafka(tmp_path) as kafka:
+        kafka.create_topics("orders", "shared", "lines", "sums")
+        inputs = {name: kafka.create_input_topic(name, keys, values) for name in ("orders", "shared", "lines")}
+        inputs["orders"].pipe_input(OrderKey(1), Order("ann", 1))
+        inputs["shared"].pipe_input(OrderKey(1), Order("bob", 10))
+        for start in (1, 2):
+            folder = str(tmp_path / f"state-{start}")  # the second one is restored from the topics
+            config = {"application.id": "shop", "state.dir": folder, "topology.optimization": optimization}
+            application = kafka.start(topology(), config)
+            inputs["lines"].pipe_input(OrderKey(1), Order("x", 100 * start))
+            (record,) = kafka.read_records("sums", 1, keys, values)
+            application.close()
+            assert (record.key, record.value) == (OrderKey(1), Order("bob", 11 + 100 * start))
+
+
 def test_a_changelog_that_another_serializer_has_written_is_gone_on_with(
     registry: SchemaRegistry, tmp_path: Path
 ) -> None:
