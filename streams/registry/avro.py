@@ -165,8 +165,6 @@ class AvroFormat(SchemaFormat):
         equal = "equal keys would have different bytes, and go to different partitions"
         if parsed.map is not None:
             raise SchemaError(f"{parsed.map} is a map, whose entries have no order: {equal}")
-        if parsed.mixed is not None:
-            raise SchemaError(f"{parsed.mixed} is a union of numbers, in which 1 and 1.0 are two: {equal}")
         if self.model is None and parsed.in_choices:
             raise SchemaError(f"the key has a union of named types, which dicts and texts have not: {equal}")
 
@@ -315,7 +313,7 @@ class AvroFormat(SchemaFormat):
         """Returns the function that makes values of what fastavro returns for a schema; ``None`` if they are right."""
         if self.model is None:
             is_generic = self.own is None and kind_of(schema.root) in RECORDS
-            return partial(GenericRecord, schema=text) if is_generic else None
+            return (lambda found: GenericRecord(found, text)) if is_generic else None
         if not self._is_plain(schema):
             return validator_of(self.model)
         if self._root is None:

@@ -53,33 +53,34 @@ def problems(former: str, now: str) -> list[str]:
 
 
 class _Resolution:
-    """Compares the types of two schemas, which may have themselves among their fields."""
+    """Compares the types of two schemas, which may have themselves among their fields: each pair of them once."""
 
     def __init__(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
         self._old, self._new = old, new
-        self._seen: set[tuple[str, str]] = set()
+        self._found: dict[tuple[int, int], list[str]] = {}
 
-    def find(self, old: Any, new: Any, place: str) -> Iterator[str]:
-        """Yields what the new type does not read of the old one, below a place."""
+    def find(self, old: Any, new: Any, place: str) -> list[str]:
+        """Returns what the new type does not read of the old one, below a place."""
         old, new = _known(old, self._old), _known(new, self._new)
-        pair = json.dumps(old, sort_keys=True), json.dumps(new, sort_keys=True)
-        if pair in self._seen:
-            return
-        self._seen.add(pair)
         if isinstance(old, list):
-            for branch in old:
-                yield from self.find(branch, new, place)
-        elif isinstance(new, list):
-            found = [list(_copy(self).find(old, branch, place)) for branch in new]
-            if all(found):
-                yield min(found, key=len)[0] if found else f"{place_name(place)} has no type any more"
-        else:
-            yield from self._compare(old, new, place)
+            return [one for branch in old for one in self.find(branch, new, place)]
+        if isinstance(new, list):
+            found = [self.find(old, branch, place) for branch in new]
+            return min(found, key=len)[:1] if found and all(found) else []
+        if "name" not in old or "name" not in new:
+            return list(self._compare(old, new, place))
+        pair = id(old), id(new)
+        if pair not in self._found:
+            self._found[pair] = []
+            self._found[pair] = list(self._compare(old, new, place))
+        return self._found[pair]
 
     def _compare(self, old: Mapping[str, Any], new: Mapping[str, Any], place: str) -> Iterator[str]:
         was, kind = old["type"], new["type"]
         logical = old.get("logicalType"), new.get("logicalType")
-        if was != kind and kind not in _WIDER.get(was, ()):
+        if "name" in old and "name" in new and not _same_name(old, new):
+            yield f"{place_name(place)} was {old['name']} and is {new['name']}"
+        elif was != kind and kind not in _WIDER.get(was, ()):
             yield f"{place_name(place)} was {was} and is {kind}"
         elif logical[0] != logical[1] and None not in logical:
             yield f"{place_name(place)} was {logical[0]} and is {logical[1]}"
@@ -108,10 +109,9 @@ class _Resolution:
                 yield f"{place_name(below(place, field['name']))} is new and has no default"
 
 
-def _copy(one: _Resolution) -> _Resolution:
-    made = _Resolution(one._old, one._new)
-    made._seen = set(one._seen)
-    return made
+def _same_name(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    names = (new["name"], *new.get("aliases", ()))
+    return old["name"].rpartition(".")[2] in {name.rpartition(".")[2] for name in names}
 
 
 def _names(schema: Any) -> dict[str, Any]:

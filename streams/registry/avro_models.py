@@ -186,7 +186,7 @@ class ModelSchema:
         self.records: dict[str, list[tuple[dict[str, Any], _Field]]] = {}
         """The fields of each record, as they stand in the schema, with what the class says of them."""
         self.unknown: str | None = None
-        """What has no Avro type, in words; the schema is none then."""
+        """The reason why a type in it has no Avro type, in words; the schema is none then."""
         self.json = self._of(model, getattr(model, "__name__", str(model)))
 
     @property

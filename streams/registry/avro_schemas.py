@@ -22,7 +22,7 @@ _MOST_VALUES = 32
 
 
 class _Size(NamedTuple):
-    """What a value of a type costs at least."""
+    """The least that a value of a type costs."""
 
     values: int
     bytes: int
@@ -61,8 +61,6 @@ class AvroSchema:
         """Whether there are arrays whose items take no bytes, so that any number of them may be read."""
         self.map: str | None = None
         """The place of a map, if there is one."""
-        self.mixed: str | None = None
-        """The place of a union of which equal values may have different bytes, if there is one."""
         self._sizes: dict[str | None, _Size | None] = {}
         self.depth = self._look(self.root, "the key", frozenset()).depth
 
@@ -132,9 +130,6 @@ class AvroSchema:
             alike = [node for node, kind in zip(nodes, kinds, strict=True) if kind in several]
             if len(alike) > 1:
                 self.in_choices.update(node["name"] for node in alike if kind_of(node) in NAMED)
-        groups = [{"long": "int", "double": "float"}.get(kind, kind) for kind in kinds]
-        if len({"boolean", "int", "float"}.intersection(groups)) > 1 and self.mixed is None:
-            self.mixed = place
 
     def types(self) -> Iterator[Any]:
         """Yields each type of the schema once."""

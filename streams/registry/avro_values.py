@@ -195,7 +195,7 @@ for _kind, _name, _unit in (("int", "millis", 1000), ("long", "micros", 1)):
 
 
 class Form(NamedTuple):
-    """How values of one type of a schema are written."""
+    """The form of the values of one type of a schema, as fastavro writes them."""
 
     branch: str
     """The name of the type in a union."""
@@ -368,7 +368,7 @@ class Forms:
                 raise Misfit(f": expected {kind.__name__}, got {type(value).__name__}")
             extras = value.__pydantic_extra__ if has_extras else None
             if is_whole and not extras:
-                fields = value.__dict__
+                fields = vars(value)
                 if len(fields) == count:
                     return write_fields(fields)
             if extras and (more := extras.keys() - names):
@@ -389,7 +389,6 @@ def _fields_writer(forms: Forms, node: Any) -> Callable[[Any], Any]:
     """
     record = node["name"]
     by_name = {field["name"]: forms.of(field["type"]) for field in node["fields"]}
-    names = tuple(by_name)
     defaults = {
         field["name"]: raw_default(forms.schema, field["type"], field["default"])
         for field in node["fields"]
@@ -397,7 +396,7 @@ def _fields_writer(forms: Forms, node: Any) -> Callable[[Any], Any]:
     }
     signatures: dict[tuple[Any, ...], list[tuple[str, Callable[[Any], Any]]]] = {}
     kinds = [(name, kind) for name, form in by_name.items() if len(form.as_is) == 1 for kind in form.as_is]
-    count = len(names)
+    count = len(by_name)
 
     def write_plain(fields: Any) -> Any:
         if type(fields) is GenericRecord:
@@ -431,23 +430,8 @@ def _fields_writer(forms: Forms, node: Any) -> Callable[[Any], Any]:
         return found
 
     def write_new(fields: Any) -> Any:
-        if not isinstance(fields, Mapping):
-            raise _no(f"record {record}", fields)
-        for name in fields:
-            if name not in by_name:
-                raise Misfit(f" is not in the schema of {record}").below(f".{name}")
-        found = {}
-        for name, form in by_name.items():
-            try:
-                if name in fields:
-                    found[name] = form.write(fields[name])
-                elif name in defaults:
-                    found[name] = defaults[name]
-                else:
-                    raise Misfit(" is missing, and has no default")
-            except Misfit as error:
-                raise error.below(f".{name}") from None
-        if len(fields) == len(names):
+        found = _written(record, by_name, defaults, fields)
+        if len(fields) == count:
             if len(signatures) >= _SIGNATURES:
                 signatures.clear()
             signatures[(*fields, *map(type, fields.values()))] = [
@@ -457,6 +441,27 @@ def _fields_writer(forms: Forms, node: Any) -> Callable[[Any], Any]:
 
     # A few fields of one type each are looked at in less time than a combination takes to look up.
     return write_plain if len(kinds) == count else write
+
+
+def _written(record: str, by_name: Mapping[str, Form], defaults: Mapping[str, Any], fields: Any) -> dict[str, Any]:
+    """Returns all fields of a record, each as its form writes it, or as its default."""
+    if not isinstance(fields, Mapping):
+        raise _no(f"record {record}", fields)
+    for name in fields:
+        if name not in by_name:
+            raise Misfit(f" is not in the schema of {record}").below(f".{name}")
+    found = {}
+    for name, form in by_name.items():
+        try:
+            if name in fields:
+                found[name] = form.write(fields[name])
+            elif name in defaults:
+                found[name] = defaults[name]
+            else:
+                raise Misfit(" is missing, and has no default")
+        except Misfit as error:
+            raise error.below(f".{name}") from None
+    return found
 
 
 def _logical_form(branch: str, logical: Logical) -> Form:

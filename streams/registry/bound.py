@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 KEY_HEADER, VALUE_HEADER = "__key_schema_id", "__value_schema_id"
 CHANGELOG = "-changelog"
 MOST_KNOWN = 1_000
-"""The most functions of one serde that are kept, each for a schema of the registry; beyond that they are made anew."""
+"""The most functions of one serde that are kept, each for a schema of the registry; beyond that they are made again."""
 ID_MAGIC, GUID_MAGIC = b"\x00", b"\x01"
 ID_SIZE, GUID_SIZE = 5, 17
 """The bytes in front of the data: a magic byte, and an id of four bytes or a GUID."""

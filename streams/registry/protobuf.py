@@ -222,10 +222,10 @@ def source_of(file: FileDescriptor) -> str:
     """
     proto = FileDescriptorProto()
     file.CopyToProto(proto)
-    return "\n".join(_Source(proto).lines()) + "\n"
+    return "\n".join(_FileSource(proto).lines()) + "\n"
 
 
-class _Source:
+class _FileSource:
     """Writes the source of one file."""
 
     def __init__(self, proto: Any) -> None:
