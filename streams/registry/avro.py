@@ -28,7 +28,9 @@ from streams.registry.avro_values import (
     GenericSymbol,
     json_default,
     logical_of,
+    of_json,
     raw_default,
+    with_bytes,
 )
 from streams.registry.bound import SchemaFormat
 from streams.registry.schemas import AVRO, Registered, SchemaError, SchemaReference, SchemaText
@@ -176,8 +178,19 @@ class AvroFormat(SchemaFormat):
         return _OF_PYTHON.get(type(value))
 
     def from_json(self, value: Any) -> Any:
-        """Returns the object that a value of JSON stands for."""
-        return value if self.model is None else validator_of(self.model, from_json=True)(json.dumps(value))
+        """Returns the object that a value of JSON stands for: bytes may be ``{"base64": "..."}``, and times ISO 8601."""
+        plain = with_bytes(value)
+        if self.model is not None:
+            try:
+                return validator_of(self.model, from_json=True)(json.dumps(value))
+            except ValueError:
+                if plain == value:
+                    raise
+                return validator_of(self.model)(plain)
+        if self.own is None or self.own.references:
+            return plain
+        forms = Forms(schema := _parsed([self.own.text]), {})
+        return of_json(forms, schema.root, plain)
 
     def problems(self, former: str) -> Sequence[str] | None:
         """Returns what of data with a former schema it does not read."""

@@ -7,6 +7,7 @@ raises :class:`Misfit`, with its place.
 
 from __future__ import annotations
 
+import base64
 import datetime
 import decimal
 import enum
@@ -570,3 +571,43 @@ def json_default(raw: Any) -> Any:
     if isinstance(raw, list):
         return [json_default(one) for one in raw]
     return {key: json_default(one) for key, one in raw.items()} if isinstance(raw, dict) else raw
+
+
+# ---------------------------------------------------------------------- values that people give
+
+
+def with_bytes(value: Any) -> Any:
+    """Returns a value of JSON with bytes for each ``{"base64": "..."}`` in it."""
+    if isinstance(value, dict):
+        if value.keys() == {"base64"} and isinstance(value["base64"], str):
+            return base64.b64decode(value["base64"])
+        return {name: with_bytes(one) for name, one in value.items()}
+    return [with_bytes(one) for one in value] if isinstance(value, list) else value
+
+
+def of_json(forms: Forms, given: Any, value: Any) -> Any:
+    """Returns what a value of JSON stands for in a type of a schema; itself if it stands for nothing there."""
+    node = forms.schema.meant(given)
+    if isinstance(node, list):
+        for branch in node:
+            found = of_json(forms, branch, value)
+            try:
+                forms.of(branch).write(found)
+            except (SchemaError, ValueError, TypeError):
+                continue
+            return found
+        return value
+    kind, logical = kind_of(node), logical_of(node)
+    if logical is not None and isinstance(value, (str, int, float)):
+        kind_of_value: Any = logical.kind
+        return getattr(kind_of_value, "fromisoformat", kind_of_value)(str(value))
+    if kind in ("bytes", "fixed") and isinstance(value, str):
+        return value.encode()
+    if kind == "array" and isinstance(value, list):
+        return [of_json(forms, node["items"], one) for one in value]
+    if kind == "map" and isinstance(value, dict):
+        return {name: of_json(forms, node["values"], one) for name, one in value.items()}
+    if kind in RECORDS and isinstance(value, dict):
+        types = {field["name"]: field["type"] for field in node["fields"]}
+        return {name: of_json(forms, types[name], one) if name in types else one for name, one in value.items()}
+    return value

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from streams import JsonSchema, Protobuf, SchemaRegistry
+from streams import ConfigError, JsonSchema, Protobuf, SchemaRegistry
 from streams.registry.protobuf import read_index, source_of, written_index
 from streams.registry.schemas import SchemaError
 
@@ -125,6 +125,66 @@ def test_the_source_of_a_file_has_all_that_it_declares() -> None:
         "repeated .shop.Item items = 3;", ".shop.Colour colour = 4;", "}", "message WithMap {",
         "map<string, int64> counts = 1;", "}", "enum Colour {", "RED = 0;", "BLUE = 1;", "}",
     ]  # fmt: skip
+
+
+def declared(proto: Any) -> list[str]:
+    """Returns the lines of the source of a file."""
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(proto)
+    return [line.strip() for line in source_of(pool.FindFileByName(proto.name)).splitlines()]
+
+
+def test_the_source_of_a_file_has_what_else_is_said_of_its_fields() -> None:
+    proto = descriptor_pb2.FileDescriptorProto(name="said.proto", package="shop", syntax="proto2")
+    proto.options.java_package = "com.shop"
+    base = proto.message_type.add(name="Base")
+    base.extension_range.add(start=100, end=200)
+    base.reserved_range.add(start=8, end=9)
+    base.reserved_name.append("old")
+    base.field.add(name="full_name", number=1, type=FIELD.TYPE_STRING, label=ONE, json_name="NAME", default_value='"\n')
+    base.field.add(name="raw", number=2, type=FIELD.TYPE_BYTES, label=ONE, json_name="raw", default_value="\\377")
+    numbers = base.field.add(name="numbers", number=3, type=FIELD.TYPE_INT32, label=MANY)
+    numbers.options.packed = numbers.options.deprecated = True
+    kind = proto.enum_type.add(name="Kind")
+    kind.value.add(name="RED", number=0).options.deprecated = True
+    kind.reserved_range.add(start=5, end=(1 << 31) - 1)
+    proto.extension.add(name="more", number=100, type=FIELD.TYPE_STRING, label=ONE, extendee=".shop.Base")
+    assert declared(proto) == [
+        'syntax = "proto2";', "package shop;", 'option java_package = "com.shop";', "message Base {",
+        'optional string full_name = 1 [default = "\\042\\012", json_name = "NAME"];',
+        'optional bytes raw = 2 [default = "\\377"];', "repeated int32 numbers = 3 [packed = true, deprecated = true];",
+        "extensions 100 to 199;", "reserved 8 to 8;", 'reserved "old";', "}",
+        "enum Kind {", "RED = 0 [deprecated = true];", "reserved 5 to max;", "}",
+        "extend .shop.Base {", "optional string more = 100;", "}",
+    ]  # fmt: skip
+
+
+def test_the_source_of_a_file_of_an_edition_names_it_and_its_features() -> None:
+    proto = descriptor_pb2.FileDescriptorProto(name="edition.proto", package="shop", syntax="editions")
+    proto.edition = descriptor_pb2.EDITION_2023
+    field = proto.message_type.add(name="Order").field.add(name="id", number=1, type=FIELD.TYPE_STRING, label=ONE)
+    field.options.features.field_presence = descriptor_pb2.FeatureSet.IMPLICIT
+    assert declared(proto) == [
+        'edition = "2023";', "package shop;",
+        "message Order {", "string id = 1 [features.field_presence = IMPLICIT];", "}",
+    ]  # fmt: skip
+
+
+def test_a_group_has_no_source() -> None:
+    proto = descriptor_pb2.FileDescriptorProto(name="group.proto", package="shop", syntax="proto2")
+    message = proto.message_type.add(name="Order")
+    message.nested_type.add(name="Part")
+    message.field.add(name="part", number=1, type=FIELD.TYPE_GROUP, type_name=".shop.Order.Part", label=ONE)
+    with pytest.raises(ConfigError, match=r"field part of group\.proto is a group"):
+        declared(proto)
+
+
+def test_an_index_that_the_schema_has_not_is_an_error_of_the_record(registry: SchemaRegistry) -> None:
+    serde = bound(Protobuf(Order, registry=registry))
+    data = serde.serialize(order())
+    for index in ([9], [1, 7], [0, 0, 0]):
+        with pytest.raises(SchemaError, match=r"the schema has no message at the place"):
+            serde.deserialize(data[:5] + written_index(index) + data[7:])
 
 
 def test_another_message_is_refused_by_its_name(registry: SchemaRegistry) -> None:

@@ -403,6 +403,30 @@ def test_what_is_only_passed_on_has_the_same_bytes(event: Any) -> None:
     assert json.loads(json.dumps(read, default=str))["what"] == event["what"][1]
 
 
+# ------------------------------------------------------------------------------ JSON that people give
+
+
+@dataclasses.dataclass
+class Raw:
+    raw: bytes
+    at: datetime.datetime | None = None
+
+
+def test_json_that_people_give_stands_for_a_value() -> None:
+    serde = Avro(Raw, registry=SchemaRegistry("mock://law")).bind("raw", is_key=False)
+    assert serde.from_json({"raw": {"base64": "//4="}, "at": "2026-01-01T12:00:00Z"}) == Raw(b"\xff\xfe", NOON)
+    assert serde.from_json({"raw": "text"}) == Raw(b"text")
+    with pytest.raises(ValueError, match="raw"):
+        serde.from_json({"raw": 5})
+    given_schema = Avro(schema=EVENT, registry=SchemaRegistry("mock://law")).bind("events", is_key=False)
+    event = {
+        "what": {"id": 1}, "size": "S", "raw": {"base64": "//4="}, "price": "1.50", "next": None, "at": "2026-01-01",
+        "items": [None, {"id": 2}],
+    }  # fmt: skip
+    found = given_schema.deserialize(given_schema.serialize(given_schema.from_json(event)))
+    assert found == {**event, "raw": b"\xff\xfe", "price": Decimal("1.50"), "at": NOON.date()}
+
+
 # ------------------------------------------------------------------------------ Protobuf
 
 
