@@ -75,6 +75,9 @@ def _made(data: Any, written: Any, wanted: Any = None) -> Any:
     """Returns what is meant by data that fastavro has read: it calls this for each type with our tag."""
     node = written if wanted is None else wanted
     if wanted is not None:
+        before, now = (one.get("logical") if type(one) is dict else None for one in (written, wanted))
+        if before is not None and now is not None and before.kind is now.kind:
+            return before.read(data)  # a time in milliseconds is none in microseconds
         kind = kind_of(wanted)
         if kind in ("float", "double"):
             data = float(data)
@@ -112,21 +115,21 @@ class AvroFormat(SchemaFormat):
         if model is not None:
             made = ModelSchema(model, name)
             self._root, self._classes = made.root, made.classes
-            if made.unknown is None:
-                self._natural = self._with_defaults_of_classes(made).form(named=False)
-            elif given is None:
-                raise ConfigError(made.unknown)
-            if given is None:
-                given, name = made.json, None
+            unknown = made.unknown
+            if unknown is None:
+                try:
+                    self._natural = self._with_defaults_of_classes(made).form(named=False)
+                except SchemaError as error:  # perhaps it has types of the references, which are not here
+                    unknown = None if references else str(error)
+            if given is None and unknown is not None:
+                raise ConfigError(unknown)
+            given = made.json if given is None else given
         if given is not None:
             self.own = SchemaText(_text_of(given), AVRO, tuple(references))
 
     def _with_defaults_of_classes(self, made: ModelSchema) -> AvroSchema:
         """Adds the defaults of classes to the schema that was made of them; returns it parsed, without them."""
-        try:
-            schema = _parsed([json.dumps(made.json)])
-        except SchemaError as error:
-            raise ConfigError(str(error)) from error
+        schema = _parsed([json.dumps(made.json)])
         forms = Forms(schema, self._classes, self._root)
         for name, fields in made.records.items():
             for parsed, (field, known) in zip(schema.named[name]["fields"], fields, strict=True):
@@ -178,7 +181,7 @@ class AvroFormat(SchemaFormat):
         return _OF_PYTHON.get(type(value))
 
     def from_json(self, value: Any) -> Any:
-        """Returns the object that a value of JSON stands for: bytes may be ``{"base64": "..."}``, and times ISO 8601."""
+        """Returns the object that a value of JSON stands for; bytes may be ``{"base64": "..."}``, times ISO 8601."""
         plain = with_bytes(value)
         if self.model is not None:
             try:
@@ -356,7 +359,7 @@ class AvroFormat(SchemaFormat):
     def _mark(self, schema: AvroSchema) -> Callable[[Any], dict[str, Any]]:
         def mark(node: Any) -> dict[str, Any]:
             make = self._maker(schema, node)
-            return {} if make is None else {"logicalType": _TAG, "make": make}
+            return {} if make is None else {"logicalType": _TAG, "make": make, "logical": logical_of(node)}
 
         return mark
 
@@ -374,8 +377,15 @@ class AvroFormat(SchemaFormat):
             if kind_of(node) in RECORDS and self._with_defaults(own, node):
                 tagged.update(RECORDS)
         written_types: dict[str, Any] = {}
-        copy = schema.copied(schema.root, lambda node: {"logicalType": _TAG} if kind_of(node) in tagged else {})
-        return parse_schema(copy, written_types), wanted, {"writer": written_types, "reader": wanted_types}
+
+        def mark(node: Any) -> dict[str, Any]:
+            return {"logicalType": _TAG, "logical": logical_of(node)} if kind_of(node) in tagged else {}
+
+        return (
+            parse_schema(schema.copied(schema.root, mark), written_types),
+            wanted,
+            {"writer": written_types, "reader": wanted_types},
+        )
 
     def _with_defaults(self, own: AvroSchema, node: Any) -> bool:
         """Gives a record of the reader the values of its defaults; returns whether some are made for each record."""

@@ -17,7 +17,7 @@ from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerialize
 from confluent_kafka.serialization import MessageField, SerializationContext
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, Field
+from pydantic import AliasChoices, BaseModel, Field, model_validator
 
 from registry_contract import avro_record
 from streams import Avro, AvroType, SchemaRegistry
@@ -485,3 +485,126 @@ def test_ids_are_in_front_inside_of_messages_and_stores(registry: SchemaRegistry
     assert inside.deserialize(moved) == Item("tea")
     assert moved == written or not is_key
     assert serde.moved_inside(written, FewHeaders()) == written
+
+
+# ---------------------------------------------------------------------- readers of another schema
+
+MILLIS: dict[str, Any] = {"type": "long", "logicalType": "timestamp-millis"}
+MICROS: dict[str, Any] = {"type": "long", "logicalType": "timestamp-micros"}
+SECOND = EPOCH + datetime.timedelta(seconds=1)
+FINER = {**DECIMAL, "scale": 4}
+
+
+def of_one_field(kind: Any) -> Any:
+    return {"type": "record", "name": "One", "fields": [{"name": "it", "type": kind}]}
+
+
+@pytest.mark.parametrize(
+    ("former", "now", "value", "expected"),
+    [
+        ("long", MILLIS, 1000, SECOND),
+        (MILLIS, "long", SECOND, 1000),
+        (MILLIS, MICROS, SECOND, SECOND),
+        (["null", "int"], MICROS, 1_000_000, SECOND),
+        ("long", ["null", MILLIS], 1000, SECOND),
+        ("string", "bytes", "a", b"a"),
+        ("bytes", "string", b"a", "a"),
+        ("int", "double", 1, 1.0),
+        ("bytes", DECIMAL, b"\x00\x96", Decimal("1.50")),
+        (DECIMAL, FINER, Decimal("1.50"), Decimal("1.5000")),
+        ("string", {"type": "string", "logicalType": "uuid"}, str(uuid.UUID(int=7)), uuid.UUID(int=7)),
+    ],
+    ids=range(11),
+)
+def test_values_have_the_type_of_the_reader(
+    registry: SchemaRegistry, former: Any, now: Any, value: Any, expected: Any
+) -> None:
+    data = bound(Avro(schema=of_one_field(former), registry=registry)).serialize({"it": value})
+    found = bound(Avro(schema=of_one_field(now), registry=registry)).deserialize(data)["it"]
+    assert (found, type(found)) == (expected, type(expected))
+
+
+@dataclass
+class Grown:
+    id: int
+    at: datetime.datetime = EPOCH
+    raw: bytes = b"\xff"
+    item: Item = field(default_factory=lambda: Item("made"))
+    items: list[Item] = field(default_factory=list)
+    choice: Cash | Card = field(default_factory=lambda: Card("1"))
+    token: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+
+def test_new_fields_get_the_defaults_of_the_class_and_no_two_records_share_one(registry: SchemaRegistry) -> None:
+    data = bound(Avro(schema=avro_record("Grown", "id:long"), registry=registry)).serialize({"id": 1})
+    serde = bound(Avro(Grown, registry=registry))
+    first, second = serde.deserialize(data), serde.deserialize(data)
+    assert (first.at, first.raw, first.item, first.choice) == (EPOCH, b"\xff", Item("made"), Card("1"))
+    assert first.items == []
+    assert first.items is not second.items
+    assert first.item is not second.item
+    assert first.token != second.token
+    assert Avro(Grown, registry=registry).format().problems(avro_record("Grown", "id:long")) == []
+    schema = json.loads(Avro(Grown).format().own.text)
+    assert [one["name"] for one in schema["fields"] if "default" not in one] == ["id", "item", "choice", "token"]
+
+
+def test_records_of_a_schema_have_defaults_of_their_own(registry: SchemaRegistry) -> None:
+    inner = {
+        "type": "record",
+        "name": "In",
+        "fields": [{"name": "x", "type": "int"}, {"name": "y", "type": "string", "default": "q"}],
+    }
+    schema = {
+        "type": "record",
+        "name": "Out",
+        "fields": [
+            {"name": "id", "type": "long"},
+            {"name": "inner", "type": inner, "default": {"x": 1}},
+            {"name": "list", "type": {"type": "array", "items": MILLIS}, "default": [0]},
+            {"name": "either", "type": [inner["name"], "null"], "default": {"x": 2, "y": "z"}},
+        ],
+    }
+    data = bound(Avro(schema=avro_record("Out", "id:long"), registry=registry)).serialize({"id": 1})
+    serde = bound(Avro(schema=schema, registry=registry))
+    expected = {"id": 1, "inner": {"x": 1, "y": "q"}, "list": [EPOCH], "either": {"x": 2, "y": "z"}}
+    first = serde.deserialize(data)
+    assert first == expected
+    first["list"].append(EPOCH)
+    first["inner"]["x"] = 5
+    assert serde.deserialize(data) == expected
+    assert serde.deserialize(serde.serialize({"id": 1})) == expected
+
+
+def test_a_class_reads_a_larger_schema_and_writes_a_smaller_one_where_nothing_is_lost(registry: SchemaRegistry) -> None:
+    serde = bound(Avro(Card, schema=avro_record("Card", "number:string"), registry=registry))
+    assert serde.deserialize(serde.serialize(Card("1"))) == Card("1")
+    with pytest.raises(SchemaError, match=r"it\.name would come back as None, not 'ann'"):
+        serde.serialize(Card("1", "ann"))
+    larger = avro_record("Cash", "cents:long", 'note:string:"none"')
+    wide = bound(Avro(Cash, schema=larger, registry=registry))
+    assert wide.deserialize(wide.serialize(Cash(5))) == Cash(5)
+
+
+class Renamed(BaseModel):
+    full_name: str = Field(validation_alias=AliasChoices("full_name", "name"))
+
+
+class Worked(BaseModel):
+    cents: int
+
+    @model_validator(mode="before")
+    @classmethod
+    def convert(cls, given: Any) -> Any:
+        return {"cents": round(given["euros"] * 100)} if isinstance(given, dict) and "euros" in given else given
+
+
+def test_a_model_reads_older_records_by_other_names_and_by_functions(registry: SchemaRegistry) -> None:
+    data = bound(Avro(schema=avro_record("Renamed", "name:string"), registry=registry)).serialize({"name": "ann"})
+    assert bound(Avro(Renamed, registry=registry)).deserialize(data) == Renamed(full_name="ann")
+    old = avro_record("Worked", "euros:double")
+    data = bound(Avro(schema=old, registry=registry), "worked").serialize({"euros": 1.5})
+    serde = bound(Avro(Worked, registry=registry), "worked")
+    assert serde.deserialize(data) == Worked(cents=150)
+    assert serde.deserialize(serde.serialize(Worked(cents=3))) == Worked(cents=3)
+    assert Avro(Worked, registry=registry).format().problems(old) is None
