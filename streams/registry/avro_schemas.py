@@ -124,8 +124,9 @@ class AvroSchema:
     def _note_choices(self, branches: list[Any], place: str) -> None:
         nodes = [self.meant(branch) for branch in branches]
         kinds = [kind_of(node) for node in nodes]
-        if any(kind not in NAMED and kinds.count(kind) > 1 for kind in set(kinds)):
-            raise SchemaError(f"the Avro schema cannot be read: {place} is a union with two branches of one type")
+        if not branches or any(kind not in NAMED and kinds.count(kind) > 1 for kind in set(kinds)):
+            what = "two branches of one type" if branches else "no branch"
+            raise SchemaError(f"the Avro schema cannot be read: {place} is a union with {what}")
         for several in (RECORDS, ("enum", "string"), ("fixed", "bytes")):
             alike = [node for node, kind in zip(nodes, kinds, strict=True) if kind in several]
             if len(alike) > 1:

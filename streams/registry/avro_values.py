@@ -315,6 +315,13 @@ class Forms:
         nullable = "null" in by_name
         others = [form for form in order if form.branch != "null"]
 
+        def write_optional(value: Any) -> Any:
+            if value is None:
+                return None
+            if type(value) is tuple and len(value) == 2 and value[0] == only.branch:
+                value = value[1]
+            return only.branch, value if type(value) in only.as_is else only.write(value)
+
         def write(value: Any) -> Any:
             if value is None and nullable:
                 return None
@@ -336,7 +343,10 @@ class Forms:
                     continue
             raise _no(f"one of {', '.join(short(form.branch) for form in forms)}", value)
 
-        return Form("union", write, frozenset().union(*(form.kinds for form in forms)))
+        only, is_optional = others[0] if others else order[0], nullable and len(others) == 1
+        kinds = frozenset[type]().union(*(form.kinds for form in forms))
+        as_is = frozenset((type(None),)) if nullable and not self._thorough else _NONE
+        return Form("union", write_optional if is_optional else write, kinds, as_is)
 
     def _error(self, node: Any) -> Form:
         return self._record(node)

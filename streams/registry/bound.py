@@ -28,6 +28,7 @@ MOST_KNOWN = 1_000
 """The most functions of one serde that are kept, each for a schema of the registry; beyond that they are made again."""
 ID_MAGIC, GUID_MAGIC = b"\x00", b"\x01"
 ID_SIZE, GUID_SIZE = 5, 17
+_SIZES = {ID_MAGIC: ID_SIZE, GUID_MAGIC: GUID_SIZE}
 """The bytes in front of the data: a magic byte, and an id of four bytes or a GUID."""
 
 Read = Callable[[bytes], Any]
@@ -192,10 +193,11 @@ class HeaderBoundSerde(BoundSerde):
     are read. Values inside of a message or a store have ids in front always: a header is that of one value alone.
     """
 
-    __slots__ = ("_inside", "_writers")
+    __slots__ = ("_header", "_inside", "_writers")
 
     def __init__(self, subject: Subject, bind: Callable[..., Serde[Any]]) -> None:
         super().__init__(subject, bind)
+        self._header = KEY_HEADER if subject.place.is_key else VALUE_HEADER
         self._inside = BoundSerde(subject, self._bind_inside)
         self._writers = Writers(subject, in_headers=True)
 
@@ -228,15 +230,11 @@ class HeaderBoundSerde(BoundSerde):
 
         :raises SchemaError: if that is not an id, or more than one where the format has nothing behind it.
         """
-        size = {GUID_MAGIC: GUID_SIZE, ID_MAGIC: ID_SIZE}.get(frame[:1], 0)
+        size = _SIZES.get(frame[:1], 0)
         if size and (len(frame) == size or (len(frame) > size and self.subject.format.has_frame)):
             return frame
         text = f"the header {cut(frame.hex(), MOST_VALUE)} has no id of a schema"
         raise self.subject.failure(SchemaError(text), f"reading {self.subject.place}")
-
-    @property
-    def _header(self) -> str:
-        return KEY_HEADER if self.subject.place.is_key else VALUE_HEADER
 
     def _bind_inside(self, topic: str, *, is_key: bool) -> Serde[Any]:
         return self._bind(topic, is_key=is_key).inside()
@@ -245,7 +243,7 @@ class HeaderBoundSerde(BoundSerde):
         """Returns the serde for one record: it writes the id to the headers, and reads it there or in front of the
         data."""
         subject, read_prefixed = self.subject, self.deserialize
-        name, front = self._header, self._front
+        name = self._header
 
         def write(value: Any) -> bytes:
             writer = self._writers.of(subject.schema_of(value))
@@ -259,7 +257,10 @@ class HeaderBoundSerde(BoundSerde):
 
         def read(data: bytes) -> Any:
             frame = headers.last(name)
-            return read_prefixed(data if frame is None else front(frame) + data)
+            if frame is None:
+                return read_prefixed(data)
+            is_guid = len(frame) == GUID_SIZE and frame[:1] == GUID_MAGIC
+            return read_prefixed((frame if is_guid else self._front(frame)) + data)
 
         return Serde(write, read, name=self.name)
 
@@ -476,25 +477,17 @@ class Readers:
         self._subject = subject
         self.by_id: dict[bytes, Read] = {}
         """Functions by the bytes in front of the data."""
-        self._by_guid: dict[bytes, Read] = {}
 
     def of(self, data: bytes) -> Read:
         """Returns the function for data.
 
         :raises SchemaError: if they have no id, or the schema is not to be had.
         """
-        magic = data[:1]
-        if magic == ID_MAGIC and len(data) >= ID_SIZE:
-            known, size = self.by_id, ID_SIZE
-        elif magic == GUID_MAGIC and len(data) >= GUID_SIZE:
-            known, size = self._by_guid, GUID_SIZE
-        else:
-            raise self._subject.failure(
-                SchemaError(_why_no_id(data)),
-                f"reading {self._subject.place}",
-            )
+        size = _SIZES.get(data[:1], 0)
+        if not size or len(data) < size:
+            raise self._subject.failure(SchemaError(_why_no_id(data)), f"reading {self._subject.place}")
         prefix = data[:size]
-        return known.get(prefix) or _kept(known, prefix, self._made(prefix, size))
+        return self.by_id.get(prefix) or _kept(self.by_id, prefix, self._made(prefix, size))
 
     def _made(self, prefix: bytes, start: int) -> Read:
         subject, client = self._subject, self._subject.client
@@ -519,7 +512,7 @@ class Readers:
 
 
 def _why_no_id(data: bytes) -> str:
-    size = {ID_MAGIC: ID_SIZE, GUID_MAGIC: GUID_SIZE}.get(data[:1])
+    size = _SIZES.get(data[:1])
     if size is None and data:
         return f"{len(data)} bytes that begin with {data[:4].hex()} have no id of a schema: the first would be 0 or 1"
     return f"{len(data)} bytes are too few: the id of a schema in front of a value takes {size or ID_SIZE}"
@@ -534,7 +527,7 @@ def reading(subject: Subject) -> Read:
     known = readers.by_id.get
 
     def read(data: bytes) -> Any:
-        read_known = known(data[:ID_SIZE]) or readers.of(data)
+        read_known = known(data[:ID_SIZE]) or known(data[:GUID_SIZE]) or readers.of(data)
         try:
             return read_known(data)
         except Exception as error:
