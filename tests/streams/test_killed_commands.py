@@ -137,6 +137,7 @@ def test_a_command_that_is_killed_at_any_call_is_continued_by_the_next(
         found = left(cli)
         assert found["topics"] == expected["topics"], f"killed at call {number}"
         assert found["groups"] == expected["groups"], f"killed at call {number}"
+        assert found["copies"] == expected["copies"], f"killed at call {number}"
         number += step
     assert number > 2
 

@@ -17,6 +17,7 @@ __all__ = ["CASES", "AheadClock", "CommandCase", "left"]
 
 WORDS = [(f"k{number % 3}", f"w{number % 4}") for number in range(12)]
 NOW_MS = SystemClock().time_ms()
+CHANGELOG = "-changelog"
 UPPER = """
 builder = StreamsBuilder(key_serde="string", value_serde="string")
 builder.stream("in").map_values(lambda value: value.upper()).to("out")
@@ -164,7 +165,9 @@ CASES = {
 def left(cli: ClusterCommands, *, exactly: bool = False) -> dict[str, Any]:
     """Returns what a cluster holds: its topics with their committed records, and the offsets of its groups.
 
-    An offset is told by the records that are still to be read, since the markers of transactions have offsets too.
+    An offset is told by the records that are still to be read, since the markers of transactions have offsets too. A
+    changelog is told by its rows, since a running application logs one change of a row for each commit, whose times
+    differ; and copies by whether they have the same records.
 
     :param exactly: compares offsets and metadata as they are, for two looks at the same cluster.
     """
@@ -173,8 +176,12 @@ def left(cli: ClusterCommands, *, exactly: bool = False) -> dict[str, Any]:
         topics = {name: topic.id for name, topic in broker.topics.items()}
         groups = {name: dict(broker.groups.group(name).offsets) for name in broker.groups.names()}
         protocols = {name: broker.groups.group(name).streams is None for name in broker.groups.names()}
+    found = {name: content(cli, name) for name in topics}
+    changelogs = [name for name in found if name.endswith(CHANGELOG) and not exactly]
+    copies = {name: [found[one] for one in changelogs if one.endswith(name)] for name in map(_store, changelogs)}
     return {
-        "topics": {name: content(cli, name) for name in topics},
+        "topics": {name: _rows(said) if name in changelogs else said for name, said in found.items()},
+        "copies": {name: all(one == same[0] for one in same) for name, same in copies.items()},
         "groups": {
             name: {
                 place: one if exactly else (_rest(cli, place, one.offset), _told(one.metadata, topics.get(place.topic)))
@@ -186,6 +193,16 @@ def left(cli: ClusterCommands, *, exactly: bool = False) -> dict[str, Any]:
         "ids": topics if exactly else None,
         "protocols": protocols if exactly else None,
     }
+
+
+def _store(changelog: str) -> str:
+    """Returns the end of a changelog's name, which all copies of it have."""
+    return f"-{changelog.removesuffix(CHANGELOG).rpartition('-')[2]}{CHANGELOG}"
+
+
+def _rows(records: list[tuple[Any, ...]]) -> dict[Any, Any]:
+    """Returns the last record of each key."""
+    return {record[:2]: record for record in records}
 
 
 def _rest(cli: ClusterCommands, place: TopicPartition, offset: int) -> list[tuple[Any, ...]]:
