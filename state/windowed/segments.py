@@ -310,6 +310,8 @@ class Segments(SegmentTimes):
         self._drops = LateDrops(store, count_drop)
         self._expiry = SegmentExpiry(retention, interval)
         self._shown_ms = retention.shown_ms
+        self._live_until = NO_TIMESTAMP
+        """The stream time from which on `live_from` is another one, where rows are shown by their segments."""
         self._logged_time = NO_TIMESTAMP
         """The largest time on the changelog, which a restore will find."""
         self.dropped_before = 0
@@ -338,7 +340,8 @@ class Segments(SegmentTimes):
         self.stream_time = time
         # The rule of `Retention.live_from` without its call: in order of time, each record comes here.
         if self._shown_ms is None:
-            self.live_from = self.retention.live_from(time)
+            if time >= self._live_until:
+                self._live_at(time)
         else:
             live = time - self._shown_ms
             self.live_from = live if live > 0 else 0
@@ -346,6 +349,12 @@ class Segments(SegmentTimes):
             self._let_go(time)
         if self.retention.drop_early:
             self.dropped_before = self.live_from
+
+    def _live_at(self, time: int) -> None:
+        """Sets from which time on rows are shown, and until when that stays so if it depends on their segment."""
+        at_least, interval = self.retention.at_least_ms, self.retention.interval_ms
+        self.live_from = self.retention.live_from(time)
+        self._live_until = ((time - at_least) // interval + 1) * interval + at_least
 
     def go_back(self, time: int) -> None:
         """Has it be an earlier time again, if the store is behind it: the records from then on are processed again.
@@ -428,7 +437,7 @@ class Segments(SegmentTimes):
         expiry.begin_at(max(expiry.least_at(time), 0))
         expiry.sweeps = expiry.least > 0
         self._hold_stored(SEGMENT.unpack_from(row)[0] for row in rows)
-        self.live_from = self.retention.live_from(time)
+        self._live_at(time)
         self._dropped_from()
         self.stream_time = time
 
