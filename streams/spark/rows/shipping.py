@@ -27,7 +27,7 @@ class _ShippingPickler(_Pickler):  # type: ignore[misc]
     """A pickler that sends the functions and classes of a script with their code, and sentinels by their name.
 
     A sentinel is compared by identity, so a copy of one is another value. A dataclass of a script holds several of the
-    module ``dataclasses``, such as ``MISSING``; without them it has no fields, or defaults that nobody gave.
+    module ``dataclasses``, such as ``MISSING``; without them it has no fields, or defaults that are not in its source.
     """
 
     def reducer_override(self, value: Any) -> Any:

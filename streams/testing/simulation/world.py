@@ -38,7 +38,7 @@ HARMLESS = ("made again", "pause", "clock", "clean", "truncate", "trim", "leap")
 """Actions after which a lone worker still has all of its stores."""
 
 
-class _Refused(Exception):
+class _LacksStore(Exception):
     """Ends a run in which a worker was refused for lack of a store."""
 
 
@@ -84,7 +84,7 @@ class World:
             self._heal()
             self._until(self._settled, PATIENCE_S, "all input is processed and committed")
             self._end()
-        except _Refused as refused:
+        except _LacksStore as refused:
             self._check_refusal(refused)
         except AssertionError as error:
             self.stage.findings.failure = self.stage.findings.failure or error
@@ -94,7 +94,7 @@ class World:
             self.scheduler.kill(self.scheduler.world)
             self.scheduler.failure = self.stage.findings.failure or self.scheduler.failure
 
-    def _check_refusal(self, refused: _Refused) -> None:
+    def _check_refusal(self, refused: _LacksStore) -> None:
         """Checks that a worker which lacks a store had a reason to: a task that has moved, or state that was lost."""
         if self.shape.workers == 1 and all(action.kind in HARMLESS for action in self._actions):
             self.stage.findings.broken(f"a worker that has its store does not write it: {refused.__cause__}")
@@ -145,7 +145,7 @@ class World:
         while not reached():
             self.stage.findings.raise_failure()
             if (refused := self.stage.application.refused) is not None:
-                raise _Refused from refused
+                raise _LacksStore from refused
             if self.scheduler.now - self.scheduler.clock.leapt > end:
                 raise Broken(f"after {patience_s:g} s it is not true that {what}: {self._describe()}")
             self.stage.run_timers()
